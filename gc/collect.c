@@ -112,7 +112,7 @@ static bool bound_elsewhere(const tidei_collector *c) {
     return (c->table.caps & TIDE_COLLECTOR_BOUND) && c->thread != tidei_thread_serial();
 }
 
-static bool attached(const tidei_collector *c) {
+static bool registered(const tidei_collector *c) {
     return atomic_load_explicit(&c->id, memory_order_acquire) >= 0;
 }
 
@@ -126,7 +126,8 @@ static void wake_all(tidei_gc *gc) {
 
 static void count_asked_locked(tidei_gc *gc) {
     bool any = false;
-    for (unsigned i = 0; i < TIDEI_COLLECTORS; i++) any |= attached(&gc->at[i]) && gc->at[i].asked;
+    for (unsigned i = 0; i < TIDEI_COLLECTORS; i++)
+        any |= registered(&gc->at[i]) && gc->at[i].asked;
     atomic_store(&gc->asked, any);
 }
 
@@ -134,7 +135,7 @@ void tidei_gc_changed(tidei_gc *gc) {
     unsigned levels = 0;
     pthread_mutex_lock(&gc->lock);
     for (unsigned i = 0; i < TIDEI_COLLECTORS; i++) {
-        if (!attached(&gc->at[i])) continue;
+        if (!registered(&gc->at[i])) continue;
         if (offers(&gc->at[i], TIDE_COLLECT_MINOR)) levels |= TIDEI_OFFERS_MINOR;
         if (offers(&gc->at[i], TIDE_COLLECT_FULL)) levels |= TIDEI_OFFERS_FULL;
     }
@@ -220,7 +221,7 @@ static bool is_bound(const tidei_collector *c) { return c->table.caps & TIDE_COL
 /* A collector bound to this thread that is asked for something, or NULL. */
 static tidei_collector *mine_asked_locked(tidei_gc *gc) {
     for (unsigned i = 1; i < TIDEI_COLLECTORS; i++)
-        if (gc->at[i].asked && attached(&gc->at[i]) && !bound_elsewhere(&gc->at[i]))
+        if (gc->at[i].asked && registered(&gc->at[i]) && !bound_elsewhere(&gc->at[i]))
             return &gc->at[i];
     return NULL;
 }
@@ -292,7 +293,7 @@ void tidei_gc_thread_is(tidei_gc *gc, bool here) {
     uint64_t thread = tidei_thread_serial();
     pthread_mutex_lock(&gc->lock);
     for (unsigned i = 1; i < TIDEI_COLLECTORS; i++)
-        if (attached(&gc->at[i]) && is_bound(&gc->at[i]) && gc->at[i].thread == thread)
+        if (registered(&gc->at[i]) && is_bound(&gc->at[i]) && gc->at[i].thread == thread)
             gc->at[i].ended = !here;
     pthread_cond_broadcast(&gc->changed);
     pthread_mutex_unlock(&gc->lock);
@@ -319,10 +320,10 @@ static void count_waits(tidei_gc *gc, uint64_t thread, bool more) {
     pthread_mutex_lock(&gc->lock);
     for (unsigned i = 1; i < TIDEI_COLLECTORS; i++) {
         tidei_collector *c = &gc->at[i];
-        if (!attached(c) || !is_bound(c) || c->thread != thread) continue;
+        if (!registered(c) || !is_bound(c) || c->thread != thread) continue;
         if (more)
             c->waits++;
-        else if (c->waits) /* it was attached before */
+        else if (c->waits) /* it was registered before */
             c->waits--;
     }
     pthread_cond_broadcast(&gc->changed);
@@ -407,7 +408,7 @@ static tidei_outcome ask_bound(tidei_gc *gc, tidei_collector *c, int level) {
 static bool expected_locked(tidei_gc *gc, bool begun) {
     for (unsigned i = 1; i < TIDEI_COLLECTORS; i++) {
         const tidei_collector *c = &gc->at[i];
-        if (!attached(c) || !bound_elsewhere(c)) continue;
+        if (!registered(c) || !bound_elsewhere(c)) continue;
         if (c->answers || (!begun && c->asked == TIDE_COLLECT_FULL && !c->ended)) return true;
     }
     return false;
@@ -440,7 +441,7 @@ static bool note_late(tidei_gc *gc, bool late) {
     pthread_mutex_lock(&gc->lock);
     for (unsigned i = 1; i < TIDEI_COLLECTORS; i++) {
         tidei_collector *c = &gc->at[i];
-        if (!attached(c) || !bound_elsewhere(c) || c->how == TIDEI_ENDED) continue;
+        if (!registered(c) || !bound_elsewhere(c) || c->how == TIDEI_ENDED) continue;
         any |= c->asked || c->answers;
         if (late && c->asked) c->how = TIDEI_LATE;
     }
@@ -485,7 +486,7 @@ static bool run_collectors(tidei_gc *gc, tidei_thread *t, int level) {
     bool ran = false;
     for (unsigned i = 0; i < TIDEI_COLLECTORS; i++) {
         tidei_collector *c = &gc->at[i];
-        if (!attached(c) || !traces(c) || (level != TIDE_COLLECT_FULL && !offers(c, level)))
+        if (!registered(c) || !traces(c) || (level != TIDE_COLLECT_FULL && !offers(c, level)))
             continue;
         tidei_outcome how = !offers(c, level)    ? TIDEI_CANNOT
                             : bound_elsewhere(c) ? ask_bound(gc, c, level)
@@ -685,7 +686,7 @@ size_t tidei_gc_unreached(tidei_runtime *rt, char *buf, size_t cap) {
     for (unsigned i = 0; i < TIDEI_COLLECTORS; i++) {
         const tidei_collector *c = &gc->at[i];
         const char *why =
-            attached(c) ? why_not(gc, c, rt->set.collect_wait_ns, words, sizeof words) : NULL;
+            registered(c) ? why_not(gc, c, rt->set.collect_wait_ns, words, sizeof words) : NULL;
         if (why)
             n += (size_t)tidei_format(n < cap ? buf + n : NULL, n < cap ? cap - n : 0, "%s%s (%s)",
                                       n ? ", " : "", c->table.name, why);

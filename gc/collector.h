@@ -35,13 +35,13 @@ typedef struct tidei_collector {
     /* whose weight this is: an id, though that one is gone; 0: nobody's */
     _Atomic uint32_t owner;
     _Atomic unsigned weighing; /* threads that add to it just now */
-    uint64_t thread;           /* tidei_thread_serial of who attached it, where a bound one runs */
-    _Atomic bool weighs;       /* wants to know of weight */
-    _Atomic int64_t weight;    /* bytes that its arrays keep alive more than it was told of */
-    _Atomic int64_t told;      /* the sum of what it was told */
-    _Atomic unsigned cannot;   /* levels (bits) of which it has said that it knows them not */
-    atomic_bool odd;           /* an answer that is none was told in the log */
-    _Atomic int answer;        /* the last such */
+    uint64_t thread;         /* tidei_thread_serial of who registered it: a bound one runs there */
+    _Atomic bool weighs;     /* wants to know of weight */
+    _Atomic int64_t weight;  /* bytes that its arrays keep alive more than it was told of */
+    _Atomic int64_t told;    /* the sum of what it was told */
+    _Atomic unsigned cannot; /* levels (bits) of which it has said that it knows them not */
+    atomic_bool odd;         /* an answer that is none was told in the log */
+    _Atomic int answer;      /* the last such */
     /* under gc->lock */
     unsigned users; /* threads inside one of its slots */
     /* bound: its thread waits for a round or a climb to end, and answers meanwhile */
@@ -67,14 +67,14 @@ typedef struct tidei_gc {
     tidei_gc_dev *devs;
     tidei_gc_dev host; /* the runtime's second budget: the same policy, with a history of its own */
     tidei_collector at[TIDEI_COLLECTORS];
-    _Atomic unsigned offers; /* TIDEI_OFFERS_* of all that are attached */
+    _Atomic unsigned offers; /* TIDEI_OFFERS_* of all that are registered */
     _Atomic bool asked;      /* some bound collector is */
     _Atomic unsigned threads;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     /* under lock */
     int next_id;
-    tidei_collector *leaving; /* the one that is being detached; under lock */
+    tidei_collector *leaving; /* the one that is being unregistered; under lock */
     uint64_t leaver;          /* tidei_thread_serial of who does that */
     bool running;
     uint64_t rounds; /* finished */
@@ -107,7 +107,7 @@ void tidei_clear_stack(void);
 /* ---- foreign.c ---- */
 /* The collector `id` with its use counted until tidei_collector_leave; NULL if it is gone. */
 tidei_collector *tidei_collector_enter(tidei_gc *gc, int id);
-/* The same for its `blocking`: NULL, too, while another thread detaches it. */
+/* The same for its `blocking`: NULL, too, while another thread unregisters it. */
 tidei_collector *tidei_collector_enter_region(tidei_gc *gc, int id);
 void tidei_collector_leave(tidei_gc *gc, tidei_collector *c);
 /* The thread's collector for new arrays; never NULL, not counted. */

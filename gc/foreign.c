@@ -1,14 +1,15 @@
-/* foreign.c: an embedder's collectors: attaching, detaching, choosing, its own safe points.
+/* foreign.c: an embedder's collectors: registering, unregistering, choosing, its own safe points.
 **
 ** A place keeps its collector until nobody is inside one of its slots: `users` counts those that
 ** blocking and pressure run in, `running` covers collect. One collector leaves at a time
-** (`leaving`), and nobody but who detaches it enters its region any more: who detaches another one
-** meanwhile waits for his turn outside of it, or each would wait for the other. Weight: what a
-** collector was told of in all is `told`, what it is still to be told `weight`; their sum is what
-** its arrays keep alive. When it leaves its arrays are nobody's weight, so it is told the rest.
+** (`leaving`), and nobody but who unregisters it enters its region any more: who unregisters
+** another meanwhile waits for his turn outside of it, or each would wait for the other.
+** Weight: what a collector was told of in all is `told`, what it is still to be told `weight`;
+** their sum is what its arrays keep alive. When it leaves its arrays are nobody's weight, so it is
+** told the rest.
 ** Weight comes and goes without a lock, so a place is not given to the next collector while
 ** somebody may add to the last one's (`weighing`).
-** A callback that is left before `detach` was called leaves the collector attached. */
+** A callback that is left before `detach` was called leaves the collector registered. */
 #include "gc/collector.h"
 #include "runtime/sized.h"
 #include "runtime/uncancelled.h"
@@ -16,8 +17,8 @@
 #include <limits.h>
 #include <sched.h>
 
-#define OP_ATTACH "tide_collector_register"
-#define ALL_CAPS  (TIDE_COLLECTOR_TRACING | TIDE_COLLECTOR_MINOR | TIDE_COLLECTOR_BOUND)
+#define OP_REGISTER "tide_collector_register"
+#define ALL_CAPS    (TIDE_COLLECTOR_TRACING | TIDE_COLLECTOR_MINOR | TIDE_COLLECTOR_BOUND)
 enum { PLACE_FREE = -1, PLACE_LEAVING = -2 };
 
 static tidei_collector *find(tidei_gc *gc, int id) {
@@ -75,7 +76,7 @@ static void tell_weight(tidei_gc *gc, tidei_collector *c) {
     tidei_let(t, c);
 }
 
-/* Nothing weighs on a collector that leaves, whoever detaches it. */
+/* Nothing weighs on a collector that leaves, whoever unregisters it. */
 static void tell_rest(tidei_gc *gc, tidei_collector *c) {
     int64_t told = atomic_load_explicit(&c->told, memory_order_relaxed);
     atomic_fetch_add_explicit(&c->weight, told, memory_order_relaxed); /* if it stays after all */
@@ -103,11 +104,11 @@ static const tidei_sized collector_sizes = {"tide_collector", collector_ends,
                                             TIDEI_END(tide_collector, collect)};
 
 static tide_status check(const tide_collector *c) {
-    tide_status status = tidei_sized_check(&collector_sizes, c->struct_size, OP_ATTACH);
+    tide_status status = tidei_sized_check(&collector_sizes, c->struct_size, OP_REGISTER);
     if (status != TIDE_OK) return status;
-    if (!c->collect) return tidei_fail(TIDE_E_INVALID, OP_ATTACH, "collect is NULL");
+    if (!c->collect) return tidei_fail(TIDE_E_INVALID, OP_REGISTER, "collect is NULL");
     if (c->caps & ~(uint32_t)ALL_CAPS)
-        return tidei_fail(TIDE_E_INVALID, OP_ATTACH,
+        return tidei_fail(TIDE_E_INVALID, OP_REGISTER,
                           "caps has bits that this library does not know: 0x%x",
                           (unsigned)(c->caps & ~(uint32_t)ALL_CAPS));
     return TIDE_OK;
@@ -151,15 +152,15 @@ static tide_status place(tidei_gc *gc, const tide_collector *table, int *id) {
     }
     pthread_mutex_unlock(&gc->lock);
     return c ? TIDE_OK
-             : tidei_fail(TIDE_E_INVALID, OP_ATTACH,
+             : tidei_fail(TIDE_E_INVALID, OP_REGISTER,
                           "%d collectors are registered, the most there can be", TIDEI_FOREIGN_MAX);
 }
 
 tide_status tide_collector_register(tide_runtime *ref, const tide_collector *c, uint64_t *id) {
     int given = -1;
-    tidei_thread *t = tidei_enter(ref, OP_ATTACH);
+    tidei_thread *t = tidei_enter(ref, OP_REGISTER);
     if (!t) return tidei_last_status();
-    if (!c) return tidei_fail(TIDE_E_INVALID, OP_ATTACH, "the collector is NULL");
+    if (!c) return tidei_fail(TIDE_E_INVALID, OP_REGISTER, "the collector is NULL");
     tidei_runtime *rt = tidei_thread_runtime(t);
     tide_status status = check(c);
     if (status == TIDE_OK) status = place(tidei_gc_of(rt), c, &given);
@@ -172,7 +173,7 @@ tide_status tide_collector_register(tide_runtime *ref, const tide_collector *c, 
 
 struct leaving {
     tidei_gc *gc;
-    /* that one leaves; while waiting for the turn: that another thread detaches */
+    /* that one leaves; while waiting for the turn: that another thread unregisters */
     tidei_collector *c;
     unsigned own; /* uses of the waiting thread itself, inside the blocking region */
 };
@@ -190,7 +191,8 @@ static void wait_while_leaving(void *p) {
     pthread_mutex_unlock(&l->gc->lock);
 }
 
-/* The collector of that id, which the calling thread detaches from here on; NULL: there is none. */
+/* The collector of that id, which the calling thread unregisters from here on; NULL: there is
+** none. */
 static tidei_collector *begin_leaving(tidei_gc *gc, int id) {
     for (;;) {
         pthread_mutex_lock(&gc->lock);
@@ -212,7 +214,7 @@ static void end_leaving(tidei_gc *gc) {
     pthread_mutex_unlock(&gc->lock);
 }
 
-/* Left before `detach` was called: it is attached as before. */
+/* Left before `detach` was called: it is registered as before. */
 static void put_back(tidei_runtime *rt, tidei_thread *t, void *p, uintptr_t of) {
     tidei_collector *c = p;
     int leaving = PLACE_LEAVING;
@@ -259,7 +261,7 @@ tide_status tide_collector_unregister(tide_runtime *ref, uint64_t id) {
     tidei_thread *t = tidei_enter(ref, op);
     if (!t) return tidei_last_status();
     tidei_runtime *rt = tidei_thread_runtime(t);
-    if (!tidei_may_detach(t, op)) return tidei_last_status();
+    if (!tidei_may_unregister(t, op)) return tidei_last_status();
     if (id == 0)
         return tidei_fail(TIDE_E_INVALID, op,
                           "collector 0 is the runtime's own; it leaves with it");

@@ -5,11 +5,11 @@
 
 #include "runtime/runtime.h"
 
-/* Attaches the collector and the policy that the settings name. A name that this build lacks is
+/* Opens the collector and the policy that the settings name. A name that this build lacks is
 ** TIDE_E_INVALID listing what there is. */
 tide_status tidei_gc_open(tidei_runtime *rt);
 /* The runtime is about to close, and still open: foreign collectors hear the last, and are
-** detached. */
+** unregistered. */
 void tidei_gc_farewell(tidei_runtime *rt);
 void tidei_gc_close(tidei_runtime *rt); /* every close accepts a floor that never opened */
 

@@ -19,7 +19,7 @@
 typedef struct tidei_policy_in {
     uint64_t now_ns;
     tidei_where where;
-    unsigned levels;  /* TIDEI_OFFERS_* : what the attached collectors offer */
+    unsigned levels;  /* TIDEI_OFFERS_* : what the registered collectors offer */
     unsigned threads; /* attached to the runtime: a collection may stop them all */
     /* bytes requested by arrays and workspaces: live, and dead but not yet found */
     uint64_t live;

@@ -366,10 +366,11 @@ __attribute__((noinline)) bool tidei_may_make_here(tidei_runtime *rt, const char
            refuse(n, op, "where no array is made", (uintptr_t)__builtin_frame_address(0));
 }
 
-__attribute__((noinline)) bool tidei_may_detach(tidei_thread *t, const char *op) {
+__attribute__((noinline)) bool tidei_may_unregister(tidei_thread *t, const char *op) {
     const note *n = innermost(t);
     return !n || !n->quiet ||
-           refuse(n, op, "where no collector is detached", (uintptr_t)__builtin_frame_address(0));
+           refuse(n, op, "where no collector is unregistered",
+                  (uintptr_t)__builtin_frame_address(0));
 }
 
 bool tidei_is_quiet(const tidei_thread *t) {

@@ -80,10 +80,10 @@ tidei_thread *tidei_callbacks_record(tidei_runtime *rt);
 /* The calling thread is about to make an array, or memory for elements. False with the error set:
 ** it is inside a callback that makes none. The short way, tidei_may_make, stands in runtime.h. */
 bool tidei_may_make_here(tidei_runtime *rt, const char *op);
-/* The same for who detaches a collector, closes the runtime, or ends the thread's record. Closing:
-** on a thread of the runtime's own neither. A record: where the stack does not tell, the callback
-** counts as left. */
-bool tidei_may_detach(tidei_thread *t, const char *op);
+/* The same for who unregisters a collector, closes the runtime, or ends the thread's record.
+** Closing: on a thread of the runtime's own neither. A record: where the stack does not tell, the
+** callback counts as left. */
+bool tidei_may_unregister(tidei_thread *t, const char *op);
 bool tidei_may_close(tidei_runtime *rt, const char *op);
 bool tidei_may_leave(tidei_thread *t, const char *op);
 

@@ -51,7 +51,7 @@ typedef struct tidei_gc_ops {
     ** report. */
     size_t (*unreached)(tidei_runtime *rt, char *buf, size_t cap);
     void (*close)(
-        /* detaches every collector; no report of theirs comes later but through cells */
+        /* unregisters every collector; no report of theirs comes later but through cells */
         tidei_runtime *rt);
 } tidei_gc_ops;
 

@@ -9,6 +9,7 @@
 ** round, climbs in no runtime and asks no entry for its bytes: it may hold locks that they want.
 ** Another thread may undo what is held (callback.h), so `inside` is put back by its own thread
 ** alone. */
+#include "runtime/devices.h"
 #include "runtime/nvtx.h"
 #include "runtime/runtime.h"
 #include "runtime/sized.h"
@@ -266,7 +267,7 @@ typedef tide_status (*user_slot)(void *user, int device, size_t wanted, size_t *
 static size_t call_user(const struct given *g, user_slot slot, tidei_dev *d, size_t wanted,
                         bool *failed) {
     size_t bytes = 0;
-    tide_status status = slot(g->user.user, (int)d->index, wanted, &bytes);
+    tide_status status = slot(g->user.user, tidei_dev_number(d), wanted, &bytes);
     *failed = status != TIDE_OK;
     if (*failed && tidei_last_status() != status)
         tidei_fail(status, "tide_reclaim", "it returned %s (%d)", tide_status_name(status),
@@ -283,7 +284,7 @@ static size_t user_drop(void *self, tidei_dev *d, size_t wanted, bool *failed) {
 }
 static size_t user_bytes(void *self, tidei_dev *d) {
     const struct given *g = self;
-    return g->user.bytes(g->user.user, (int)d->index);
+    return g->user.bytes(g->user.user, tidei_dev_number(d));
 }
 
 #define END(field) TIDEI_END(tide_reclaimable, field)

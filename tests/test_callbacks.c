@@ -114,12 +114,12 @@ static void test_leaving_while_arrays_are_spilled(void **state) {
     leave_each(LEAVE_DEATH, TIDE_ON);
 }
 
-/* ---- leaving while a collector is detached ---- */
+/* ---- leaving while a collector is unregistered ---- */
 
 static void detach_it(void) { right(tide_collector_unregister(L.rt, L.id)); }
 
-/* Unless `detach` was called it is attached as before: it owns its arrays, weighs what they do, and
-** is detached by a second call. False: that callback was called less often. */
+/* Unless `detach` was called it is registered as before: it owns its arrays, weighs what they do,
+** and is unregistered by a second call. False: that callback was called less often. */
 static bool stays_attached(int kind, unsigned at) {
     leaver_open(TIDE_OFF);
     tide_safepoint(L.rt);
@@ -432,7 +432,7 @@ static void use_from_inside(int kind) {
         assert_string_equal(last_operation, "tide_batches_new");
         assert_null(none);
         refused(kind, tide_collector_unregister(L.rt, L.id) == TIDE_E_INVALID,
-                "where no collector is detached");
+                "where no collector is unregistered");
         unsigned collections = L.calls[LEAVE_COLLECT];
         right(tide_collect(L.rt)); /* does nothing */
         right(tide_reclaim(L.rt, TIDE_RECLAIM_GC, NULL));

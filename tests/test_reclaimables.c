@@ -243,6 +243,26 @@ static void nothing_is_reclaimed_from_inside(void **state) {
     forget(&c);
 }
 
+/* Slots are told a device by its number, wherever the runtime was opened. */
+static void slots_get_the_devices_number(void **state) {
+    struct cache c = {.held = MIB};
+    (void)state;
+    tide_close(rt);
+    rt = test_open(&(tide_config){.device = "host:1", .collector = "refcount", .host_devices = 2});
+    assert_int_equal(tide_device_current(rt), 1);
+    assert_ok(enter(&c, "mine"));
+    c.idle = array(MIB);
+    assert_array(c.idle);
+    assert_int_equal(tide_array_device(c.idle), 1);
+    char text[500];
+    tide_runtime_text(rt, text, sizeof text);
+    assert_null(strstr(text, "mine")); /* it holds something on device 0 alone */
+    assert_ok(tide_reclaim(rt, TIDE_RECLAIM_PURGE, NULL));
+    assert_int_equal(c.purges, 1); /* of the one that is open */
+    assert_null(c.idle);
+    forget(&c);
+}
+
 static void moves_away(struct cache *c) {
     (void)c;
     assert_ok(tide_device_set(rt, 1));
@@ -560,6 +580,7 @@ int main(void) {
         with_rt(one_may_leave_from_inside),
         with_rt(others_may_come_and_go_from_inside),
         with_rt(nothing_is_reclaimed_from_inside),
+        with_rt(slots_get_the_devices_number),
         with_rt(the_device_is_put_back),
         with_rt(the_largest_come_first),
         with_rt(unregistering_waits_for_a_call),

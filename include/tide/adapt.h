@@ -25,10 +25,11 @@ typedef struct tide_data {
     int64_t shape[TIDE_MAX_RANK];
 } tide_data;
 
-/* Row-major host memory. Errors in the arguments are told by whoever gets it. */
+/* Row-major data in host memory, which stays the caller's. Errors in the arguments are told by
+** whoever gets it. Never collects. Never blocks. */
 TIDE_API tide_data tide_data_host(tide_dtype t, int ndim, const int64_t *shape, const void *host);
 /* An array of the device; its reference stays the caller's. On a NULL or freed one: absent, with
-** the error set. */
+** the error set. Never collects. Never blocks. */
 TIDE_API tide_data tide_data_array(tide_array *a);
 
 /* ---- rules ---- */
@@ -42,21 +43,18 @@ enum {
 /* `count` things that lie one behind the other from `offset` on. */
 typedef struct tide_adapt_field {
     const char *name; /* for errors */
-    /* NULL: each is a tide_data; else a structure that is registered under this name */
-    const char *type;
-    size_t offset; /* in bytes */
+    const char *type; /* NULL: each is a tide_data; else the name of a registered structure */
+    size_t offset;    /* in bytes */
     size_t count;
 } tide_adapt_field;
 
 /* A member that is a tide_data, or an array of them; and one that is a structure `inner`,
 ** registered as `type`, or an array. */
 #define TIDE_FIELD(structure, member)                                                              \
-    {                                                                                              \
-#member, NULL, offsetof(structure, member),                                                \
-            sizeof(((structure *)0)->member) / sizeof(tide_data)                                   \
-    }
+    { #member, NULL, offsetof(structure, member), TIDE_FIELD_COUNT_(structure, member, tide_data) }
 #define TIDE_FIELD_OF(structure, member, inner, type)                                              \
-    { #member, type, offsetof(structure, member), sizeof(((structure *)0)->member) / sizeof(inner) }
+    { #member, type, offsetof(structure, member), TIDE_FIELD_COUNT_(structure, member, inner) }
+#define TIDE_FIELD_COUNT_(structure, member, of) (sizeof(((structure *)0)->member) / sizeof(of))
 
 typedef struct tide_adapt_rule {
     const char *type; /* the structure's name */
@@ -72,13 +70,16 @@ typedef struct tide_adapt_rule {
     void *user;
 } tide_adapt_rule;
 
-/* `rule`, what it points to included, stays the caller's and lives until it is unregistered, or the
-** runtime closed. The types of inner structures are looked up where the rule is used.
-** TIDE_E_INVALID: the type is registered already, or a field lies beyond the structure. */
+/* Registers the rule of a type. `rule`, what it points to included, stays the caller's and lives
+** until it is unregistered, or the runtime closed. The types of inner structures are looked up
+** where the rule is used. *id (may be NULL), never 0, is for tide_adapt_unregister. TIDE_E_INVALID:
+** the type is registered already, the rule lacks something, or a field lies beyond the structure.
+** Never collects. Never blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_adapt_register(tide_runtime *rt,
                                                         const tide_adapt_rule *rule, uint64_t *id);
-/* Moves that are under way, and open tide_batches, are done with the rule, but for `user`. An
-** unknown type does nothing. */
+/* Takes a rule back. Moves that are under way, and open tide_batches, have what they need of it:
+** only its `moved` they may still call, with its `user`. An id that is not registered is
+** TIDE_E_INVALID. Never collects. Never blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_adapt_unregister(tide_runtime *rt, uint64_t id);
 
 /* ---- moving ---- */
@@ -89,13 +90,16 @@ TIDE_API TIDE_NODISCARD tide_status tide_adapt_unregister(tide_runtime *rt, uint
 ** makes them (a collector looks after them where *to lies where it looks; under "refcount" the
 ** caller, or a scope, holds a reference on each). What is there already is a view of it. On the
 ** host: row-major memory that is *to's until tide_adapt_release; a sync point for what comes from
-** the device. The host memory of *from may be reused when the call returns. May collect. An unknown
-** type is TIDE_E_INVALID, naming it. */
+** the device. The host memory of *from may be reused when the call returns. TIDE_E_INVALID: an
+** unknown type, named, another `how`, NULL; what `moved` returns is the call's status. To the host
+** it waits until what writes an array is done, to the device as tide_from_host does. May collect.
+** May block. */
 TIDE_API TIDE_NODISCARD tide_status tide_adapt(tide_runtime *rt, const char *type, const void *from,
                                                unsigned how, void *to);
 /* Gives back what tide_adapt made for *x, without waiting for a collector: host memory; and of
 ** arrays the caller's reference ("refcount"), or the memory unless somebody has retained them. They
-** are absent afterwards, so twice is legal, as is NULL. */
+** are absent afterwards, so twice is legal, as is NULL. An unknown type is the error
+** TIDE_E_INVALID. Never collects. Never blocks. */
 TIDE_API void tide_adapt_release(tide_runtime *rt, const char *type, void *x);
 
 #if defined(__cplusplus)

@@ -16,6 +16,25 @@
 **   told with that old error, and the line. To tide_free and tide_release NULL is legal.
 ** - Every other function that can fail returns a `tide_status`; its out parameters are untouched on
 **   failure.
+** - A `tide_array *` that is returned is a new array of the caller's, and so is one in an out
+**   parameter, unless the text says "borrowed" (it stays its owner's) or "the same" (the one that
+**   was given). "Static" is what lives as long as the process. Texts and structs that are given are
+**   copied where the text does not say how long they live.
+** - The comment above a function is its contract. Errors that any function may have are not
+**   repeated there: NULL (above), a reference that is none any more, an array that was freed or is
+**   another runtime's, a device that is lost, TIDE_E_HOST_NOMEM, TIDE_E_FORKED, and what attaching
+**   the thread may fail with (tide_thread_attach); of what may collect TIDE_E_NOMEM; of what queues
+**   work TIDE_E_DEVICE, and TIDE_E_UNSUPPORTED for an array that the current device does not reach
+**   (tide/device.h). Work is queued on the current stream: the one that the calling thread has on
+**   its current device (tide_stream_set), the default one at first. A contract ends with two
+**   sentences:
+**   "May collect": it may make room in device memory, that is climb the reclaim ladder
+**   (tide/reclaim.h), run collectors and caches' slots, and so wait. "Never collects": not that.
+**   "Blocks": it waits for queued device work even where there is memory. "May block": it does so
+**   sometimes; the text says when. "Never blocks": it waits for no device work, but for what "May
+**   collect" says; where free memory goes back to the driver, which may wait for all work
+**   (tide/memory.h); at the first use of a device's memory by another (tide/device.h); and where no
+**   host memory is left to note in what was queued.
 ** - What is held of a runtime, a stream, a pool, an expression, a use scope, a host view or an
 **   iterator is a reference: one that is used after the object's end, on any thread, is an error
 **   (TIDE_E_CLOSED once the runtime is closed, else TIDE_E_INVALID), and reaches no freed memory.
@@ -58,16 +77,19 @@ extern "C" {
 #define TIDE_NODISCARD
 #endif
 
-typedef struct tide_runtime
-    /* one instance: devices, pools, collectors; several may live in a process */
-    tide_runtime;
-typedef struct tide_array tide_array;   /* an array as users hold it: a cell of one word */
-typedef struct tide_stream tide_stream; /* an ordered queue of device work */
-typedef struct tide_expr tide_expr;     /* a parsed expression, reusable with any operands */
+/* one instance: devices, pools, collectors; several may live in a process */
+typedef struct tide_runtime tide_runtime;
+/* an array as users hold it: a cell of one word */
+typedef struct tide_array tide_array;
+/* an ordered queue of device work */
+typedef struct tide_stream tide_stream;
+/* a parsed expression, reusable with any operands */
+typedef struct tide_expr tide_expr;
 
 typedef int32_t tide_status;
 enum {
     TIDE_OK = 0,
+
     /* the caller's input */
     TIDE_E_INVALID = 1, /* an argument outside what the function accepts */
     TIDE_E_SHAPE = 2,   /* shapes or axes that do not fit together */
@@ -80,9 +102,9 @@ enum {
     /* a matrix without an inverse, or that is not positive definite; the message says which */
     TIDE_E_SINGULAR = 9,
     TIDE_E_CONVERGENCE = 10, /* an iteration did not converge; the message says in which matrix */
+
     /* the machine */
-    /* device memory is exhausted; the message is the out-of-memory report */
-    TIDE_E_NOMEM = 20,
+    TIDE_E_NOMEM = 20,       /* device memory is exhausted; the message is the report of it */
     TIDE_E_HOST_NOMEM = 21,  /* host memory is exhausted */
     TIDE_E_DEVICE = 22,      /* a driver or library call failed */
     TIDE_E_LOST = 23,        /* the device is unusable since an earlier failure */
@@ -90,8 +112,8 @@ enum {
     TIDE_E_UNSUPPORTED = 25, /* not offered by this device or build */
     TIDE_E_IO = 26,          /* reading or writing a file failed */
     TIDE_E_FORKED = 27,      /* the process forked; a runtime stays with its parent */
-    /* the runtime was closed; arrays, streams and all else of it say so too */
-    TIDE_E_CLOSED = 28,
+    TIDE_E_CLOSED = 28,      /* the runtime was closed; arrays, streams and all of it say so too */
+
     /* no failure */
     TIDE_END = 40 /* an iterator has no more; the error record is left alone */
 };
@@ -104,12 +126,17 @@ typedef struct tide_error {
     const char *operation; /* the public function, or the expression's text; never NULL */
 } tide_error;
 
-/* never NULL; status TIDE_OK before the first failure */
+/* The calling thread's error record, borrowed (see above); never NULL. Its status is TIDE_OK before
+** the first failure and after tide_error_clear. Never collects. Never blocks. */
 TIDE_API const tide_error *tide_error_last(void);
+/* Makes the calling thread's record one of TIDE_OK, with empty texts. Never collects.
+** Never blocks. */
 TIDE_API void tide_error_clear(void);
-/* "TIDE_E_NOMEM"; "TIDE_E_?" for an unknown code; static */
+/* A status' name, "TIDE_E_NOMEM"; "TIDE_E_?" for an unknown one. Static. Never collects.
+** Never blocks. */
 TIDE_API const char *tide_status_name(tide_status s);
-TIDE_API const char *tide_version(void); /* "0.1.0"; static */
+/* The library's version, "0.1.0". Static. Never collects. Never blocks. */
+TIDE_API const char *tide_version(void);
 
 /* Element types. The values are part of the ABI. */
 typedef int32_t tide_dtype;
@@ -132,8 +159,11 @@ enum {
 };
 #define TIDE_DTYPE_COUNT 15
 #define TIDE_MAX_RANK    8
-TIDE_API const char *tide_dtype_name(tide_dtype t); /* "f32"; "?" for an unknown one; static */
-TIDE_API size_t tide_dtype_size(tide_dtype t);      /* bytes of one element; 0 for an unknown one */
+
+/* An element type's name, "f32"; "?" for an unknown one. Static. Never collects. Never blocks. */
+TIDE_API const char *tide_dtype_name(tide_dtype t);
+/* The bytes of one element; 0 for an unknown type. Never collects. Never blocks. */
+TIDE_API size_t tide_dtype_size(tide_dtype t);
 
 /* A tagged argument of an expression. C numbers are weak: they take the type of the arrays they
 ** meet where it is of their kind or a wider one (bool < int < float < complex), else the kind is
@@ -143,10 +173,10 @@ typedef struct tide_arg {
     int32_t reserved;
     union {
         tide_array *array;
-        int64_t i; /* TIDE_ARG_INT, TIDE_ARG_BOOL */
-        uint64_t u;
-        double f;
-        double c[2];
+        int64_t i;   /* TIDE_ARG_INT, TIDE_ARG_BOOL */
+        uint64_t u;  /* TIDE_ARG_UINT */
+        double f;    /* TIDE_ARG_FLOAT */
+        double c[2]; /* TIDE_ARG_COMPLEX: real, imaginary */
     } value;
 } tide_arg;
 enum {
@@ -158,11 +188,18 @@ enum {
     TIDE_ARG_COMPLEX = 5
 };
 
+/* An array as an argument; its reference stays the caller's. NULL is told by whoever gets it.
+** Never collects. Never blocks. */
 TIDE_API tide_arg tide_arg_array(tide_array *a);
+/* A truth value: any v but 0 is true. Never collects. Never blocks. */
 TIDE_API tide_arg tide_arg_bool(int v);
+/* A signed integer. Never collects. Never blocks. */
 TIDE_API tide_arg tide_arg_int(int64_t v);
+/* An unsigned integer. Never collects. Never blocks. */
 TIDE_API tide_arg tide_arg_uint(uint64_t v);
+/* A float. Never collects. Never blocks. */
 TIDE_API tide_arg tide_arg_float(double v);
+/* A complex number. Never collects. Never blocks. */
 TIDE_API tide_arg tide_arg_complex(double re, double im);
 
 #if defined(__cplusplus)

@@ -53,9 +53,12 @@ typedef struct tide_batches_config {
 } tide_batches_config;
 
 /* Makes an iterator, before the first batch, and its pinned memory: two batches, TIDE_E_HOST_NOMEM
-** where there is no more. TIDE_E_SHAPE names an array whose length differs. Device memory is taken
-** with the first batch. An iterator serves one thread at a time, any; it is released before its
-** runtime is closed, or ends with it. */
+** where there is no more. *out is the caller's until tide_batches_release. Device memory, of the
+** thread's current device, is taken with the first batch. TIDE_E_INVALID: the configuration, as the
+** message says; TIDE_E_SHAPE: an array whose length differs, or that has no axis; TIDE_E_BOUNDS: a
+** number in `order`. An iterator serves one thread at a time, any; it is released before its
+** runtime is closed, or ends with it. Waits where its pinned memory is one that an earlier
+** iterator's upload still reads. May collect. May block. */
 TIDE_API TIDE_NODISCARD tide_status tide_batches_new(tide_runtime *rt,
                                                      const tide_batches_config *config,
                                                      tide_batches **out);
@@ -68,15 +71,19 @@ TIDE_API TIDE_NODISCARD tide_status tide_batches_new(tide_runtime *rt,
 ** that was freed is TIDE_E_FREED up to the call after, under every collector. What could not be
 ** prepared of the batch to come is no error yet, and is tried again when it is asked for: where one
 ** batch fits into memory and two do not, nothing fails and nothing overlaps. After a failure the
-** call may be repeated. May collect. */
+** call may be repeated. TIDE_E_BOUNDS: a number in `order`; another status: that of `fill`, or of a
+** rule's `moved`. From inside `fill` it is TIDE_E_INVALID. Waits until the buffer that is filled
+** next has been read. May collect. May block. */
 TIDE_API TIDE_NODISCARD tide_status tide_batches_next(tide_batches *b, void *batch);
 
-/* batches from first to last; 0 for NULL */
+/* How many batches there are from first to last; 0 for NULL, and on failure. Never collects.
+** Never blocks. */
 TIDE_API int64_t tide_batches_count(const tide_batches *b);
-/* Before the first batch again. The current batch is freed. NULL is legal. */
+/* Before the first batch again. The current batch is freed. NULL is legal; from inside `fill` it is
+** the error TIDE_E_INVALID, and does nothing. Never collects. Never blocks. */
 TIDE_API void tide_batches_rewind(tide_batches *b);
-/* Frees the current batch, wherever it is among them, and all else. Waits for nothing. NULL is
-** legal. */
+/* Frees the current batch, wherever it is among them, and all else. NULL is legal; from inside
+** `fill` it is the error TIDE_E_INVALID, and does nothing. Never collects. Never blocks. */
 TIDE_API void tide_batches_release(tide_batches *b);
 
 #if defined(__cplusplus)

@@ -5,8 +5,8 @@
 ** lock-free list, legal in any finalizer, on any thread, while the world is stopped, in a signal's
 ** handler. In return the runtime asks the collector for a collection when device memory makes it
 ** worth one.
-** A host with a collector of its own opens its runtimes with collector = "refcount": then nothing
-** else is attached, and bdwgc is not touched. */
+** A host with a collector of its own opens its runtimes with collector = "refcount": then no other
+** is there, and bdwgc is not touched. */
 #ifndef TIDE_COLLECTOR_H
 #define TIDE_COLLECTOR_H
 
@@ -26,7 +26,7 @@ enum {
 enum {
     TIDE_COLLECTOR_TRACING = 1, /* collect finds garbage; without it, only reference counts do */
     TIDE_COLLECTOR_MINOR = 2,   /* offers TIDE_COLLECT_MINOR */
-    /* collect may run on the attaching thread only; others ask it through a flag */
+    /* collect may run on the registering thread only; others ask it through a flag */
     TIDE_COLLECTOR_BOUND = 4
 };
 
@@ -34,7 +34,7 @@ enum {
 ** may call, and what becomes of one that is left by longjmp: docs/embedding.md. */
 typedef struct tide_collector {
     size_t struct_size;
-    const char *name; /* for logs and reports; borrowed while attached */
+    const char *name; /* for logs and reports; borrowed while registered */
     uint32_t caps;
     uint32_t reserved;
     void *user;
@@ -56,32 +56,38 @@ typedef struct tide_collector {
     ** the thread may be treated as stopped meanwhile. Called by any thread that is about to wait,
     ** for a bound collector too; by several at once, and inside `blocking` of other collectors. */
     void (*blocking)(void *user, void (*fn)(void *wait), void *wait);
-    /* (optional) The runtime closes or the collector is detached: the last call, on the thread that
-    ** does it. If `blocking` or `pressure` is left by longjmp before that, the collector is still
-    ** attached. */
+    /* (optional) The runtime closes or the collector is unregistered: the last call, on the thread
+    ** that does it. If `blocking` or `pressure` is left by longjmp before that, the collector is
+    ** still registered. */
     void (*detach)(void *user);
 } tide_collector;
 
-/* Attaches a copy of the table. Arrays that this thread makes from now on are its own (their maker
-** holds one reference, as under "refcount"); other threads choose with tide_collector_use. At most
-** 8 a runtime. `id` (may be NULL) names it. */
+/* Registers a copy of the table; its name and what `user` points to live until it is unregistered,
+** or the runtime closed. Arrays that this thread makes from now on are its own (their maker holds
+** one reference, as under "refcount"); other threads choose with tide_collector_use. *id (may be
+** NULL) names it from then on, and is never 0, which is the runtime's own. TIDE_E_INVALID: c or
+** `collect` is NULL, struct_size is none, `caps` has an unknown bit, or there are 8 in the runtime.
+** Never collects. Never blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_collector_register(tide_runtime *rt,
                                                             const tide_collector *c, uint64_t *id);
-/* Arrays it owns stay reference-counted. Waits until no thread is inside its slots, in the blocking
-** regions: so no thread that holds what these want (an interpreter's lock) may wait meanwhile for
-** this one. Threads that detach at once take turns; of two with the same id one is
-** TIDE_E_INVALID. */
+/* Takes a collector out. Arrays it owns stay reference-counted. Waits until no thread is inside its
+** slots, in the blocking regions: so no thread that holds what these want (an interpreter's lock)
+** may wait meanwhile for this one. Threads that unregister at once take turns; of two with the same
+** id one is TIDE_E_INVALID. So are 0, an id that is not registered, and a call from inside a
+** callback that may not (docs/embedding.md). Never collects. Never blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_collector_unregister(tide_runtime *rt, uint64_t id);
-/* Arrays this thread makes from now on belong to collector `id`; 0: the runtime's own. */
+/* Arrays this thread makes from now on belong to collector `id`; 0: the runtime's own. An id that
+** is not registered is TIDE_E_INVALID. Never collects. Never blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_collector_use(tide_runtime *rt, uint64_t id);
 /* A safe point of the embedder's own (a loop's back edge): drains, answers a pending request to
-** collect, asks the policy. */
+** collect, asks the policy. May collect. Never blocks. */
 TIDE_API void tide_safepoint(tide_runtime *rt);
 
 /* For a host of bdwgc: 1 if a data segment of this library (a path or base name) belongs to CUDA
-** and should be kept out of the roots (cuBLAS alone makes a collection 40 ms longer). The collector
-** "boehm" installs such a filter when the first runtime opens with it; the slot is single, so a
-** host with a filter of its own installs that afterwards. */
+** and should be kept out of the roots (cuBLAS alone makes a collection 40 ms longer), else 0, for
+** NULL too. The collector "boehm" installs such a filter when the first runtime opens with it; the
+** slot is single, so a host with a filter of its own installs that afterwards. Never collects.
+** Never blocks. */
 TIDE_API int tide_collector_is_device_library(const char *name);
 
 #if defined(__cplusplus)

@@ -7,13 +7,13 @@
 **
 ** What goes by the current device: where results are made, on what streams work is queued (each
 ** thread has its own current stream and pool on each device), and what tide_device_set_limit,
-** tide_device_set_soft_limit, tide_device_info, tide_device_synchronize, tide_stream_new and tide_pool_new
-** speak of; limits of the configuration hold for each device by itself. No call changes it but
-** tide_device_set, and tide_stream_set for a stream of another device. An array belongs to the
-** device that was current when it was made, and dies there, whoever drops it. Other devices use it
-** as it is where they can reach its memory: where peer access is possible between the two and
-** TIDE_PEERS does not forbid it. Access is enabled at first need, and then verified once by a
-** pattern, for which the host waits and which may collect. Elsewhere the operation is
+** tide_device_set_soft_limit, tide_device_info, tide_device_synchronize, tide_stream_new and
+** tide_pool_new speak of; limits of the configuration hold for each device by itself. No call
+** changes it but tide_device_set, and tide_stream_set for a stream of another device. An array
+** belongs to the device that was current when it was made, and dies there, whoever drops it. Other
+** devices use it as it is where they can reach its memory: where peer access is possible between
+** the two and TIDE_PEERS does not forbid it. Access is enabled at first need, and then verified
+** once by a pattern, for which the host waits and which may collect. Elsewhere the operation is
 ** TIDE_E_UNSUPPORTED, and its error names both devices and both remedies: make the owner current,
 ** or copy the array. Pinned and unified memory is reached from everywhere.
 ** Copies work between any two devices and kinds of memory: tide_copy, tide_cast, tide_concat and
@@ -29,17 +29,22 @@
 extern "C" {
 #endif
 
-/* How many devices there are, at most 32; -1 on failure. */
+/* How many devices the runtime has, at most 32; -1 on failure. Opens none. Never collects.
+** Never blocks. */
 TIDE_API int tide_device_count(tide_runtime *rt);
-/* Makes a device the calling thread's current one. TIDE_E_NODEVICE where there is none of that
-** number; whatever opening it may fail with. Never collects. */
+/* Makes a device the calling thread's current one, and opens it at its first use. TIDE_E_NODEVICE
+** where there is none of that number; whatever opening it may fail with. On failure the current
+** device stays. Never collects. Never blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_device_set(tide_runtime *rt, int device);
-/* The calling thread's current device; -1 on failure. */
+/* The number of the calling thread's current device; -1 on failure. Never collects.
+** Never blocks. */
 TIDE_API int tide_device_current(tide_runtime *rt);
-/* The device that the array belongs to; -1 on failure. */
+/* The number of the device that the array belongs to; -1 on failure, also of a freed array.
+** Never collects. Never blocks. */
 TIDE_API int tide_array_device(tide_array *a);
 /* Whether work of `device` can use arrays of `owner` as they are: 1, or 0 where they must be
-** copied; -1 on failure. Opens both, and finds it out where it is not known yet. */
+** copied; -1 on failure. TIDE_E_NODEVICE as tide_device_set. Opens both. Where it is not known yet
+** it is found out, by the pattern that the host waits for (see above). May collect. May block. */
 TIDE_API int tide_device_reaches(tide_runtime *rt, int device, int owner);
 
 #if defined(__cplusplus)

@@ -14,9 +14,9 @@
 ** does, for all work of all streams: pools do so when they trim (the reclaim ladder, tide_reclaim,
 ** sync points by TIDE_RELEASE_THRESHOLD), not when an array dies; the pool `none`, which keeps
 ** nothing, whenever one does. The first touch of a page of unified memory after the other side's
-** brings it over, by a fault of tens of microseconds: tide_array_prefetch does that ahead, for many pages
-** at once. It counts against the device's limit as if it were all on the card, and against the
-** host's limit. No more of it is made than the card has free, and while there is some, it and
+** brings it over, by a fault of tens of microseconds: tide_array_prefetch does that ahead, for many
+** pages at once. It counts against the device's limit as if it were all on the card, and against
+** the host's limit. No more of it is made than the card has free, and while there is some, it and
 ** device memory together are no more than the card has. */
 #ifndef TIDE_MEMORY_H
 #define TIDE_MEMORY_H
@@ -37,24 +37,24 @@ enum {
 
 /* ---- arrays of a kind ---- */
 
-/* tide_empty in memory of that kind. TIDE_E_UNSUPPORTED where the device lacks it;
-** TIDE_E_HOST_NOMEM where the host's limit (TIDE_PINNED_LIMIT) or the driver refuses, and nothing can
-** be collected or given back for it. May collect. */
+/* tide_empty in memory of that kind. TIDE_E_INVALID: there is no such kind; TIDE_E_UNSUPPORTED
+** where the device lacks it; TIDE_E_HOST_NOMEM where the host's limit (TIDE_PINNED_LIMIT) or the
+** driver refuses, and nothing can be collected or given back for it. May collect. Never blocks. */
 TIDE_API tide_array *tide_empty_in(tide_runtime *rt, tide_memory kind, tide_dtype t, int ndim,
                                    const int64_t *shape);
-/* A fresh, row-major copy in memory of that kind, on the thread's device, made by it; nobody waits
-** for it, but on a GPU from pinned to pinned memory, where the driver does. May collect. */
+/* A fresh, row-major copy in memory of that kind, on the thread's device, made by it; errors as
+** tide_empty_in. On a GPU the driver waits where it copies from pinned to pinned memory.
+** May collect. May block. */
 TIDE_API tide_array *tide_to_memory(tide_array *a, tide_memory kind);
-/* The kind that the array has; -1 on failure. */
+/* The kind that the array has, device memory where it is spilled; -1 on failure. Never collects.
+** Never blocks. */
 TIDE_API tide_memory tide_array_memory(tide_array *a);
 
 /* ---- the host reads and writes ----
-** Begin waits once for the device's work on the array: what writes it, and if the host is to write,
-** also what reads it. From then to end the array's memory stays where it is, though the array be
-** freed, and the host uses it by plain loads and stores. Meanwhile nobody queues work that writes
-** what the host reads, or touches what it writes; with TIDE_DEBUG=1 a host device reports such
-** work. Work queued after end sees what was written. Views may overlap, be open at once and end on
-** any thread. */
+** From begin to end the array's memory stays where it is, though the array be freed, and the host
+** uses it by plain loads and stores. Meanwhile nobody queues work that writes what the host reads,
+** or touches what it writes; with TIDE_DEBUG=1 a host device reports such work. Work queued after
+** end sees what was written. Views may overlap, be open at once and end on any thread. */
 typedef struct tide_host_view {
     void *data; /* element [0, 0, ...]; NULL where the array is empty */
     int64_t shape[TIDE_MAX_RANK];
@@ -63,14 +63,16 @@ typedef struct tide_host_view {
     tide_dtype dtype;
     uint64_t reserved[3]; /* the library's */
 } tide_host_view;
-/* `mode`: TIDE_READ, TIDE_WRITE or both; a stretched view (tide_broadcast_to) is not to be written
-** (TIDE_E_INVALID). An array in device memory is TIDE_E_UNSUPPORTED, also on a host device: copy it
-** (tide_to_host), or make it where the host can reach it. Never collects but as a sync point
-** does. */
+/* Opens a view, and fills *view in. `mode`: TIDE_READ, TIDE_WRITE or both (else TIDE_E_INVALID); a
+** stretched view (tide_broadcast_to) is not to be written (TIDE_E_INVALID). An array in device
+** memory is TIDE_E_UNSUPPORTED, also on a host device: copy it (tide_to_host), or make it where the
+** host can reach it. Waits once for the device's work on the array: what writes it, and if the host
+** is to write, also what reads it; the policy may collect before that. TIDE_E_BOUNDS: as any sync
+** point (tide_take). May collect. Blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_host_view_begin(tide_array *a, int mode,
                                                          tide_host_view *view);
-/* Ends the view, whose fields become zero; an ended one is TIDE_E_INVALID, one whose runtime was
-** closed TIDE_E_CLOSED. */
+/* Ends the view, whose fields become zero; an ended one, and NULL, is TIDE_E_INVALID, one whose
+** runtime was closed TIDE_E_CLOSED. Never collects. Never blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_host_view_end(tide_host_view *view);
 
 /* An element of an open view, as an lvalue: TIDE_AT(float, &view, i, j) = 1. As many indices as the
@@ -84,45 +86,58 @@ TIDE_API TIDE_NODISCARD tide_status tide_host_view_end(tide_host_view *view);
                   TIDE_AT_3_, TIDE_AT_2_, TIDE_AT_1_, 0)                                           \
     (s, __VA_ARGS__)
 #define TIDE_AT_PICK_(a, b, c, d, e, f, g, h, name, ...) name
-#define TIDE_AT_1_(s, a)                                 ((int64_t)(a) * (s)[0])
-#define TIDE_AT_2_(s, a, b)                              (TIDE_AT_1_(s, a) + (int64_t)(b) * (s)[1])
-#define TIDE_AT_3_(s, a, b, c)                           (TIDE_AT_2_(s, a, b) + (int64_t)(c) * (s)[2])
-#define TIDE_AT_4_(s, a, b, c, d)                        (TIDE_AT_3_(s, a, b, c) + (int64_t)(d) * (s)[3])
-#define TIDE_AT_5_(s, a, b, c, d, e)                     (TIDE_AT_4_(s, a, b, c, d) + (int64_t)(e) * (s)[4])
-#define TIDE_AT_6_(s, a, b, c, d, e, f)                  (TIDE_AT_5_(s, a, b, c, d, e) + (int64_t)(f) * (s)[5])
-#define TIDE_AT_7_(s, a, b, c, d, e, f, g)               (TIDE_AT_6_(s, a, b, c, d, e, f) + (int64_t)(g) * (s)[6])
+/* the i-th index times its stride */
+#define TIDE_AT_STEP_(s, i, index)      ((int64_t)(index) * (s)[i])
+#define TIDE_AT_1_(s, a)                TIDE_AT_STEP_(s, 0, a)
+#define TIDE_AT_2_(s, a, b)             (TIDE_AT_1_(s, a) + TIDE_AT_STEP_(s, 1, b))
+#define TIDE_AT_3_(s, a, b, c)          (TIDE_AT_2_(s, a, b) + TIDE_AT_STEP_(s, 2, c))
+#define TIDE_AT_4_(s, a, b, c, d)       (TIDE_AT_3_(s, a, b, c) + TIDE_AT_STEP_(s, 3, d))
+#define TIDE_AT_5_(s, a, b, c, d, e)    (TIDE_AT_4_(s, a, b, c, d) + TIDE_AT_STEP_(s, 4, e))
+#define TIDE_AT_6_(s, a, b, c, d, e, f) (TIDE_AT_5_(s, a, b, c, d, e) + TIDE_AT_STEP_(s, 5, f))
+#define TIDE_AT_7_(s, a, b, c, d, e, f, g)                                                         \
+    (TIDE_AT_6_(s, a, b, c, d, e, f) + TIDE_AT_STEP_(s, 6, g))
 #define TIDE_AT_8_(s, a, b, c, d, e, f, g, h)                                                      \
-    (TIDE_AT_7_(s, a, b, c, d, e, f, g) + (int64_t)(h) * (s)[7])
+    (TIDE_AT_7_(s, a, b, c, d, e, f, g) + TIDE_AT_STEP_(s, 7, h))
 
 /* ---- one element ---- `index` has tide_array_ndim entries, each from its axis' end if negative;
-** TIDE_E_BOUNDS beyond. Both wait as begin does. Where the host reaches the array they load or
-** store; in device memory they are TIDE_E_UNSUPPORTED, since a program that goes on like this
-** spends 10 us an element, unless the thread has said that it may. A loop opens a view. */
+** TIDE_E_BOUNDS beyond. Where the host reaches the array it loads or stores; in device memory both
+** are TIDE_E_UNSUPPORTED, since a program that goes on like this spends 10 us an element, unless
+** the thread has said that it may. A loop opens a view. */
+
+/* Reads one element, as tide_item tells it, once what writes the array is done. May collect.
+** Blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_array_get(tide_array *a, const int64_t *index,
                                                    tide_arg *out);
-/* `value` as in tide_full. */
+/* Writes one element; `value` as in tide_full. Where the host reaches the array it waits until what
+** uses that is done; into device memory the element is queued on the current stream. May collect.
+** May block. */
 TIDE_API TIDE_NODISCARD tide_status tide_array_set(tide_array *a, const int64_t *index,
                                                    tide_arg value);
-/* Whether tide_array_get and tide_array_set of the calling thread may copy single elements of device memory; at
-** first they may not. Returns what was so before; 0 on failure. */
+/* Whether tide_array_get and tide_array_set of the calling thread may copy single elements of
+** device memory; at first they may not. Returns what was so before; 0 on failure. Never collects.
+** Never blocks. */
 TIDE_API int tide_thread_allow_scalar(tide_runtime *rt, int on);
 
 /* ---- where unified memory is ---- Of the stretch of memory that the array spans, in elements,
 ** `count` from `first` on: of a row-major array elements in order. TIDE_E_BOUNDS beyond it. Arrays
 ** of other kinds are TIDE_E_UNSUPPORTED. The driver does whole pages, so that neighbours in a page
 ** share their fate. */
+
 enum { TIDE_TO_DEVICE = 0, TIDE_TO_HOST = 1 };
-/* Queues the move on the thread's current stream, after what writes the array so far; what only
-** reads it may run meanwhile. */
+/* Queues the move of that stretch on the current stream, after what writes the array so far; what
+** only reads it may run meanwhile. `where`: TIDE_TO_DEVICE or TIDE_TO_HOST, else TIDE_E_INVALID.
+** Where the device has no such moves it does nothing. Never collects. Never blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_array_prefetch(tide_array *a, int64_t first, int64_t count,
                                                         int where);
 enum {
     TIDE_ADVISE_NONE = 0,        /* takes earlier advice back */
     TIDE_ADVISE_READ_MOSTLY = 1, /* both sides may keep a copy, which a write drops */
     TIDE_ADVISE_DEVICE = 2,      /* rather stay there, and be read from afar */
-    TIDE_ADVISE_HOST = 3
+    TIDE_ADVISE_HOST = 3         /* the same, in the host's memory */
 };
-/* Until the next advice or the end of the memory's life as this array's. */
+/* Tells the driver how that stretch will be used, until the next advice or the end of the memory's
+** life as this array's. `advice`: of the constants above, else TIDE_E_INVALID. Never collects.
+** Never blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_array_advise(tide_array *a, int64_t first, int64_t count,
                                                       int advice);
 
@@ -134,19 +149,18 @@ typedef struct tide_kind_figures {
 typedef struct tide_device_figures {
     size_t struct_size; /* set by the caller to sizeof(tide_device_figures) */
     size_t free, total; /* of the thread's device, as its driver says: all users counted */
-    /* what device.backed + unified.backed + library may reach: the hard limit, or the device's
-    ** size */
-    size_t limit;
-    size_t library; /* held by library state, as measured */
-    size_t pinned_used,
-        /* of pinned and unified memory, all devices of the runtime; what it may reach */
-        pinned_limit;
+    size_t limit;       /* what device.backed + unified.backed + library may reach, at most total */
+    size_t library;     /* held by library state, as measured */
+    /* of pinned and unified memory, all devices of the runtime; what it may reach */
+    size_t pinned_used, pinned_limit;
     tide_kind_figures device, pinned, unified; /* of the thread's device */
     /* of its device memory's arrays, in pinned memory, and in that one's figures, until they are
     ** used */
     size_t spilled;
 } tide_device_figures;
-/* Drains first. Never collects. */
+/* The memory figures of the calling thread's device. Drains first, so that arrays known dead no
+** longer count. TIDE_E_INVALID: out is NULL, or out->struct_size is none. Never collects.
+** Never blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_device_info(tide_runtime *rt, tide_device_figures *out);
 
 #if defined(__cplusplus)

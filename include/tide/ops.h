@@ -1,9 +1,14 @@
 /* ops.h: the named operations: elementwise, broadcasting, each one pass; reductions; matrix
 ** product.
 **
-** Each elementwise function is the operation of the same name in docs/expressions.md, where its
-** types and special values stand. NULL in gives NULL out. Results are new row-major arrays on the
-** caller's current stream. May collect. */
+** Each elementwise function is the operation of the same name in docs/expressions.md, where the
+** bounds on errors stand too. Operands promote to one type, as the Python array API standard says,
+** and their shapes broadcast as in NumPy; the result has that type and that shape, but where the
+** text says another type. What a comment calls "of ..." are the kinds that the promoted type may
+** have: bool, integers, floats, complex. Another one is TIDE_E_DTYPE, and so are u64 with a signed
+** type, which promote to none. "Of floats" takes bool and integers as f64. Shapes that do not
+** broadcast are TIDE_E_SHAPE. NULL in gives NULL out. Results are new row-major arrays, queued on
+** the current stream. f16 and bf16 compute in f32, and round after each operation. */
 #ifndef TIDE_OPS_H
 #define TIDE_OPS_H
 
@@ -13,102 +18,227 @@
 extern "C" {
 #endif
 
-/* arithmetic */
+/* ---- arithmetic ---- */
+
+/* a + b, of integers (which wrap), floats, complex. May collect. Never blocks. */
 TIDE_API tide_array *tide_add(tide_array *a, tide_array *b);
+/* a - b, of integers (which wrap), floats, complex. May collect. Never blocks. */
 TIDE_API tide_array *tide_sub(tide_array *a, tide_array *b);
+/* a * b, of integers (which wrap), floats, complex. May collect. Never blocks. */
 TIDE_API tide_array *tide_mul(tide_array *a, tide_array *b);
-TIDE_API tide_array *tide_div(tide_array *a, tide_array *b); /* integers give f64 */
-/* towards -inf; integer x/0 is 0 */
+/* a / b, of floats, complex; integers and bool give f64. May collect. Never blocks. */
+TIDE_API tide_array *tide_div(tide_array *a, tide_array *b);
+/* floor(a / b), of integers, floats: towards -inf. Integers: x // 0 is 0, min // -1 is min.
+** May collect. Never blocks. */
 TIDE_API tide_array *tide_floordiv(tide_array *a, tide_array *b);
-/* sign of the divisor; integer x%0 is 0 */
+/* The remainder of tide_floordiv, of integers, floats: it has the sign of b, zeros too. Integers: x
+** % 0 is 0. Floats: x % 0 is NaN; x % inf is x, or inf where the signs differ. May collect.
+** Never blocks. */
 TIDE_API tide_array *tide_rem(tide_array *a, tide_array *b);
-TIDE_API tide_array *tide_truncdiv(tide_array *a, tide_array *b); /* C's / */
-TIDE_API tide_array *tide_fmod(tide_array *a, tide_array *b);     /* C's %, fmod */
+/* trunc(a / b), C's / of integers; of integers, floats: towards zero. Integers: x / 0 is 0, min /
+** -1 is min. May collect. Never blocks. */
+TIDE_API tide_array *tide_truncdiv(tide_array *a, tide_array *b);
+/* C's fmod, and % of integers; of integers, floats: it has the sign of a. Integers: x % 0 is 0.
+** Floats: of a divisor 0 NaN. May collect. Never blocks. */
+TIDE_API tide_array *tide_fmod(tide_array *a, tide_array *b);
+/* a to the power b, of integers, floats. Integers wrap, and a negative exponent gives 0. x to the 0
+** is 1, of NaN too; 1 to the NaN is 1. May collect. Never blocks. */
 TIDE_API tide_array *tide_pow(tide_array *a, tide_array *b);
-TIDE_API tide_array *tide_maximum(tide_array *a, tide_array *b); /* NaN wins */
+/* The larger one, of bool, integers, floats. NaN wins; of 0.0 and -0.0 either may come.
+** May collect. Never blocks. */
+TIDE_API tide_array *tide_maximum(tide_array *a, tide_array *b);
+/* The smaller one, of bool, integers, floats. NaN wins; of 0.0 and -0.0 either may come.
+** May collect. Never blocks. */
 TIDE_API tide_array *tide_minimum(tide_array *a, tide_array *b);
+/* The angle of the point (b, a), in [-pi, pi], of floats; complex is TIDE_E_DTYPE. May collect.
+** Never blocks. */
 TIDE_API tide_array *tide_atan2(tide_array *a, tide_array *b);
+/* sqrt(a*a + b*b) without overflow on the way, of floats. Of inf and NaN it is inf. May collect.
+** Never blocks. */
 TIDE_API tide_array *tide_hypot(tide_array *a, tide_array *b);
+/* |a| with the sign bit of b, of floats; b's may be that of a zero or NaN too (of a NaN that was
+** computed it is the device's choice). May collect. Never blocks. */
 TIDE_API tide_array *tide_copysign(tide_array *a, tide_array *b);
+/* -a, of integers (which wrap), floats, complex. Of 0.0 it is -0.0. May collect. Never blocks. */
 TIDE_API tide_array *tide_neg(tide_array *a);
+/* |a|, of integers (of the least one it is that one), floats, complex: there the modulus, real.
+** May collect. Never blocks. */
 TIDE_API tide_array *tide_abs(tide_array *a);
+/* -1, 0 or 1, of integers, floats, complex: there a / |a|. Of -0.0 it is 0.0, of NaN NaN.
+** May collect. Never blocks. */
 TIDE_API tide_array *tide_sign(tide_array *a);
+/* a * a, of integers (which wrap), floats, complex. May collect. Never blocks. */
 TIDE_API tide_array *tide_square(tide_array *a);
+/* 1 / a, of floats, complex; integers and bool give f64. May collect. Never blocks. */
 TIDE_API tide_array *tide_reciprocal(tide_array *a);
-/* comparison: bool results */
+
+/* ---- comparison ---- */
+
+/* a == b, of anything; bool. NaN equals nothing; 0.0 equals -0.0. May collect. Never blocks. */
 TIDE_API tide_array *tide_eq(tide_array *a, tide_array *b);
+/* a != b, of anything; bool. NaN differs from everything. May collect. Never blocks. */
 TIDE_API tide_array *tide_ne(tide_array *a, tide_array *b);
+/* a < b, of bool, integers, floats; bool. False with NaN. May collect. Never blocks. */
 TIDE_API tide_array *tide_lt(tide_array *a, tide_array *b);
+/* a <= b, of bool, integers, floats; bool. False with NaN. May collect. Never blocks. */
 TIDE_API tide_array *tide_le(tide_array *a, tide_array *b);
+/* a > b, of bool, integers, floats; bool. False with NaN. May collect. Never blocks. */
 TIDE_API tide_array *tide_gt(tide_array *a, tide_array *b);
+/* a >= b, of bool, integers, floats; bool. False with NaN. May collect. Never blocks. */
 TIDE_API tide_array *tide_ge(tide_array *a, tide_array *b);
+/* Whether a is NaN, of complex either part; of floats, complex; bool. May collect. Never blocks. */
 TIDE_API tide_array *tide_isnan(tide_array *a);
+/* Whether a is an infinity, of complex either part; of floats, complex; bool. May collect.
+** Never blocks. */
 TIDE_API tide_array *tide_isinf(tide_array *a);
+/* Whether a is neither NaN nor an infinity, of complex both parts; of floats, complex; bool.
+** May collect. Never blocks. */
 TIDE_API tide_array *tide_isfinite(tide_array *a);
+/* Whether the sign bit is set, of zeros and NaN too (of a NaN that was computed it is the device's
+** choice); of floats; bool. May collect. Never blocks. */
 TIDE_API tide_array *tide_signbit(tide_array *a);
-/* logic: operands are "!= 0", bool results; bits: integers and bool */
+
+/* ---- logic, and bits ---- */
+
+/* Whether both differ from 0, as NaN does; of anything; bool. May collect. Never blocks. */
 TIDE_API tide_array *tide_logical_and(tide_array *a, tide_array *b);
+/* Whether one at least differs from 0, as NaN does; of anything; bool. May collect.
+** Never blocks. */
 TIDE_API tide_array *tide_logical_or(tide_array *a, tide_array *b);
+/* Whether exactly one differs from 0, as NaN does; of anything; bool. May collect. Never blocks. */
 TIDE_API tide_array *tide_logical_xor(tide_array *a, tide_array *b);
+/* Whether a is 0, which NaN is not; of anything; bool. May collect. Never blocks. */
 TIDE_API tide_array *tide_logical_not(tide_array *a);
+/* The bits that both have, of bool, integers. May collect. Never blocks. */
 TIDE_API tide_array *tide_bit_and(tide_array *a, tide_array *b);
+/* The bits that one at least has, of bool, integers. May collect. Never blocks. */
 TIDE_API tide_array *tide_bit_or(tide_array *a, tide_array *b);
+/* The bits that exactly one has, of bool, integers. May collect. Never blocks. */
 TIDE_API tide_array *tide_bit_xor(tide_array *a, tide_array *b);
+/* The bits that a has not, of bool (not a), integers. May collect. Never blocks. */
 TIDE_API tide_array *tide_bit_not(tide_array *a);
-/* a count of bits or more shifts everything out, a negative one gives 0 */
+/* a with its bits b places up, of integers. A count outside [0, bits) gives 0. May collect.
+** Never blocks. */
 TIDE_API tide_array *tide_shl(tide_array *a, tide_array *b);
-TIDE_API tide_array *tide_shr(tide_array *a, tide_array *b); /* arithmetic for signed types */
-/* rounding: identity on integers */
+/* a with its bits b places down, of integers; signed ones keep their sign. A count of bits or more
+** leaves 0, of a negative a -1; a negative count gives 0. May collect. Never blocks. */
+TIDE_API tide_array *tide_shr(tide_array *a, tide_array *b);
+
+/* ---- rounding ---- Of floats; integers and bool stay as they are. */
+
+/* The nearest whole number that is not above a; keeps -0.0. May collect. Never blocks. */
 TIDE_API tide_array *tide_floor(tide_array *a);
+/* The nearest whole number that is not below a; keeps -0.0, and of -0.5 it is -0.0. May collect.
+** Never blocks. */
 TIDE_API tide_array *tide_ceil(tide_array *a);
+/* The nearest whole number towards 0; keeps -0.0. May collect. Never blocks. */
 TIDE_API tide_array *tide_trunc(tide_array *a);
-TIDE_API tide_array *tide_round(tide_array *a); /* half to even */
-/* exponentials, logarithms, trigonometry: integers give f64 */
+/* The nearest whole number, of two the even one; keeps -0.0. May collect. Never blocks. */
+TIDE_API tide_array *tide_round(tide_array *a);
+
+/* ---- exponentials, logarithms, trigonometry ---- Angles are in radians. */
+
+/* The square root, of floats. Of -0.0 it is -0.0, below zero NaN. May collect. Never blocks. */
 TIDE_API tide_array *tide_sqrt(tide_array *a);
+/* e to the a, of floats. May collect. Never blocks. */
 TIDE_API tide_array *tide_exp(tide_array *a);
+/* e to the a, less 1, exact near 0; of floats; keeps -0.0. May collect. Never blocks. */
 TIDE_API tide_array *tide_expm1(tide_array *a);
+/* 2 to the a, of floats. May collect. Never blocks. */
 TIDE_API tide_array *tide_exp2(tide_array *a);
+/* The natural logarithm, of floats. Of 0 it is -inf, below zero NaN. May collect. Never blocks. */
 TIDE_API tide_array *tide_log(tide_array *a);
+/* log(1 + a), exact near 0; of floats; keeps -0.0. Of -1 it is -inf, below NaN. May collect.
+** Never blocks. */
 TIDE_API tide_array *tide_log1p(tide_array *a);
+/* The logarithm to base 2, of floats. Of 0 it is -inf, below zero NaN. May collect.
+** Never blocks. */
 TIDE_API tide_array *tide_log2(tide_array *a);
+/* The logarithm to base 10, of floats. Of 0 it is -inf, below zero NaN. May collect.
+** Never blocks. */
 TIDE_API tide_array *tide_log10(tide_array *a);
+/* The sine, of floats. Of an infinity NaN. May collect. Never blocks. */
 TIDE_API tide_array *tide_sin(tide_array *a);
+/* The cosine, of floats. Of an infinity NaN. May collect. Never blocks. */
 TIDE_API tide_array *tide_cos(tide_array *a);
+/* The tangent, of floats. Of an infinity NaN. May collect. Never blocks. */
 TIDE_API tide_array *tide_tan(tide_array *a);
+/* The angle whose sine is a, in [-pi/2, pi/2], of floats. NaN outside [-1, 1]. May collect.
+** Never blocks. */
 TIDE_API tide_array *tide_asin(tide_array *a);
+/* The angle whose cosine is a, in [0, pi], of floats. NaN outside [-1, 1]. May collect.
+** Never blocks. */
 TIDE_API tide_array *tide_acos(tide_array *a);
+/* The angle whose tangent is a, in [-pi/2, pi/2], of floats. May collect. Never blocks. */
 TIDE_API tide_array *tide_atan(tide_array *a);
+/* The hyperbolic sine, of floats. May collect. Never blocks. */
 TIDE_API tide_array *tide_sinh(tide_array *a);
+/* The hyperbolic cosine, of floats. May collect. Never blocks. */
 TIDE_API tide_array *tide_cosh(tide_array *a);
+/* The hyperbolic tangent, of floats. May collect. Never blocks. */
 TIDE_API tide_array *tide_tanh(tide_array *a);
+/* The number whose hyperbolic sine is a, of floats. May collect. Never blocks. */
 TIDE_API tide_array *tide_asinh(tide_array *a);
+/* The number, not negative, whose hyperbolic cosine is a, of floats. NaN below 1. May collect.
+** Never blocks. */
 TIDE_API tide_array *tide_acosh(tide_array *a);
+/* The number whose hyperbolic tangent is a, of floats. Of 1 it is inf, NaN outside [-1, 1].
+** May collect. Never blocks. */
 TIDE_API tide_array *tide_atanh(tide_array *a);
-/* choice */
+
+/* ---- choice ---- */
+
+/* a where cond is true, or any number but 0, else b. The type is what a and b promote to, of
+** anything. May collect. Never blocks. */
 TIDE_API tide_array *tide_where(tide_array *cond, tide_array *a, tide_array *b);
+/* minimum(maximum(a, lo), hi), of bool, integers, floats. NaN in any operand wins; hi wins over lo.
+** May collect. Never blocks. */
 TIDE_API tide_array *tide_clip(tide_array *a, tide_array *lo, tide_array *hi);
 
-/* Reductions over the axes in `axes` (n of them, each may count from the end, no axis twice; NULL:
-** all axes, whatever n is). Over no axes (n 0, axes not NULL) every element is reduced by itself:
-** it stays, in the result's type; argmin and argmax are TIDE_E_INVALID then. keepdims != 0 leaves
-** reduced axes with length 1. Same results in every run on one device. Sums of integers and bool
-** are i64 or u64; f16 and bf16 accumulate in f32. Over no elements: sum 0, prod 1, mean NaN, any
-** false, all true; min, max, argmin, argmax are TIDE_E_EMPTY. NaN wins in min and max; the arg
-** forms give the first of equals (i64), counting row-major within the reduced axes. */
+/* ---- reductions ----
+** Over the axes in `axes`: n of them, each may count from the end; NULL: all axes, whatever n is.
+** An axis that the array lacks is TIDE_E_BOUNDS, one that stands twice TIDE_E_SHAPE, n < 0
+** TIDE_E_INVALID. Over no axes (n 0, axes not NULL) every element is reduced by itself: it stays,
+** in the result's type; argmin and argmax are TIDE_E_INVALID then. Reduced axes go, or stay with
+** length 1 if keepdims is not 0. The same bits come in every run on one device. f16 and bf16
+** accumulate in f32. */
+
+/* The sum, of anything; bool and signed integers give i64, unsigned ones u64, which wrap. Of no
+** elements 0. May collect. Never blocks. */
 TIDE_API tide_array *tide_sum(tide_array *a, const int *axes, int n, int keepdims);
+/* The product, of anything; bool and signed integers give i64, unsigned ones u64, which wrap. Of no
+** elements 1. May collect. Never blocks. */
 TIDE_API tide_array *tide_prod(tide_array *a, const int *axes, int n, int keepdims);
+/* The least element, of bool, integers, floats; NaN wins. Of no elements TIDE_E_EMPTY, but where
+** the result has none either. May collect. Never blocks. */
 TIDE_API tide_array *tide_min(tide_array *a, const int *axes, int n, int keepdims);
+/* The largest element, of bool, integers, floats; NaN wins. Of no elements TIDE_E_EMPTY, but where
+** the result has none either. May collect. Never blocks. */
 TIDE_API tide_array *tide_max(tide_array *a, const int *axes, int n, int keepdims);
+/* The mean, of anything; bool and integers give f64. Of no elements NaN. May collect.
+** Never blocks. */
 TIDE_API tide_array *tide_mean(tide_array *a, const int *axes, int n, int keepdims);
+/* Whether an element differs from 0, as NaN does; of anything; bool. Of no elements false.
+** May collect. Never blocks. */
 TIDE_API tide_array *tide_any(tide_array *a, const int *axes, int n, int keepdims);
+/* Whether all elements differ from 0, as NaN does; of anything; bool. Of no elements true.
+** May collect. Never blocks. */
 TIDE_API tide_array *tide_all(tide_array *a, const int *axes, int n, int keepdims);
+/* Where the least element is: its number, counting row-major within the reduced axes; of bool,
+** integers, floats; i64. Of equals the first, and the first NaN wins. Of no elements TIDE_E_EMPTY,
+** but where the result has none either. May collect. Never blocks. */
 TIDE_API tide_array *tide_argmin(tide_array *a, const int *axes, int n, int keepdims);
+/* Where the largest element is: as tide_argmin. May collect. Never blocks. */
 TIDE_API tide_array *tide_argmax(tide_array *a, const int *axes, int n, int keepdims);
 
-/* Matrix product over the last two axes, batched and broadcast over the others; a vector operand is
-** a row on the left, a column on the right, and its axis is dropped. Any strides in, row-major out.
-** f32 and f64 by cuBLAS or OpenBLAS, their workspace from the pool; integers wrap. 0-d operands are
-** TIDE_E_SHAPE; an empty inner axis gives zeros. */
+/* ---- matrix product ---- */
+
+/* The matrix product over the last two axes, the others being a batch that broadcasts: (..., m, k)
+** with (..., k, n) gives (..., m, n). An operand of one axis is a row on the left, a column on the
+** right, and that axis is dropped. Any strides. Types promote; bool alone is TIDE_E_DTYPE. Floats
+** and complex by cuBLAS or OpenBLAS, their workspace from the pool; f16 and bf16 round once, at the
+** end; integers wrap. An operand without axes, or inner lengths that differ, are TIDE_E_SHAPE; an
+** inner length of 0 gives zeros. May collect. Never blocks. */
 TIDE_API tide_array *tide_matmul(tide_array *a, tide_array *b);
 
 #if defined(__cplusplus)

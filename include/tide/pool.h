@@ -21,7 +21,9 @@ typedef struct tide_pool tide_pool; /* belongs to its runtime, and ends with it 
 
 /* Release thresholds: how much free memory a pool keeps when the host has waited for the device
 ** (sync points). */
-#define TIDE_POOL_THRESHOLD_UNLIMITED SIZE_MAX /* all of it */
+
+/* all of it */
+#define TIDE_POOL_THRESHOLD_UNLIMITED SIZE_MAX
 /* what has been of use lately: docs/pools.md. The default, but 0 for the pool `driver` */
 #define TIDE_POOL_THRESHOLD_ADAPTIVE (SIZE_MAX - 1)
 
@@ -37,40 +39,51 @@ typedef struct tide_pool_config {
     int reuse_follow, reuse_done, reuse_wait;
 } tide_pool_config;
 
-/* Makes a pool on the calling thread's device. `config` may be NULL. */
+/* Makes a pool on the calling thread's current device; *out is the caller's until
+** tide_pool_release. `config` may be NULL. TIDE_E_INVALID: what it says is not understood, as the
+** message says; TIDE_E_UNSUPPORTED: the device has no such pool. Never collects. Never blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_pool_new(tide_runtime *rt, const tide_pool_config *config,
                                                   tide_pool **out);
 /* The caller is done with it. Arrays that live in it stay valid, and threads whose current pool it
 ** is go on with it; once the last of both is gone and the device's work on its memory is done, its
 ** memory goes back at the next sync point, climb or tide_reclaim. NULL is legal; the default pool
-** stays. */
+** stays; a second time is the error TIDE_E_INVALID. Never collects. Never blocks. */
 TIDE_API void tide_pool_release(tide_pool *pool);
 
-TIDE_API tide_pool *
-tide_pool_default(tide_runtime *rt); /* of the thread's device; NULL if the thread cannot enter */
+/* The default pool of the thread's current device, borrowed; NULL on failure. Never collects.
+** Never blocks. */
+TIDE_API tide_pool *tide_pool_default(tide_runtime *rt);
+/* The calling thread's current pool on its current device, borrowed; NULL on failure.
+** Never collects. Never blocks. */
 TIDE_API tide_pool *tide_pool_current(tide_runtime *rt);
-/* for this thread, on the pool's device; NULL: the current device's default */
+/* Makes a pool the calling thread's current one on that pool's device; NULL: the current device's
+** default. A pool of another runtime is TIDE_E_INVALID. Never collects. Never blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_pool_set(tide_runtime *rt, tide_pool *pool);
 
 /* What can be changed while a pool works; a change counts from the next call on, a threshold from
 ** the next sync point. */
 enum {
     TIDE_POOL_RELEASE_THRESHOLD = 1, /* bytes, or TIDE_POOL_THRESHOLD_* */
-    /* When freed memory may serve another stream than the one whose work is pending on it. 0 or
-    ** 1. */
+    /* 0 or 1: when freed memory may serve another stream than that whose work is pending on it */
     TIDE_POOL_REUSE_FOLLOW = 2, /* if that stream waits for the work anyway */
     TIDE_POOL_REUSE_DONE = 3,   /* if the work happens to be done */
     /* always, rather than take more from the driver: the stream is made to wait; `tide` leaves a
     ** part alone, so that streams can work side by side */
     TIDE_POOL_REUSE_WAIT = 4,
-    TIDE_POOL_MAX_SPLIT =
-        5, /* pool `split`: pieces of so many bytes and more stay whole; SIZE_MAX: all are split */
-    TIDE_POOL_DETERMINISTIC =
-        6 /* 0 or 1: the same program gets the same addresses, however fast the device is. Pool `tide`: nothing goes
-             back by the clock, and what is pending once the host has waited for all streams */
+    /* pool `split`: pieces of so many bytes and more stay whole; SIZE_MAX: all are split */
+    TIDE_POOL_MAX_SPLIT = 5,
+    /* 0 or 1: the same program gets the same addresses, however fast the device is. Pool `tide`:
+    ** nothing goes back by the clock, and what is pending once the host has waited for all
+    ** streams */
+    TIDE_POOL_DETERMINISTIC = 6
 };
+/* Changes an attribute. TIDE_E_INVALID: there is none of that number, or none of its values is this
+** one (a switch is 0 or 1; TIDE_POOL_MAX_SPLIT is more than 20 MiB); TIDE_E_UNSUPPORTED:
+** TIDE_POOL_MAX_SPLIT of another pool than `split`. Never collects. Never blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_pool_set_attribute(tide_pool *pool, int attribute,
                                                             uint64_t value);
+/* Reads an attribute into *value; errors as tide_pool_set_attribute, and TIDE_E_INVALID where value
+** is NULL. Never collects. Never blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_pool_get_attribute(tide_pool *pool, int attribute,
                                                             uint64_t *value);
 
@@ -78,16 +91,15 @@ TIDE_API TIDE_NODISCARD tide_status tide_pool_get_attribute(tide_pool *pool, int
 ** the last all larger. */
 #define TIDE_POOL_CLASSES 32
 typedef struct tide_pool_class {
-    /* the largest request of the class; SIZE_MAX in the last */
-    size_t bytes;
+    size_t bytes; /* the largest request of the class; SIZE_MAX in the last */
     /* blocks: handed out now, at most, so far, come back */
     uint64_t current, peak, allocated, freed;
     uint64_t current_bytes, peak_bytes, allocated_bytes, freed_bytes; /* as requested */
 } tide_pool_class;
 
 /* Sizes in bytes. live + rounding + cached + pending = backed. Peaks are since the pool was made or
-** tide_runtime_reset_peaks. Those of classes are samples, taken when somebody asks, and at allocations: a
-** thread's first 64 of a class, then every 64th. */
+** tide_runtime_reset_peaks. Those of classes are samples, taken when somebody asks, and at
+** allocations: a thread's first 64 of a class, then every 64th. */
 typedef struct tide_pool_figures {
     size_t struct_size;     /* set by the caller to sizeof(tide_pool_figures) */
     size_t live, peak_live; /* requested by arrays and workspaces not yet returned */
@@ -109,30 +121,40 @@ typedef struct tide_pool_figures {
     tide_pool_class classes[TIDE_POOL_CLASSES];
 } tide_pool_figures;
 
-/* Drains first, so that arrays known dead no longer count. Never collects. */
+/* The pool's figures. Drains first, so that arrays known dead no longer count. TIDE_E_INVALID: out
+** is NULL, or out->struct_size is none. Never collects. Never blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_pool_info(tide_pool *pool, tide_pool_figures *out);
 /* The same for people: some lines of figures, then a table of the classes in use. Returns the
-** length that the whole text has, like snprintf. */
+** length that the whole text has, like snprintf; 0 on failure. Drains first. Never collects.
+** Never blocks. */
 TIDE_API size_t tide_pool_text(tide_pool *pool, char *buf, size_t cap);
 
 /* ---- lending a pool ----
-** Memory by address, in the order of a stream (NULL: the thread's current one on the pool's
-** device), for allocators of others. What is queued on the stream's native handle after malloc may
-** use the block at once; free says that its uses end with what is queued on the stream by then, and
-** returns at once. A block used on several streams: the caller makes the stream given to free wait
-** for the others. Malloc climbs the reclaim ladder as arrays do; NULL on failure, with the error
-** set. Zero bytes are served as one. Free takes blocks of any pool of the runtime (`pool` names the
-** runtime); NULL is legal, an unknown address an error that changes nothing. A lent block is
-** pinned. */
+** Memory by address, in the order of a stream (NULL: the thread's current one on the pool's device;
+** another device's is TIDE_E_INVALID), for allocators of others. A lent block is pinned. */
+
+/* A block that what is queued on the native stream from now on may use at once. Climbs the reclaim
+** ladder as arrays do; NULL on failure, with the error set. Zero bytes are served as one.
+** It is the caller's until tide_pool_free, or tide_close. May collect. Never blocks. */
 TIDE_API void *tide_pool_malloc(tide_pool *pool, size_t bytes, tide_stream *s);
+/* Gives a block back: its uses end with what is queued on the stream by now. A block used on
+** several streams: the caller makes this one wait for the others. Takes blocks of any pool of the
+** runtime (`pool` names the runtime); NULL is legal, an unknown address is the error TIDE_E_INVALID
+** and changes nothing. Never collects. Never blocks. */
 TIDE_API void tide_pool_free(tide_pool *pool, void *ptr, tide_stream *s);
 
 /* The same in the form that PyTorch's torch.cuda.memory.CUDAPluggableAllocator asks for
 ** (docs/pools.md), on a runtime a GPU that the first call opens; the environment configures it.
-** `stream` is a CUstream. Where no GPU is to be had, a host device serves. Close returns all their
-** memory; nobody may use it or call these any more. */
+** `device` is 0 to 63, `stream` a CUstream. Where no GPU is to be had, a host device serves. */
+
+/* tide_pool_malloc of the default pool of the device's runtime; NULL on failure, with the error set
+** (size < 0 and a device that cannot be are TIDE_E_INVALID). May collect. Never blocks. */
 TIDE_API void *tide_torch_malloc(ptrdiff_t size, int device, void *stream);
+/* tide_pool_free of such a block; NULL is legal, `size` is not looked at. Never collects.
+** Never blocks. */
 TIDE_API void tide_torch_free(void *ptr, ptrdiff_t size, int device, void *stream);
+/* Closes the runtimes, as tide_close: all their memory goes back. Nobody may use it or call these
+** any more. May collect. Blocks. */
 TIDE_API void tide_torch_close(void);
 
 #if defined(__cplusplus)

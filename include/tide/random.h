@@ -18,19 +18,24 @@ typedef struct tide_rng {
     uint64_t counter;
 } tide_rng;
 
-/* f32, f64: uniform in [0, 1), a multiple of 2^-24 or 2^-53. */
+/* What the four have in common: `rng` is only read and written by the call itself, on the host;
+** NULL is TIDE_E_INVALID. `shape` as for tide_empty. A failed draw leaves the counter as it was. */
+
+/* Uniform in [0, 1), multiples of 2^-24 (f32) or 2^-53 (f64); another type is TIDE_E_DTYPE.
+** May collect. Never blocks. */
 TIDE_API tide_array *tide_random_uniform(tide_runtime *rt, tide_rng *rng, tide_dtype t, int ndim,
                                          const int64_t *shape);
-/* f32, f64: standard normal, by Box and Muller. */
+/* Standard normal, by Box and Muller; f32 or f64, another type is TIDE_E_DTYPE. May collect.
+** Never blocks. */
 TIDE_API tide_array *tide_random_normal(tide_runtime *rt, tide_rng *rng, tide_dtype t, int ndim,
                                         const int64_t *shape);
-/* Integers in [low, high), any integer type that holds them; low < high. Bias below 2^-32 (a 64-bit
-** multiply-shift). */
+/* Integers in [low, high), of any integer type that holds them, else TIDE_E_DTYPE; low >= high is
+** TIDE_E_INVALID. Bias below 2^-32 (a 64-bit multiply-shift). May collect. Never blocks. */
 TIDE_API tide_array *tide_random_integers(tide_runtime *rt, tide_rng *rng, tide_dtype t, int ndim,
                                           const int64_t *shape, int64_t low, int64_t high);
-/* A permutation of 0 .. n-1 as i64, made on the device without a sort: a keyed bijection on the
-** next power of two, walked until it lands below n (Mitchell et al., "Bandwidth-optimal random
-** shuffling for GPUs", 2022). */
+/* A permutation of 0 .. n-1 as i64 of shape (n), made on the device without a sort: a keyed
+** bijection on the next power of two, walked until it lands below n (Mitchell et al.,
+** "Bandwidth-optimal random shuffling for GPUs", 2022). May collect. Never blocks. */
 TIDE_API tide_array *tide_random_permutation(tide_runtime *rt, tide_rng *rng, int64_t n);
 
 #if defined(__cplusplus)

@@ -16,17 +16,21 @@
 extern "C" {
 #endif
 
-/* Gives memory back. Each level is complete at its strength and ends with the purge and the trim of
-** what it freed. Never necessary before an array operation. `freed` (may be NULL) receives the
-** bytes returned to the driver. From inside a slot of a tide_reclaimable it does nothing, and gives
-** 0. */
+/* How much tide_reclaim does. */
 enum {
-    TIDE_RECLAIM_PURGE = 0, /* idle caches, no collection; the runtime itself waits for nothing */
+    TIDE_RECLAIM_PURGE = 0, /* caches let go of what is idle, pools of what is free */
     TIDE_RECLAIM_SYNC = 1,  /* and wait for the streams */
     TIDE_RECLAIM_GC = 2,    /* and collect */
     TIDE_RECLAIM_DROP = 3,  /* and drop library state */
     TIDE_RECLAIM_SPILL = 4  /* and spill the arrays that nothing is using (docs/memory.md) */
 };
+/* Gives memory back, of all open devices. Each level is complete at its strength and ends with the
+** purge and the trim of what it freed. Never necessary before an array operation. `freed` (may be
+** NULL) receives the bytes returned to the driver. TIDE_E_INVALID: there is no such level. From
+** inside a slot of a tide_reclaimable, or a collection, it does nothing, and gives 0.
+** TIDE_RECLAIM_SYNC and above wait for the streams; TIDE_RECLAIM_PURGE waits where pinned or
+** unified memory goes back to the driver (tide/memory.h), or a library's handle goes. May collect.
+** May block. */
 TIDE_API TIDE_NODISCARD tide_status tide_reclaim(tide_runtime *rt, int level, size_t *freed);
 
 /* A cache that can give memory back. Zero everything, set struct_size = sizeof(tide_reclaimable),
@@ -61,15 +65,17 @@ typedef struct tide_reclaimable {
     int32_t reserved;
 } tide_reclaimable;
 
-/* Any time, from any thread, also from inside a slot. Each registration is one of its own, whoever
-** made one before. *id, never 0, is for tide_reclaimable_unregister; tide_close forgets those that
-** are left. One of `purge` and `drop` is there. TIDE_E_INVALID, TIDE_E_HOST_NOMEM. */
+/* Registers a cache: a copy of *r and of its name; what `user` points to lives until it is
+** unregistered. Any time, from any thread, also from inside a slot. Each registration is one of its
+** own, whoever made one before. *id, never 0, is for tide_reclaimable_unregister; tide_close
+** forgets those that are left. TIDE_E_INVALID: r or id is NULL, struct_size is none, the name is
+** NULL, or both of `purge` and `drop` are. Never collects. Never blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_reclaimable_register(tide_runtime *rt,
                                                               const tide_reclaimable *r,
                                                               uint64_t *id);
 /* Afterwards no slot of it runs any more: what others' threads are calling is waited for (so two
 ** slots do not unregister each other). From inside its own slot, the call that is under way is the
-** thread's last. An id that is not registered is TIDE_E_INVALID. */
+** thread's last. An id that is not registered is TIDE_E_INVALID. Never collects. Never blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_reclaimable_unregister(tide_runtime *rt, uint64_t id);
 
 #if defined(__cplusplus)
