@@ -1,0 +1,217 @@
+"""reference.py: docs/reference.md from tide-api.json: by header, in reading order, everything with
+its signature and text, and an index. Prose ends at column 100; tables are as wide as they are."""
+import re
+import textwrap
+
+WIDTH = 100
+INTRO = """\
+# Reference
+
+Written by `tools/api.py` from the comments of the headers; a change goes there. The same for
+programs: `tide-api.json`, which is installed in `share/tidepool`. The last two sentences of each
+function say whether it may collect garbage to make room in device memory, and whether it waits for
+queued device work. The head of [tide/base.h](#tidebaseh) has the conventions that hold for all.
+"""
+MARKED = re.compile(r"(`[^`]*`)|\b(?:tide|TIDE)_\w+(?:\*|\.[a-z]\w*)?|"
+                    r"(?<![\w/])(?:docs|tide)/\w+\.(?:md|h)")
+
+
+def marked(text):
+    """Text of a comment as Markdown: names in code, nothing else with a meaning of its own."""
+    out, last = "", 0
+    for m in MARKED.finditer(text):
+        out += plain(text[last:m.start()])
+        word = m[0]
+        if m[1]:
+            out += word
+        elif word.startswith("docs/"):
+            out += "[%s](%s)" % (word, word[len("docs/"):])
+        elif word.startswith("tide/"):
+            out += "[%s](#%s)" % (word, anchor(word))
+        else:
+            out += "`%s`" % word
+        last = m.end()
+    return out + plain(text[last:])
+
+
+def plain(text):
+    text = re.sub(r"([*<>\[\]|\\])", r"\\\1", text)
+    return re.sub(r"(?<!\w)_|_(?!\w)", r"\\_", text)
+
+
+def anchor(heading):
+    """As GitHub makes it of a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def wrapped(text, first="", rest=""):
+    return textwrap.fill(text, WIDTH, initial_indent=first, subsequent_indent=rest,
+                         break_long_words=False, break_on_hyphens=False)
+
+
+def prose(text):
+    """Paragraphs, lists and examples."""
+    out, example = [], []
+    for line in text.split("\n") + [""]:
+        if line.startswith("  "):
+            example.append("    " + line.strip())
+            continue
+        if example:
+            out += [""] + example + [""]
+            example = []
+        if line.startswith("- "):
+            out.append(wrapped(marked(line[2:]), "- ", "  "))
+        else:
+            out.append(wrapped(marked(line)) if line else "")
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(out)).strip("\n")
+
+
+def cell(text):
+    return marked(text).replace("\n", " ")
+
+
+def declared(a):
+    """An argument or a field as C declares it."""
+    name = a["name"]
+    if "args" in a and "result" in a:
+        result = a["result"] if isinstance(a["result"], str) else a["result"]["type"]
+        return "%s%s(%s)" % (spaced(result), "(*%s)" % name, ", ".join(map(declared, a["args"])))
+    length = "[%d]" % a["length"] if "length" in a else ""
+    return spaced(a["type"]) + name + length
+
+
+def spaced(t):
+    return t if t.endswith("*") else t + " "
+
+
+def call(head, args):
+    """What begins with `head` and a parenthesis, broken where it is too long."""
+    line = head + (", ".join(args) or "void") + ");"
+    if len(line) <= WIDTH:
+        return line
+    lines = [head + args[0]]
+    for a in args[1:]:
+        lines[-1] += ","
+        if len(lines[-1]) + len(a) + 3 > WIDTH:
+            lines.append(" " * len(head) + a)
+        else:
+            lines[-1] += " " + a
+    return "\n".join(lines) + ");"
+
+
+def code(text):
+    return "```c\n%s\n```" % text
+
+
+def table(head, rows):
+    rows = [head, ["---"] * len(head)] + list(rows)
+    return "\n".join(re.sub(" +", " ", "| " + " | ".join(r) + " |") for r in rows)
+
+
+# ---- one entry of each kind: its parts, under a heading ----
+
+def function(f):
+    args = [declared(a) for a in f["args"]] + (["..."] if f.get("variadic") else [])
+    return [code(call("%s%s(" % (spaced(f["result"]["type"]), f["name"]), args)), prose(f["text"])]
+
+
+def callback(c):
+    head = "typedef %s(*%s)(" % (spaced(c["result"]["type"]), c["name"])
+    return [code(call(head, [declared(a) for a in c["args"]])), prose(c["text"])]
+
+
+def macro(m):
+    return [code("%s(%s)" % (m["name"], ", ".join(m["args"]))), prose(m["text"])]
+
+
+def constants(run):
+    """Constants that follow each other share a table."""
+    rows = [("`%s`" % c["name"], "`%s`" % c["value"], cell(c["text"])) for c in run]
+    return table(("constant", "value", "meaning"), rows)
+
+
+def enum(e):
+    rows = [("`%s`" % v["name"], str(v["value"]), cell(v.get("text", ""))) for v in e["values"]]
+    return [prose(e["text"]), table(("value", "", "meaning"), rows)]
+
+
+def fields(of, before=""):
+    for f in of:
+        shown = dict(f, name=before + f["name"])
+        yield ("`%s`" % declared(shown), cell(f.get("text", "")))
+        yield from fields(f.get("fields", []), shown["name"] + ".")
+
+
+def struct(s):
+    return [prose(s["text"]), table(("field", "meaning"), list(fields(s["fields"])))]
+
+
+def object_(o):
+    return [code("typedef struct %s %s;" % (o["name"], o["name"])), prose(o["text"])]
+
+
+def type_(t):
+    return [code("typedef %s %s;" % (t["type"], t["name"])), prose(t["text"])]
+
+
+SHOWN = {"functions": function, "macros": macro, "enums": enum, "structs": struct,
+         "callbacks": callback, "objects": object_, "types": type_, "constants": None}
+
+
+def by_header(api, name):
+    """(heading, group, parts) of the entries of a header, in its order. Values of a type are shown
+    with the type."""
+    queues, run = {}, []
+    for kind, shown in SHOWN.items():
+        for e in api[kind]:
+            if e["header"] == name:
+                queues.setdefault((kind, e["name"]), []).append(e)
+    for kind, entry in next(h for h in api["headers"] if h["name"] == name)["contents"]:
+        e = queues[kind, entry].pop(0)
+        if run and (kind != "constants" or e.get("group") != run[0].get("group")):
+            yield ", ".join(c["name"] for c in run), run[0].get("group"), [constants(run)]
+            run = []
+        if kind == "constants":
+            run.append(e)
+        elif kind == "types" and ("enums", entry) in queues:
+            values = queues["enums", entry][0]
+            yield entry, e.get("group"), [p for p in type_(e) + enum(values) if p]
+        elif kind != "enums" or not any(t["name"] == entry for t in api["types"]):
+            yield entry, e.get("group"), [p for p in SHOWN[kind](e) if p]
+    if run:
+        yield ", ".join(c["name"] for c in run), run[0].get("group"), [constants(run)]
+
+
+def subject(h):
+    """What a header is about: the text at its head without its name."""
+    words = h["text"].split(": ", 1)[-1]
+    return words[:1].upper() + words[1:]
+
+
+def text(api):
+    lines = [wrapped("[tide/%s](#%s): %s" % (h["name"], anchor("tide/" + h["name"]), marked(
+        re.split(r"(?<=\.)\s|\n", subject(h))[0])), "- ", "  ") for h in api["headers"]]
+    out = [INTRO.rstrip(), "## Contents", "\n".join(lines + ["- [Index](#index)"])]
+    for h in api["headers"]:
+        out += ["## tide/" + h["name"], prose(subject(h))]
+        group = None
+        for heading, g, parts in by_header(api, h["name"]):
+            if g != group and g is not None:
+                title, words = api["groups"][g]["title"], api["groups"][g]["text"]
+                out += ["### " + title[0].upper() + title[1:]] if title else []
+                out += [prose(words)]
+            group = g
+            out += ["#### " + heading.replace("*", "\\*")] + parts
+    return "\n\n".join(p for p in out + ["## Index", index(api)] if p) + "\n"
+
+
+def index(api):
+    """All names but those of constants and values, a line for each letter."""
+    names = sorted({e["name"] for kind in SHOWN if kind not in ("constants", "enums")
+                    for e in api[kind]}, key=lambda n: (n.lower(), n))
+    letters = {}
+    for n in names:
+        letter = re.sub("^tide_", "", n, flags=re.I)[0].upper()
+        letters.setdefault(letter, []).append("[%s](#%s)" % (n, anchor(n)))
+    return "\n".join(wrapped(", ".join(found), "- %s: " % letter, "  ")
+                     for letter, found in letters.items())
