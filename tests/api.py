@@ -78,6 +78,12 @@ TIDE_API tide_array *
 tide_map_args(tide_runtime *rt, const char *text, const tide_arg *args, size_t n);
 /* tide_map(rt, text, ...) boxes. */
 #define tide_map(rt, ...) tide_map_args(rt, __VA_ARGS__)
+
+/* tide_array *tide_map_two(tide_runtime *rt, const char *text, ...)
+** The same again. May collect. Never blocks. */
+
+#define TIDE_NONE (-1) /* nothing */
+#define tide_map_two(rt, ...) tide_map_args(rt, __VA_ARGS__)
 """
 STATUS = "TIDE_API tide_status "
 # What is added to the headers, and what is said of it.
@@ -136,6 +142,10 @@ WRONG = [
     ("typedef struct tide_table { void (*f)(void *user); } tide_table;", "no `void *user`"),
     ("typedef struct tide_table { void (*f)(int n); void *user; } tide_table;",
      "f: does not get `void"),
+    ("/* tide_array *tide_map_on(tide_runtime *rt, ...)\n** It is. " + END,
+     "no macro has this name"),
+    ("/* tide_array *tide_map_on(tide_runtime *rt, ...)\n** It is. */\n\n"
+     "#define tide_map_on(rt, ...) tide_map_args(rt, __VA_ARGS__)", "its contract does not end"),
     ("#define tide_map_on(rt, ...) tide_map_args(rt, __VA_ARGS__)", "has no text above it"),
 ]
 
@@ -239,6 +249,10 @@ def what_is_read(h):
     fn = f["tide_array_on_death"]["args"][1]
     expect(fn["kind"] == "callback" and fn["args"][0]["kind"] == "user", fn)
     expect(api["macros"][0]["calls"] == "tide_map_args", api["macros"])
+    two = api["macros"][1]
+    expect((two["calls"], two["text"], two["collects"], two["variadic"]) == (
+        "tide_map_args", "The same again. May collect. Never blocks.", "may", True), two)
+    expect([a["kind"] for a in two["args"]] == ["runtime", "text in"], two)
     expect(api["version"] == "7.0.0", api["version"])
     status = api["enums"][0]
     expect(status["name"] == "tide_status", status)

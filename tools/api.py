@@ -28,10 +28,9 @@ def content(path):
         return None
 
 
-def put(path, text):
-    if content(path) != text:
-        with open(path, "w", encoding="utf-8") as f:
-            f.write(text)
+def write_file(path, text):
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text)
 
 
 def generated(api):
@@ -64,7 +63,7 @@ def complaints(root, api):
 def main(args):
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     if args[:1] == ["--table"] and len(args) == 3:
-        put(args[2], table.text(json.loads(content(args[1]))))
+        write_file(args[2], table.text(json.loads(content(args[1]))))
         return 0
     if "--root" in args[:-1]:
         at = args.index("--root")
@@ -83,7 +82,7 @@ def main(args):
         return 1
     if not args:
         for path, text in generated(api).items():
-            put(os.path.join(root, path), text)
+            write_file(os.path.join(root, path), text)
         return 0
     found = list(complaints(root, api))
     for c in found:

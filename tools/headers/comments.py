@@ -68,17 +68,26 @@ def closing(text):
     return last_sentence(before, COLLECTS)[0], blocks
 
 
+def declaration(comment):
+    """The declaration with which a comment begins, "tide_array *tide_map(..., ...)", and the text
+    that follows; None where it begins with none. So headers describe macros that stand for a
+    function."""
+    first, *rest = lines_of(comment)
+    m = re.fullmatch(r"\w[\w ]*[ *](tide_\w+)\(.*\)", first)
+    return (m[1], first, clean("\n".join("** " + line for line in rest))) if m else None
+
+
 def errors(*texts):
     """The errors that texts name, in their order."""
     found = re.findall(r"\bTIDE_E_[A-Z_]+\b", " ".join(t for t in texts if t))
     return list(dict.fromkeys(found))
 
 
-def may_be_null(name, first, chosen, text, group):
+def may_be_null(name, meant, chosen, text, group):
     """Whether a text says that the pointer `name` may be NULL. Of its own text alone, "NULL is
-    legal" speaks of the first argument, and "NULL: the current one" of a stream or pool that is
-    `chosen`."""
+    legal" speaks of the argument that is `meant`, and "NULL: the current one" of a stream or pool
+    that is `chosen`."""
     said = [r"\b%s\b`? \(?may be NULL", r"\b%s\b`? NULL:", r"\b%s\b`? and `?\w+`? NULL:"]
     if any(re.search(s % name, t) for s in said for t in (text, group)):
         return True
-    return bool(first and "NULL is legal" in text or chosen and "NULL:" in text)
+    return bool(meant and "NULL is legal" in text or chosen and "NULL:" in text)

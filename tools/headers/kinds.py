@@ -81,11 +81,11 @@ def ownership(name, result, text):
     """Whose the result is: new, borrowed, static, same, or none where it is no pointer."""
     if not result["type"].endswith("*"):
         return "none"
-    if re.search(r"\bstatic\b", text):
+    if re.search(r"\bstatic\b", text, re.I):
         return "static"
     if re.search(r"\bborrowed\b", text, re.I):
         return "borrowed"
     if result["kind"] == "array":
-        same = re.search(r"\breturns (it|`a`|the same array)|\bthe same array\b", text, re.I)
+        same = re.search(r"\breturns (it\b|`a`|the same\b)", text, re.I)
         return "same" if same else "new"
     return "new" if result["kind"] == "expr" or name.endswith("_malloc") else "borrowed"

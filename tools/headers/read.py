@@ -1,6 +1,8 @@
 """read.py: the public headers as libclang sees them: functions, macros, constants, enums, structs,
 callbacks and types, each with the comments that stand by it.
 
+What a macro stands for is a function where a comment begins with its declaration.
+
 Model. All headers are parsed as one translation unit, in the order of tide.h, with system headers
 of our own below: so nothing depends on the machine, and types keep the names that they have in the
 header. Declarations come from libclang, comments from its tokens. A comment belongs to what stands
@@ -175,7 +177,9 @@ class Reader:
         self.k = cindex.CursorKind
         self.root = root
         self.names = header_names(root)
-        self.unit = self.parse()
+        self.unit = self.parse("".join("#include <tide/%s>\n" % n for n in ["tide.h"] + self.names
+                                       if os.path.exists(self.path(n))))
+        self.defined = {}  # macros that begin with tide_, by name: the function that each calls
         self.headers = {}
         for name in self.names + ["tide.h"]:
             path = self.path(name)
@@ -185,9 +189,7 @@ class Reader:
     def path(self, name):
         return os.path.join(self.root, "include", "tide", name)
 
-    def parse(self):
-        main = "".join("#include <tide/%s>\n" % n for n in ["tide.h"] + self.names
-                       if os.path.exists(self.path(n)))
+    def parse(self, main):
         stubs = [("/stubs/" + name, text) for name, text in STUBS.items()]
         unit = self.c.Index.create().parse(
             "all.c", ["-std=c17", "-nostdinc", "-I/stubs",
@@ -212,6 +214,9 @@ class Reader:
                 entry["_offset"] = cursor.location.offset
                 entries.append(entry)
         order = {n: i for i, n in enumerate(self.names)}
+        declared = list(self.declared())
+        names = [d["name"] for d in declared]
+        entries = [e for e in entries if e["kind"] != "macro" or e["name"] not in names] + declared
         entries.sort(key=lambda e: (order[e["header"]], e["_offset"]))
         self.name_enums(entries)
         return self.model(entries)
@@ -333,6 +338,10 @@ class Reader:
     def macro(self, cursor, h):
         tokens = list(cursor.get_tokens())
         name, at = cursor.spelling, h.at[cursor.location.offset] - 2  # "#", "define"
+        calls = [a.spelling for a, b in zip(tokens[1:], tokens[2:])
+                 if re.fullmatch(r"tide_\w+", a.spelling) and b.spelling == "("]
+        if name.startswith("tide_"):
+            self.defined[name] = calls[0] if calls else None
         if name in FOR_COMPILERS or re.fullmatch(r"TIDE_(\w+_)?H", name) and len(tokens) == 1:
             return None
         if name.endswith("_") or name.startswith("tide_box") or h.name in UNREAD:
@@ -348,10 +357,11 @@ class Reader:
                 return None
             h.described = (tokens[-1].extent.end.line, text)
             closing = next(i for i, t in enumerate(tokens) if t.spelling == ")")
-            calls = [t.spelling for i, t in enumerate(tokens[:-1]) if i > closing
-                     and re.fullmatch(r"tide_\w+", t.spelling) and tokens[i + 1].spelling == "("]
+            names = [t.spelling for t in tokens[2:closing] if t.spelling != ","]
             e = {"kind": "macro", "name": name, "text": text, "_token": at,
-                 "args": [t.spelling for t in tokens[2:closing] if t.spelling != ","]}
+                 "args": [{"name": n} for n in names if n != "..."]}
+            if "..." in names:
+                e["variadic"] = True
             return dict(e, calls=calls[0]) if calls else e
         if len(tokens) == 1:
             return None
@@ -360,6 +370,38 @@ class Reader:
                 .replace("( ", "(").replace(" )", ")")}
 
     # ---- what needs more than one entry ----
+
+    def declared(self):
+        """Macros whose comment begins with the declaration of what they stand for. Its types are
+        read from a unit of such declarations."""
+        found = []
+        for name in self.names:
+            h = self.headers[name]
+            for i, t in enumerate(h.tokens):
+                said = t.kind == h.comment and i not in h.own and comments.declaration(t.spelling)
+                if said:
+                    h.own.add(i)
+                    found.append((name, i, t) + said)
+        functions = self.functions_of([(f[3], f[4]) for f in found])
+        for header, i, t, name, _, text in found:
+            e = dict(functions.get(name, {"args": []}), kind="macro", name=name, text=text,
+                     header=header, _token=i, _line=t.location.line, _offset=t.location.offset,
+                     _above=text, _defined=name in self.defined)
+            if self.defined.get(name):
+                e["calls"] = self.defined[name]
+            yield e
+
+    def functions_of(self, declarations):
+        """Result, arguments and whether there are more of each declaration, by name."""
+        text = "#include <tide/tide.h>\n" + "".join(
+            "#undef %s\n%s;\n" % d for d in declarations)
+        found = {}
+        for c in self.parse(text).cursor.get_children():
+            if c.kind == self.k.FUNCTION_DECL and c.location.file.name == "all.c":
+                found[c.spelling] = {"result": {"type": spelled(c.result_type)},
+                                     "args": [self.argument(a) for a in c.get_arguments()],
+                                     "variadic": c.type.is_function_variadic()}
+        return found
 
     @staticmethod
     def name_enums(entries):
@@ -393,7 +435,7 @@ class Reader:
                "headers": [{"name": n, "text": self.headers[n].text,
                             "contents": [[e["kind"] + "s", e["name"]] for e in entries
                                          if e["header"] == n]}
-                           for n in self.names],
+                           for n in self.names if n not in UNREAD],
                "groups": groups}
         for kind in ("function", "macro", "constant", "enum", "struct", "callback", "object",
                      "type"):
@@ -482,14 +524,15 @@ def finish(e, groups):
     group = groups[e["group"]]["text"] if "group" in e else ""
     if e["kind"] in ("callback", "struct"):
         finish_slot(e)
-    if e["kind"] != "function":
+    if e["kind"] != "function" and "_above" not in e:
         return e
     for i, a in enumerate(e["args"]):
         a["kind"] = "callback" if a.pop("callback", False) else kinds.of_argument(a, e["name"], i)
         finish_slot(a)
         chosen = i > 0 and a["kind"] in ("stream", "pool")
-        if a["type"].endswith("*") and comments.may_be_null(a["name"], i == 0, chosen, e["text"],
-                                                            group):
+        meant = a["name"] == "ptr" or i == 0 and all(x["name"] != "ptr" for x in e["args"])
+        if a["type"].endswith("*") and comments.may_be_null(
+                a["name"], meant, chosen, e["text"], group):
             a["nullable"] = True
     e["result"]["kind"] = kinds.of_result(e["result"]["type"])
     e["ownership"] = kinds.ownership(e["name"], e["result"], e["text"])

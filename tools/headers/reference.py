@@ -12,12 +12,14 @@ programs: `tide-api.json`, which is installed in `share/tidepool`. The last two 
 function say whether it may collect garbage to make room in device memory, and whether it waits for
 queued device work. The head of [tide/base.h](#tidebaseh) has the conventions that hold for all.
 """
-MARKED = re.compile(r"(`[^`]*`)|\b(?:tide|TIDE)_\w+(?:\*|\.[a-z]\w*)?|"
-                    r"(?<![\w/])(?:docs|tide)/\w+\.(?:md|h)")
+NESTED = r"\((?:[^()]|\([^()]*\))*\)"
+MARKED = re.compile(r"(`[^`]*`)|\btide_\w+%s|\b(?:tide|TIDE)_\w+(?:\*|\.[a-z]\w*)?|"
+                    r"(?<![\w/])(?:docs|tide)/\w+\.(?:md|h)" % NESTED)
 
 
 def marked(text):
-    """Text of a comment as Markdown: names in code, nothing else with a meaning of its own."""
+    """Text of a comment as Markdown: names and calls in code, nothing else with a meaning of its
+    own."""
     out, last = "", 0
     for m in MARKED.finditer(text):
         out += plain(text[last:m.start()])
@@ -26,8 +28,6 @@ def marked(text):
             out += word
         elif word.startswith("docs/"):
             out += "[%s](%s)" % (word, word[len("docs/"):])
-        elif word.startswith("tide/"):
-            out += "[%s](#%s)" % (word, anchor(word))
         else:
             out += "`%s`" % word
         last = m.end()
@@ -35,7 +35,8 @@ def marked(text):
 
 
 def plain(text):
-    text = re.sub(r"([*<>\[\]|\\])", r"\\\1", text)
+    text = re.sub(r"((?<![\w*)])\*[A-Za-z]+\*(?![\w*]))|([*\\]|<(?=[A-Za-z/!])|(?<=\])\()",
+                  lambda m: m[1] or "\\" + m[2], text)
     return re.sub(r"(?<!\w)_|_(?!\w)", r"\\_", text)
 
 
@@ -45,8 +46,10 @@ def anchor(heading):
 
 
 def wrapped(text, first="", rest=""):
+    """Broken at column 100; not before what would begin a list or a heading there."""
+    text = re.sub(r" (?=(?:[-+#>=]|\d+[.)])(?: |$))", "\0", text)
     return textwrap.fill(text, WIDTH, initial_indent=first, subsequent_indent=rest,
-                         break_long_words=False, break_on_hyphens=False)
+                         break_long_words=False, break_on_hyphens=False).replace("\0", " ")
 
 
 def prose(text):
@@ -67,7 +70,7 @@ def prose(text):
 
 
 def cell(text):
-    return marked(text).replace("\n", " ")
+    return marked(text).replace("\n", " ").replace("|", "\\|")
 
 
 def declared(a):
@@ -121,7 +124,10 @@ def callback(c):
 
 
 def macro(m):
-    return [code("%s(%s)" % (m["name"], ", ".join(m["args"]))), prose(m["text"])]
+    if "result" in m:
+        return function(m)
+    names = [a["name"] for a in m["args"]] + (["..."] if m.get("variadic") else [])
+    return [code("%s(%s)" % (m["name"], ", ".join(names))), prose(m["text"])]
 
 
 def constants(run):

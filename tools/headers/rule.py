@@ -73,8 +73,8 @@ def check(api):
         for text in of_struct(s):
             found.append((s["header"], s["_line"], "%s: %s" % (s["name"], text)))
     for m in api["macros"]:
-        if not m["text"]:
-            found.append((m["header"], m["_line"], "%s: has no text above it" % m["name"]))
+        for text in of_macro(m):
+            found.append((m["header"], m["_line"], "%s: %s" % (m["name"], text)))
     return sorted(found + of_head(api) + of_tables(api))
 
 
@@ -110,6 +110,16 @@ def of_function(f):
     yield from of_registration(f)
     for a in f["args"]:
         yield from of_user(a)
+
+
+def of_macro(m):
+    """A macro has a text; one that stands for a function a contract, and it is there."""
+    if not m["text"]:
+        yield "has no text above it"
+    elif "_above" in m:
+        yield from of_contract(m)
+        if not m["_defined"]:
+            yield "is declared in a comment, and no macro has this name"
 
 
 def of_contract(f):
