@@ -83,11 +83,12 @@ def errors(*texts):
     return list(dict.fromkeys(found))
 
 
-def may_be_null(name, meant, chosen, text, group):
-    """Whether a text says that the pointer `name` may be NULL. Of its own text alone, "NULL is
-    legal" speaks of the argument that is `meant`, and "NULL: the current one" of a stream or pool
-    that is `chosen`."""
-    said = [r"\b%s\b`? \(?may be NULL", r"\b%s\b`? NULL:", r"\b%s\b`? and `?\w+`? NULL:"]
-    if any(re.search(s % name, t) for s in said for t in (text, group)):
-        return True
-    return bool(meant and "NULL is legal" in text or chosen and "NULL:" in text)
+NULL_IS_LEGAL = r"\bNULL,? (?:is|are) legal\b|\blegal, as is NULL\b|\b0 for NULL\b"
+ANY_RESULT = r"\bResults through pointers\b[^.]*\beach may be NULL\b"
+
+
+def may_be_null(name, own, group):
+    """Whether a function's text, or its group's, says that the pointer `name` may be NULL."""
+    said = [r"\b%s\b`? \(?may be NULL", r"\b%s\b`? NULL:", r"\b%s\b`? and `?\w+`? NULL:",
+            r"`%s`[^.]*\bit may be NULL"]
+    return any(re.search(s % name, t) for s in said for t in (own, group))

@@ -65,6 +65,13 @@ def of_argument(a, function=None, position=0):
     return "config" if m[1] else None
 
 
+def all_kinds():
+    """Every kind that an argument may have."""
+    found = set(BY_TYPE.values()) | {k for _, _, k in BY_NAME}
+    found |= {"array in-out", "arrays in-out", "callback", "config", "figures out"}
+    return sorted(found | {"dtype", "memory", "status"})
+
+
 def is_result(kind):
     """Whether the function writes through the argument, at success."""
     return kind.endswith(" out") or kind == "text buffer"

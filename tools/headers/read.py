@@ -439,7 +439,8 @@ class Reader:
                "groups": groups}
         for kind in ("function", "macro", "constant", "enum", "struct", "callback", "object",
                      "type"):
-            api[kind + "s"] = [finish(e, groups) for e in entries if e["kind"] == kind]
+            api[kind + "s"] = [finish(e, groups, self.headers[e["header"]].text)
+                                for e in entries if e["kind"] == kind]
         return api
 
 
@@ -519,8 +520,25 @@ def version(entries):
     return ".".join(str(number.get("TIDE_VERSION_" + p, "0")) for p in ("MAJOR", "MINOR", "PATCH"))
 
 
-def finish(e, groups):
-    """An entry with what follows from its text and types."""
+def nullable(f, i, group, head):
+    """Whether NULL stands for something as argument i: "NULL is legal" speaks of the memory that is
+    given, or of the first argument; "NULL: the current one" of a stream, a pool, or axes."""
+    a, places = f["args"][i], [x["kind"] for x in f["args"]]
+    meant = places.index("raw pointer") if "raw pointer" in places else 0
+    if i == meant and re.search(comments.NULL_IS_LEGAL, f["text"]):
+        return True
+    if a["kind"] == "axes" or i > 0 and a["kind"] in ("stream", "pool"):
+        if "NULL:" in f["text"] + (group if a["kind"] == "axes" else ""):
+            return True
+    if a["kind"] == "stream" and "stream (NULL:" in group:
+        return True
+    if a["kind"] == "array out" and re.search(comments.ANY_RESULT, head):
+        return True
+    return comments.may_be_null(a["name"], f["text"], group)
+
+
+def finish(e, groups, head):
+    """An entry with what follows from its text and types; `head`: the text at the header's."""
     group = groups[e["group"]]["text"] if "group" in e else ""
     if e["kind"] in ("callback", "struct"):
         finish_slot(e)
@@ -529,10 +547,8 @@ def finish(e, groups):
     for i, a in enumerate(e["args"]):
         a["kind"] = "callback" if a.pop("callback", False) else kinds.of_argument(a, e["name"], i)
         finish_slot(a)
-        chosen = i > 0 and a["kind"] in ("stream", "pool")
-        meant = a["name"] == "ptr" or i == 0 and all(x["name"] != "ptr" for x in e["args"])
-        if a["type"].endswith("*") and comments.may_be_null(
-                a["name"], meant, chosen, e["text"], group):
+    for i, a in enumerate(e["args"]):
+        if a["type"].endswith("*") and nullable(e, i, group, head):
             a["nullable"] = True
     e["result"]["kind"] = kinds.of_result(e["result"]["type"])
     e["ownership"] = kinds.ownership(e["name"], e["result"], e["text"])

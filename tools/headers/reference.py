@@ -3,16 +3,38 @@ its signature and text, and an index. Prose ends at column 100; tables are as wi
 import re
 import textwrap
 
+from headers import kinds
+
 WIDTH = 100
 INTRO = """\
 # Reference
 
 Written by `tools/api.py` from the comments of the headers; a change goes there. The same for
-programs: `tide-api.json`, which is installed in `share/tidepool`. The last two sentences of each
-function say whether it may collect garbage to make room in device memory, and whether it waits for
-queued device work. The head of [tide/base.h](#tidebaseh) has the conventions that hold for all.
+programs: `tide-api.json`, which is installed in `share/tidepool` ([below](#for-programs)). The last
+two sentences of each function say whether it may collect garbage to make room in device memory, and
+whether it waits for queued device work. The head of [tide/base.h](#tidebaseh) has the conventions
+that hold for all.
 """
 NESTED = r"\((?:[^()]|\([^()]*\))*\)"
+PROGRAMS = """\
+`tide-api.json` has what is here for programs: lists of `functions`, `macros`, `constants`, `enums`,
+`structs`, `callbacks`, `objects` (opaque types) and `types` (of numbers), each in the order of the
+headers; `headers`, with the text at the head of each and its `contents`; and `groups`, texts that
+hold for all whose `group` is their place in this list. An entry has `name`, `header` and `text`: a
+paragraph or a list item is one line of it. A function has beside that:
+
+- `result`, with `type` and `kind`, and whose it is by `ownership`: `new` (the caller's),
+  `borrowed`, `static`, `same` (the array that was given), or `none` (no pointer).
+- `args`, each with `name`, `type` and `kind`; `nullable` where the text says what NULL stands for;
+  a callback its own `args` and `result`. `variadic` where more follow.
+- `collects`: `may` or `never`; `blocks`: `yes`, `may` or `never`: the last two sentences.
+- `errors` that its text, or its group's, names; those that any function may have are in `base.h`.
+- `inline` where no library has it.
+
+A macro that stands for a function has all that too; `calls` is the function behind it. Kinds of
+arguments: %s. An array "in-out" exists, and is written; "out" is written at success, through the
+pointer that is given; "config" is a struct that is read.
+"""
 MARKED = re.compile(r"(`[^`]*`)|\btide_\w+%s|\b(?:tide|TIDE)_\w+(?:\*|\.[a-z]\w*)?|"
                     r"(?<![\w/])(?:docs|tide)/\w+\.(?:md|h)" % NESTED)
 
@@ -197,7 +219,8 @@ def subject(h):
 def text(api):
     lines = [wrapped("[tide/%s](#%s): %s" % (h["name"], anchor("tide/" + h["name"]), marked(
         re.split(r"(?<=\.)\s|\n", subject(h))[0])), "- ", "  ") for h in api["headers"]]
-    out = [INTRO.rstrip(), "## Contents", "\n".join(lines + ["- [Index](#index)"])]
+    lines += ["- [For programs](#for-programs)", "- [Index](#index)"]
+    out = [INTRO.rstrip(), "## Contents", "\n".join(lines)]
     for h in api["headers"]:
         out += ["## tide/" + h["name"], prose(subject(h))]
         group = None
@@ -208,7 +231,16 @@ def text(api):
                 out += [prose(words)]
             group = g
             out += ["#### " + heading.replace("*", "\\*")] + parts
-    return "\n\n".join(p for p in out + ["## Index", index(api)] if p) + "\n"
+    return "\n\n".join(p for p in out + programs() + ["## Index", index(api)] if p) + "\n"
+
+
+def programs():
+    words = PROGRAMS % ", ".join("`%s`" % k for k in kinds.all_kinds())
+    parts = [[" ".join(item.split()) for item in re.split(r"\n(?=- )", part)]
+             for part in words.strip().split("\n\n")]
+    shown = ["\n".join(wrapped(i, "", "  " if i.startswith("- ") else "") for i in part)
+             for part in parts]
+    return ["## For programs", "\n\n".join(shown)]
 
 
 def index(api):
