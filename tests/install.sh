@@ -8,6 +8,9 @@ rm -rf "$work"
 meson install -C "$build" --no-rebuild --quiet --destdir "$work"
 pc=$(find "$work" -name tidepool.pc)
 [ -n "$pc" ] || { echo "no tidepool.pc was installed"; exit 1; }
+api=$(find "$work" -path '*/share/tidepool/tide-api.json')
+[ -n "$api" ] || { echo "no tide-api.json was installed"; exit 1; }
+grep -q '"tide_open"' "$api" || { echo "$api does not have tide_open"; exit 1; }
 libdir=$(dirname "$(dirname "$pc")")
 export PKG_CONFIG_PATH="$(dirname "$pc")"
 # The copy lies below $work and not where it was configured to go; pkg-config's own knows no

@@ -6,7 +6,8 @@ packages='gcc g++ libc6-dev meson ninja-build pkg-config python3
 libgc-dev libopenblas-dev liblapacke-dev libxxhash-dev zlib1g-dev libdw-dev libbz2-dev libcmocka-dev
 gnuplot-nox valgrind locales'
 # libbz2-dev because libdw's pkg-config file names it for who links statically;
-# and clang-format-14, without which the formatting check is skipped.
+# and clang-format-14 and python3-clang, without which the checks of the formatting and of the
+# headers (tools/api.py) are skipped.
 # What the tests want of locales: a decimal comma, and letters whose upper case is another than in
 # English.
 locales='de_DE.UTF-8 tr_TR.UTF-8'
@@ -16,6 +17,7 @@ missing=
 for p in $packages; do have "$p" || missing="$missing $p"; done
 extra=
 have clang-format-14 || command -v clang-format-14 >/dev/null 2>&1 || extra=clang-format-14
+[ -e /usr/lib/python3/dist-packages/clang/cindex.py ] || extra="$extra python3-clang"
 there=$(locale -a 2>/dev/null | tr 'A-Z' 'a-z' | tr -d '-')
 unmade=
 for l in $locales; do
@@ -47,7 +49,8 @@ for l in $unmade; do
         { cat "$log" >&2; echo "setup: could not make the locale $l" >&2; exit 1; }
 done
 # Last, when the lists of packages are there; not worth failing for.
-if [ -n "$extra" ] && apt-cache show $extra >/dev/null 2>&1; then
-    echo "setup: installing: $extra"
-    install $extra || echo "setup: could not install $extra: the formatting check will be skipped"
-fi
+for p in $extra; do
+    apt-cache show "$p" >/dev/null 2>&1 || continue
+    echo "setup: installing: $p"
+    install "$p" || echo "setup: could not install $p: what it checks will be skipped"
+done

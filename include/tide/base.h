@@ -2,6 +2,14 @@
 ** tagged arguments.
 **
 ** Conventions of the whole library:
+** - `tide_verb(array, ...)` is array mathematics, or one of the runtime's verbs: open, close,
+**   collect, reclaim, synchronize, safepoint, map; free, retain and release act on arrays. All else
+**   begins with its object: `tide_array_`, `tide_runtime_`, `tide_pool_`, `tide_device_`,
+**   `tide_stream_`, `tide_expr_`, `tide_thread_`, `tide_collector_`, ... Objects come first, then
+**   inputs, results by pointer last; what writes into an array that exists takes it first. Figures
+**   are `tide_X_info(obj, &out)` into a `tide_X_figures`; text is `tide_X_text(obj, buf, cap)`. A
+**   registering function takes `user` last, a callback gets `void *user` first; register and
+**   unregister use a `uint64_t` id.
 ** - Bytes are `size_t`; shapes, strides and indices are `int64_t` counted in elements; times end in
 **   `_ns`.
 ** - A function that makes an array returns it, or NULL with the reason in the calling thread's
