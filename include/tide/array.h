@@ -101,7 +101,8 @@ TIDE_API void tide_release(tide_array *a);
 ** Arrays that a thread makes under reference counting (the collector "refcount", or a foreign one)
 ** between begin and end of a scope are released at its end, but those it retained or kept. Scopes
 ** nest, and are their thread's and their runtime's own; a thread's end, and tide_thread_detach, end
-** all. Without effect on arrays of "boehm". */
+** all. A callback ends none that was begun outside of it: that one may hold what the calls below
+** the callback are making. Without effect on arrays of "boehm". */
 
 /* Begins a scope inside the thread's innermost one. Never collects. Never blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_scope_begin(tide_runtime *rt);
@@ -115,9 +116,9 @@ TIDE_API int tide_scope_depth(tide_runtime *rt);
 ** for an interpreter whose error left calls, and the scopes that these had begun, by longjmp or as
 ** an exception. It asks for tide_scope_depth before, and calls this where the error is caught.
 ** Callbacks that were left on the way are no error of this call (of any other they are, once:
-** docs/embedding.md): what was begun below them is undone first, and the log says so. Inside a
-** callback it ends the scopes begun outside of it too. A depth that is negative, or more than are
-** open, is TIDE_E_INVALID and ends none. Never collects. Never blocks. */
+** docs/embedding.md): what had been begun below them is undone first, and the log says so. A depth
+** that is negative, or more than are open, is TIDE_E_INVALID and ends none. Never collects. Never
+** blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_scope_unwind(tide_runtime *rt, int depth);
 /* Moves an array of one of the thread's scopes to the next outer one, or of the outermost to the
 ** caller, who then holds its reference; of an array that none of them holds nothing changes.
