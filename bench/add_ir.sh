@@ -1,6 +1,7 @@
 #!/bin/sh
-# add_ir.sh: the figure of 5.5b: instructions that the calling thread takes for a small tide_add: what callgrind counts for 2N of
-# them less what it counts for N, over N. Other threads, which wait by spinning, are not counted.
+# add_ir.sh: the figure of 5.5b: instructions that the calling thread takes for a small tide_add:
+# what callgrind counts for 2N of them less what it counts for N, over N. Other threads, which wait
+# by spinning, are not counted.
 set -eu
 command -v valgrind >/dev/null 2>&1 || { echo "add_ir: skipped, valgrind is not here" >&2; exit 77; }
 adds=20000

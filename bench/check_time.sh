@@ -1,6 +1,6 @@
 #!/bin/sh
-# check_time.sh [BUSY]: the figure of 5.1: how many minutes tools/check.sh takes on a fresh clone of what is committed, with BUSY
-# processes (0) beside it that keep processors busy; none if it fails.
+# check_time.sh [BUSY]: the figure of 5.1: how many minutes tools/check.sh takes on a fresh clone of
+# what is committed, with BUSY processes (0) beside it that keep processors busy; none if it fails.
 set -u
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)

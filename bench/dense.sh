@@ -1,5 +1,6 @@
 #!/bin/sh
-# dense.sh total|hand|worst|record: examples/c/dense at full size under 4 GiB, 100 epochs, the host waiting once an epoch.
+# dense.sh total|hand|worst|record: examples/c/dense at full size under 4 GiB, 100 epochs, the host
+# waiting once an epoch.
 #   total   seconds, collected early; the median of five runs
 #   hand    that over the same when freed by hand; medians of nine runs each that take turns, so that both see the same processor clock:
 #           a step is the host's work

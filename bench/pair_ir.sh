@@ -1,6 +1,6 @@
 #!/bin/sh
-# pair_ir.sh: the figure of 2.1a: instructions of taking and giving back a block of 64 KiB on one stream: what callgrind counts
-# for 2N pairs less what it counts for N, over N.
+# pair_ir.sh: the figure of 2.1a: instructions of taking and giving back a block of 64 KiB on one
+# stream: what callgrind counts for 2N pairs less what it counts for N, over N.
 set -eu
 command -v valgrind >/dev/null 2>&1 || { echo "pair_ir: skipped, valgrind is not here" >&2; exit 77; }
 pairs=100000

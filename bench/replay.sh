@@ -1,7 +1,8 @@
 #!/bin/sh
-# replay.sh FIGURE max|sum TRACE|all [OPTION...]: `tide replay --json` of one of the recorded traces, or of all four, with
-# these options; each one's figures, and the largest of the FIGUREs or their sum. A failed allocation or comparison is a
-# figure like others here; anything else that goes wrong ends it with 1.
+# replay.sh FIGURE max|sum TRACE|all [OPTION...]: `tide replay --json` of one of the recorded
+# traces, or of all four, with these options; each one's figures, and the largest of the FIGUREs or
+# their sum. A failed allocation or comparison is a figure like others here; anything else that goes
+# wrong ends it with 1.
 set -eu
 figure=$1 how=$2 traces=$3
 shift 3

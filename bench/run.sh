@@ -1,7 +1,8 @@
 #!/bin/sh
-# run.sh [ROUNDS]: B1 to B7 on this machine's device, ours and the peers', and one table of them in bench/RESULTS.md in place of
-# the last one. What is compared takes turns over the rounds (default 3), each time in another order and in a process of its
-# own. A peer that is not here is skipped with a line; on a host device all of them are. About five minutes on a GPU.
+# run.sh [ROUNDS]: B1 to B7 on this machine's device, ours and the peers', and one table of them in
+# bench/RESULTS.md in place of the last one. What is compared takes turns over the rounds (default
+# 3), each time in another order and in a process of its own. A peer that is not here is skipped
+# with a line; on a host device all of them are. About five minutes on a GPU.
 set -u
 cd "$(dirname "$0")/.."
 . tools/common.sh
@@ -19,8 +20,8 @@ build_torch() {
     why=$(python3 -c 'import torch' 2>&1) || { say "PyTorch: skipped, $(printf '%s\n' "$why" | tail -n 1)"; return 1; }
     flags=$(python3 bench/peers/torch_flags.py) && [ -n "$flags" ] || { say "PyTorch: skipped, its headers or CUDA's are not here"; return 1; }
     for t in tests/traces/*.csv.gz; do gunzip -c "$t" >$out/"$(basename "$t" .gz)"; done
-    # A compiler that puts the C++ library into the program makes two of them in one process with PyTorch's, and the program
-    # frees with one what the other allocated.
+    # A compiler that puts the C++ library into the program makes two of them in one process with
+    # PyTorch's, and the program frees with one what the other allocated.
     for compiler in "${CXX:-c++}" c++ g++ clang++; do
         $compiler -std=c++20 -O2 -I. bench/peers/torch.cpp -o $out/peer-torch $flags >$out/torch.log 2>&1 || continue
         ! readelf -d $out/peer-torch | grep -qE 'NEEDED.*(libstdc|libc)[+][+]' || return 0

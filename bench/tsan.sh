@@ -1,6 +1,7 @@
 #!/bin/sh
-# tsan.sh: the figure of 2.1f: what goes wrong when 16 threads make 10^7 pairs of mixed sizes, each giving back what others
-# took, under ThreadSanitizer: its reports and the cases that fail. In the folder that tools/check.sh builds.
+# tsan.sh: the figure of 2.1f: what goes wrong when 16 threads make 10^7 pairs of mixed sizes, each
+# giving back what others took, under ThreadSanitizer: its reports and the cases that fail. In the
+# folder that tools/check.sh builds.
 set -u
 . tools/common.sh
 build build-tsan -Dwerror=true -Doptimization=1 -Db_sanitize=thread -Db_lundef=false -Dboehm=disabled || exit 1

@@ -1,6 +1,6 @@
 #!/bin/sh
-# environment.sh: every TIDE_ variable that the code reads is in docs/environment.md, and nothing else is; and the comments of
-# tide_config name those of the settings.
+# environment.sh: every TIDE_ variable that the code reads is in docs/environment.md, and nothing
+# else is; and the comments of tide_config name those of the settings.
 set -eu
 export LC_ALL=C # in Turkish, I is not between A and Z
 cd "$TIDE_TEST_SOURCE"

@@ -1,5 +1,6 @@
 #!/bin/sh
-# exports.sh LIBRARY: the shared library exports exactly the functions of tests/exports.txt, and each is declared in a header.
+# exports.sh LIBRARY: the shared library exports exactly the functions of tests/exports.txt, and
+# each is declared in a header.
 set -eu
 export LC_ALL=C # in Turkish, i is not between a and z
 cd "$TIDE_TEST_SOURCE"

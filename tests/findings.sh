@@ -1,6 +1,7 @@
 #!/bin/sh
-# findings.sh BUILD WORK [FLAGS]: builds each program of tests/findings against the library in BUILD, with the FLAGS of the
-# compiler that the library was built with, runs it, and fails where it shows the effect again that it was written for.
+# findings.sh BUILD WORK [FLAGS]: builds each program of tests/findings against the library in
+# BUILD, with the FLAGS of the compiler that the library was built with, runs it, and fails where it
+# shows the effect again that it was written for.
 set -u
 build=$1 work=$2/findings flags=${3:-}
 here=$TIDE_TEST_SOURCE/tests/findings
@@ -28,7 +29,8 @@ built() {
         -lpthread >"$work/said" 2>&1 || { fail "$name" "does not compile"; return 1; }
 }
 
-# shows NAME WANTED UNWANTED COMMAND...: runs the command; its output must match WANTED, and not UNWANTED ("" for nothing).
+# shows NAME WANTED UNWANTED COMMAND...: runs the command; its output must match WANTED, and not
+# UNWANTED ("" for nothing).
 shows() {
     name=$1 wanted=$2 unwanted=$3
     shift 3
@@ -49,7 +51,8 @@ runs() {
 # A read before the text; use after free: both seen by AddressSanitizer alone.
 runs process/repro_1.c 'column' 'AddressSanitizer'
 runs process/repro_2.c '^copy 0x' 'AddressSanitizer'
-# An assertion at the end of mappings. There the sanitizers, which map memory too, end the process themselves.
+# An assertion at the end of mappings. There the sanitizers, which map memory too, end the process
+# themselves.
 [ -n "$flags" ] || runs process/repro_3.c '^closed$' 'Assertion'
 # Sizes that depended on the locale.
 runs process/repro_5.c '^de_DE: TIDE_OK' 'TIDE_E_|locale \(null\)'
@@ -61,7 +64,8 @@ if built process/repro_7.c; then
     "$program" "$work/folder" die >/dev/null 2>&1
     shows process/repro_7.c 'TIDE_OK' 'TIDE_E_' sh -c \
         'for n in 0 1 2 3; do echo killed >"$1/.tidepool-$n.part"; done
-        touch -d "2 hours ago" "$1"/.tidepool-*.part # where other machines may mount it only such are known to be left
+        # where other machines may mount it only such are known to be left
+        touch -d "2 hours ago" "$1"/.tidepool-*.part
         exec "$0" "$1"' "$program" "$work/folder"
     left=$(ls -A "$work/folder" | tr '\n' ' ')
     [ "$left" = "model.npy " ] || fail process/repro_7.c "the folder holds $left"
@@ -73,7 +77,8 @@ case $flags in
     runs process/repro_8.c '^closed$' 'Signals delivery'
     runs process/repro_8b.c 'this thread blocks SIGPWR' 'Signals delivery' # it is told as it opens
     runs process/repro_8c.c '^closed$' 'Signals delivery'
-    # Growth that no policy knew the price of: 1.5 GiB for 4 MiB. (In the pool none it costs nothing.)
+    # Growth that no policy knew the price of: 1.5 GiB for 4 MiB. (In the pool none it costs
+    # nothing.)
     if built embed/repro_1.c; then
         shows embed/repro_1.c '^value 1000:' '' env TIDE_POOL=tide "$program"
         mib=$(sed -n 's/.*peak backed \([0-9]*\) MiB.*/\1/p' "$work/said")

@@ -1,6 +1,7 @@
 #!/bin/sh
-# headers.sh: every public header compiles alone, as C11 and as C++17, without a warning; in both languages tide_map boxes
-# arrays and numbers, but no other pointer, and takes 0 to 16 of them without a warning of any compiler that is here.
+# headers.sh: every public header compiles alone, as C11 and as C++17, without a warning; in both
+# languages tide_map boxes arrays and numbers, but no other pointer, and takes 0 to 16 of them
+# without a warning of any compiler that is here.
 set -eu
 cd "$TIDE_TEST_SOURCE"
 status=0
@@ -32,7 +33,8 @@ for language in c cpp; do
     done
 done
 
-# calls LANGUAGE: a function with tide_map and tide_map_into of 0 to 16 arguments, alone and in each other
+# calls LANGUAGE: a function with tide_map and tide_map_into of 0 to 16 arguments, alone and in each
+# other
 calls() {
     printf '#include <tide/tide.h>\n#include <stddef.h>\n'
     printf 'tide_array *f(tide_runtime *rt, tide_array *x);\n'

@@ -1,6 +1,6 @@
 #!/bin/sh
-# info.sh BUILD: `tide info` as scripts use it: E15's table by injected figures, what is printed where,
-# exit codes; and what it makes of the environment.
+# info.sh BUILD: `tide info` as scripts use it: E15's table by injected figures, what is printed
+# where, exit codes; and what it makes of the environment.
 set -eu
 tide=$1/tools/tide
 export TIDE_DEVICE="${TIDE_TEST_DEVICE:-host}"
@@ -28,11 +28,37 @@ host*)
         jobs "$threads" "no GPU, $threads threads"
     ;;
 esac
-for bad in '--free' '--free much' '--threads -1' '--hosts 3' '--jobs'; do
+for bad in '--free' '--free much' '--threads -1' '--hosts 3'; do
     status=0
     "$tide" info --jobs $bad >/dev/null 2>&1 || status=$?
     [ $status = 2 ] || fail "--jobs $bad ends with $status"
 done
+# ---- help ----
+
+version=$(sed -n "s/.*version: '\([0-9.]*\)'.*/\1/p" "$TIDE_TEST_SOURCE/meson.build" | head -1)
+for command in '' info replay; do
+    # shellcheck disable=SC2086 # no command is no argument
+    "$tide" $command --help >"$out" 2>"$out.err" || fail "$command --help ends with $?"
+    [ ! -s "$out.err" ] || fail "$command --help says $(cat "$out.err")"
+    grep -q "^Usage: tide${command:+ $command} " "$out" || fail "$command --help: $(cat "$out")"
+    [ "$(awk 'length > 79' "$out")" = "" ] || fail "$command --help is wider than a terminal"
+    # shellcheck disable=SC2086
+    [ "$("$tide" $command --version)" = "tide (Tidepool) $version" ] || fail "$command --version"
+done
+# Both know the same options: the help of `tide replay`, and its page.
+"$tide" replay --help | grep -oE '^ {2,6}(-., )?--[a-z]+' | grep -oE -e '--[a-z]+' |
+    grep -vxE -e '--(help|usage|version)' | LC_ALL=C sort >"$out"
+grep -oE '^\| `--[a-z]+' "$TIDE_TEST_SOURCE/docs/replay.md" | cut -c4- | LC_ALL=C sort |
+    diff "$out" - || fail "docs/replay.md and tide replay --help have other options"
+for bad in '--free 1GiB' '--device --env' '--env --jobs' '--jobs --threads 0' 'spare' '-x'; do
+    status=0
+    # shellcheck disable=SC2086
+    "$tide" info $bad >/dev/null 2>"$out.err" || status=$?
+    [ $status = 2 ] || fail "info $bad ends with $status"
+done
+
+# ---- the device ----
+
 "$tide" info --device | grep -qE '^(host|cuda):' || fail "--device"
 
 # ---- the environment ----

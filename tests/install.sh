@@ -1,6 +1,7 @@
 #!/bin/sh
-# install.sh BUILD WORK: `meson install` into a prefix, and a program of somebody else's, in C and in C++, built against the
-# installed copy by pkg-config and run, with the shared library and with the static one.
+# install.sh BUILD WORK: `meson install` into a prefix, and a program of somebody else's, in C and
+# in C++, built against the installed copy by pkg-config and run, with the shared library and with
+# the static one.
 set -eu
 build=$1 work=$2/prefix
 rm -rf "$work"
@@ -9,7 +10,8 @@ pc=$(find "$work" -name tidepool.pc)
 [ -n "$pc" ] || { echo "no tidepool.pc was installed"; exit 1; }
 libdir=$(dirname "$(dirname "$pc")")
 export PKG_CONFIG_PATH="$(dirname "$pc")"
-# The copy lies below $work and not where it was configured to go; pkg-config's own knows no multiarch.
+# The copy lies below $work and not where it was configured to go; pkg-config's own knows no
+# multiarch.
 sed -i "s|^prefix=|prefix=$work|" "$pc"
 flags() { pkg-config --cflags --libs "$@" tidepool; }
 cat >"$work/user.c" <<'END'
@@ -44,4 +46,19 @@ for u in user_c user_cpp user_static; do
     got=$(LD_LIBRARY_PATH="$libdir" "$work/$u")
     [ "$got" = "12 0.1.0" ] || { echo "$u printed: $got"; exit 1; }
 done
+
+# Pages and examples come along; the examples are built where they lie, and find their data there.
+share=$(dirname "$(find "$work" -path '*/tidepool/examples/c' -type d)")
+for page in "$TIDE_TEST_SOURCE"/docs/*.md; do
+    cmp -s "$page" "$share/../../doc/tidepool/$(basename "$page")" ||
+        { echo "$(basename "$page") was not installed"; exit 1; }
+done
+cd "$share/c"
+for e in *.c; do
+    ${CC:-cc} -Wall -Wextra -Werror -pthread "$e" -o "$work/${e%.c}" $(flags) -lm ||
+        { echo "$e is not built where it is installed"; exit 1; }
+done
+LD_LIBRARY_PATH="$libdir" TIDE_DEVICE=host "$work/pca" --out "$work/pca.pgm" | grep -q accuracy ||
+    { echo "pca finds no data where it is installed"; exit 1; }
+cd /
 rm -rf "$work"

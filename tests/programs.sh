@@ -1,6 +1,7 @@
 #!/bin/sh
-# programs.sh NAME BUILD WORK [ARRAYS]: one of the example programs, or the demonstration, as a user runs it; on TIDE_TEST_DEVICE.
-# They run in the user's locale; what reads their figures, which have a point, does not.
+# programs.sh NAME BUILD WORK [ARRAYS]: one of the example programs, or the demonstration, as a user
+# runs it; on TIDE_TEST_DEVICE. They run in the user's locale; what reads their figures, which have
+# a point, does not.
 set -eu
 name=$1 build=$2 work=$3/programs-$1
 source=${TIDE_TEST_SOURCE:?}
@@ -18,7 +19,8 @@ refused() { # ARGS: bad input
 
 case $name in
 digits)
-    # Twice from different folders: the same line both times. Under its limit: it would end with an error otherwise.
+    # Twice from different folders: the same line both times. Under its limit: it would end with an
+    # error otherwise.
     first=$(cd / && "$bin/digits" | tail -n 1)
     second=$(cd "$work" && "$bin/digits" | tail -n 1)
     [ "$first" = "$second" ] || fail "two runs differ: $first; $second"
@@ -82,12 +84,14 @@ embed)
     refused 10
     ;;
 demo)
-    TIDE_BUILD=$build "$source/tools/demo.sh" --rows 10000 --epochs 20 --limit 136.5MiB >"$work/log" || fail "$(cat "$work/log")"
+    DEMO_ROUNDS=1 TIDE_BUILD=$build "$source/tools/demo.sh" --rows 10000 --epochs 20 --limit 136.5MiB >"$work/log" || fail "$(cat "$work/log")"
     # The table's columns: free, total, median, worst, collections, climbs.
     LC_ALL=C awk '$1 == "eager" { if ($5 < 5 || $6 != 0) exit 1; n++ }
          $1 == "lazy" { if ($6 < 1) exit 1; n++ }
          $1 == "hand" { if ($5 != 0 || $6 != 0) exit 1; n++ }
          END { if (n != 3) exit 1 }' "$work/log" || fail "$(cat "$work/log")"
+    grep -q '^Shown: .* % \(more\|less\) time .*, [0-9]* % \(more\|less\) where' "$work/log" ||
+        fail "no word about what was shown: $(cat "$work/log")"
     picture=$(sed -n 's/^memory over time: //p' "$work/log")
     if [ -n "$picture" ]; then
         head -c 4 "$picture" | grep -q PNG || fail "$picture is no picture"

@@ -1,5 +1,6 @@
 #!/bin/sh
-# replay.sh BUILD WORK: `tide replay` as a user runs it: exit codes, messages, the table and the JSON.
+# replay.sh BUILD WORK: `tide replay` as a user runs it: exit codes, messages, the table and the
+# JSON.
 set -eu
 tide=$1/tools/tide work=$2/replay traces=${TIDE_TEST_SOURCE:?}/tests/traces
 export TIDE_DEVICE="${TIDE_TEST_DEVICE:-host}"
@@ -48,8 +49,8 @@ ends 2 "expected the rest of the gzip stream, found 'end of file'" replay "$work
 ends 2 "$work/none.csv: cannot be opened: No such file or directory" replay "$work/none.csv"
 ends 2 'which trace?' replay --json
 ends 2 'one trace at a time' replay a b
-ends 2 'there is no option --frob' replay "$work/small.csv" --frob 1
-ends 2 '--lag: no such option, or its value is missing' replay "$work/small.csv" --lag
+ends 2 "unrecognized option '--frob'" replay "$work/small.csv" --frob 1
+ends 2 "option '--lag' requires an argument" replay "$work/small.csv" --lag
 ends 2 "--streams wants a number from 1 to 64, not '0'" replay "$work/small.csv" --streams 0
 ends 2 "--streams wants a number from 1 to 64, not '65'" replay "$work/small.csv" --streams 65
 ends 2 "--passes wants a number from 1 to 1000, not '2x'" replay "$work/small.csv" --passes 2x
@@ -65,11 +66,11 @@ for limit in much 0x 1.0.2x -1x x 200%; do
 done
 ends 2 puddle replay "$work/small.csv" --pool puddle
 ends 2 abacus replay "$work/small.csv" --device abacus
-ends 2 usage: frob
-ends 2 usage:
+ends 2 "there is no command 'frob'" frob
+ends 2 'which command?'
 
-# Few addresses: a host device that nobody writes to has as much memory as they allow, and the figures
-# are the same. Not on a GPU, which wants far more of them.
+# Few addresses: a host device that nobody writes to has as much memory as they allow, and the
+# figures are the same. Not on a GPU, which wants far more of them.
 case $TIDE_DEVICE in
 host*)
     for streams in 1 3; do
@@ -98,8 +99,4 @@ cp "$work/small.csv" "$work/recorded.csv"
 TIDE_TRACE=$work/recorded.csv ends 0 '' replay "$work/recorded.csv"
 cmp -s "$work/small.csv" "$work/recorded.csv" || fail "a replay recorded over what it played"
 
-for help in "--help" "replay --help"; do
-    ends 0 '' $help
-    grep -q 'tide replay FILE .*--device D' "$work/out" || fail "tide $help: $(cat "$work/out")"
-done
 rm -rf "$work"

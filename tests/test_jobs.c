@@ -2,9 +2,6 @@
 ** info.sh. */
 #include "tools/tide/jobs.h"
 #include "tests/tidetest.h"
-#include "tools/tide/command.h"
-
-int tidei_usage(FILE *to, int status) { return (void)to, status; }
 
 #define GIB(n) ((size_t)((n) * (double)TIDEI_GIB))
 

@@ -1,5 +1,6 @@
 #!/bin/sh
-# check.sh: installs what is missing, builds, runs every test, and ends with "N passed, N failed, N skipped".
+# check.sh: installs what is missing, builds, runs every test, and ends with "N passed, N failed, N
+# skipped".
 #   tools/check.sh                  the plain build, what calls OpenBLAS as on other processors, AddressSanitizer with UBSan,
 #                                   ThreadSanitizer
 #   tools/check.sh --long           also what takes longer, and the fuzz programs, each for a minute, where clang is
@@ -9,9 +10,10 @@
 #   tools/check.sh --coverage       a build of its own (build-coverage), its tests once, and which
 #                                   branches of the library they took, by folder; fails where that is
 #                                   less than tools/coverage.py asks, which says what is left out
-# A case is one cmocka test or one script; the plain build's cases are counted once, and what fails in a further run of theirs,
-# or what a sanitizer reports, fails the check. Further runs differ in more than they are named for: they are where the tests
-# show that they need no HOME, no certain locale and no certain order.
+# A case is one cmocka test or one script; the plain build's cases are counted once, and what fails
+# in a further run of theirs, or what a sanitizer reports, fails the check. Further runs differ in
+# more than they are named for: they are where the tests show that they need no HOME, no certain
+# locale and no certain order.
 set -u
 cd "$(dirname "$0")/.."
 . tools/common.sh
@@ -31,7 +33,8 @@ done
 logs=    # the results of the cases that count
 outside= # what failed beside them; each counts as one
 patience=1 # times the limits of tests/meson.build, on an idle machine
-other_pools="--no-suite tidepool:own-pools" # for a second pool: tests that name theirs themselves would do the same
+# for a second pool: tests that name theirs themselves would do the same
+other_pools="--no-suite tidepool:own-pools"
 failed() {
     say "$1: FAILED"
     outside="$outside --failed=$(printf '%s' "$1" | tr ' ' '-')"
@@ -63,8 +66,9 @@ format() {
     return $status
 }
 
-# How much longer than on an idle machine a program may take now: what runs already, and our jobs, over the processors. 1 where
-# the machine does not tell (some containers have no /proc/loadavg, or an empty one).
+# How much longer than on an idle machine a program may take now: what runs already, and our jobs,
+# over the processors. 1 where the machine does not tell (some containers have no /proc/loadavg, or
+# an empty one).
 load() {
     times=$(LC_ALL=C awk -v jobs="$jobs" -v processors="${processors:-1}" 'NF >= 4 {
         split($4, running, "/")
@@ -83,8 +87,8 @@ find_jobs() {
     say "$said"
 }
 
-# Runs the tests of build folder $1 (arguments after it go to meson test), as many at once as the device has memory for; the
-# result files stay there. Shows what failed.
+# Runs the tests of build folder $1 (arguments after it go to meson test), as many at once as the
+# device has memory for; the result files stay there. Shows what failed.
 run_tests() {
     dir=$1
     shift
@@ -94,7 +98,8 @@ run_tests() {
     return 1
 }
 
-# As run_tests in folder $1, and the cases count; their results are kept as $2 (meson writes the next run's over them).
+# As run_tests in folder $1, and the cases count; their results are kept as $2 (meson writes the
+# next run's over them).
 counted() {
     dir=$1 kept=$1/$2
     shift 2
@@ -103,8 +108,8 @@ counted() {
     cat "$dir"/meson-logs/testlog*.json >"$kept" 2>/dev/null && logs="$logs $kept" || failed "running the tests of $dir"
 }
 
-# A further run of tests, whose cases are not counted: what it is called, variables to set (NAME=value) or to unset (NAME),
-# arguments of run_tests.
+# A further run of tests, whose cases are not counted: what it is called, variables to set
+# (NAME=value) or to unset (NAME), arguments of run_tests.
 again() {
     name=$1 changes=$2
     shift 2
@@ -120,7 +125,8 @@ again() {
     ) && say "$name: clean" || failed "$name"
 }
 
-# OpenBLAS chooses its kernels by the processor, and every choice rounds in its own way: those that this one can run.
+# OpenBLAS chooses its kernels by the processor, and every choice rounds in its own way: those that
+# this one can run.
 core_types() {
     flags=$(grep -m1 '^flags' /proc/cpuinfo 2>/dev/null)
     has() { for f; do case " $flags " in *" $f "*) ;; *) return 1 ;; esac; done; }
@@ -129,8 +135,8 @@ core_types() {
     ! has avx512f avx512cd avx512bw avx512dq avx512vl || echo SkylakeX
 }
 
-# Builds with a sanitizer: its name, folder, meson options. Barely optimised, since the instrumented code takes most of its time
-# to compile.
+# Builds with a sanitizer: its name, folder, meson options. Barely optimised, since the instrumented
+# code takes most of its time to compile.
 sanitized() {
     name=$1 dir=$2
     shift 2
@@ -138,9 +144,9 @@ sanitized() {
     build "$dir" -Dwerror=true -Doptimization=1 "$@" || { failed "$name"; return 1; }
 }
 
-# Not optimised, so that what gcov counts is what the source says; warnings that only come then do not
-# count. Counting is slow: cases do a part of their rounds, as under a sanitizer. The scripts are left
-# out: they look at the library's symbols, among which are gcov's here.
+# Not optimised, so that what gcov counts is what the source says; warnings that only come then do
+# not count. Counting is slow: cases do a part of their rounds, as under a sanitizer. The scripts
+# are left out: they look at the library's symbols, among which are gcov's here.
 if [ $coverage = 1 ]; then
     say "coverage: building"
     build build-coverage -Doptimization=0 -Db_coverage=true || { say "0 passed, 1 failed, 0 skipped"; exit 1; }

@@ -1,19 +1,21 @@
 # common.sh: what the tools share. Sourced from the project's root.
 say() { printf '%s\n' "$*"; }
 
-# What a build folder is made with unless the caller says otherwise: each is named, so that a folder that was once made with
-# other options does not keep them.
+# What a build folder is made with unless the caller says otherwise: each is named, so that a folder
+# that was once made with other options does not keep them.
 plain_options='-Dbuildtype=debugoptimized -Doptimization=2 -Ddebug=true -Dwerror=false -Db_sanitize=none -Db_lundef=true
 -Db_lto=false -Db_ndebug=if-release -Db_coverage=false -Dboehm=auto -Dlibdw=auto -Dtests=true -Dstress=false -Dreversed=false
 -Dfuzz=false'
 release_options='-Dbuildtype=release -Doptimization=3 -Ddebug=false -Dtests=false'
-# Link-time optimisation takes a tenth of the instructions off a small operation; not every compiler's installation has it.
+# Link-time optimisation takes a tenth of the instructions off a small operation; not every
+# compiler's installation has it.
 ! echo 'int main(void) { return 0; }' | ${CC:-cc} -flto -O2 -x c -o /dev/null - 2>/dev/null || release_options="$release_options -Db_lto=true"
 
 targets= # what build makes; empty: all
 
-# Builds in folder $1 with plain_options and those after it, which win; quiet unless it fails. A folder that is not there is
-# made, one that has other options is configured again, and one that this meson cannot read is emptied and made again.
+# Builds in folder $1 with plain_options and those after it, which win; quiet unless it fails. A
+# folder that is not there is made, one that has other options is configured again, and one that
+# this meson cannot read is emptied and made again.
 build() {
     dir=$1
     shift
@@ -28,7 +30,8 @@ build() {
     rm -f "$dir.log"
 }
 
-# Whether build folder $1 is there and has the meson options after it; of one given twice, the last counts.
+# Whether build folder $1 is there and has the meson options after it; of one given twice, the last
+# counts.
 has_options() {
     [ -f "$1/build.ninja" ] && meson introspect --buildoptions "$1" 2>/dev/null | python3 -c '
 import json, sys

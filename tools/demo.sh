@@ -1,9 +1,11 @@
 #!/bin/sh
 # demo.sh: installs what is missing, builds, and shows what Tidepool is for:
 #   1. a network learns handwritten digits under a tight memory limit, and its program frees nothing;
-#   2. a model that makes garbage all the time, its memory given back in three ways: collected early by the policy, collected
-#      when an allocation fails, freed by hand; a table, and a picture of memory over time.
-# Arguments are for dense (--rows N, --epochs N, ...). TIDE_BUILD names a folder that is built already: nothing is installed then.
+#   2. a model that makes garbage all the time, its memory given back in three ways: collected early
+#      by the policy, collected when an allocation fails, freed by hand; a table of medians, what it
+#      shows in one line, and a picture of memory over time.
+# Arguments are for dense (--rows N, --epochs N, ...). TIDE_BUILD names a folder
+# that is built already: nothing is installed then. DEMO_ROUNDS (5) is the number of rounds.
 set -eu
 cd "$(dirname "$0")/.."
 . tools/common.sh
@@ -27,18 +29,49 @@ cuda*) size="--rows 300000 --epochs 100 --limit 4GiB" ;;
 esac
 say ""
 say "2. Dense: 1000 features, batches of 2048 copied, $size${*:+ $*}"
-for way in eager lazy hand; do
-    $b/examples/c/dense $size "$@" --free=$way --quiet --summary --memory $out/$way.txt >$out/$way.log || { cat $out/$way.log; exit 1; }
-done
 
-field() { sed -n "s/^summary .*$2=\([^ ]*\).*/\1/p" $out/$1.log; }
+# What a process does first on a machine is dear (kernels are compiled, pages are fresh): one round
+# warms up. Then the ways take turns, each round in another order, and medians are shown.
+rounds=${DEMO_ROUNDS:-5}
+one() { # WAY ROUND ARGUMENTS
+    way=$1 round=$2
+    shift 2
+    $b/examples/c/dense $size "$@" --free=$way --quiet --summary --memory "$out/$way.txt" \
+        >"$out/$way.$round.log" || { cat "$out/$way.$round.log"; exit 1; }
+}
+[ -z "$progress" ] || printf '   round' >&2
+order="eager lazy hand"
+for round in $(seq 0 $rounds); do
+    [ -z "$progress" ] || printf ' %s/%s' "$round" "$rounds" >&2
+    for way in $order; do one $way $round "$@"; done
+    order="${order#* } ${order%% *}"
+done
+[ -z "$progress" ] || printf '\n' >&2
+
+# The median of figure $2 over the rounds of way $1.
+median() {
+    for round in $(seq 1 $rounds); do
+        sed -n "s/^summary .*$2=\([^ ]*\).*/\1/p" "$out/$1.$round.log"
+    done | sort -g | sed -n "$(((rounds + 1) / 2))p"
+}
 mib() { awk "BEGIN { printf \"%.1f\", $1 / 1048576 }"; }
 say ""
-printf '%-8s %10s %14s %14s %12s %8s %12s %14s\n' free 'total s' 'median step us' 'worst step us' collections climbs 'peak live' 'peak backed'
+printf '%-8s %10s %14s %14s %12s %8s %12s %14s\n' free 'total s' 'median step us' \
+    'worst step us' collections climbs 'peak live' 'peak backed'
 for way in eager lazy hand; do
-    printf '%-8s %10s %14s %14s %12s %8s %8s MiB %10s MiB\n' $way "$(field $way total_s)" "$(field $way median_step_us)" "$(field $way worst_step_us)" \
-        "$(field $way collections)" "$(field $way climbs)" "$(mib "$(field $way peak_live)")" "$(mib "$(field $way peak_backed)")"
+    printf '%-8s %10s %14s %14s %12s %8s %8s MiB %10s MiB\n' $way "$(median $way total_s)" \
+        "$(median $way median_step_us)" "$(median $way worst_step_us)" \
+        "$(median $way collections)" "$(median $way climbs)" \
+        "$(mib "$(median $way peak_live)")" "$(mib "$(median $way peak_backed)")"
 done
+say "(medians of $rounds rounds, in which the ways took turns, after one to warm up)"
+compared() { # WAY: its time, against that by hand
+    awk "BEGIN { more = 100 * ($(median "$1" total_s) / $(median hand total_s) - 1)
+                 printf \"%.0f %% %s\", more < 0 ? -more : more, more < 0 ? \"less\" : \"more\" }"
+}
+say ""
+say "Shown: a program that frees nothing takes $(compared eager) time than one that frees by hand" \
+    "where the policy collects early, $(compared lazy) where an allocation has to fail first."
 
 if command -v gnuplot >/dev/null 2>&1; then
     gnuplot <<END
@@ -49,7 +82,7 @@ set ylabel "MiB"
 set key outside right top
 set grid
 set yrange [0:*]
-limit = $(field eager limit) / 1048576.0
+limit = $(median eager limit) / 1048576.0
 file(way) = sprintf("$out/%s.txt", way)
 set xlabel "step"
 plot file("lazy") using 0:(\$2/1048576) with steps lw 1.5 lc rgb "#c0504d" title "lazy", \

@@ -1,9 +1,10 @@
 #!/bin/sh
-# fresh.sh [SUITE] [SCRIPT]: proves that a fresh system with nothing but git, a shell and root suffices: makes one with
-# debootstrap (SUITE bookworm: Debian 12, or noble: Ubuntu 24.04), clones the committed state into it, and runs
-# tools/check.sh (or SCRIPT) there. FRESH_ROOT names a folder to make it in, and to leave it for the next run.
-# Needs root, debootstrap, and a mirror: FRESH_MIRROR; else for the suite that runs here the one that this system installs
-# from; else debootstrap's own default.
+# fresh.sh [SUITE] [SCRIPT]: proves that a fresh system with nothing but git, a shell and root
+# suffices: makes one with debootstrap (SUITE bookworm: Debian 12, or noble: Ubuntu 24.04), clones
+# the committed state into it, and runs tools/check.sh (or SCRIPT) there. FRESH_ROOT names a folder
+# to make it in, and to leave it for the next run. Needs root, debootstrap, and a mirror:
+# FRESH_MIRROR; else for the suite that runs here the one that this system installs from; else
+# debootstrap's own default.
 set -eu
 cd "$(dirname "$0")/.."
 suite=${1:-bookworm}

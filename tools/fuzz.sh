@@ -1,9 +1,9 @@
 #!/bin/sh
-# fuzz.sh: builds the fuzz programs (tests/fuzz_*.c) with clang's libFuzzer, AddressSanitizer and UBSan, and runs each on a copy
-# of its corpus, with its dictionary.
+# fuzz.sh: builds the fuzz programs (tests/fuzz_*.c) with clang's libFuzzer, AddressSanitizer and
+# UBSan, and runs each on a copy of its corpus, with its dictionary.
 #   tools/fuzz.sh [SECONDS [NAME...]]   each, or those named (expr, npy ...), for so many seconds; default 60
-# A line for each says how many inputs it ran. One at which a program ended is kept, its path is told, and the exit status is 1;
-# 77 where clang or its libFuzzer is not here.
+# A line for each says how many inputs it ran. One at which a program ended is kept, its path is
+# told, and the exit status is 1; 77 where clang or its libFuzzer is not here.
 set -u
 cd "$(dirname "$0")/.."
 . tools/common.sh
@@ -49,7 +49,8 @@ for f in $all; do
     log=$work/$f.log
     rm -rf "$work/$f"
     cp -r tests/corpus/$f "$work/$f"
-    # In a folder of its own: what a program writes beside its input is not the project's. A hang is a failure, after minutes.
+    # In a folder of its own: what a program writes beside its input is not the project's. A hang is
+    # a failure, after minutes.
     (cd "$work" && "../tests/fuzz_$f" -max_total_time="$seconds" -max_len=4096 -timeout=300 -rss_limit_mb=4096 \
         -dict=../../tests/corpus/$f.dict -artifact_prefix="$work/$f-" -print_final_stats=1 "$work/$f") >"$log" 2>&1
     status=$?

@@ -1,13 +1,14 @@
 #!/bin/sh
-# setup.sh: installs what is missing to build, test and show Tidepool on Debian 12 or Ubuntu 24.04. Says what it installs;
-# installs nothing the second time. What the project needs, by package:
+# setup.sh: installs what is missing to build, test and show Tidepool on Debian 12 or Ubuntu 24.04.
+# Says what it installs; installs nothing the second time. What the project needs, by package:
 set -eu
 packages='gcc g++ libc6-dev meson ninja-build pkg-config python3
 libgc-dev libopenblas-dev liblapacke-dev libxxhash-dev zlib1g-dev libdw-dev libbz2-dev libcmocka-dev
 gnuplot-nox valgrind locales'
 # libbz2-dev because libdw's pkg-config file names it for who links statically;
 # and clang-format-14, without which the formatting check is skipped.
-# What the tests want of locales: a decimal comma, and letters whose upper case is another than in English.
+# What the tests want of locales: a decimal comma, and letters whose upper case is another than in
+# English.
 locales='de_DE.UTF-8 tr_TR.UTF-8'
 
 have() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }

@@ -1,6 +1,7 @@
 #!/bin/sh
-# show.sh [NAME...]: runs the figures of bench/bars.txt (all, or those named; a prefix such as 1.1 names all below it).
-# Each ends with "1.2c PASS|MISS|SKIP figure bar". Exit 0; 1 on a miss; 77 if all were skipped.
+# show.sh [NAME...]: runs the figures of bench/bars.txt (all, or those named; a prefix such as 1.1
+# names all below it). Each ends with "1.2c PASS|MISS|SKIP figure bar". Exit 0; 1 on a miss; 77 if
+# all were skipped.
 set -u
 cd "$(dirname "$0")/.."
 . tools/common.sh

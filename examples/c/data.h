@@ -1,11 +1,16 @@
-/* data.h: finds the examples' data from any directory: beside an installed program, then in the
-** source tree. */
+/* data.h: finds the examples' data: in the share folder beside an installed program, then in
+** EXAMPLES_DATA, which is the source tree's folder or, where nobody says, the one beside that of
+** the sources. */
 #ifndef EXAMPLES_DATA_H
 #define EXAMPLES_DATA_H
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#ifndef EXAMPLES_DATA
+#define EXAMPLES_DATA "../data"
+#endif
 
 /* The path of data file `name` in `path`; `path` unchanged in meaning if it is nowhere, so that
 ** opening it says so. */
@@ -19,7 +24,7 @@ static inline void find_data(const char *name, char *path, size_t cap) {
     }
     if (slash) {
         *slash = 0;
-        snprintf(path, cap, "%s/../share/tidepool/%s", self, name);
+        snprintf(path, cap, "%s/../share/tidepool/examples/data/%s", self, name);
         if (access(path, R_OK) == 0) return;
     }
     snprintf(path, cap, "%s/%s", EXAMPLES_DATA, name);

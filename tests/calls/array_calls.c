@@ -246,7 +246,11 @@ static void on_array_on_death(world *w) {
     array *x = draw_array(w, FROZEN | VAST);
     note *n = room_for_note(w);
     bool none = !n || chance(w, 4);
-    if (x->shared) x = droppable(w);
+    if (x->shared) {
+        x = droppable(w);
+        w->frame->must_fail = w->frame->null_array =
+            false; /* those that it passed by are no matter */
+    }
     if (none || !x || x->freed || x->rt == NOBODY) expect(w, none ? TIDE_E_INVALID : TIDE_E_FREED);
     if (!x || !x->a) expect(w, TIDE_E_INVALID), w->frame->null_array = true;
     if (n) *n = (note){.w = w, .used = true, .rt = x ? x->rt : NOBODY};

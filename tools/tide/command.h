@@ -1,12 +1,10 @@
-/* command.h: the commands of `tide`, each in a file of its own. They take the arguments behind
-** their name and return the exit status. */
+/* command.h: the commands of `tide`, each in a file of its own: a row of the table in tide.c. A
+** command takes its arguments, the first of which is its full name ("tide info"), reads its options
+** by argp, which answers --help, --usage and --version, and returns the exit status. */
 #ifndef TIDE_COMMAND_H
 #define TIDE_COMMAND_H
 
-#include <stdio.h>
-
-int tidei_usage(FILE *to, int status); /* prints it, and returns the status */
-extern const char tidei_replay_usage[];
+int tidei_info_command(int argc, char **argv);
 int tidei_replay_command(int argc, char **argv);
 
 #endif

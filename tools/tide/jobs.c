@@ -6,7 +6,6 @@
 #include <string.h>
 #include <tide/tide.h>
 #include "runtime/base.h"
-#include "tools/tide/command.h"
 
 size_t tidei_jobs_of(const tidei_jobs *x) {
     size_t fit = x->gpu ? x->free_bytes / TIDEI_JOB_BYTES : x->threads;
@@ -65,26 +64,18 @@ static void tell(const tidei_jobs *x, const char *device) {
             tidei_jobs_of(x));
 }
 
-int tidei_jobs_command(int argc, char **argv) {
-    tidei_jobs x = {.threads = threads_here()}, given = {0};
+int tidei_jobs_command(size_t free_bytes, size_t threads) {
+    tidei_jobs x = {.threads = threads_here()};
     char device[1024] = "";
-    for (int i = 0; i < argc; i += 2) {
-        size_t *out = !strcmp(argv[i], "--free")      ? &given.free_bytes
-                      : !strcmp(argv[i], "--threads") ? &given.threads
-                                                      : NULL;
-        if (!out || i + 1 == argc || !tidei_parse_bytes(argv[i + 1], 0, out))
-            return tidei_usage(stderr, 2);
-        given.gpu |= out == &given.free_bytes;
-    }
     if (look(&x, device, sizeof device) != TIDE_OK) {
         fprintf(stderr, "tide info: %s\n", tide_error_last()->message);
         return 1;
     }
-    if (given.gpu) {
+    if (free_bytes) {
         x.gpu = true;
-        x.free_bytes = given.free_bytes;
+        x.free_bytes = free_bytes;
     }
-    if (given.threads) x.threads = given.threads;
+    if (threads) x.threads = threads;
     tell(&x, device);
     printf("%zu\n", tidei_jobs_of(&x));
     return 0;

@@ -15,8 +15,8 @@ typedef struct tidei_jobs {
 } tidei_jobs;
 size_t tidei_jobs_of(const tidei_jobs *x); /* at least 1 */
 
-/* `tide info --jobs [--free BYTES] [--threads N]`: the number on stdout, what it is made of on
-** stderr. The options stand for what the machine has; with --free that is a GPU's. */
-int tidei_jobs_command(int argc, char **argv);
+/* `tide info --jobs`: the number on stdout, what it is made of on stderr. What is given, not 0,
+** stands for what the machine has; memory that is given is a GPU's. Returns the exit status. */
+int tidei_jobs_command(size_t free_bytes, size_t threads);
 
 #endif

@@ -3,110 +3,97 @@
 ** input. */
 #include "tools/tide/command.h"
 #include "tools/tide/replay.h"
+#include <argp.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-const char tidei_replay_usage[] =
-    "tide replay FILE [--device D] [--pool NAME] [--streams K] [--passes P] [--limit SIZE|1.02x] "
-    "[--lag L]\n"
-    "                 [--pinned PERCENT] [--scale F] [--events N] [--touch] [--json]";
-
 struct options {
     tidei_replay_options replay;
-    const char *file, *limit;
-    uint64_t streams, passes, lag, pinned, scale, events;
-    bool json, help;
+    const char *file;
+    uint64_t passes, scale, events;
+    bool json;
 };
 
 /* ---- options ---- */
 
-__attribute__((format(printf, 1, 2))) static bool bad(const char *fmt, ...) {
-    va_list ap;
-    va_start(ap, fmt);
-    fprintf(stderr, "tide replay: ");
-    vfprintf(stderr, fmt, ap);
-    fprintf(stderr, "\n");
-    va_end(ap);
-    return false;
-}
+enum { DEVICE = 'd', POOL = 'p', STREAMS = 's', LIMIT = 'l', PASSES = 256, LAG, PINNED };
+enum { SCALE = PINNED + 1, EVENTS, TOUCH, JSON };
 
-static bool count(const char *flag, const char *text, uint64_t low, uint64_t high, uint64_t *out) {
+static const struct argp_option options[] = {
+    {"device", DEVICE, "DEVICE", 0, "\"cuda\", \"cuda:1\", \"host\" (default: TIDE_DEVICE)", 0},
+    {"pool", POOL, "NAME", 0,
+     "\"tide\" (default), \"driver\", \"split\", \"split:64MiB\", \"binned\", \"simple\", \"none\"",
+     0},
+    {"limit", LIMIT, "SIZE", 0,
+     "The most that the pool may take from the driver: bytes, 4GiB, 50%, or 1.02x of the most that "
+     "is live at once (default: none)",
+     0},
+    {"streams", STREAMS, "K", 0, "Play so many copies, each on a stream of its own (default: 1)",
+     0},
+    {"passes", PASSES, "P", 0, "Play it so often, and show the last time (default: 2)", 0},
+    {"events", EVENTS, "N", 0, "Refuse a trace of more events (default: what is sensible)", 0},
+    {"scale", SCALE, "F", 0, "Divide all sizes by this (default: 1)", 0},
+    {"lag", LAG, "L", 0,
+     "A stream's work is done only L events later, as on a device that is behind (default: 0)", 0},
+    {"pinned", PINNED, "PERCENT", 0, "So many blocks must not move (default: 0)", 0},
+    {"touch", TOUCH, NULL, 0, "Write a pattern into each block and compare it at its end", 0},
+    {"json", JSON, NULL, 0, "Print the figures as one JSON object", 0},
+    {0}};
+
+static uint64_t count(struct argp_state *state, const char *name, const char *text, uint64_t low,
+                      uint64_t high) {
     uint64_t v = 0;
     bool ok = *text;
     for (const char *p = text; *p && ok; p++)
         ok = *p >= '0' && *p <= '9' && !__builtin_mul_overflow(v, 10, &v) &&
              !__builtin_add_overflow(v, (uint64_t)(*p - '0'), &v);
     if (!ok || v < low || v > high)
-        return bad("%s wants a number from %" PRIu64 " to %" PRIu64 ", not '%s'", flag, low, high,
-                   text);
-    *out = v;
-    return true;
+        argp_error(state, "--%s wants a number from %" PRIu64 " to %" PRIu64 ", not '%s'", name,
+                   low, high, text);
+    return v;
 }
 
 /* "1.02x" is a factor; anything else is what tide_config.limit takes. */
-static bool limit(const char *text, tidei_replay_options *o) {
+static void limit(struct argp_state *state, const char *text, tidei_replay_options *o) {
     size_t n = strlen(text), bytes;
     if (n < 2 || text[n - 1] != 'x') {
         o->limit = text;
         /* 100 stands for the device's memory */
-        if (tidei_parse_bytes(text, 100, &bytes)) return true;
+        if (tidei_parse_bytes(text, 100, &bytes)) return;
     } else if (strspn(text, "0123456789.") == n - 1) {
         char *end;
         o->limit_factor = strtod(text, &end);
-        if (end == text + n - 1 && o->limit_factor > 0) return true;
+        if (end == text + n - 1 && o->limit_factor > 0) return;
     }
-    return bad("--limit wants bytes, 4GiB, 50%% or a factor such as 1.02x, not '%s'", text);
+    argp_error(state, "--limit wants bytes, 4GiB, 50%% or a factor such as 1.02x, not '%s'", text);
 }
 
-/* Flags with a value. */
-static bool value(const char *flag, const char *text, struct options *o) {
-    const struct {
-        const char *name;
-        uint64_t low, high, *out;
-    } counts[] = {
-        {"--streams", 1, TIDEI_GAUGE_STREAMS, &o->streams},
-        {"--passes", 1, 1000, &o->passes},
-        {"--lag", 0, (uint64_t)1 << 32, &o->lag},
-        {"--pinned", 0, 100, &o->pinned},
-        {"--scale", 1, (uint64_t)1 << 32, &o->scale},
-        {"--events", 1, (uint64_t)1 << 40, &o->events},
-    };
-    if (!strcmp(flag, "--device")) return o->replay.device = text, true;
-    if (!strcmp(flag, "--pool")) return o->replay.pool = text, true;
-    if (!strcmp(flag, "--limit")) return o->limit = text, true;
-    for (size_t i = 0; i < TIDEI_COUNT(counts); i++)
-        if (!strcmp(flag, counts[i].name))
-            return count(flag, text, counts[i].low, counts[i].high, counts[i].out);
-    return bad("there is no option %s", flag);
-}
-
-static bool read_options(int argc, char **argv, struct options *o) {
-    *o = (struct options){.streams = 1, .passes = 2, .scale = 1};
-    for (int i = 0; i < argc; i++) {
-        const char *a = argv[i];
-        if (!strcmp(a, "--help"))
-            return o->help = true;
-        else if (!strcmp(a, "--touch"))
-            o->replay.touch = true;
-        else if (!strcmp(a, "--json"))
-            o->json = true;
-        else if (a[0] == '-' && i + 1 == argc)
-            return bad("%s: no such option, or its value is missing", a);
-        else if (a[0] == '-' && !value(a, argv[++i], o))
-            return false;
-        else if (a[0] != '-' && o->file)
-            return bad("one trace at a time: %s or %s", o->file, a);
-        else if (a[0] != '-')
-            o->file = a;
+/* argp_error does not return. */
+static error_t read_option(int key, char *text, struct argp_state *state) {
+    struct options *o = state->input;
+    switch (key) {
+    case DEVICE: o->replay.device = text; return 0;
+    case POOL: o->replay.pool = text; return 0;
+    case LIMIT: limit(state, text, &o->replay); return 0;
+    case STREAMS:
+        o->replay.streams = (unsigned)count(state, "streams", text, 1, TIDEI_GAUGE_STREAMS);
+        return 0;
+    case PASSES: o->passes = count(state, "passes", text, 1, 1000); return 0;
+    case LAG: o->replay.lag = count(state, "lag", text, 0, (uint64_t)1 << 32); return 0;
+    case PINNED: o->replay.pinned = (unsigned)count(state, "pinned", text, 0, 100); return 0;
+    case SCALE: o->scale = count(state, "scale", text, 1, (uint64_t)1 << 32); return 0;
+    case EVENTS: o->events = count(state, "events", text, 1, (uint64_t)1 << 40); return 0;
+    case TOUCH: o->replay.touch = true; return 0;
+    case JSON: o->json = true; return 0;
+    case ARGP_KEY_ARG:
+        if (o->file) argp_error(state, "one trace at a time: %s or %s", o->file, text);
+        o->file = text;
+        return 0;
+    case ARGP_KEY_NO_ARGS: argp_error(state, "which trace?"); return 0;
+    default: return ARGP_ERR_UNKNOWN;
     }
-    if (!o->file) return bad("which trace?\nusage: %s", tidei_replay_usage);
-    if (o->limit && !limit(o->limit, &o->replay)) return false;
-    o->replay.streams = (unsigned)o->streams;
-    o->replay.lag = o->lag;
-    o->replay.pinned = (unsigned)o->pinned;
-    return true;
 }
 
 /* ---- figures ---- */
@@ -182,12 +169,19 @@ static tide_status play(const struct options *o, tidei_replay *r, bool *sound) {
 }
 
 int tidei_replay_command(int argc, char **argv) {
-    struct options o;
+    struct options o = {.replay.streams = 1, .passes = 2, .scale = 1};
     tidei_trace trace;
     tidei_replay *r = NULL;
     bool sound;
-    if (!read_options(argc, argv, &o)) return 2;
-    if (o.help) return printf("usage: %s\n", tidei_replay_usage), 0;
+    const struct argp argp = {
+        .options = options,
+        .parser = read_option,
+        .args_doc = "TRACE",
+        .doc = "Plays a trace of allocations (TIDE_TRACE's CSV, or RMM's log; gzipped too) against "
+               "a pool, and shows what it took. docs/replay.md explains the figures.\vExit "
+               "status: 0, 1 an allocation, a comparison or the device failed, 2 bad input."};
+    if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0) return 2;
+    unsetenv("TIDE_TRACE"); /* it would record over the file that it plays */
     if (tidei_trace_read_most(o.file, o.events, &trace) != TIDE_OK) return failed();
     tidei_trace_scale(&trace, o.scale);
     tide_status status = tidei_replay_open(&o.replay, &trace, &r);

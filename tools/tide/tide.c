@@ -1,55 +1,77 @@
-/* tide.c: the `tide` command: what this machine offers Tidepool, and what a pool makes of a
-**   recorded program.
-**   tide info            version, device, memory
-**   tide info --device   one line: the device, and why not cuda
-**   tide info --env      what the environment says, and what becomes of it (environment.h)
-**   tide info --jobs     how many programs that use it may run side by side (jobs.h)
-**   tide replay FILE     replays a trace (replay_command.c)
+/* tide.c: the `tide` command: finds the command that its first argument names, and runs it.
 ** Exit 0, 1 failed, 2 bad input. */
+#include <argp.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <tide/tide.h>
 #include "tools/tide/command.h"
-#include "tools/tide/environment.h"
-#include "tools/tide/jobs.h"
 
-int tidei_usage(FILE *to, int status) {
-    fprintf(
-        to,
-        "usage: tide info [--device | --env | --jobs [--free BYTES] [--threads N]]\n       %s\n",
-        tidei_replay_usage);
-    return status;
+#define BAD_INPUT 2
+
+static const struct command {
+    const char *name, *full, *summary;
+    int (*run)(int argc, char **argv);
+} commands[] = {
+    {"info", "tide info", "the device, its memory, the environment", tidei_info_command},
+    {"replay", "tide replay", "plays recorded allocations against a pool", tidei_replay_command},
+};
+#define COMMANDS (sizeof commands / sizeof *commands)
+
+/* The command that was named, and its arguments: all behind the name. */
+struct chosen {
+    const struct command *command;
+    char **arguments;
+    int count;
+};
+
+static error_t choose(int key, char *text, struct argp_state *state) {
+    struct chosen *c = state->input;
+    switch (key) {
+    case ARGP_KEY_ARG:
+        for (size_t i = 0; i < COMMANDS; i++)
+            if (!strcmp(text, commands[i].name)) c->command = &commands[i];
+        if (!c->command) argp_error(state, "there is no command '%s'", text);
+        c->arguments = state->argv + state->next - 1;
+        c->count = state->argc - state->next + 1;
+        state->next = state->argc;
+        return 0;
+    case ARGP_KEY_NO_ARGS: argp_error(state, "which command?"); return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
 }
 
-static int info(int device_only) {
-    tide_runtime *rt;
-    char text[1024];
-    if (tide_open(NULL, &rt) != TIDE_OK) {
-        fprintf(stderr, "tide info: %s\n", tide_error_last()->message);
-        return 1;
-    }
-    tide_device_text(rt, text, sizeof text);
-    if (device_only) {
-        printf("%s\n", text);
-    } else {
-        printf("Tidepool %s\ndevice: %s\n", tide_version(), text);
-        tide_runtime_text(rt, text, sizeof text);
-        printf("%s", text);
-    }
-    tide_close(rt);
-    return 0;
+static void print_version(FILE *to, struct argp_state *state) {
+    (void)state;
+    fprintf(to, "tide (Tidepool) %s\n", tide_version());
+}
+
+/* The commands, as lines of the help. */
+static char *list_commands(int key, const char *text, void *input) {
+    (void)input;
+    if (key != ARGP_KEY_HELP_POST_DOC) return (char *)(uintptr_t)text;
+    char *list = NULL;
+    size_t bytes;
+    FILE *f = open_memstream(&list, &bytes);
+    if (!f) return NULL;
+    fprintf(f, "Commands:\n");
+    for (size_t i = 0; i < COMMANDS; i++)
+        fprintf(f, "  %-24s   %s\n", commands[i].name, commands[i].summary);
+    fprintf(f, "\n`tide COMMAND --help' explains the options of a command. Exit status: 0, "
+               "1 it failed, 2 bad input.");
+    fclose(f);
+    return list;
 }
 
 int main(int argc, char **argv) {
-    if (argc == 3 && !strcmp(argv[1], "info") && !strcmp(argv[2], "--env"))
-        return tidei_environment_command();
-    /* it is about programs: a replay would record over the file that it plays */
-    unsetenv("TIDE_TRACE");
-    if (argc == 2 && !strcmp(argv[1], "--help")) return tidei_usage(stdout, 0);
-    if (argc >= 2 && !strcmp(argv[1], "replay")) return tidei_replay_command(argc - 2, argv + 2);
-    if (argc < 2 || strcmp(argv[1], "info")) return tidei_usage(stderr, 2);
-    if (argc == 2) return info(0);
-    if (!strcmp(argv[2], "--jobs")) return tidei_jobs_command(argc - 3, argv + 3);
-    return argc == 3 && !strcmp(argv[2], "--device") ? info(1) : tidei_usage(stderr, 2);
+    const struct argp argp = {.parser = choose,
+                              .args_doc = "COMMAND [ARGUMENT...]",
+                              .doc = "What a machine offers Tidepool, and what a pool makes of a "
+                                     "recorded program.\v",
+                              .help_filter = list_commands};
+    struct chosen c = {0};
+    argp_err_exit_status = BAD_INPUT;
+    argp_program_version_hook = print_version;
+    if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &c) != 0) return BAD_INPUT;
+    c.arguments[0] = (char *)(uintptr_t)c.command->full;
+    return c.command->run(c.count, c.arguments);
 }
