@@ -1,9 +1,11 @@
 /* view.c: arrays that share another's memory: slices, transposes, reshapes, stretched shapes. Each
 ** is a new layout over the same storage; only tide_reshape may copy, where no strides give the new
 ** shape. */
+#include <errno.h>
 #include <inttypes.h>
 
 #include "arrays/arrays.h"
+#include "runtime/text.h"
 
 /* The view of an operand under a layout; takes over the operand. */
 static tide_array *view_over(tidei_operand *o, tide_status s, const tidei_layout *l,
@@ -22,16 +24,77 @@ tide_array *tide_slice_ranges(tide_array *a, size_t n, const tide_range *ranges)
     return view_over(&o, s, &l, "tide_slice_ranges");
 }
 
-tide_array *tide_slice(tide_array *a, const char *text) {
+tide_range tide_range_all(void) { return tide_range_slice(TIDE_NONE, TIDE_NONE, TIDE_NONE); }
+tide_range tide_range_slice(int64_t start, int64_t stop, int64_t step) {
+    return (tide_range){.start = start, .stop = stop, .step = step, .kind = TIDE_RANGE_SLICE};
+}
+tide_range tide_range_index(int64_t i) {
+    return (tide_range){.start = i, .stop = TIDE_NONE, .step = TIDE_NONE, .kind = TIDE_RANGE_INDEX};
+}
+/* without numbers, which their kinds do not look at */
+static tide_range range_of_kind(int32_t kind) {
+    return (tide_range){.start = TIDE_NONE, .stop = TIDE_NONE, .step = TIDE_NONE, .kind = kind};
+}
+tide_range tide_range_newaxis(void) { return range_of_kind(TIDE_RANGE_NEWAXIS); }
+tide_range tide_range_ellipsis(void) { return range_of_kind(TIDE_RANGE_ELLIPSIS); }
+
+/* ---- slices by text ---- */
+
+static tide_status slice_layout(const tidei_operand *o, const char *text, const char *op,
+                                tidei_layout *l) {
     tide_range ranges[TIDEI_RANGES_MAX];
     size_t n;
+    tide_status s = tidei_slice_parse(text, op, ranges, &n);
+    return s == TIDE_OK ? tidei_layout_slice(&o->lay, n, ranges, op, l) : s;
+}
+
+tide_array *tide_slice(tide_array *a, const char *text) {
     tidei_operand o;
     tidei_layout l;
     if (tidei_operand_get(a, "tide_slice", 1, &o) != TIDE_OK) return NULL;
-    tide_status s = text ? tidei_slice_parse(text, "tide_slice", ranges, &n)
+    tide_status s = text ? slice_layout(&o, text, "tide_slice", &l)
                          : tidei_fail(TIDE_E_INVALID, "tide_slice", "the text is NULL");
-    if (s == TIDE_OK) s = tidei_layout_slice(&o.lay, n, ranges, "tide_slice", &l);
     return view_over(&o, s, &l, "tide_slice");
+}
+
+static const char slicef[] = "tide_slicef";
+#define USUAL_TEXT 128 /* bytes: a few ranges with numbers of 64 bits */
+
+/* The slice by what the format makes, in host memory where it is longer than usual. */
+__attribute__((format(printf, 2, 0))) static tide_status
+slice_formatted(const tidei_operand *o, const char *fmt, va_list args, tidei_layout *l) {
+    char usual[USUAL_TEXT], *text = usual;
+    va_list again;
+    va_copy(again, args);
+    errno = 0;
+    int n = tidei_vformat(usual, sizeof usual, fmt, args), why = errno;
+    size_t room = n < 0 ? 0 : (size_t)n + 1;
+    if (room > sizeof usual) {
+        text = tidei_host_take(o->rt, room);
+        if (text) tidei_vformat(text, room, fmt, again);
+    }
+    va_end(again);
+    if (n < 0)
+        return why == ENOMEM
+                   ? tidei_fail_host_memory(slicef, room)
+                   : tidei_fail(TIDE_E_INVALID, slicef, "the format cannot be written: %s",
+                                tidei_errno_text(why));
+    tide_status s = text ? slice_layout(o, text, slicef, l) : tidei_fail_host_memory(slicef, room);
+    if (text != usual) tidei_host_free(o->rt, text);
+    return s;
+}
+
+tide_array *tide_slicef(tide_array *a, const char *fmt, ...) {
+    tidei_operand o;
+    tidei_layout l;
+    if (tidei_operand_get(a, slicef, 1, &o) != TIDE_OK) return NULL;
+    if (!fmt)
+        return view_over(&o, tidei_fail(TIDE_E_INVALID, slicef, "the format is NULL"), &l, slicef);
+    va_list args;
+    va_start(args, fmt);
+    tide_status s = slice_formatted(&o, fmt, args, &l);
+    va_end(args);
+    return view_over(&o, s, &l, slicef);
 }
 
 static tide_status transpose(const tidei_layout *l, const int *perm, tidei_layout *out) {

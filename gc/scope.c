@@ -91,12 +91,20 @@ static void finish(tidei_scope *s) {
     tidei_host_free(s->rt, s);
 }
 
+static void end_innermost(tidei_thread *t) {
+    tidei_scope *s = t->scope;
+    t->scope = s->outer;
+    finish(s);
+}
+
+static int depth_of(const tidei_thread *t) {
+    int n = 0;
+    for (const tidei_scope *s = t->scope; s; s = s->outer) n++;
+    return n;
+}
+
 void tidei_scopes_end(tidei_thread *t) {
-    while (t->scope) {
-        tidei_scope *s = t->scope;
-        t->scope = s->outer;
-        finish(s);
-    }
+    while (t->scope) end_innermost(t);
 }
 
 void tidei_scopes_close(tidei_gc *gc) {
@@ -128,9 +136,36 @@ tide_status tide_scope_end(tide_runtime *ref) {
     if (!t->scope)
         return tidei_fail(TIDE_E_INVALID, "tide_scope_end",
                           "this thread has no open scope in this runtime");
-    tidei_scope *s = t->scope;
-    t->scope = s->outer;
-    finish(s);
+    end_innermost(t);
+    return TIDE_OK;
+}
+
+int tide_scope_depth(tide_runtime *ref) {
+    const tidei_thread *t = tidei_enter(ref, "tide_scope_depth");
+    return t ? depth_of(t) : -1;
+}
+
+/* The calling thread's record, as by tidei_enter. Callbacks that were left are undone on the way,
+** and an earlier error stays what it was. */
+static tidei_thread *enter_recovering(tide_runtime *ref, const char *op) {
+    tidei_runtime *rt = tidei_ref_find(TIDEI_REF_RUNTIME, ref, op);
+    if (rt && !tidei_forked()) {
+        tidei_saved_error e;
+        tidei_error_save(&e);
+        if (!tidei_callbacks_look(rt, op)) tidei_error_restore(&e);
+    }
+    return rt ? tidei_enter(ref, op) : NULL;
+}
+
+tide_status tide_scope_unwind(tide_runtime *ref, int depth) {
+    tidei_thread *t = enter_recovering(ref, "tide_scope_unwind");
+    if (!t) return tidei_last_status();
+    int open = depth_of(t);
+    if (depth < 0 || depth > open)
+        return tidei_fail(TIDE_E_INVALID, "tide_scope_unwind",
+                          "depth is %d; this thread has %d open scope%s in this runtime", depth,
+                          open, open == 1 ? "" : "s");
+    for (; open > depth; open--) end_innermost(t);
     return TIDE_OK;
 }
 

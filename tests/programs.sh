@@ -1,7 +1,7 @@
 #!/bin/sh
-# programs.sh NAME BUILD WORK: one of the example programs, or the demonstration, as a user runs it;
-# on TIDE_TEST_DEVICE. They run in the user's locale; what reads their figures, which have a point,
-# does not.
+# programs.sh NAME BUILD WORK [ARRAYS]: one of the example programs, or the demonstration, as a user
+# runs it; on TIDE_TEST_DEVICE. They run in the user's locale; what reads their figures, which have
+# a point, does not.
 set -eu
 name=$1 build=$2 work=$3/programs-$1
 source=${TIDE_TEST_SOURCE:?}
@@ -73,6 +73,15 @@ wave)
     refused --size 2
     refused --steps few
     refused --steps -1
+    ;;
+embed)
+    # It checks itself, and then says so.
+    "$bin/embed" "$4" >"$work/log" 2>&1 || fail "$(cat "$work/log")"
+    for part in temporaries errors threads closing; do
+        grep -q "^$part: " "$work/log" || fail "$part: $(cat "$work/log")"
+    done
+    refused 1000000x
+    refused 10
     ;;
 demo)
     DEMO_ROUNDS=1 TIDE_BUILD=$build "$source/tools/demo.sh" --rows 10000 --epochs 20 --limit 136.5MiB >"$work/log" || fail "$(cat "$work/log")"

@@ -174,13 +174,13 @@ tide_status tide_expr_apply_into(tide_array *const *dsts, size_t m, tide_expr *r
 }
 
 static tide_status map_text(tidei_runtime *rt, const char *text, const char *op,
-                            const tide_arg *args, size_t n, tide_array **out,
-                            tide_array *const *dst) {
+                            const tide_arg *args, size_t n, tide_array **outs,
+                            tide_array *const *dsts, size_t m) {
     bool own;
     if (!text) return tidei_fail(TIDE_E_INVALID, op, "the text is NULL");
     tidei_expr *e = by_text(rt, text, op, &own);
     if (!e) return tidei_last_status();
-    tide_status s = tidei_expr_run(e, op, args, n, NULL, out, dst, 1);
+    tide_status s = tidei_expr_run(e, op, args, n, NULL, outs, dsts, m);
     if (own) release(e);
     return s;
 }
@@ -188,7 +188,7 @@ static tide_status map_text(tidei_runtime *rt, const char *text, const char *op,
 tide_status tidei_expr_map(tidei_runtime *rt, const char *text, const char *op,
                            const tide_arg *args, size_t n, tide_array **out,
                            tide_array *const *dst) {
-    return map_text(rt, text, op, args, n, out, dst) == TIDE_OK ? TIDE_OK : tidei_fail_as(op);
+    return map_text(rt, text, op, args, n, out, dst, 1) == TIDE_OK ? TIDE_OK : tidei_fail_as(op);
 }
 
 tide_array *tide_map_args(tide_runtime *ref, const char *text, const tide_arg *args, size_t n) {
@@ -196,14 +196,23 @@ tide_array *tide_map_args(tide_runtime *ref, const char *text, const tide_arg *a
     if (no_nulls("tide_map", args, n, NULL, 0) != TIDE_OK) return NULL;
     tidei_runtime *rt = tidei_entered(ref, "tide_map");
     if (!rt) return NULL;
-    return map_text(rt, text, "tide_map", args, n, &out, NULL) == TIDE_OK ? out : NULL;
+    return map_text(rt, text, "tide_map", args, n, &out, NULL, 1) == TIDE_OK ? out : NULL;
+}
+
+tide_status tide_map_many_args(tide_runtime *ref, tide_array **outs, size_t m, const char *text,
+                               const tide_arg *args, size_t n) {
+    tide_status s = no_nulls("tide_map_many", args, n, NULL, 0);
+    if (s != TIDE_OK) return s;
+    tidei_runtime *rt = tidei_entered(ref, "tide_map_many");
+    if (!rt) return tidei_last_status();
+    return map_text(rt, text, "tide_map_many", args, n, outs, NULL, m);
 }
 
 tide_status tide_map_into_args(tide_array *dst, const char *text, const tide_arg *args, size_t n) {
     tidei_runtime *rt;
     tide_status s = no_nulls("tide_map_into", args, n, &dst, 1);
     if (s == TIDE_OK) s = tidei_operand_runtime(dst, "tide_map_into", TIDEI_DESTINATION(0), &rt);
-    return s == TIDE_OK ? map_text(rt, text, "tide_map_into", args, n, NULL, &dst) : s;
+    return s == TIDE_OK ? map_text(rt, text, "tide_map_into", args, n, NULL, &dst, 1) : s;
 }
 
 /* ---- named expressions ---- */

@@ -80,9 +80,12 @@ extern "C" {
 #if defined(__GNUC__)
 #define TIDE_API       __attribute__((visibility("default")))
 #define TIDE_NODISCARD __attribute__((warn_unused_result))
+/* the compiler checks arguments from `first` on against printf's format, which is argument `fmt` */
+#define TIDE_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
 #else
 #define TIDE_API
 #define TIDE_NODISCARD
+#define TIDE_PRINTF(fmt, first)
 #endif
 
 /* one instance: devices, pools, collectors; several may live in a process */

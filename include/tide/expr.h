@@ -2,8 +2,21 @@
 **
 ** Text: "(a, x, y) -> a*x + y", several results "(a, b) -> (a + b, a - b)", "let", reductions over
 ** a fused body "(x, y) -> sum((x - y)**2, axis=1)". The grammar and every operation:
-** docs/expressions.md. Operands broadcast as in NumPy; result types follow the Python array API
-** standard; C numbers are weak. All results are new row-major arrays. */
+** docs/expressions.md. Operands broadcast as in NumPy (TIDE_E_SHAPE where they do not); result
+** types follow the Python array API standard (TIDE_E_DTYPE where it has none); C numbers are weak.
+** Programs in C and C++ use tide_map, tide_map_many and tide_map_into, at the end; the others are
+** for who applies one expression often, and for other languages.
+**
+** What holds for all that apply one, and is not said again below:
+** - `args` has n arguments, n being the expression's number of parameters, and the expression m
+**   results: other numbers are TIDE_E_INVALID. Of the arguments that are arrays none is NULL
+**   (tide/base.h), freed (TIDE_E_FREED) or of another runtime (TIDE_E_INVALID).
+** - Results are new row-major arrays on the calling thread's current stream, of the runtime's
+**   default kind of memory. The work is ordered after all earlier writes of the operands, and
+**   nobody waits for it.
+** - A reduction without an identity over no elements is TIDE_E_EMPTY. An error names the
+**   expression's text as its operation.
+** - All or nothing: where one result cannot be made, none is. */
 #ifndef TIDE_EXPR_H
 #define TIDE_EXPR_H
 
@@ -16,117 +29,68 @@ extern "C" {
 #define TIDE_MAX_ARGS    32 /* parameters of an expression */
 #define TIDE_MAX_RESULTS 8
 
-/* Parses. The text is copied. TIDE_E_PARSE points at the column. An expression belongs to its
-** runtime and may be used by several threads at once. Release it when done; the runtime's close
-** does otherwise. A released one is TIDE_E_INVALID. */
+/* Parses `text`, which is copied. TIDE_E_PARSE points at the column. An expression belongs to its
+** runtime and may be used by several threads at once; it is the caller's until tide_expr_release,
+** or the runtime's close. NULL on failure. Never collects. Never blocks. */
 TIDE_API tide_expr *tide_expr_new(tide_runtime *rt, const char *text);
+/* Ends an expression that no call is using; work that it queued goes on. NULL is legal, and one
+** that was released is TIDE_E_INVALID in the error record. Never collects. Never blocks. */
 TIDE_API void tide_expr_release(tide_expr *e);
 
-/* Applies it to n arguments; n must be its number of parameters. The first form wants exactly one
-** result. Results are allocated on the caller's current stream, may collect, and are ordered after
-** all earlier writes of the operands. A NULL array among the arguments: tide/base.h. */
+/* Applies an expression of one result, which is returned; NULL on failure. May collect. Never
+** blocks. */
 TIDE_API tide_array *tide_expr_apply(tide_expr *e, const tide_arg *args, size_t n);
+/* Applies an expression of m results to n arguments; they are written to outs[0] to outs[m - 1], in
+** order. May collect. Never blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_expr_apply_many(tide_expr *e, const tide_arg *args,
                                                          size_t n, tide_array **outs, size_t m);
-/* Writes the results into existing arrays (views too), whose shape must be the results' own; a
-** value is stored in another type as tide_assign would, and a number that no array met as in
-** tide_full; else TIDE_E_DTYPE. Overlap with operands is handled. What is refused is refused before
-** anything is written. */
+/* Writes the m results into existing arrays (views too), whose shape must be the results' own
+** (TIDE_E_SHAPE); a stretched one (tide_broadcast_to) is TIDE_E_INVALID. A value is stored in
+** another type as tide_assign would, and a number that no array met as in tide_full; else
+** TIDE_E_DTYPE. Where destinations and operands overlap, the result is as if the operands had been
+** copied first; where destinations do, the later result wins. What is refused is refused before
+** anything is written; a failure of memory or of the device may leave them written in part. May
+** collect. Never blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_expr_apply_into(tide_array *const *dsts, size_t m,
                                                          tide_expr *e, const tide_arg *args,
                                                          size_t n);
 
-/* The same by text; the parsed expression is found by its content. */
+/* ---- by text ----
+** The parsed expression is found by the text's content; up to 4096 texts are remembered, others are
+** parsed at each call. Errors are those of tide_expr_new too, and name tide_map, tide_map_many or
+** tide_map_into until the text is understood. */
+
+/* tide_expr_apply by text: tide_map for other languages than C and C++. May collect. Never
+** blocks. */
 TIDE_API tide_array *tide_map_args(tide_runtime *rt, const char *text, const tide_arg *args,
                                    size_t n);
+/* tide_expr_apply_many by text: m results, to outs[0] to outs[m - 1]. May collect. Never blocks. */
+TIDE_API TIDE_NODISCARD tide_status tide_map_many_args(tide_runtime *rt, tide_array **outs,
+                                                       size_t m, const char *text,
+                                                       const tide_arg *args, size_t n);
+/* tide_expr_apply_into by text, of one result into dst, whose runtime it is. May collect. Never
+** blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_map_into_args(tide_array *dst, const char *text,
                                                        const tide_arg *args, size_t n);
 
 #if defined(__cplusplus)
 }
-
-/* tide_map(rt, "(a, x) -> a*x", 2.0, x): boxes its arguments. */
-static inline tide_arg tide_box(tide_array *a) { return tide_arg_array(a); }
-/* no pointer but an array's: it would be `true` */
-template <class T> tide_arg tide_box(T *) = delete;
-static inline tide_arg tide_box(bool v) { return tide_arg_bool(v); }
-static inline tide_arg tide_box(int v) { return tide_arg_int(v); }
-static inline tide_arg tide_box(long v) { return tide_arg_int(v); }
-static inline tide_arg tide_box(long long v) { return tide_arg_int(v); }
-static inline tide_arg tide_box(unsigned v) { return tide_arg_uint(v); }
-static inline tide_arg tide_box(unsigned long v) { return tide_arg_uint(v); }
-static inline tide_arg tide_box(unsigned long long v) { return tide_arg_uint(v); }
-static inline tide_arg tide_box(float v) { return tide_arg_float(static_cast<double>(v)); }
-static inline tide_arg tide_box(double v) { return tide_arg_float(v); }
-static inline tide_arg tide_box(tide_arg v) { return v; }
-template <class... T>
-static inline tide_array *tide_map(tide_runtime *rt, const char *text, T... v) {
-    const tide_arg args[] = {tide_box(v)..., tide_arg()}; /* no array is of length 0 */
-    return tide_map_args(rt, text, args, sizeof...(v));
-}
-template <class... T>
-static inline tide_status tide_map_into(tide_array *dst, const char *text, T... v) {
-    const tide_arg args[] = {tide_box(v)..., tide_arg()};
-    return tide_map_into_args(dst, text, args, sizeof...(v));
-}
-#else
-static inline tide_arg tide_box_self(tide_arg v) { return v; }
-#define tide_box(v)                                                                                \
-    _Generic((v), tide_array *                                                                     \
-             : tide_arg_array, _Bool                                                               \
-             : tide_arg_bool, char                                                                 \
-             : tide_arg_int, signed char                                                           \
-             : tide_arg_int, short                                                                 \
-             : tide_arg_int, int                                                                   \
-             : tide_arg_int, long                                                                  \
-             : tide_arg_int, long long                                                             \
-             : tide_arg_int, unsigned char                                                         \
-             : tide_arg_uint, unsigned short                                                       \
-             : tide_arg_uint, unsigned                                                             \
-             : tide_arg_uint, unsigned long                                                        \
-             : tide_arg_uint, unsigned long long                                                   \
-             : tide_arg_uint, float                                                                \
-             : tide_arg_float, double                                                              \
-             : tide_arg_float, tide_arg                                                            \
-             : tide_box_self)(v)
-#define TIDE_MAP_COUNT_(_1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12, _13, _14, _15, _16, n,  \
-                        ...)                                                                       \
-    n
-#define TIDE_MAP_COUNT(...)                                                                        \
-    TIDE_MAP_COUNT_(__VA_ARGS__, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
-#define TIDE_MAP_1(a)       tide_box(a)
-#define TIDE_MAP_2(a, ...)  tide_box(a), TIDE_MAP_1(__VA_ARGS__)
-#define TIDE_MAP_3(a, ...)  tide_box(a), TIDE_MAP_2(__VA_ARGS__)
-#define TIDE_MAP_4(a, ...)  tide_box(a), TIDE_MAP_3(__VA_ARGS__)
-#define TIDE_MAP_5(a, ...)  tide_box(a), TIDE_MAP_4(__VA_ARGS__)
-#define TIDE_MAP_6(a, ...)  tide_box(a), TIDE_MAP_5(__VA_ARGS__)
-#define TIDE_MAP_7(a, ...)  tide_box(a), TIDE_MAP_6(__VA_ARGS__)
-#define TIDE_MAP_8(a, ...)  tide_box(a), TIDE_MAP_7(__VA_ARGS__)
-#define TIDE_MAP_9(a, ...)  tide_box(a), TIDE_MAP_8(__VA_ARGS__)
-#define TIDE_MAP_10(a, ...) tide_box(a), TIDE_MAP_9(__VA_ARGS__)
-#define TIDE_MAP_11(a, ...) tide_box(a), TIDE_MAP_10(__VA_ARGS__)
-#define TIDE_MAP_12(a, ...) tide_box(a), TIDE_MAP_11(__VA_ARGS__)
-#define TIDE_MAP_13(a, ...) tide_box(a), TIDE_MAP_12(__VA_ARGS__)
-#define TIDE_MAP_14(a, ...) tide_box(a), TIDE_MAP_13(__VA_ARGS__)
-#define TIDE_MAP_15(a, ...) tide_box(a), TIDE_MAP_14(__VA_ARGS__)
-#define TIDE_MAP_16(a, ...) tide_box(a), TIDE_MAP_15(__VA_ARGS__)
-#define TIDE_MAP_CAT_(a, b) a##b
-#define TIDE_MAP_CAT(a, b)  TIDE_MAP_CAT_(a, b)
-#define TIDE_MAP_BOX(...)   TIDE_MAP_CAT(TIDE_MAP_, TIDE_MAP_COUNT(__VA_ARGS__))(__VA_ARGS__)
-/* What follows the first argument: a text alone, or one with 1 to 16 arguments. C17 wants something
-** to stand for "..." in each call, so the text is in there too. */
-#define TIDE_MAP_MORE_(_0, _1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12, _13, _14, _15, _16,  \
-                       more, ...)                                                                  \
-    more
-#define TIDE_MAP_MORE(...)                                                                         \
-    TIDE_MAP_MORE_(__VA_ARGS__, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0)
-#define TIDE_MAP_TEXT_0(text) (text), NULL, 0
-#define TIDE_MAP_TEXT_1(text, ...)                                                                 \
-    (text), (const tide_arg[]){TIDE_MAP_BOX(__VA_ARGS__)}, TIDE_MAP_COUNT(__VA_ARGS__)
-#define TIDE_MAP_ALL(...)       TIDE_MAP_CAT(TIDE_MAP_TEXT_, TIDE_MAP_MORE(__VA_ARGS__))(__VA_ARGS__)
-/* tide_map(rt, "(a, x) -> a*x", 2.0, x): boxes its 0 to 16 arguments (arrays, C numbers,
-** tide_arg). */
-#define tide_map(rt, ...)       tide_map_args((rt), TIDE_MAP_ALL(__VA_ARGS__))
-#define tide_map_into(dst, ...) tide_map_into_args((dst), TIDE_MAP_ALL(__VA_ARGS__))
 #endif
+
+/* ---- by text, from C and C++ ----
+** The three below take the arguments themselves: 0 to 16 in C, in C++ any number, each an array, a
+** C number, or a tide_arg. They are macros in C and templates in C++, which tide/box.h defines; no
+** other pointer than an array's compiles. */
+
+/* tide_array *tide_map(tide_runtime *rt, const char *text, ...)
+** As tide_map_args: tide_map(rt, "(a, x, y) -> a*x + y", 2.0, x, y). May collect. Never blocks. */
+
+/* tide_status tide_map_many(tide_runtime *rt, tide_array **outs, size_t m, const char *text, ...)
+** As tide_map_many_args: tide_map_many(rt, outs, 2, "(a, b) -> (a + b, a - b)", a, b). May collect.
+** Never blocks. */
+
+/* tide_status tide_map_into(tide_array *dst, const char *text, ...)
+** As tide_map_into_args: tide_map_into(x, "(x) -> x*2", x). May collect. Never blocks. */
+
+#include <tide/box.h>
 #endif
