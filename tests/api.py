@@ -116,6 +116,7 @@ WRONG = [
     (STATUS + "tide_gemm(tide_array *c, tide_array **q, tide_arg alpha);", "are not in the order"),
     (STATUS + "tide_pool_set(tide_runtime *rt, int how, tide_pool *pool);", "are not in the order"),
     (STATUS + "tide_open(tide_runtime **out, const char *device);", "are not in the order"),
+    (STATUS + "tide_slice(tide_array *a, void *dst, size_t bytes, int how);", "not in the order"),
     (STATUS + "tide_slice(tide_array *a, tide_array *dst);", "does not take it first"),
     (STATUS + "tide_cast(tide_array *dst, int how);", "WRITES of kinds.py does not have it"),
     (STATUS + "tide_pool_info_now(tide_pool *pool, tide_pool_figures *out);", "is no tide_X_info"),

@@ -24,7 +24,7 @@ BY_TYPE = {
     "tide_arg *": "tagged argument out", "tide_data": "data", "const tide_error *": "error",
     "const char *": "text in", "char *": "text buffer",
     "const int64_t *": "shape", "const int *": "axes",
-    "const void *": "raw pointer", "void *": "raw pointer", "void **": "raw pointers out",
+    "const void *": "raw pointer in", "void *": "raw pointer", "void **": "raw pointers out",
     "void *const *": "raw pointers", "size_t *": "size out", "uint64_t *": "uint64 out",
     "int": "int", "unsigned int": "unsigned", "unsigned char": "byte", "int32_t": "int32",
     "uint32_t": "uint32", "int64_t": "int64", "uint64_t": "uint64", "double": "double",
@@ -33,6 +33,7 @@ BY_TYPE = {
 # By name, where the type alone does not tell: (type, names, kind).
 BY_NAME = (
     ("void *", ("user",), "user"),
+    ("void *", ("dst", "to", "batch"), "raw pointer out"),
     ("uint64_t *", ("id",), "id out"),
     ("uint64_t", ("id",), "id"),
     ("size_t", ("n", "m"), "count"),
@@ -50,6 +51,8 @@ def of_argument(a, function=None, position=0):
         return "array in-out" if t == "tide_array *" else "arrays in-out"
     if "args" in a:
         return "callback"
+    if t == "tide_host_view *" and function and function.endswith("_begin"):
+        return "view out"
     for type_, names, kind in BY_NAME:
         if t == type_ and name in names:
             return kind
@@ -68,7 +71,8 @@ def of_argument(a, function=None, position=0):
 def all_kinds():
     """Every kind that an argument may have."""
     found = set(BY_TYPE.values()) | {k for _, _, k in BY_NAME}
-    found |= {"array in-out", "arrays in-out", "callback", "config", "figures out"}
+    found |= {"array in-out", "arrays in-out", "callback", "config", "figures out",
+              "view out"}
     return sorted(found | {"dtype", "memory", "status"})
 
 

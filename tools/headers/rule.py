@@ -175,8 +175,7 @@ def order_of(f):
     ranks = []
     for i, a in enumerate(f["args"]):
         before = f["args"][i - 1] if i else None
-        sized = before and (kinds.is_result(before["kind"]) or before["kind"] in
-                            ("arrays in-out", "raw pointer"))
+        sized = before and (kinds.is_result(before["kind"]) or before["kind"] == "arrays in-out")
         goes_along = sized and a["kind"] in ("size", "count")
         ranks.append(ranks[-1] if goes_along else rank(a))
     return ranks
@@ -184,10 +183,7 @@ def order_of(f):
 
 def in_order(f):
     ranks = order_of(f)
-    if object_of(f["name"]) in VALUES or ranks == sorted(ranks):
-        return True
-    # A view that is begun is what the function gives.
-    return f["name"].endswith("_begin") and ranks[-1] == 1 and ranks[:-1] == sorted(ranks[:-1])
+    return object_of(f["name"]) in VALUES or ranks == sorted(ranks)
 
 
 def of_order(f):
@@ -195,7 +191,7 @@ def of_order(f):
         yield ("its arguments (%s) are not in the order: an array that is written, objects, "
                "inputs, results" % ", ".join(a["name"] for a in f["args"]))
     if any(a["name"] in ("dst", "dsts") for a in f["args"][1:]) and not any(
-            a["kind"] == "raw pointer" for a in f["args"]):
+            a["kind"] == "raw pointer out" for a in f["args"]):
         yield "writes into an array that exists, and does not take it first"
     first = f["args"][0] if f["args"] else None
     if first and first["name"] in ("dst", "dsts") and not first["kind"].endswith("in-out"):
