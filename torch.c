@@ -82,7 +82,7 @@ void *tide_torch_malloc(ptrdiff_t size, int device, void *stream) {
         return NULL;
     }
     void *p = find(device, stream, true, &rt, &s) == TIDE_OK
-                  ? tide_pool_malloc(tide_pool_default(rt), (size_t)size, s)
+                  ? tide_pool_malloc(tide_pool_default(rt), s, (size_t)size)
                   : NULL;
     if (!p) tidei_fail_as("tide_torch_malloc");
     return p;
@@ -93,7 +93,7 @@ void tide_torch_free(void *ptr, ptrdiff_t size, int device, void *stream) {
     tide_stream *s;
     (void)size;
     if (ptr && find(device, stream, false, &rt, &s) == TIDE_OK)
-        tide_pool_free(tide_pool_default(rt), ptr, s);
+        tide_pool_free(tide_pool_default(rt), s, ptr);
 }
 
 void tide_torch_close(void) {

@@ -166,7 +166,7 @@ static bool check_in(tide_pool *pool, tide_stream *stream, const char *op, tidei
     return false;
 }
 
-void *tide_pool_malloc(tide_pool *pool, size_t bytes, tide_stream *stream) {
+void *tide_pool_malloc(tide_pool *pool, tide_stream *stream, size_t bytes) {
     TIDEI_OPERATION("tide_pool_malloc");
     tidei_storage *st;
     tidei_user_pool *x;
@@ -185,7 +185,7 @@ void *tide_pool_malloc(tide_pool *pool, size_t bytes, tide_stream *stream) {
     return NULL;
 }
 
-void tide_pool_free(tide_pool *pool, void *ptr, tide_stream *stream) {
+void tide_pool_free(tide_pool *pool, tide_stream *stream, void *ptr) {
     TIDEI_OPERATION("tide_pool_free");
     tidei_user_pool *x;
     tidei_stream *s;

@@ -421,7 +421,7 @@ static void use_from_inside(int kind) {
     } else {
         refused(kind, !tide_zeros(L.rt, TIDE_F32, SHAPE(2)), "where no array is made");
         tide_pool *pool = tide_pool_default(L.rt);
-        refused(kind, !tide_pool_malloc(pool, 1000, NULL), "where no array is made");
+        refused(kind, !tide_pool_malloc(pool, NULL, 1000), "where no array is made");
         assert_string_equal(last_operation, "tide_pool_malloc");
         tide_data source = tide_data_host(TIDE_F32, 1, (int64_t[]){4}, leave_numbers);
         tide_batches_config c = {

@@ -341,8 +341,8 @@ static void pools(tide_runtime *rt) {
         TRY(tide_pool_set_attribute, pool, TIDE_POOL_RELEASE_THRESHOLD, 0);
         TRY(tide_pool_get_attribute, pool, TIDE_POOL_RELEASE_THRESHOLD, &value);
         for (int k = 0; k < 3; k++) {
-            void *block = CALL(tide_pool_malloc, pool, (size_t)1 << (10 + 5 * k), NULL);
-            DO(tide_pool_free, pool, block, NULL);
+            void *block = CALL(tide_pool_malloc, pool, NULL, (size_t)1 << (10 + 5 * k));
+            DO(tide_pool_free, pool, NULL, block);
         }
         OK(tide_pool_info, pool, &stats);
         OK(tide_pool_set, rt, NULL);

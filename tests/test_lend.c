@@ -32,10 +32,10 @@ static void blocks_come_and_go(void **state) {
     for (unsigned i = 0, n = test_quick() ? 5000 : 20000; i < n; i++) {
         unsigned k = dice(&seed) % SLOTS;
         if (at[k]) {
-            tide_pool_free(p, at[k], NULL);
+            tide_pool_free(p, NULL, at[k]);
             at[k] = NULL;
         } else {
-            at[k] = tide_pool_malloc(p, dice(&seed) % 5000, NULL); /* zero bytes too */
+            at[k] = tide_pool_malloc(p, NULL, dice(&seed) % 5000); /* zero bytes too */
             assert_non_null(at[k]);
             for (unsigned j = 0; j < 5; j++) { /* nobody else has it */
                 unsigned other = dice(&seed) % SLOTS;
@@ -43,7 +43,7 @@ static void blocks_come_and_go(void **state) {
             }
         }
     }
-    for (unsigned k = 0; k < SLOTS; k++) tide_pool_free(p, at[k], NULL);
+    for (unsigned k = 0; k < SLOTS; k++) tide_pool_free(p, NULL, at[k]);
     assert_int_equal(tide_error_last()->status, TIDE_OK);
     tide_pool_figures s = {.struct_size = sizeof s};
     assert_ok(tide_pool_info(p, &s));
@@ -58,8 +58,8 @@ static void *lend_and_return(void *arg) {
     void *at[20];
     for (unsigned i = 0; i < (test_quick() ? 20u : 100u); i++) {
         for (unsigned k = 0; k < TIDEI_COUNT(at); k++)
-            assert_non_null(at[k] = tide_pool_malloc(p, 100 + k, NULL));
-        for (unsigned k = 0; k < TIDEI_COUNT(at); k++) tide_pool_free(p, at[k], NULL);
+            assert_non_null(at[k] = tide_pool_malloc(p, NULL, 100 + k));
+        for (unsigned k = 0; k < TIDEI_COUNT(at); k++) tide_pool_free(p, NULL, at[k]);
     }
     return NULL;
 }
@@ -79,15 +79,15 @@ static void a_lent_block_is_pinned_and_counted(void **state) {
     tide_runtime *rt = open_with("tide", NULL);
     tide_pool *p;
     assert_ok(tide_pool_new(rt, NULL, &p));
-    void *a = tide_pool_malloc(p, 5000, NULL);
+    void *a = tide_pool_malloc(p, NULL, 5000);
     tide_pool_figures s = {.struct_size = sizeof s};
     assert_ok(tide_pool_info(p, &s));
     assert_int_equal(s.live, 5000);
     assert_int_equal(s.pinned, 5000);
-    tide_pool_free(tide_pool_default(rt), a, NULL); /* the pool names the runtime only */
+    tide_pool_free(tide_pool_default(rt), NULL, a); /* the pool names the runtime only */
     assert_ok(tide_pool_info(p, &s));
     assert_int_equal(s.live + s.pinned, 0);
-    assert_non_null(tide_pool_malloc(p, 70, NULL)); /* lent when the runtime closes */
+    assert_non_null(tide_pool_malloc(p, NULL, 70)); /* lent when the runtime closes */
     tide_close(rt);
 }
 
@@ -106,26 +106,26 @@ static void blocks_come_back_in_the_streams_order(void **state) {
     tidei_storage *held;
     for (unsigned i = 0; i < 2; i++) assert_ok(tide_stream_new(rt, &s[i]));
     assert_ok(tidei_storage_new(d, 64 * KIB, test_stream(s[0]), "test", &held));
-    char *a = tide_pool_malloc(tide_pool_default(rt), MIB, s[0]);
+    char *a = tide_pool_malloc(tide_pool_default(rt), s[0], MIB);
     /* stands for work on a's memory */
     assert_ok(submit_work(test_stream(s[0]), held, NULL, 1, &gate));
-    tide_pool_free(tide_pool_default(rt), a, s[0]);
-    char *b = tide_pool_malloc(tide_pool_default(rt), 512 * KIB, s[1]);
+    tide_pool_free(tide_pool_default(rt), s[0], a);
+    char *b = tide_pool_malloc(tide_pool_default(rt), s[1], 512 * KIB);
     assert_true(b && (b >= a + MIB || b + 512 * KIB <= a));
-    char *c = tide_pool_malloc(tide_pool_default(rt), MIB, s[0]);
+    char *c = tide_pool_malloc(tide_pool_default(rt), s[0], MIB);
     assert_ptr_equal(c, a);
-    tide_pool_free(tide_pool_default(rt), c, s[0]);
+    tide_pool_free(tide_pool_default(rt), s[0], c);
     uint64_t waits = d->device_waits;
     char *e =
         /* the limit leaves only that one: s[1] waits for it */
-        tide_pool_malloc(tide_pool_default(rt), MIB, s[1]);
+        tide_pool_malloc(tide_pool_default(rt), s[1], MIB);
     assert_ptr_equal(e, a);
     assert_int_equal(d->device_waits, waits + 1);
     assert_true(test_stream(s[1])->seen[test_stream(s[0])->slot] >=
                 test_stream(s[0])->submitted - 1);
     atomic_store(&gate, 1);
-    tide_pool_free(tide_pool_default(rt), b, s[1]);
-    tide_pool_free(tide_pool_default(rt), e, s[1]);
+    tide_pool_free(tide_pool_default(rt), s[1], b);
+    tide_pool_free(tide_pool_default(rt), s[1], e);
     tidei_storage_release(held);
     half_close(test_rt(rt));
 }
@@ -137,14 +137,14 @@ static void malloc_climbs_and_reports(void **state) {
     tide_runtime *rt = open_with("tide", "16MiB");
     tide_pool *p = tide_pool_default(rt), *mine;
     assert_ok(tide_pool_new(rt, NULL, &mine));
-    tide_pool_free(p, tide_pool_malloc(p, 12 * MIB, NULL), NULL);
-    void *a = tide_pool_malloc(mine, 12 * MIB, NULL); /* what p holds free is given back */
+    tide_pool_free(p, NULL, tide_pool_malloc(p, NULL, 12 * MIB));
+    void *a = tide_pool_malloc(mine, NULL, 12 * MIB); /* what p holds free is given back */
     assert_non_null(a);
-    assert_null(tide_pool_malloc(p, 12 * MIB, NULL));
+    assert_null(tide_pool_malloc(p, NULL, 12 * MIB));
     assert_error(TIDE_E_NOMEM, "wanted by tide_pool_malloc");
-    assert_null(tide_pool_malloc(p, SIZE_MAX, NULL));
+    assert_null(tide_pool_malloc(p, NULL, SIZE_MAX));
     assert_error(TIDE_E_NOMEM, "16 EiB");
-    tide_pool_free(mine, a, NULL);
+    tide_pool_free(mine, NULL, a);
     tide_close(rt);
 }
 
@@ -154,22 +154,22 @@ static void bad_input_is_named(void **state) {
     tide_pool *p = tide_pool_default(rt);
     tide_stream *foreign = tide_stream_current(two), *s = NULL;
     int here;
-    assert_null(tide_pool_malloc(NULL, 1, NULL));
+    assert_null(tide_pool_malloc(NULL, NULL, 1));
     assert_error(TIDE_E_INVALID, "the pool is NULL");
-    assert_null(tide_pool_malloc(p, 1, foreign));
+    assert_null(tide_pool_malloc(p, foreign, 1));
     assert_error(TIDE_E_INVALID, "another device's");
     tide_error_clear();
     tide_pool_free(p, NULL, NULL);
     assert_int_equal(tide_error_last()->status, TIDE_OK);
-    tide_pool_free(p, &here, NULL); /* nothing was lent yet */
+    tide_pool_free(p, NULL, &here); /* nothing was lent yet */
     assert_error(TIDE_E_INVALID, "is lent at 0x");
-    char *a = tide_pool_malloc(p, 1000, NULL);
+    char *a = tide_pool_malloc(p, NULL, 1000);
     tide_error_clear();
-    tide_pool_free(p, a + 1, NULL);
+    tide_pool_free(p, NULL, a + 1);
     assert_error(TIDE_E_INVALID, "is lent at 0x");
-    tide_pool_free(p, a, NULL);
+    tide_pool_free(p, NULL, a);
     tide_error_clear();
-    tide_pool_free(p, a, NULL);
+    tide_pool_free(p, NULL, a);
     assert_error(TIDE_E_INVALID, "is lent at 0x");
     if (test_on_host()) assert_int_equal(tide_stream_wrap(rt, NULL, &s), TIDE_E_UNSUPPORTED);
     assert_int_equal(tide_stream_wrap(NULL, NULL, &s), TIDE_E_INVALID);
@@ -187,12 +187,12 @@ static void every_host_allocation_may_fail(void **state) {
         tide_pool *p = tide_pool_default(rt);
         host_calls = 0;
         host_fails = n;
-        a = tide_pool_malloc(p, 1000, NULL);
+        a = tide_pool_malloc(p, NULL, 1000);
         host_fails = 0;
         if (!a) assert_int_equal(tide_error_last()->status, TIDE_E_HOST_NOMEM);
         assert_int_equal(test_stats(rt).live, a ? 1000 : 0);
         assert_int_equal(test_user_pool(p)->pinned, a ? 1000 : 0);
-        tide_pool_free(p, a, NULL);
+        tide_pool_free(p, NULL, a);
         assert_true(tidei_runtime_valid(test_rt(rt)));
         tide_close(rt);
     }

@@ -356,7 +356,7 @@ static struct {
 } loan;
 static void *give_back(void *arg) {
     (void)arg;
-    tide_pool_free(tide_pool_default(rt), loan.block, NULL);
+    tide_pool_free(tide_pool_default(rt), NULL, loan.block);
     tide_array *y = tide_empty(rt, TIDE_U8, SHAPE(300000));
     uint64_t waits = test_stats(rt).device_waits;
     loan.early =
@@ -374,7 +374,7 @@ static void a_loan_keeps_its_history(void **state) {
     loan.addr = tidei_cell_handle(a)->st->addr;
     hold_back(a, &gate);
     tide_release(a);
-    loan.block = tide_pool_malloc(tide_pool_default(rt), 300000, NULL);
+    loan.block = tide_pool_malloc(tide_pool_default(rt), NULL, 300000);
     /* the stream's own pending block */
     assert_int_equal((tidei_addr)(uintptr_t)loan.block, loan.addr);
     on_thread(give_back, NULL);
@@ -409,7 +409,7 @@ static void t12_a_captured_stream_takes_nothing(void **state) {
     assert_int_equal(
         tide_use_begin(rt, s, &(tide_use){.array = a, .mode = TIDE_WRITE}, 1, &p, &scope),
         TIDE_E_UNSUPPORTED);
-    assert_null(tide_pool_malloc(tide_pool_default(rt), 100, s));
+    assert_null(tide_pool_malloc(tide_pool_default(rt), s, 100));
     assert_int_equal(tide_error_last()->status, TIDE_E_UNSUPPORTED);
     tide_error_clear();
     assert_ok(tide_stream_set(rt, NULL));

@@ -245,7 +245,7 @@ static void call_all(held *h) {
     CLOSED(tide_stream_native(h->stream) ? 1 : 0);
     CLOSED(tide_pool_info(h->pool, &pool));
     CLOSED(tide_pool_get_attribute(h->pool, TIDE_POOL_REUSE_DONE, &value));
-    CLOSED(tide_pool_malloc(h->pool, 1, NULL) ? 1 : 0);
+    CLOSED(tide_pool_malloc(h->pool, NULL, 1) ? 1 : 0);
     CLOSED(tide_expr_apply(h->expr, &arg, 1) ? 1 : 0);
     CLOSED(tide_batches_next(h->batches, &arg));
     CLOSED(tide_use_end(h->scope));
@@ -305,7 +305,7 @@ static void what_was_released_is_an_error(void **state) {
     assert_int_equal(tide_synchronize(h.rt, h.stream), TIDE_E_INVALID);
     assert_error(TIDE_E_INVALID, "the stream was released");
     tide_pool_release(h.pool);
-    assert_null(tide_pool_malloc(h.pool, 1, NULL));
+    assert_null(tide_pool_malloc(h.pool, NULL, 1));
     assert_error(TIDE_E_INVALID, "the pool was released");
     tide_batches_release(h.batches);
     assert_int_equal(tide_batches_next(h.batches, &arg), TIDE_E_INVALID);

@@ -136,12 +136,12 @@ TIDE_API size_t tide_pool_text(tide_pool *pool, char *buf, size_t cap);
 /* A block that what is queued on the native stream from now on may use at once. Climbs the reclaim
 ** ladder as arrays do; NULL on failure, with the error set. Zero bytes are served as one.
 ** It is the caller's until tide_pool_free, or tide_close. May collect. Never blocks. */
-TIDE_API void *tide_pool_malloc(tide_pool *pool, size_t bytes, tide_stream *s);
+TIDE_API void *tide_pool_malloc(tide_pool *pool, tide_stream *s, size_t bytes);
 /* Gives a block back: its uses end with what is queued on the stream by now. A block used on
 ** several streams: the caller makes this one wait for the others. Takes blocks of any pool of the
 ** runtime (`pool` names the runtime); NULL is legal, an unknown address is the error TIDE_E_INVALID
 ** and changes nothing. Never collects. Never blocks. */
-TIDE_API void tide_pool_free(tide_pool *pool, void *ptr, tide_stream *s);
+TIDE_API void tide_pool_free(tide_pool *pool, tide_stream *s, void *ptr);
 
 /* The same in the form that PyTorch's torch.cuda.memory.CUDAPluggableAllocator asks for
 ** (docs/pools.md), on a runtime a GPU that the first call opens; the environment configures it.

@@ -162,7 +162,7 @@ static void look_at_loan(world *w, const loan *l) {
 static void free_there(const runtime *r, const loan *l) {
     int before = tide_device_current(r->ref);
     (void)!tide_device_set(r->ref, l->device);
-    tide_pool_free(tide_pool_default(r->ref), l->at, NULL);
+    tide_pool_free(tide_pool_default(r->ref), NULL, l->at);
     (void)!tide_device_set(r->ref, before);
 }
 
@@ -189,8 +189,8 @@ static void on_pool_malloc(world *w) {
     thing *p = draw_pool(w, 0), *s = chance(w, 25) ? draw_thing(w, TIDEI_REF_STREAM, ABSENT) : NULL;
     runtime *r = runtime_of(w, p->rt);
     size_t bytes = draw_bytes(w, r);
-    calling(w, "tide_pool_malloc(%s, %zu, %s)", p->name, bytes, s ? s->name : "NULL");
-    unsigned char *at = tide_pool_malloc(p->ref, bytes, s ? s->ref : NULL);
+    calling(w, "tide_pool_malloc(%s, %s, %zu)", p->name, s ? s->name : "NULL", bytes);
+    unsigned char *at = tide_pool_malloc(p->ref, s ? s->ref : NULL, bytes);
     if (!told(w, !at)) return;
     loan *l = room_for_loan(w);
     *l = (loan){.at = at, .bytes = bytes ? bytes : 1, .rt = p->rt, .device = p->device};
@@ -212,12 +212,11 @@ static void on_pool_free(world *w) {
     if (at && !l) expect(w, TIDE_E_INVALID);
     if (!at) w->frame->must_fail = false;
     if (l) look_at_loan(w, l);
-    calling(w, "tide_pool_free(%s, %s, %s)", p->name,
+    calling(w, "tide_pool_free(%s, %s, %s)", p->name, s ? s->name : "NULL",
             l    ? "lent"
             : at ? "(void *)odd"
-                 : "NULL",
-            s ? s->name : "NULL");
-    tide_pool_free(p->ref, at, s ? s->ref : NULL);
+                 : "NULL");
+    tide_pool_free(p->ref, s ? s->ref : NULL, at);
     bool failed =
         !w->frame->nested && strcmp(tide_error_last()->message, w->frame->before_text) != 0;
     /* whose errors hide its own: once more, which changes nothing if it is back */

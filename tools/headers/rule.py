@@ -51,8 +51,6 @@ tanh to_host to_memory transpose trunc truncdiv where
 # Functions whose order is another one, and why.
 OTHER_ORDER = {
     "tide_map_many_args": "as of tide_map_many, whose arguments follow as `...`",
-    "tide_pool_malloc": "as of cuMemAllocAsync: the stream orders the uses of the memory",
-    "tide_pool_free": "as of cuMemFreeAsync",
 }
 
 HANDLES = ("runtime", "stream", "pool", "expr", "scope", "view", "batches")
