@@ -350,21 +350,26 @@ static void on_array_text(world *w) {
     judge_text(w, tide_array_text(x->a, cap ? room(w) : NULL, cap), cap);
 }
 
+/* All elements are asked for only where these are few: each may be a long word. An older caller's
+** struct lacks the fields that would be refused. */
+static void draw_options(world *w, const array *x, tide_print_options *o) {
+    bool sound = chance(w, 70);
+    o->struct_size = draw_struct_size(w, sizeof *o, sizeof o->struct_size);
+    o->precision = sound ? (int)below(w, 102) - 1 : (int)draw_int(w);
+    o->float_mode = sound ? (int)below(w, 4) : (int)draw_int(w);
+    o->threshold = sound || x->size > 2000 ? below(w, 2000) : draw_int(w);
+    o->edge_items = sound ? (int)below(w, 20) : (int)draw_int(w);
+    o->line_width = sound ? (int)below(w, 200) : (int)draw_int(w);
+    o->suppress_small = sound ? (int)below(w, 2) : (int)draw_int(w);
+    if (!sound) may(w, TIDE_E_INVALID);
+}
+
 static void on_array_text_with(world *w) {
     array *x = draw_array(w, 0);
     size_t cap = draw_cap(w);
-    bool sound = chance(w, 70), none = chance(w, 10);
-    tide_print_options o = {
-        .struct_size = none ? 0 : draw_struct_size(w, sizeof o, sizeof o.struct_size),
-        .precision = sound ? (int)below(w, 102) - 1 : (int)draw_int(w),
-        .float_mode =
-            sound ? (int)below(w, 4) : draw_enum(w, TIDE_PRINT_MAXPREC, TIDE_PRINT_UNIQUE),
-        /* all elements only where these are few: each is a long word */
-        .threshold = sound || x->size > 2000 ? below(w, 2000) : draw_int(w),
-        .edge_items = sound ? (int)below(w, 20) : (int)draw_int(w),
-        .line_width = sound ? (int)below(w, 200) : (int)draw_int(w),
-        .suppress_small = sound ? (int)below(w, 2) : (int)draw_int(w)};
-    if (!sound && !none) may(w, TIDE_E_INVALID);
+    bool none = chance(w, 10);
+    tide_print_options o;
+    if (!none) draw_options(w, x, &o);
     calling(w, "tide_array_text_with(%s, %s, buf, %zu)", x->name,
             none ? "NULL"
                  : say(w, "{%zu, %d, %d, %" PRId64 ", %d, %d, %d}", o.struct_size, o.precision,
