@@ -614,6 +614,12 @@ static tide_status fill_and_err(void *user, int64_t first, const int64_t *sample
 
 static void fetch_first(void) { fetch(0); }
 
+static __attribute__((noinline)) void err(void) {
+    if (setjmp(L.catcher)) return;
+    call_deep(fetch_first);
+    fail_msg("it came back");
+}
+
 static void open_erring(int which) {
     const tide_data x = tide_data_host(TIDE_F32, SHAPE(2), NULL);
     const tide_batches_config c = {.struct_size = sizeof c,
@@ -638,10 +644,7 @@ static void test_unwinding_after_an_error(void **state) {
             assert_array(outer[i] = tide_ones(erring.rt[i], TIDE_F32, SHAPE(4)));
         }
         assert_null(tide_slice(outer[0], "q"));
-        if (!setjmp(L.catcher)) {
-            call_deep(fetch_first);
-            fail_msg("it came back");
-        }
+        err();
         assert_int_equal(tide_scope_unwind(erring.rt[0], 4), TIDE_E_INVALID);
         assert_error(TIDE_E_INVALID, "depth is 4; this thread has 3 open scopes");
         assert_null(tide_slice(outer[0], "q"));
@@ -668,7 +671,7 @@ static void test_unwinding_keeps_the_error(void **state) {
     for (int stands = 0; stands < 2; stands++) {
         tide_error_clear();
         if (stands) assert_null(tide_slice(NULL, "0"));
-        if (!setjmp(L.catcher)) call_deep(fetch_first);
+        err();
         assert_ok(tide_scope_unwind(erring.rt[0], 0));
         assert_int_equal(tide_error_last()->status, stands ? TIDE_E_INVALID : TIDE_OK);
         assert_string_equal(tide_error_last()->operation, stands ? "tide_slice" : "");
