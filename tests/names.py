@@ -8,7 +8,7 @@ import os
 import re
 import sys
 
-WORD = re.compile(r'(?<![\w/.<$-])(?:tide|TIDE)_[A-Za-z0-9_]*[A-Za-z0-9](?![\w*-]|\.[ch]u?\b)')
+WORD = re.compile(r'(?<![\w/.<$#-])(?:tide|TIDE)_[A-Za-z0-9_]*[A-Za-z0-9](?![\w*-]|\.[ch]u?\b)')
 COMMENT = re.compile(r'/\*.*?\*/', re.S)
 TEXT = re.compile(r'"(?:[^"\\\n]|\\.)*"|/\*.*?\*/', re.S)
 # Kernels for a GPU have names of their own, and so has the text that they are made of.
@@ -22,7 +22,8 @@ def read(path):
 
 def main(root):
     os.chdir(root)
-    known = {'tide_x', 'tide_my_fft'}  # stand for any name, and for a program's own
+    # Stand for any name, and for a program's own.
+    known = {'tide_x', 'tide_verb', 'tide_X_info', 'tide_X_figures', 'tide_X_text', 'tide_my_fft'}
     known |= set(re.findall(r'`((?:TIDE|CUDA|NVTX)_\w+)`', read('docs/environment.md')))
     for header in glob.glob('include/tide/*.h'):
         known |= set(re.findall(r'\b(?:tide|TIDE)_\w+', COMMENT.sub(' ', read(header))))

@@ -102,7 +102,12 @@ static tide_status map(void) {
     if (s != TIDE_OK) return s;
     made(outs[0]), made(outs[1]);
     MAKE(tide_copy(work.in[0]));
-    return tide_map_into(work.made[3], "(x) -> x*3", work.made[3]);
+    DO(tide_map_into(work.made[3], "(x) -> x*3", work.made[3]));
+    DO(tide_map_many(work.rt, outs, 2, "(x, y) -> (x - 2*y, x*2)", work.in[0], work.in[1]));
+    made(outs[0]), made(outs[1]);
+    /* so far that the text takes memory */
+    MAKE(tide_slicef(work.made[3], "%*d:%d, ::%d", 300, 1, 3, 4)); /* of the rows 1 and 2 */
+    return TIDE_OK;
 }
 static double map_0(int64_t k) {
     return sqrt((double)k * (double)k + (double)(k % 5 + 1)) * 2 - (double)k;
@@ -110,11 +115,17 @@ static double map_0(int64_t k) {
 static double map_1(int64_t k) { return (double)(k + k % 5 + 1); }
 static double map_2(int64_t k) { return (double)(k - k % 5 - 1); }
 static double map_3(int64_t k) { return (double)(3 * k); }
+static double map_4(int64_t k) { return (double)(k - 2 * (k % 5 + 1)); }
+static double map_5(int64_t k) { return (double)(2 * k); }
+static double map_6(int64_t k) { return (double)(3 * (5 * (1 + k / 2) + 4 * (k % 2))); }
 static void check_map(void) {
     check_values(0, 185, map_0, 1e-5);
     check_values(1, 185, map_1, 0);
     check_values(2, 185, map_2, 0);
     check_values(3, 185, map_3, 0);
+    check_values(4, 185, map_4, 0);
+    check_values(5, 185, map_5, 0);
+    check_values(6, 4, map_6, 0);
 }
 
 static tide_status reduce(void) {
@@ -339,7 +350,10 @@ static tide_status copy(void) {
     MAKE(tide_slice(work.made[0], "1, 1"));
     DO(tide_item(work.made[6], &item));
     work.host[12] = (int32_t)item.value.i;
-    if (!tide_array_text(work.made[1], work.text, sizeof work.text))
+    const tide_print_options corners = {
+        .struct_size = sizeof corners, .threshold = 1, .edge_items = 1};
+    if (!tide_array_text_with(work.in[3], &corners, work.text, sizeof work.text) ||
+        !tide_array_text(work.made[1], work.text, sizeof work.text))
         return tide_error_last()->status;
     return TIDE_OK;
 }

@@ -84,6 +84,7 @@ static char bytes[64];
 
 MAKES(tide_matmul, a[0], a[1])
 MAKES(tide_slice, a[0], "...")
+MAKES(tide_slicef, a[0], "%s", "...")
 MAKES(tide_transpose, a[0], NULL)
 MAKES(tide_reshape, a[0], 1, (const int64_t[]){-1})
 MAKES(tide_broadcast_to, a[0], 2, none_of)
@@ -136,8 +137,11 @@ FAILS_AS(tide_array_stride, 0, a[0], 0)
 FAILS_AS(tide_array_memory, -1, a[0])
 FAILS_AS(tide_array_device, -1, a[0])
 FAILS_AS(tide_array_text, 0, a[0], bytes, sizeof bytes)
+FAILS_AS(tide_array_text_with, 0, a[0], NULL, bytes, sizeof bytes)
 OUTS(tide_expr_apply_many, 1, sum_of_two,
      (const tide_arg[]){tide_arg_array(a[0]), tide_arg_array(a[1])}, 2, outs, 1)
+OUTS(tide_map_many_args, 1, rt, outs, 1, "(x, y) -> x * y",
+     (const tide_arg[]){tide_arg_array(a[0]), tide_arg_array(a[1])}, 2)
 OUTS(tide_lu_factor, 2, a[0], &outs[0], &outs[1])
 OUTS(tide_lu, 3, a[0], &outs[0], &outs[1], &outs[2])
 OUTS(tide_qr, 2, a[0], TIDE_REDUCED, &outs[0], &outs[1])
@@ -197,7 +201,8 @@ static const struct call {
     ONE(tide_npy_write) TWO(tide_assign) ONE(tide_fill) ONE(tide_array_set_ordered) ONE(tide_memset)
     ONE(tide_array_get) ONE(tide_array_set) ONE(tide_array_prefetch) ONE(tide_array_advise) ONE(tide_array_runtime)
     ONE(tide_array_dtype) ONE(tide_array_ndim) ONE(tide_array_dim) ONE(tide_array_size) ONE(tide_array_stride)
-    ONE(tide_array_memory) ONE(tide_array_device) ONE(tide_array_text) ONE(tide_lu_factor) ONE(tide_lu)
+    ONE(tide_array_memory) ONE(tide_array_device) ONE(tide_array_text) ONE(tide_array_text_with)
+    ONE(tide_slicef) ONE(tide_lu_factor) ONE(tide_lu)
     ONE(tide_qr) ONE(tide_svd) ONE(tide_eigh) ONE(tide_slogdet) TWO(tide_lstsq) ONE(tide_item_f64)
     ONE(tide_array_is_contiguous) ONE(tide_array_is_freed) ONE(tide_scope_keep) ONE(tide_data_array)
     ONE(tide_array_on_death) ONE(tide_host_view_begin)
@@ -211,6 +216,7 @@ static const struct call {
     AS(tide_expr_apply_many, NULL, "(x, y) -> x + y", 2, true, PLACES_2)
     AS(tide_expr_apply_into, NULL, "(x, y) -> x + y", 3, true, {"argument 1", "argument 2", "destination 1"})
     AS(tide_map_args, "tide_map", "(x, y) -> x - y", 2, true, PLACES_2)
+    AS(tide_map_many_args, "tide_map_many", "(x, y) -> x * y", 2, true, PLACES_2)
     AS(tide_map_into_args, "tide_map_into", "(x) -> -x", 2, false, {"destination 1", "argument 1"})
     /* clang-format on */
 };
@@ -329,6 +335,9 @@ static void test_null_to_an_expression(void **state) {
     expect_earlier(made(tide_map_args(rt, "(x", args, 2)));
     expect_earlier(made(tide_map_args(rt, NULL, args, 2)));
     expect_earlier(made(tide_map_args(NULL, "(x, y) -> x", args, 2)));
+    expect_earlier(tide_map_many_args(rt, outs, 1, "(x, y) -> (x, y)", args, 2));
+    expect_earlier(tide_map_many_args(rt, NULL, 1, "(x", args, 2));
+    expect_earlier(tide_map_many_args(NULL, outs, 2, NULL, args, 3));
     expect_earlier(tide_map_into_args(good, "(x", args, 2));
     expect_earlier(tide_map_into_args(freed, "(x) -> x", args, 3));
     tide_error_clear();
@@ -339,6 +348,7 @@ static void test_null_before_all_else(void **state) {
     const tide_use uses[] = {{good, TIDE_READ, 0}, {NULL, 77, 0}};
     const tide_arg none = {.kind = 77};
     tide_array *const list[] = {freed, NULL};
+    const char *no_format = NULL;
     tide_use_scope *scope;
     void *ptrs[2];
     tide_stream *gone;
@@ -361,7 +371,9 @@ static void test_null_before_all_else(void **state) {
     expect_earlier(tide_array_on_death(NULL, NULL, NULL));
     expect_earlier(tide_npy_write(NULL, NULL));
     expect_earlier(unless(!tide_array_text(NULL, NULL, 77)));
+    expect_earlier(unless(!tide_array_text_with(NULL, &(tide_print_options){0}, NULL, 77)));
     expect_earlier(made(tide_slice(NULL, NULL)));
+    expect_earlier(made(tide_slicef(NULL, no_format, 1)));
     expect_earlier(made(tide_slice_ranges(NULL, 77, NULL)));
     expect_earlier(made(tide_reshape(NULL, -1, NULL)));
     expect_earlier(made(tide_broadcast_to(NULL, 77, NULL)));

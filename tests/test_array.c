@@ -1,5 +1,7 @@
 /* test_array.c: arrays end to end: making, looking, views, copies, assignment, casts, death; and
 ** the failure loop. */
+#include <inttypes.h>
+#include <locale.h>
 #include <math.h>
 
 #include "tests/tidetest.h"
@@ -218,6 +220,62 @@ static void test_slices_share(void **state) {
     assert_error(TIDE_E_BOUNDS, "index 3 of axis 0, which has 3 elements");
     assert_null(tide_slice(a, NULL));
     assert_error(TIDE_E_INVALID, "NULL");
+}
+
+static void test_ranges(void **state) {
+    tide_runtime *rt = *state;
+    tide_array *a = tide_reshape(counting(rt, TIDE_I32, 12), SHAPE(3, 4));
+#define RANGES(...)                                                                                \
+    tide_slice_ranges(a, TIDEI_COUNT(((tide_range[]){__VA_ARGS__})), (tide_range[]){__VA_ARGS__})
+    HAS_I32(RANGES(tide_range_index(-1), tide_range_slice(TIDE_NONE, TIDE_NONE, -2)), 11, 9);
+    HAS_I32(RANGES(tide_range_slice(1, TIDE_NONE, TIDE_NONE), tide_range_index(2)), 6, 10);
+    HAS_I32(RANGES(tide_range_all(), tide_range_slice(-2, -1, TIDE_NONE)), 2, 6, 10);
+    HAS_I32(RANGES(tide_range_ellipsis(), tide_range_index(0)), 0, 4, 8);
+    has_shape(RANGES(tide_range_newaxis(), tide_range_ellipsis(), tide_range_newaxis()),
+              SHAPE(1, 3, 4, 1));
+    assert_null(RANGES(tide_range_slice(0, 1, 0)));
+    assert_error(TIDE_E_INVALID, "the step of a range is 0 (axis 0)");
+    assert_null(RANGES(tide_range_all(), tide_range_index(4)));
+    assert_error(TIDE_E_BOUNDS, "index 4 of axis 1, which has 4 elements");
+#undef RANGES
+}
+
+static void test_slicef(void **state) {
+    tide_runtime *rt = *state;
+    tide_array *a = tide_reshape(counting(rt, TIDE_I32, 12), SHAPE(3, 4));
+    const char *no_format = NULL;
+    static char blanks[3000];
+    int64_t from = 1, step = -2;
+    HAS_I32(tide_slicef(a, "%" PRId64 ":, ::%" PRId64, from, step), 7, 5, 11, 9);
+    HAS_I32(tide_slicef(a, "%d, %s", -1, "1:3"), 9, 10);
+    HAS_I32(tide_slicef(a, "0"), 0, 1, 2, 3);
+    /* around the room that it has at first, and far beyond */
+    for (int width = 120; width < 140; width++) HAS_I32(tide_slicef(a, "1, %*d", width, 2), 6);
+    HAS_I32(tide_slicef(a, "1, %*d", 100000, 3), 7);
+    assert_null(tide_slicef(a, "%d, %s", 0, "x"));
+    assert_error(TIDE_E_PARSE, "column 4: wanted a number, ':', '...' or 'newaxis', found 'x'\n"
+                               "  0, x\n     ^");
+    assert_string_equal(tide_error_last()->operation, "tide_slicef");
+    memset(blanks, ' ', sizeof blanks - 1);
+    assert_null(tide_slicef(a, "%s?", blanks));
+    assert_error(TIDE_E_PARSE, "column 3000: ");
+    assert_null(tide_slicef(a, "%d", 3));
+    assert_error(TIDE_E_BOUNDS, "index 3 of axis 0, which has 3 elements");
+    assert_string_equal(tide_error_last()->operation, "tide_slicef");
+    assert_null(tide_slicef(a, no_format, 1));
+    assert_error(TIDE_E_INVALID, "the format is NULL");
+    assert_null(tide_slicef(a, "%ls", (const wchar_t[]){0x7fffffff, 0}));
+    assert_error(TIDE_E_INVALID, "the format cannot be written: ");
+}
+
+/* The program's locale may group digits: "1.000". */
+static void test_slicef_in_a_locale(void **state) {
+    tide_array *a = counting(*state, TIDE_I32, 1200);
+    char kept[64];
+    snprintf(kept, sizeof kept, "%s", setlocale(LC_NUMERIC, NULL));
+    test_need_locale(setlocale(LC_NUMERIC, "de_DE.UTF-8"), "de_DE.UTF-8");
+    HAS_I32(tide_slicef(a, "%'d:%'d", 1000, 1002), 1000, 1001);
+    setlocale(LC_NUMERIC, kept);
 }
 
 static void test_transpose(void **state) {
@@ -658,6 +716,9 @@ int main(void) {
         CASE(test_to_host_errors),
         CASE(test_looking),
         CASE(test_slices_share),
+        CASE(test_ranges),
+        CASE(test_slicef),
+        CASE(test_slicef_in_a_locale),
         CASE(test_transpose),
         CASE(test_reshape),
         CASE(test_broadcast_expand_squeeze),

@@ -581,6 +581,109 @@ static void test_two_threads_close(void **state) {
     }
 }
 
+/* ---- an interpreter's error ---- It leaves a callback in which scopes were begun, in a runtime or
+** in one inside another, and is caught below all of them. */
+
+struct erring {
+    tide_runtime *rt[2];
+    tide_batches *batches[2];
+    int inner;  /* the runtime whose callback errs; 0: the other's is not called */
+    int inside; /* the depth that the callback unwound to, in its own runtime */
+};
+static struct erring erring;
+
+static void fetch(int which) {
+    tide_data batch;
+    right(tide_batches_next(erring.batches[which], &batch));
+}
+
+static tide_status fill_and_err(void *user, int64_t first, const int64_t *samples, int64_t n,
+                                void *const *out) {
+    int which = (int)(intptr_t)user;
+    tide_runtime *rt = erring.rt[which];
+    (void)first, (void)samples, (void)n, (void)out;
+    for (int i = 0; i < 3; i++) {
+        right(tide_scope_begin(rt));
+        checked(tide_zeros(rt, TIDE_F32, SHAPE(4)));
+    }
+    right(tide_scope_unwind(rt, tide_scope_depth(rt) - 1)); /* inside nothing is left */
+    erring.inside = tide_scope_depth(rt);
+    if (which < erring.inner) fetch(1);
+    longjmp(L.catcher, 1);
+}
+
+static void fetch_first(void) { fetch(0); }
+
+static __attribute__((noinline)) void err(void) {
+    if (setjmp(L.catcher)) return;
+    call_deep(fetch_first);
+    fail_msg("it came back");
+}
+
+static void open_erring(int which) {
+    const tide_data x = tide_data_host(TIDE_F32, SHAPE(2), NULL);
+    const tide_batches_config c = {.struct_size = sizeof c,
+                                   .arrays = &x,
+                                   .narrays = 1,
+                                   .batch = 1,
+                                   .fill = fill_and_err,
+                                   .user = (void *)(intptr_t)which};
+    erring.rt[which] = test_open(&(tide_config){.collector = "refcount"});
+    assert_ok(tide_batches_new(erring.rt[which], &c, &erring.batches[which]));
+}
+
+/* The first call after the error is the one that expects it. */
+static void test_unwinding_after_an_error(void **state) {
+    (void)state;
+    for (int inner = 0; inner < 2; inner++) {
+        tide_array *outer[2];
+        erring = (struct erring){.inner = inner};
+        for (int i = 0; i < 2; i++) {
+            open_erring(i);
+            assert_ok(tide_scope_begin(erring.rt[i]));
+            assert_array(outer[i] = tide_ones(erring.rt[i], TIDE_F32, SHAPE(4)));
+        }
+        assert_null(tide_slice(outer[0], "q"));
+        err();
+        assert_int_equal(tide_scope_unwind(erring.rt[0], 4), TIDE_E_INVALID);
+        assert_error(TIDE_E_INVALID, "depth is 4; this thread has 3 open scopes");
+        assert_null(tide_slice(outer[0], "q"));
+        for (int i = 0; i < 2; i++) assert_ok(tide_scope_unwind(erring.rt[i], 1));
+        assert_error(TIDE_E_PARSE, "column 1"); /* which stood before */
+        assert_int_equal(erring.inside, 3);
+        for (int i = 0; i < 2; i++) {
+            assert_int_equal(tide_scope_depth(erring.rt[i]), 1);
+            assert_true(tidei_runtime_valid(test_rt(erring.rt[i])));
+            assert_true(tide_item_f64(tide_sum(outer[i], NULL, 0, 0)) == 4);
+            tide_batches_release(erring.batches[i]);
+            assert_ok(tide_scope_unwind(erring.rt[i], 0));
+            assert_int_equal(test_stats(erring.rt[i]).arrays, 0);
+        }
+        for (int i = 0; i < 2; i++) tide_close(erring.rt[i]);
+    }
+}
+
+/* The same where the first call after it is the unwinding, with an error that stands. */
+static void test_unwinding_keeps_the_error(void **state) {
+    (void)state;
+    erring = (struct erring){.inner = 0};
+    open_erring(0);
+    for (int stands = 0; stands < 2; stands++) {
+        tide_error_clear();
+        if (stands) assert_null(tide_slice(NULL, "0"));
+        err();
+        assert_ok(tide_scope_unwind(erring.rt[0], 0));
+        assert_int_equal(tide_error_last()->status, stands ? TIDE_E_INVALID : TIDE_OK);
+        assert_string_equal(tide_error_last()->operation, stands ? "tide_slice" : "");
+        assert_int_equal(tide_scope_depth(erring.rt[0]), 0);
+        assert_int_equal(tide_error_last()->status, stands ? TIDE_E_INVALID : TIDE_OK);
+    }
+    tide_error_clear();
+    tide_batches_release(erring.batches[0]);
+    assert_int_equal(test_stats(erring.rt[0]).arrays, 0);
+    tide_close(erring.rt[0]);
+}
+
 /* ---- functions of tide_use_launch ---- They run on a thread that the runtime waits for when it
 ** closes. */
 
@@ -629,6 +732,8 @@ int main(void) {
         cmocka_unit_test(test_batches_inside_themselves),
         cmocka_unit_test(test_no_batch_is_passed_over),
         cmocka_unit_test(test_two_threads_close),
+        cmocka_unit_test(test_unwinding_after_an_error),
+        cmocka_unit_test(test_unwinding_keeps_the_error),
         cmocka_unit_test(test_inside_a_launched_function),
     };
     return cmocka_run_group_tests_name("callbacks", tests, NULL, NULL);

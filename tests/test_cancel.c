@@ -201,6 +201,7 @@ static void making(tide_runtime *rt) {
     OK(tide_item, one, &item);
     TRY(tide_item_f64, one);
     TRY(tide_array_text, x, text, sizeof text);
+    TRY(tide_array_text_with, x, NULL, text, sizeof text);
     OK(tide_npy_write, x, in_folder("x.npy"));
     OK(tide_npy_write, x, in_folder("x.npy"));
     MAKE(tide_npy_read, rt, in_folder("x.npy"));
@@ -226,6 +227,11 @@ static void making(tide_runtime *rt) {
     MAKE(tide_expand_dims, x, 0);
     MAKE(tide_squeeze, one, 0);
     tide_array *t = CALL(tide_transpose, x, NULL);
+    MAKE(tide_slicef, x, "%d:%d", 0, 2);
+    const tide_range ranges[] = {CALL(tide_range_all), CALL(tide_range_slice, 0, 1, 1),
+                                 CALL(tide_range_index, 0), CALL(tide_range_newaxis),
+                                 CALL(tide_range_ellipsis)};
+    MAKE(tide_slice_ranges, x, TIDEI_COUNT(ranges), ranges);
     MAKE(tide_copy, t);
     MAKE(tide_contiguous, t);
     OK(tide_npy_write, t, in_folder("t.npy"));
@@ -247,18 +253,23 @@ static void making(tide_runtime *rt) {
     tide_array *outlives = CALL(tide_ones, rt, TIDE_F32, 2, shape);
     TRY(tide_scope_keep, outlives);
     TRY(tide_ones, rt, TIDE_F32, 2, shape);
+    OK(tide_scope_begin, rt);
+    int depth = CALL(tide_scope_depth, rt);
+    OK(tide_scope_unwind, rt, depth - 1);
     OK(tide_scope_end, rt);
     DROP(outlives);
 }
 
 static void expressions(tide_runtime *rt) {
-    tide_array *x = CALL(tide_arange, rt, TIDE_F64, 0, 100, 1), *out = NULL;
+    tide_array *x = CALL(tide_arange, rt, TIDE_F64, 0, 100, 1), *out = NULL, *second = NULL;
     const tide_arg arg = CALL(tide_arg_array, x);
     tide_expr *e = CALL(tide_expr_new, rt, "(x) -> x * 2");
     MAKE(tide_expr_apply, e, &arg, 1);
     OK(tide_expr_apply_many, e, &arg, 1, &out, 1);
     OK(tide_expr_apply_into, &out, 1, e, &arg, 1);
     MAKE(tide_map_args, rt, "(x) -> sum(x)", &arg, 1);
+    OK(tide_map_many_args, rt, &second, 1, "(x) -> -x", &arg, 1);
+    DROP(second);
     OK(tide_map_into_args, out, "(x) -> x + 1", &arg, 1);
     TRY(tide_map_args, rt, "(x) -> y", &arg, 1);
     DO(tide_expr_release, e);

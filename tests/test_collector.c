@@ -447,6 +447,54 @@ static void test_scope_holds_what_was_released(void **state) {
     keeper_close();
 }
 
+static void *depth_in_thread(void *rt) {
+    assert_int_equal(tide_scope_depth(rt), 0);
+    assert_int_equal(tide_scope_unwind(rt, 1), TIDE_E_INVALID);
+    return NULL;
+}
+
+static void test_scopes_unwind(void **state) {
+    (void)state;
+    EACH_KIND(k) {
+        if (k->spare || k->flags) continue;
+        tide_runtime *rt = keeper_open(k, (tide_config){.gc_early = TIDE_OFF});
+        pthread_t thread;
+        assert_int_equal(tide_scope_depth(rt), 0);
+        assert_ok(tide_scope_unwind(rt, 0));
+        assert_int_equal(tide_scope_unwind(rt, 1), TIDE_E_INVALID);
+        assert_error(TIDE_E_INVALID, "depth is 1; this thread has 0 open scopes in this runtime");
+        tide_array *kept = NULL;
+        for (int depth = 0; depth < 5; depth++) {
+            assert_ok(tide_scope_begin(rt));
+            assert_int_equal(tide_scope_depth(rt), depth + 1);
+            for (int i = 0; i <= depth; i++) assert_array(make(rt, 64));
+            kept = make(rt, 64);
+        }
+        assert_int_equal(pthread_create(&thread, NULL, depth_in_thread, rt), 0);
+        pthread_join(thread, NULL);
+        assert_int_equal(tide_scope_unwind(rt, 6), TIDE_E_INVALID);
+        assert_int_equal(tide_scope_unwind(rt, -1), TIDE_E_INVALID);
+        assert_error(TIDE_E_INVALID, "depth is -1; this thread has 5 open scopes in this runtime");
+        assert_ok(tide_scope_unwind(rt, 5));
+        assert_int_equal(test_stats(rt).arrays, 1 + 2 + 3 + 4 + 5 + 5);
+        kept = tide_scope_keep(kept);
+        assert_ok(tide_scope_unwind(rt, 4)); /* it went to the fourth, with the others there */
+        assert_int_equal(tide_scope_depth(rt), 4);
+        assert_int_equal(test_stats(rt).arrays, 1 + 2 + 3 + 4 + 4 + 1);
+        assert_int_equal(tide_array_dim(kept, 0), 64);
+        assert_ok(tide_scope_unwind(rt, 1));
+        assert_int_equal(test_stats(rt).arrays, 2);
+        assert_ok(tide_scope_unwind(rt, 0));
+        assert_int_equal(test_stats(rt).arrays, 0);
+        assert_int_equal(tide_scope_end(rt), TIDE_E_INVALID);
+        keeper_close();
+        assert_int_equal(tide_scope_depth(rt), -1);
+        assert_error(TIDE_E_CLOSED, "");
+        assert_int_equal(tide_scope_unwind(rt, 0), TIDE_E_CLOSED);
+        assert_int_equal(tide_scope_depth(NULL), -1);
+    }
+}
+
 static void *scope_in_thread(void *rt) {
     assert_ok(tide_scope_begin(rt));
     assert_ok(tide_scope_begin(rt));
@@ -640,6 +688,7 @@ int main(void) {
         cmocka_unit_test(test_late_report_finds_a_new_life),
         cmocka_unit_test(test_forked_child),
         cmocka_unit_test(test_scopes),
+        cmocka_unit_test(test_scopes_unwind),
         cmocka_unit_test(test_scope_holds_what_was_released),
         cmocka_unit_test(test_scopes_end_with_thread_and_runtime),
         cmocka_unit_test(test_scopes_leave_boehm_alone),

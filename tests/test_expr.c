@@ -105,6 +105,29 @@ static void test_map(void **state) {
     tide_expr_release(e);
 }
 
+static void test_map_many(void **state) {
+    (void)state;
+    tide_array *x = vector(TIDE_F32, 3, ITEMS(1, 2, 3)), *outs[3] = {x, x, x};
+    assert_ok(tide_map_many(rt, outs, 3, "(a, x) -> (a + x, a - x, sum(x))", 10, x));
+    holds(outs[0], TIDE_F32, SHAPE(3), ITEMS(11, 12, 13));
+    holds(outs[1], TIDE_F32, SHAPE(3), ITEMS(9, 8, 7));
+    holds(outs[2], TIDE_F32, 0, NULL, ITEMS(6));
+    assert_ok(tide_map_many(rt, outs, 1, "() -> 7"));
+    assert_true(tide_item_f64(outs[0]) == 7);
+    outs[0] = outs[1] = x; /* nothing is written on failure */
+    assert_int_equal(tide_map_many(rt, outs, 1, "(x) -> (x, x + 1)", x), TIDE_E_INVALID);
+    assert_error(TIDE_E_INVALID, "the expression has 2 results; 1 are wanted");
+    assert_int_equal(tide_map_many(rt, outs, 2, "(x) -> (x, x +)", x), TIDE_E_PARSE);
+    assert_string_equal(tide_error_last()->operation, "(x) -> (x, x +)");
+    assert_int_equal(tide_map_many(rt, NULL, 1, "(x) -> x", x), TIDE_E_INVALID);
+    assert_int_equal(tide_map_many(rt, outs, 2, NULL, x), TIDE_E_INVALID);
+    assert_error(TIDE_E_INVALID, "the text is NULL");
+    assert_string_equal(tide_error_last()->operation, "tide_map_many");
+    assert_int_equal(tide_map_many(NULL, outs, 2, "(x) -> (x, x)", x), TIDE_E_INVALID);
+    assert_ptr_equal(outs[0], x);
+    assert_ptr_equal(outs[1], x);
+}
+
 static void test_broadcast(void **state) {
     (void)state;
     tide_array *col = array(TIDE_I32, SHAPE(3, 1), ITEMS(0, 10, 20)),
@@ -932,6 +955,7 @@ static void test_threads(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         CASE(test_map),
+        CASE(test_map_many),
         CASE(test_broadcast),
         CASE(test_views),
         CASE(test_complex_means),

@@ -1,4 +1,5 @@
 /* test_format.c: exact texts of printed arrays, as NumPy 2 gives them. */
+#include <limits.h>
 #include <locale.h>
 #include <math.h>
 
@@ -164,6 +165,149 @@ static void test_room_and_errors(void **state) {
     assert_error(TIDE_E_FREED, "freed");
 }
 
+/* ---- options ---- */
+
+#define OPTIONS(...)                                                                               \
+    &(tide_print_options) { .struct_size = sizeof(tide_print_options), __VA_ARGS__ }
+
+static void prints_with(const tide_print_options *o, tide_array *a, const char *want) {
+    static char text[16384];
+    assert_array(a);
+    size_t n = tide_array_text_with(a, o, text, sizeof text);
+    if (strcmp(text, want) != 0) fail_msg("wanted\n%s\ngot\n%s", want, text);
+    assert_int_equal(n, strlen(want));
+}
+
+static void test_precision(void **state) {
+    tide_array *a = F64(*state, 0.1, 0.123456789, 100.0 / 3);
+    prints_with(NULL, a, "[ 0.1         0.12345679 33.33333333]");
+    prints_with(OPTIONS(.precision = 0), a, "[ 0.1         0.12345679 33.33333333]");
+    prints_with(OPTIONS(.precision = 3), a, "[ 0.1    0.123 33.333]");
+    prints_with(OPTIONS(.precision = 12), a, "[ 0.1             0.123456789    33.333333333333]");
+    prints_with(OPTIONS(.precision = TIDE_PRINT_NO_DIGITS), a, "[ 0.  0. 33.]");
+    prints_with(OPTIONS(.precision = 2), F64(*state, 1e10, 1.5), "[1.0e+10 1.5e+00]");
+    prints_with(OPTIONS(.precision = 2),
+                tide_full(*state, TIDE_F64, 0, NULL, tide_arg_float(0.125)),
+                "0.125"); /* in full, whatever the options */
+}
+
+static void test_float_modes(void **state) {
+    static const char *const want[4][4] = {
+        [TIDE_PRINT_MAXPREC] = {"[1.5        0.25       0.33333333]", "[1.0e+10 1.5e+00]",
+                                "[0.1 2. ]", "[ 1.5 +2.e+00j -0.25+1.e-03j]"},
+        [TIDE_PRINT_MAXPREC_EQUAL] = {"[1.50000000 0.25000000 0.33333333]", "[1.0e+10 1.5e+00]",
+                                      "[0.1 2.0]", "[ 1.50+2.e+00j -0.25+1.e-03j]"},
+        [TIDE_PRINT_FIXED] = {"[1.50000000 0.25000000 0.33333333]",
+                              "[1.00000000e+10 1.50000000e+00]", "[0.10000000 2.00000000]",
+                              "[ 1.50000000+2.00000000e+00j -0.25000000+1.00000000e-03j]"},
+        [TIDE_PRINT_UNIQUE] = {"[1.5                0.25               0.3333333333333333]",
+                               "[1.0e+10 1.5e+00]", "[0.1 2. ]", "[ 1.5 +2.e+00j -0.25+1.e-03j]"},
+    };
+    const double z[] = {1.5, 2, -0.25, 1e-3};
+    tide_runtime *rt = *state;
+    for (int mode = 0; mode < 4; mode++) {
+        const tide_print_options o = {.struct_size = sizeof o, .float_mode = mode};
+        prints_with(&o, F64(rt, 1.5, 0.25, 1.0 / 3), want[mode][0]);
+        prints_with(&o, F64(rt, 1e10, 1.5), want[mode][1]);
+        prints_with(&o, F32(rt, 0.1, 2), want[mode][2]);
+        prints_with(&o, tide_from_host(rt, TIDE_C128, SHAPE(2), z), want[mode][3]);
+    }
+    prints_with(OPTIONS(.float_mode = TIDE_PRINT_FIXED, .precision = 1),
+                F64(rt, 9.96, 0.5, NAN, -INFINITY), "[10.0  0.5  nan -inf]");
+    prints_with(OPTIONS(.float_mode = TIDE_PRINT_FIXED, .precision = 5), F64(rt, NAN, INFINITY),
+                "[nan inf]");
+    prints_with(OPTIONS(.float_mode = TIDE_PRINT_FIXED, .precision = 20), F64(rt, 0.1),
+                "[0.10000000000000000555]"); /* true digits */
+    prints_with(OPTIONS(.float_mode = TIDE_PRINT_FIXED, .precision = 10), F32(rt, 0.1, 2),
+                "[0.1000000015 2.0000000000]");
+    prints_with(OPTIONS(.float_mode = TIDE_PRINT_FIXED, .precision = 3), F64(rt, 5e-324),
+                "[4.941e-324]");
+    prints_with(OPTIONS(.float_mode = TIDE_PRINT_UNIQUE, .precision = 1), F64(rt, 0.123456789),
+                "[0.123456789]");
+}
+
+static void test_suppress_small(void **state) {
+    tide_runtime *rt = *state;
+    prints_with(OPTIONS(.suppress_small = 1), F64(rt, 1e-10, 1), "[0. 1.]");
+    prints_with(OPTIONS(.suppress_small = 1, .float_mode = TIDE_PRINT_UNIQUE), F64(rt, 1e-10, 1),
+                "[0.0000000001 1.          ]");
+    prints_with(OPTIONS(.suppress_small = 1), F64(rt, 1e-5, 1000.5, 2),
+                "[   0.00001 1000.5        2.     ]");
+    prints_with(OPTIONS(.suppress_small = 1), F64(rt, 1e8, 1), "[1.e+08 1.e+00]");
+}
+
+/* The longest word: all digits of the smallest number, twice, and their rows. */
+static void test_longest_words(void **state) {
+    const double least[] = {-0x1.fffffffffffffp-1022 / 2, -0x1.fffffffffffffp-1022 / 2};
+    tide_array *a = tide_from_host(*state, TIDE_C128, SHAPE(1), least);
+    const tide_print_options unique = {.struct_size = sizeof unique,
+                                       .float_mode = TIDE_PRINT_UNIQUE,
+                                       .suppress_small = 1},
+                             fixed = {.struct_size = sizeof fixed,
+                                      .float_mode = TIDE_PRINT_FIXED,
+                                      .precision = 100};
+    char text[2048];
+    size_t n = tide_array_text_with(a, &unique, text, sizeof text);
+    assert_int_equal(n, strlen(text));
+    assert_true(n > 2 * 322);
+    assert_memory_equal(text, "[-0.000", 7);
+    assert_string_equal(text + n - 2, "j]");
+    assert_int_equal(tide_array_text_with(a, &fixed, text, sizeof text), 2 * 108 + 3);
+}
+
+static void test_summary_options(void **state) {
+    tide_runtime *rt = *state;
+    tide_array *a = tide_reshape(tide_arange(rt, TIDE_I64, 0, 12, 1), SHAPE(3, 4)), *b;
+    prints_with(OPTIONS(.threshold = 11, .edge_items = 1), a, "[[ 0 ...  3]\n ...\n [ 8 ... 11]]");
+    prints_with(OPTIONS(.threshold = 12, .edge_items = 1), a,
+                "[[ 0  1  2  3]\n [ 4  5  6  7]\n [ 8  9 10 11]]");
+    prints_with(OPTIONS(.threshold = 1, .edge_items = 2), tide_arange(rt, TIDE_I64, 0, 10, 1),
+                "[0 1 ... 8 9]");
+    prints_with(OPTIONS(.threshold = 1, .edge_items = INT_MAX), tide_arange(rt, TIDE_I64, 0, 4, 1),
+                "[0 1 2 3]");
+    b = tide_ones(rt, TIDE_I8, SHAPE(1001));
+    prints_with(OPTIONS(.edge_items = 1), b, "[1 ... 1]");
+    assert_int_equal(
+        tide_array_text_with(b, OPTIONS(.threshold = INT64_MAX, .line_width = INT_MAX), NULL, 0),
+        2 * 1001 + 1);
+}
+
+static void test_line_width(void **state) {
+    tide_runtime *rt = *state;
+    prints_with(OPTIONS(.line_width = 20), tide_arange(rt, TIDE_I64, 0, 12, 1),
+                "[ 0  1  2  3  4  5\n  6  7  8  9 10 11]");
+    prints_with(OPTIONS(.line_width = 1), tide_arange(rt, TIDE_I64, 0, 3, 1), "[0\n 1\n 2]");
+}
+
+static void test_bad_options(void **state) {
+    static const struct {
+        const char *want;
+        tide_print_options o;
+    } bad[] = {
+        {"precision is -2; wanted: 1 to 100, 0 (for 8), or TIDE_PRINT_NO_DIGITS",
+         {.precision = -2}},
+        {"precision is 101", {.precision = 101}},
+        {"float_mode is -1", {.float_mode = -1}},
+        {"float_mode is 4", {.float_mode = 4}},
+        {"threshold is -1", {.threshold = -1}},
+        {"edge_items is -3", {.edge_items = -3}},
+        {"line_width is -75", {.line_width = -75}},
+        {"suppress_small is 2", {.suppress_small = 2}},
+        {"suppress_small is -1", {.suppress_small = -1}},
+    };
+    tide_array *a = tide_ones(*state, TIDE_F32, SHAPE(2));
+    for (size_t i = 0; i < TIDEI_COUNT(bad); i++) {
+        tide_print_options o = bad[i].o;
+        char text[8] = "as it is", want[128];
+        o.struct_size = sizeof o;
+        assert_int_equal(tide_array_text_with(a, &o, text, sizeof text), 0);
+        snprintf(want, sizeof want, "tide_print_options.%s", bad[i].want);
+        assert_error(TIDE_E_INVALID, want);
+        assert_string_equal(tide_error_last()->operation, "tide_array_text_with");
+        assert_memory_equal(text, "as it is", sizeof text);
+    }
+}
+
 /* The program's locale may write another point. */
 static void test_locale(void **state) {
     char *old = setlocale(LC_NUMERIC, NULL), kept[64];
@@ -171,6 +315,8 @@ static void test_locale(void **state) {
     test_need_locale(setlocale(LC_NUMERIC, "de_DE.UTF-8"), "de_DE.UTF-8");
     prints(F64(*state, 1.0 / 3, 0.5, 1e-3), "[0.33333333 0.5        0.001     ]");
     prints(F64(*state, 1e-9, 1.5), "[1.0e-09 1.5e+00]");
+    prints_with(OPTIONS(.float_mode = TIDE_PRINT_FIXED, .precision = 2), F64(*state, 0.5),
+                "[0.50]");
     setlocale(LC_NUMERIC, kept);
 }
 
@@ -187,6 +333,13 @@ int main(void) {
         CASE(test_long_rows_wrap),
         CASE(test_summary),
         CASE(test_room_and_errors),
+        CASE(test_precision),
+        CASE(test_float_modes),
+        CASE(test_suppress_small),
+        CASE(test_longest_words),
+        CASE(test_summary_options),
+        CASE(test_line_width),
+        CASE(test_bad_options),
         CASE(test_locale),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

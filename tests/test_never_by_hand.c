@@ -88,6 +88,10 @@ static tide_status run_array_text(void) {
     char text[4000];
     return tide_array_text(w.turned, text, sizeof text) ? TIDE_OK : tide_error_last()->status;
 }
+static tide_status run_array_text_with(void) { /* the corners are put together on the device */
+    const tide_print_options o = {.struct_size = sizeof o, .threshold = 1, .edge_items = 20};
+    return tide_array_text_with(w.turned, &o, NULL, 0) ? TIDE_OK : tide_error_last()->status;
+}
 static tide_status run_reshape(void) { return made(tide_reshape(w.turned, SHAPE(elements()))); }
 static tide_status run_contiguous(void) { return made(tide_contiguous(w.turned)); }
 static tide_status run_cast(void) { return made(tide_cast(w.f[0], TIDE_F64)); }
@@ -148,6 +152,10 @@ static tide_status run_expr_apply_into(void) { /* overlapping its operand: by a 
 static tide_status run_map(void) {
     const tide_arg args[] = {tide_arg_array(w.f[0]), tide_arg_array(w.f[1])};
     return made(tide_map_args(w.rt, "(x, y) -> x - mean(y, axis=0)", args, 2));
+}
+static tide_status run_map_many(void) {
+    const tide_arg args[] = {tide_arg_array(w.f[0]), tide_arg_array(w.f[1])};
+    return tide_map_many_args(w.rt, w.out, 2, "(x, y) -> (x - mean(y, axis=0), x*y)", args, 2);
 }
 static tide_status run_map_into(void) {
     const tide_arg arg = tide_arg_array(w.f[0]);
@@ -243,6 +251,7 @@ static const struct row {
     OWN(npy_read, run_npy_read),
     OWN(npy_write, run_npy_write),
     OWN(array_text, run_array_text),
+    OWN(array_text_with, run_array_text_with),
     OWN(reshape, run_reshape),
     ROW(copy, FLOATS_1, one),
     OWN(contiguous, run_contiguous),
@@ -339,6 +348,7 @@ static const struct row {
     OWN(expr_apply_many, run_expr_apply_many),
     OWN(expr_apply_into, run_expr_apply_into),
     OWN(map_args, run_map),
+    OWN(map_many_args, run_map_many),
     OWN(map_into_args, run_map_into),
     /* linalg.h */
     OWN(gemm, run_gemm),
@@ -367,7 +377,7 @@ static const struct row {
 static const char *const without[] = {
     "tide_retain",       "tide_slice_ranges", "tide_slice",     "tide_transpose",
     "tide_broadcast_to", "tide_expand_dims",  "tide_squeeze",   "tide_host_view_begin",
-    "tide_array_get",    "tide_array_set",    "tide_use_begin",
+    "tide_array_get",    "tide_array_set",    "tide_use_begin", "tide_slicef",
 };
 
 static tide_status call(const struct row *r) {

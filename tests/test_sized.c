@@ -5,6 +5,7 @@
 ** The fields, and so the sizes, are read from the public headers: a field that the library forgets
 ** to know the end of is found here. */
 #include <ctype.h>
+#include <tide/array.h>
 #include <tide/batches.h>
 #include <tide/collector.h>
 #include <tide/memory.h>
@@ -144,6 +145,13 @@ static tide_status call_batches(void *x) {
     return status;
 }
 
+static tide_status call_text(void *x) {
+    tide_array *a = tide_ones(rt, TIDE_F32, 0, NULL);
+    size_t n = tide_array_text_with(a, x, NULL, 0);
+    tide_release(a);
+    return n ? TIDE_OK : tide_error_last()->status;
+}
+
 static int collect(void *self, int level) { return (void)self, (void)level, TIDE_COLLECT_DONE; }
 static tide_status purge(void *user, int device, size_t wanted, size_t *given) {
     return (void)user, (void)device, (void)wanted, (void)given, TIDE_OK;
@@ -156,6 +164,7 @@ static const tide_pool_figures pool_statistics = {.struct_size = 0};
 static const tide_pool_config pool_config = {.struct_size = 0};
 static const tide_reclaimable reclaimable = {.name = "a cache", .purge = purge};
 static const tide_collector collector = {.collect = collect};
+static const tide_print_options print_options = {.struct_size = 0};
 static const tide_batches_config batches = {.struct_size = 0};
 
 static const struct sized {
@@ -178,6 +187,8 @@ static const struct sized {
      TIDE_E_INVALID},
     {"collector.h", "tide_collector", call_attach, &collector, sizeof collector,
      offsetof(tide_collector, may_collect), false, TIDE_OK},
+    {"array.h", "tide_print_options", call_text, &print_options, sizeof print_options, 8, false,
+     TIDE_OK},
     {"batches.h", "tide_batches_config", call_batches, &batches, sizeof batches, 8, false,
      TIDE_E_INVALID},
 };

@@ -14,8 +14,8 @@
 ** - Results are new row-major arrays on the calling thread's current stream, of the runtime's
 **   default kind of memory. The work is ordered after all earlier writes of the operands, and
 **   nobody waits for it.
-** - A reduction without an identity over no elements is TIDE_E_EMPTY. An error names the
-**   expression's text as its operation.
+** - A reduction without an identity over no elements is TIDE_E_EMPTY. An error of the text, or of
+**   applying it, names the text as its operation.
 ** - All or nothing: where one result cannot be made, none is. */
 #ifndef TIDE_EXPR_H
 #define TIDE_EXPR_H
@@ -57,8 +57,7 @@ TIDE_API TIDE_NODISCARD tide_status tide_expr_apply_into(tide_array *const *dsts
 
 /* ---- by text ----
 ** The parsed expression is found by the text's content; up to 4096 texts are remembered, others are
-** parsed at each call. Errors are those of tide_expr_new too, and name tide_map, tide_map_many or
-** tide_map_into until the text is understood. */
+** parsed at each call. Errors are those of tide_expr_new too. */
 
 /* tide_expr_apply by text: tide_map for other languages than C and C++. May collect. Never
 ** blocks. */

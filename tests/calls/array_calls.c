@@ -215,6 +215,25 @@ static void on_scope_end(world *w) {
     r->scopes--;
 }
 
+static void on_scope_depth(world *w) {
+    const runtime *r = draw_runtime(w);
+    calling(w, "tide_scope_depth(%s)", r->name);
+    int depth = tide_scope_depth(r->ref);
+    if (told(w, depth < 0) && depth != (int)r->scopes)
+        broken(w, "gives %d, of %u open ones", depth, r->scopes);
+}
+
+static void on_scope_unwind(world *w) {
+    runtime *r = draw_runtime(w);
+    int open = (int)r->scopes,
+        depth = r->valid && chance(w, 80) ? (int)below(w, (unsigned)open + 1) : (int)draw_int(w);
+    if (r->valid && (depth < 0 || depth > open)) expect(w, TIDE_E_INVALID);
+    calling(w, "tide_scope_unwind(%s, %d)", r->name, depth);
+    if (!gave(w, tide_scope_unwind(r->ref, depth))) return;
+    scopes_ended(w, w->frame->rt, (unsigned)depth + 1);
+    r->scopes = (unsigned)depth;
+}
+
 static void on_scope_keep(world *w) {
     array *x = draw_array(w, FROZEN | VAST | FREED);
     if (!x->a || x->rt == NOBODY || x->freed) {
@@ -335,7 +354,69 @@ static void on_array_text(world *w) {
     judge_text(w, tide_array_text(x->a, cap ? room(w) : NULL, cap), cap);
 }
 
+/* All elements are asked for only where these are few: each may be a long word. An older caller's
+** struct lacks the fields that would be refused. */
+static void draw_options(world *w, const array *x, tide_print_options *o) {
+    bool sound = chance(w, 70);
+    o->struct_size = draw_struct_size(w, sizeof *o, sizeof o->struct_size);
+    o->precision = sound ? (int)below(w, 102) - 1 : (int)draw_int(w);
+    o->float_mode = sound ? (int)below(w, 4) : (int)draw_int(w);
+    o->threshold = sound || x->size > 2000 ? below(w, 2000) : draw_int(w);
+    o->edge_items = sound ? (int)below(w, 20) : (int)draw_int(w);
+    o->line_width = sound ? (int)below(w, 200) : (int)draw_int(w);
+    o->suppress_small = sound ? (int)below(w, 2) : (int)draw_int(w);
+    if (!sound) may(w, TIDE_E_INVALID);
+}
+
+static void on_array_text_with(world *w) {
+    array *x = draw_array(w, 0);
+    size_t cap = draw_cap(w);
+    bool none = chance(w, 10);
+    tide_print_options o;
+    if (!none) draw_options(w, x, &o);
+    calling(w, "tide_array_text_with(%s, %s, buf, %zu)", x->name,
+            none ? "NULL"
+                 : say(w, "{%zu, %d, %d, %" PRId64 ", %d, %d, %d}", o.struct_size, o.precision,
+                       o.float_mode, o.threshold, o.edge_items, o.line_width, o.suppress_small),
+            cap);
+    judge_text(w, tide_array_text_with(x->a, none ? NULL : &o, cap ? room(w) : NULL, cap), cap);
+}
+
 /* ---- views ---- */
+
+static void is_range(world *w, tide_range r, tide_range want) {
+    done(w);
+    if (r.kind != want.kind || r.start != want.start || r.stop != want.stop || r.step != want.step)
+        broken(w, "gives {%" PRId64 ", %" PRId64 ", %" PRId64 ", %d}", r.start, r.stop, r.step,
+               r.kind);
+}
+
+static void on_range_all(world *w) {
+    calling(w, "tide_range_all()");
+    is_range(w, tide_range_all(),
+             (tide_range){TIDE_NONE, TIDE_NONE, TIDE_NONE, TIDE_RANGE_SLICE, 0});
+}
+static void on_range_slice(world *w) {
+    tide_range want = {draw_int(w), draw_int(w), draw_int(w), TIDE_RANGE_SLICE, 0};
+    calling(w, "tide_range_slice(%" PRId64 ", %" PRId64 ", %" PRId64 ")", want.start, want.stop,
+            want.step);
+    is_range(w, tide_range_slice(want.start, want.stop, want.step), want);
+}
+static void on_range_index(world *w) {
+    tide_range want = {draw_int(w), TIDE_NONE, TIDE_NONE, TIDE_RANGE_INDEX, 0};
+    calling(w, "tide_range_index(%" PRId64 ")", want.start);
+    is_range(w, tide_range_index(want.start), want);
+}
+static void on_range_newaxis(world *w) {
+    calling(w, "tide_range_newaxis()");
+    is_range(w, tide_range_newaxis(),
+             (tide_range){TIDE_NONE, TIDE_NONE, TIDE_NONE, TIDE_RANGE_NEWAXIS, 0});
+}
+static void on_range_ellipsis(world *w) {
+    calling(w, "tide_range_ellipsis()");
+    is_range(w, tide_range_ellipsis(),
+             (tide_range){TIDE_NONE, TIDE_NONE, TIDE_NONE, TIDE_RANGE_ELLIPSIS, 0});
+}
 
 static void on_slice_ranges(world *w) {
     tide_range ranges[12];
@@ -365,6 +446,33 @@ static void on_slice(world *w) {
     const char *text = draw_slice(w);
     calling(w, "tide_slice(%s, %s)", x->name, quote(w, text));
     (void)made(w, tide_slice(x->a, text), x, 0);
+}
+
+/* The text as an argument of the format, behind numbers or blanks; as the format itself it would
+** have to be without a per cent sign. */
+static void on_slicef(world *w) {
+    array *x = draw_array(w, VAST | VECTOR);
+    const char *text = draw_slice(w), *no_format = NULL;
+    int64_t i = draw_int(w);
+    int blanks = (int)below(w, 400);
+    switch (text ? below(w, 3) : 3) {
+    case 0:
+        calling(w, "tide_slicef(%s, \"%%\" PRId64 \", %%s\", %" PRId64 ", %s)", x->name, i,
+                quote(w, text));
+        (void)made(w, tide_slicef(x->a, "%" PRId64 ", %s", i, text), x, 0);
+        break;
+    case 1:
+        calling(w, "tide_slicef(%s, \"%%*s%%s\", %d, \"\", %s)", x->name, blanks, quote(w, text));
+        (void)made(w, tide_slicef(x->a, "%*s%s", blanks, "", text), x, 0);
+        break;
+    case 2:
+        calling(w, "tide_slicef(%s, \"%%\" PRId64 \":\", %" PRId64 ")", x->name, i);
+        (void)made(w, tide_slicef(x->a, "%" PRId64 ":", i), x, 0);
+        break;
+    default:
+        calling(w, "tide_slicef(%s, NULL)", x->name);
+        (void)made(w, tide_slicef(x->a, no_format, i), x, 0);
+    }
 }
 
 static void on_transpose(world *w) {
@@ -714,6 +822,8 @@ const call array_calls[] = {
     ROW(release, NEVER_FAILS | DROPS | ENDS),
     ROW(scope_begin, OUTSIDE),
     ROW(scope_end, OUTSIDE),
+    ROW(scope_depth, OUTSIDE),
+    ROW(scope_unwind, OUTSIDE),
     ROW(scope_keep, OUTSIDE),
     ROW(array_on_death, 0),
     ROW(array_runtime, DROPS),
@@ -725,8 +835,15 @@ const call array_calls[] = {
     ROW(array_is_contiguous, DROPS),
     ROW(array_is_freed, DROPS),
     ROW(array_text, 0),
+    ROW(array_text_with, 0),
+    ROW(range_all, NEVER_FAILS),
+    ROW(range_slice, NEVER_FAILS),
+    ROW(range_index, NEVER_FAILS),
+    ROW(range_newaxis, NEVER_FAILS),
+    ROW(range_ellipsis, NEVER_FAILS),
     ROW(slice_ranges, 0),
     ROW(slice, MAY_PARSE),
+    ROW(slicef, MAY_PARSE),
     ROW(transpose, 0),
     ROW(reshape, 0),
     ROW(broadcast_to, 0),

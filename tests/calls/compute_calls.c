@@ -386,12 +386,22 @@ static void on_expr_apply(world *w) {
     (void)made(w, tide_expr_apply(e->ref, a.n ? a.at : NULL, a.n), NULL, ROW_MAJOR);
 }
 
+enum { OUTS_MOST = 12 };
+/* Of a call that gives m results in `outs`, which were marked before. */
+static void gave_many(world *w, tide_status s, tide_array **outs, size_t m) {
+    size_t bytes = OUTS_MOST * sizeof *outs;
+    if (!gave(w, s)) return marked(w, outs, bytes);
+    for (size_t i = 0; i < m; i++)
+        if (!made_beside(w, outs[i], NULL, ROW_MAJOR))
+            broken(w, "succeeds, and result %zu is NULL", i);
+    marked(w, outs + m, bytes - m * sizeof *outs);
+}
+
 static void on_expr_apply_many(world *w) {
-    enum { MOST = 12 };
     arguments a;
-    tide_array *outs[MOST];
+    tide_array *outs[OUTS_MOST];
     thing *e = draw_thing(w, TIDEI_REF_EXPR, 0);
-    size_t m = e->results >= 0 && chance(w, 90) ? (size_t)e->results : below(w, MOST);
+    size_t m = e->results >= 0 && chance(w, 90) ? (size_t)e->results : below(w, OUTS_MOST);
     bool nowhere = m && chance(w, 3);
     draw_arguments(w, e->params, NULL, &a);
     if (nowhere) expect(w, TIDE_E_INVALID);
@@ -399,12 +409,8 @@ static void on_expr_apply_many(world *w) {
     w->frame->subject = e->text;
     calling(w, "tide_expr_apply_many(%s, %s, %s, %zu) /* %s */", e->name, a.text,
             nowhere ? "NULL" : "outs", m, e->text);
-    if (!gave(w, tide_expr_apply_many(e->ref, a.n ? a.at : NULL, a.n, nowhere ? NULL : outs, m)))
-        return marked(w, outs, sizeof outs);
-    for (size_t i = 0; i < m; i++)
-        if (!made_beside(w, outs[i], NULL, ROW_MAJOR))
-            broken(w, "succeeds, and result %zu is NULL", i);
-    marked(w, outs + m, sizeof outs - m * sizeof *outs);
+    gave_many(w, tide_expr_apply_many(e->ref, a.n ? a.at : NULL, a.n, nowhere ? NULL : outs, m),
+              outs, m);
 }
 
 static void on_expr_apply_into(world *w) {
@@ -442,6 +448,25 @@ static void on_map_args(world *w) {
     w->frame->subject = e.text;
     calling(w, "tide_map_args(%s, %s, %s)", r->name, quote(w, e.text), a.text);
     (void)made(w, tide_map_args(r->ref, e.text, a.n ? a.at : NULL, a.n), NULL, ROW_MAJOR);
+}
+
+static void on_map_many_args(world *w) {
+    arguments a;
+    expression e;
+    tide_array *outs[OUTS_MOST];
+    runtime *r = draw_runtime(w);
+    draw_expression(w, -1, false, &e);
+    size_t m = e.results >= 0 && chance(w, 90) ? (size_t)e.results : below(w, OUTS_MOST);
+    bool nowhere = m && chance(w, 3);
+    draw_arguments(w, e.params, NULL, &a);
+    if (nowhere) expect(w, TIDE_E_INVALID);
+    mark(outs, sizeof outs);
+    w->frame->subject = e.text;
+    calling(w, "tide_map_many_args(%s, %s, %zu, %s, %s)", r->name, nowhere ? "NULL" : "outs", m,
+            quote(w, e.text), a.text);
+    gave_many(w,
+              tide_map_many_args(r->ref, nowhere ? NULL : outs, m, e.text, a.n ? a.at : NULL, a.n),
+              outs, m);
 }
 
 static void on_map_into_args(world *w) {
@@ -568,6 +593,7 @@ const call compute_calls[] = {
     ROW(expr_apply_many, MAY_EMPTY),
     ROW(expr_apply_into, MAY_EMPTY),
     ROW(map_args, MAY_PARSE | MAY_EMPTY),
+    ROW(map_many_args, MAY_PARSE | MAY_EMPTY),
     ROW(map_into_args, MAY_PARSE | MAY_EMPTY),
     LAST_ROW,
 };
