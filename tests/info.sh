@@ -82,7 +82,7 @@ env_rows 0
 [ ! -s "$out.err" ] || fail "--env says $(cat "$out.err")"
 # All that the page documents for programs is there, and nothing else.
 documented=$(sed '/^For the tests/,$d' "$TIDE_TEST_SOURCE/docs/environment.md" |
-    grep -E '^(\||`[A-Z])' | cut -d'|' -f1-2 | grep -oE '`(TIDE|CUDA|NVTX)_[A-Z0-9_]+`' | tr -d '`' |
+    grep -E '^(\||- `[A-Z])' | cut -d'|' -f1-2 | grep -oE '`(TIDE|CUDA|NVTX)_[A-Z0-9_]+`' | tr -d '`' |
     LC_ALL=C sort -u)
 listed=$(sed 1d "$out" | cut -d' ' -f1 | LC_ALL=C sort -u)
 [ "$documented" = "$listed" ] ||
