@@ -339,6 +339,50 @@ static void a_visit_is_left(void **state) {
     leave_a_visit(true);
 }
 
+static tide_runtime *scoped[2];
+static tide_status begin_scopes_and_leave(void *user, int device, size_t wanted, size_t *given) {
+    for (unsigned i = 0; i < 2 && leaves; i++)
+        for (unsigned n = 0; n <= i; n++) assert_ok(tide_scope_begin(scoped[i]));
+    return leave_purge(user, device, wanted, given);
+}
+
+/* Scopes of the visited runtime, and of the one that was short, are the thread's, each in its
+** runtime; the first call after the error is the one that unwinds them. */
+static void unwind_after_a_visit(bool knows_both, unsigned first) {
+    tide_reclaimable r = {
+        .struct_size = sizeof r, .name = "cache", .purge = begin_scopes_and_leave};
+    uint64_t id;
+    for (unsigned i = 0; i < 2; i++) scoped[i] = open_shared("tide", NULL);
+    assert_ok(tide_reclaimable_register(scoped[0], &r, &id));
+    assert_array(tide_zeros(scoped[0], TIDE_U8, SHAPE(SCALED(7))));
+    assert_ok(tide_synchronize(scoped[0], NULL));
+    assert_ok(tide_scope_begin(scoped[1]));
+    if (!knows_both) tide_thread_detach(scoped[0]);
+    leaves = true;
+    if (!setjmp(caught)) {
+        want_more_than_there_is(scoped[1]);
+        fail_msg("nobody was visited");
+    }
+    leaves = false;
+    assert_ok(tide_scope_unwind(scoped[first], (int)first));
+    assert_int_equal(tide_scope_depth(scoped[!first]), first ? 1 : 3);
+    assert_ok(tide_scope_unwind(scoped[!first], (int)!first));
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(tide_scope_depth(scoped[i]), i);
+        assert_true(tidei_runtime_valid(test_rt(scoped[i])));
+    }
+    for (unsigned i = 0; i < 2; i++) tide_close(scoped[i]);
+    assert_int_equal(taken, 0);
+}
+
+static void scopes_of_a_visit_unwind(void **state) {
+    (void)state;
+    for (unsigned first = 0; first < 2; first++) {
+        unwind_after_a_visit(false, first);
+        unwind_after_a_visit(true, first);
+    }
+}
+
 /* ---- closing beside a visit ---- */
 
 static struct {
@@ -454,6 +498,7 @@ int main(void) {
         cmocka_unit_test(idle_handles_go_too),
         cmocka_unit_test(neighbours_come_and_go),
         cmocka_unit_test(a_visit_is_left),
+        cmocka_unit_test(scopes_of_a_visit_unwind),
         cmocka_unit_test(a_third_runtime_closes_in_a_visit),
     };
     return cmocka_run_group_tests(tests, make_table, NULL);

@@ -91,8 +91,8 @@ static int update(struct model *m, tide_array **w, tide_array *g, tide_array **m
 
 /* The rows [at, to), copied. */
 static tide_array *batch(struct model *m, tide_array *data, int64_t at, int64_t to) {
-    tide_array *rows =
-        tide_slice_ranges(data, 1, &(tide_range){.start = at, .stop = to, .step = 1});
+    const tide_range range = tide_range_slice(at, to, TIDE_NONE);
+    tide_array *rows = tide_slice_ranges(data, 1, &range);
     tide_array *copy = tide_copy(rows);
     let_go(m, rows);
     return copy;

@@ -121,8 +121,8 @@ static int train(struct net *n, tide_rng *rng, tide_array *x, tide_array *label,
     for (int e = 0; e < epochs; e++) {
         tide_array *order = tide_random_permutation(n->rt, rng, rows);
         for (int64_t at = 0; at + BATCH <= rows; at += BATCH) {
-            tide_array *batch = tide_slice_ranges(
-                order, 1, (const tide_range[]){{.start = at, .stop = at + BATCH, .step = 1}});
+            tide_array *batch =
+                tide_slicef(order, "%lld:%lld", (long long)at, (long long)at + BATCH);
             if (!step(n, tide_take(x, batch, 0), tide_take(label, batch, 0))) return 0;
             if (n->steps == 1 && !set_limit(n->rt)) return 0;
         }

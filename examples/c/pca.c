@@ -65,10 +65,7 @@ static int analyse(const struct digits *d, struct components *c) {
 
 /* The first n columns. */
 static tide_array *first(tide_array *a, int64_t n) {
-    return tide_slice_ranges(
-        a, 2,
-        (const tide_range[]){{.start = TIDE_NONE, .stop = TIDE_NONE, .step = TIDE_NONE},
-                             {.start = 0, .stop = n, .step = 1}});
+    return tide_slicef(a, ":, :%lld", (long long)n);
 }
 static tide_array *project(const struct components *c, tide_array *x, int64_t n) {
     return tide_matmul(tide_sub(x, c->mean), first(c->vectors, n));

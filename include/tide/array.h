@@ -43,14 +43,14 @@ TIDE_API tide_array *tide_full(tide_runtime *rt, tide_dtype t, int ndim, const i
                                tide_arg value);
 /* The ceil((stop-start)/step) elements start + i*step, none where that is negative: rank 1. Floats
 ** are computed in f64. Finite numbers, and step != 0: else TIDE_E_INVALID. Of an integer t the
-** three must be integers, and the first and last element numbers of t: else TIDE_E_DTYPE, as for
-** bool. May collect. Never blocks. */
+** three must be integers, and the first and last element numbers of t: else TIDE_E_DTYPE, as are
+** bool and no element type. May collect. Never blocks. */
 TIDE_API tide_array *tide_arange(tide_runtime *rt, tide_dtype t, double start, double stop,
                                  double step);
 /* A copy of row-major elements in host memory, which is the caller's again when the call returns.
 ** Bool: any byte but 0 becomes 1. `data` may be NULL for no elements, else that is TIDE_E_INVALID.
-** May collect. May block: for more bytes than the device copies aside (64 KiB on a host device, 1
-** MiB on a GPU), until the stream's work so far and the copy are done. */
+** More bytes than the device copies aside (64 KiB on a host device, 1 MiB on a GPU) wait for the
+** stream's work so far. May collect. May block. */
 TIDE_API tide_array *tide_from_host(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *shape,
                                     const void *data);
 /* Copies all elements to host memory in row-major order. `bytes` must be what they take, and `dst`
@@ -71,8 +71,8 @@ TIDE_API double tide_item_f64(tide_array *a);
 
 /* The array of a NumPy .npy file, format 1.0 to 3.0, any byte order, C or Fortran order: one in
 ** Fortran order is a view whose strides say so. A file that cannot be read is TIDE_E_IO, one that
-** is malformed, shorter than it says, or of types that there are not here TIDE_E_FORMAT. May
-** collect. May block: as tide_from_host. */
+** is malformed, shorter than it says, or of types that there are not here TIDE_E_FORMAT. Waits as
+** tide_from_host does. May collect. May block. */
 TIDE_API tide_array *tide_npy_read(tide_runtime *rt, const char *path);
 /* Writes a .npy file, format 1.0, in C order, little endian. bf16 has no such form: TIDE_E_DTYPE. A
 ** regular file is written in its folder under another name (.tidepool-N.part) and renamed: a
@@ -88,8 +88,9 @@ TIDE_API TIDE_NODISCARD tide_status tide_npy_write(tide_array *a, const char *pa
 ** this. Does no device work, takes no lock and no memory: legal in a finalizer, in a signal's
 ** handler, and in a fork's child. NULL is legal. Never collects. Never blocks. */
 TIDE_API void tide_free(tide_array *a);
-/* Adds a reference, which keeps the array under every collector until tide_release; returns the
-** same `a`, or NULL on failure. May collect: bdwgc, for a word in its heap. Never blocks. */
+/* Adds a reference, which keeps the array under every collector; returns the same `a`, or NULL on
+** failure. On an array of "boehm" bdwgc may collect, for a word in its heap. May collect. Never
+** blocks. */
 TIDE_API tide_array *tide_retain(tide_array *a);
 /* Takes a reference back. Under "refcount" the last one ends the array: `a` must not be used again.
 ** One too many, while the array is held otherwise, sets TIDE_E_INVALID. Legal in a finalizer, and
@@ -248,19 +249,20 @@ TIDE_API tide_array *tide_transpose(tide_array *a, const int *perm);
 ** shape that does not fit is TIDE_E_SHAPE. May collect. Never blocks. */
 TIDE_API tide_array *tide_reshape(tide_array *a, int ndim, const int64_t *shape);
 /* The view in which axes of length 1 are stretched to `shape`, and axes added in front, with
-** strides of 0: several elements lie in one place, and nothing writes to them. A shape that does
-** not fit, or of 2^63 bytes or more, is TIDE_E_SHAPE. May collect. Never blocks. */
+** strides of 0: several elements lie in one place, so that tide_assign and expressions do not write
+** to it. A shape that does not fit, or of 2^63 bytes or more, is TIDE_E_SHAPE. May collect. Never
+** blocks. */
 TIDE_API tide_array *tide_broadcast_to(tide_array *a, int ndim, const int64_t *shape);
 /* The view with a further axis of length 1, which is axis `axis` of the result, from its end where
 ** negative (TIDE_E_BOUNDS); of an array of rank TIDE_MAX_RANK it is TIDE_E_SHAPE. May collect.
 ** Never blocks. */
 TIDE_API tide_array *tide_expand_dims(tide_array *a, int axis);
-/* The view without axis `axis`, which must have length 1 (TIDE_E_SHAPE). May collect. Never
-** blocks. */
+/* The view without axis `axis`, which must have length 1 (TIDE_E_SHAPE), counted from the end where
+** negative (TIDE_E_BOUNDS). May collect. Never blocks. */
 TIDE_API tide_array *tide_squeeze(tide_array *a, int axis);
 
 /* ---- copies ----
-** "May block" here: on a GPU, the driver waits where it copies from pinned to pinned memory. */
+** Those that may block do so on a GPU from pinned to pinned memory, which its driver waits for. */
 
 /* A fresh row-major copy, in the kind of memory that `a` has, on the thread's device. May collect.
 ** May block. */
@@ -268,16 +270,18 @@ TIDE_API tide_array *tide_copy(tide_array *a);
 /* A new view on `a` where it is row-major without gaps, else a fresh copy as by tide_copy. May
 ** collect. Never blocks. */
 TIDE_API tide_array *tide_contiguous(tide_array *a);
-/* A fresh row-major copy with elements of type t, in the kind of memory that `a` has. Float to
-** integer truncates towards zero, saturates, NaN gives 0; anything to bool is "!= 0"; f64 to f16,
-** bf16, f32 rounds to nearest even; complex to real is TIDE_E_DTYPE. May collect. May block. */
+/* A fresh row-major copy with elements of type t (TIDE_E_INVALID where that is none), in the kind
+** of memory that `a` has. Float to integer truncates towards zero, saturates, NaN gives 0; anything
+** to bool is "!= 0"; f64 to f16, bf16, f32 rounds to nearest even; complex to real is TIDE_E_DTYPE.
+** May collect. May block. */
 TIDE_API tide_array *tide_cast(tide_array *a, tide_dtype t);
 /* Writes src into dst (a view, usually), stretching src to dst's shape (TIDE_E_SHAPE), and casting
 ** it within its kind or to a wider one (bool < unsigned < signed integers < floats < complex):
 ** other casts are TIDE_E_DTYPE (tide_cast first), and a stretched dst (tide_broadcast_to) is
 ** TIDE_E_INVALID. Overlapping ones behave as if src were copied first. May collect. May block. */
 TIDE_API TIDE_NODISCARD tide_status tide_assign(tide_array *dst, tide_array *src);
-/* Writes `value`, as in tide_full, to every element. May collect. Never blocks. */
+/* Writes `value`, as in tide_full, to every element of an array or a view. May collect. Never
+** blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_fill(tide_array *dst, tide_arg value);
 /* on = 0: from now on uses of the array's memory, by it and all views on it, wait for no use on
 ** another stream that comes after this call: the caller orders them (tide_synchronize, or by what
@@ -299,12 +303,12 @@ TIDE_API TIDE_NODISCARD tide_status tide_memset(tide_array *dst, unsigned char v
 ** of range reads as the nearest valid one, and the next sync point (tide_to_host, tide_item,
 ** tide_array_text, tide_synchronize) fails once with TIDE_E_BOUNDS: its message names tide_take,
 ** the index that was found first, and how many elements there are. At tide_close it is a warning in
-** the log. Indices into an axis without elements are TIDE_E_BOUNDS at once, more than TIDE_MAX_RANK
-** dimensions TIDE_E_SHAPE. May collect. Never blocks. */
+** the log. No such axis, or indices into one without elements, is TIDE_E_BOUNDS at once, more than
+** TIDE_MAX_RANK dimensions TIDE_E_SHAPE. May collect. Never blocks. */
 TIDE_API tide_array *tide_take(tide_array *a, tide_array *indices, int axis);
-/* Joins n >= 1 arrays along `axis`; their other dimensions must agree (TIDE_E_SHAPE); dtypes
-** promote as in expressions (TIDE_E_DTYPE where they do not). May collect. May block: as
-** tide_copy. */
+/* Joins n >= 1 arrays (TIDE_E_INVALID) along `axis`, from the end where negative (TIDE_E_BOUNDS);
+** their other dimensions must agree (TIDE_E_SHAPE); dtypes promote as in expressions (TIDE_E_DTYPE
+** where they do not). Waits where tide_copy does. May collect. May block. */
 TIDE_API tide_array *tide_concat(tide_array *const *arrays, size_t n, int axis);
 
 #if defined(__cplusplus)
