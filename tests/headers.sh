@@ -1,12 +1,8 @@
 #!/bin/sh
 # headers.sh: every public header compiles alone, as C11 and as C++17, without a warning; in both
 # languages tide_map and its like box arrays and numbers, but no other pointer, and take 0 to 16 of
-<<<<<<< HEAD
-# them without a warning of any compiler that is here; a bad argument of tide_slicef is one.
-=======
 # them without a warning of any compiler that is here; tide_slicef's arguments are checked against
 # its format.
->>>>>>> h16c
 set -eu
 cd "$TIDE_TEST_SOURCE"
 work=$1

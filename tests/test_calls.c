@@ -3,7 +3,7 @@
 ** is nearly exhausted. What a call may draw, and what is left out, stands in tests/calls/calls.h;
 ** what is judged in tests/calls/judge.c.
 **
-**     test_calls             as many worlds as the build is meant to have, one after the other, then threads
+**     test_calls             as many worlds as the build is meant to have, one by one, then threads
 **     test_calls SEED [N]    one world, of that seed, for N calls; a failure says what to give here
 **     test_calls threads SEED [N]    four threads that share a runtime
 ** TIDE_TEST_TRACE=1 shows each call; TIDE_TEST_TABLE=1 shows at the end how often each function

@@ -70,7 +70,7 @@ static void screen_at_once(const trial *t, void *params, ground *g) {
     screen(t, params, g);
     for (int i = 0; i < 2 * COUNT; i++) g->flags[i] = 7; /* whatever was there */
 }
-static void bring_and_screen(const trial *t, void *params, ground *g) {
+static void bring_screen(const trial *t, void *params, ground *g) {
     fa_screen *p = params;
     screen_at_once(t, params, g);
     p->in = (uintptr_t)g->b; /* which lies by columns, upwards */
@@ -180,18 +180,18 @@ static void order(const trial *t, void *params, ground *g) {
                                      .npivots = M};
 }
 
-#define FORMS(t, is_single, parts_)                                                                 \
-    {"factor_look_" #t, "fa_screen", factor_look_##t, screen, is_single, parts_},                   \
-        {"factor_mend_" #t, "fa_screen", factor_mend_##t, mend, is_single, parts_},                 \
-        {"factor_screen_" #t, "fa_screen", factor_screen_##t, screen_at_once, is_single, parts_},   \
-        {"factor_screen_" #t, "fa_screen", factor_screen_##t, bring_and_screen, is_single, parts_}, \
-        {"factor_carry_" #t, "fa_carry", factor_carry_##t, carry, is_single, parts_},               \
-        {"factor_carry_" #t, "fa_carry", factor_carry_##t, carry_conjugates, is_single, parts_},    \
-        {"factor_carry_" #t, "fa_carry", factor_carry_##t, carry_in_place, is_single, parts_},      \
-        {"factor_det_" #t, "fa_det", factor_det_##t, determinant, is_single, parts_},               \
-        {"factor_det_" #t, "fa_det", factor_det_##t, log_determinant, is_single, parts_}, {         \
-        "factor_cut_" #t, "fa_cut", factor_cut_##t, is_single ? cut_single : cut_double,            \
-            is_single, parts_                                                                       \
+#define FORMS(t, is_single, parts_)                                                                \
+    {"factor_look_" #t, "fa_screen", factor_look_##t, screen, is_single, parts_},                  \
+        {"factor_mend_" #t, "fa_screen", factor_mend_##t, mend, is_single, parts_},                \
+        {"factor_screen_" #t, "fa_screen", factor_screen_##t, screen_at_once, is_single, parts_},  \
+        {"factor_screen_" #t, "fa_screen", factor_screen_##t, bring_screen, is_single, parts_},    \
+        {"factor_carry_" #t, "fa_carry", factor_carry_##t, carry, is_single, parts_},              \
+        {"factor_carry_" #t, "fa_carry", factor_carry_##t, carry_conjugates, is_single, parts_},   \
+        {"factor_carry_" #t, "fa_carry", factor_carry_##t, carry_in_place, is_single, parts_},     \
+        {"factor_det_" #t, "fa_det", factor_det_##t, determinant, is_single, parts_},              \
+        {"factor_det_" #t, "fa_det", factor_det_##t, log_determinant, is_single, parts_}, {        \
+        "factor_cut_" #t, "fa_cut", factor_cut_##t, is_single ? cut_single : cut_double,           \
+            is_single, parts_                                                                      \
     }
 static const trial trials[] = {
     FORMS(f32, true, 1),
@@ -252,7 +252,7 @@ static void check(const trial *t, const ground *g) {
     }
     if (t->fill == screen)
         for (int w = 0; w < COUNT; w++) assert_int_equal(g->flags[COUNT + w], w == 0);
-    bool brought = t->fill == bring_and_screen, at_once = brought || t->fill == screen_at_once;
+    bool brought = t->fill == bring_screen, at_once = brought || t->fill == screen_at_once;
     for (int i = 0; at_once && i < M * N; i++) {
         number was = brought ? get(t, before.b, 2 * (M * N + 1) + i % N * M + i / N)
                              : get(t, before.a, 2 * (M * N + 3) + i);

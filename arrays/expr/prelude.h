@@ -237,59 +237,59 @@ typedef struct td_c128 {
 } td_c128;
 /* S: the complex type's name, R: its parts', RS: theirs. BIG: from there on the sum of two parts
 ** could overflow. */
-#define TD_COMPLEX_TYPE(T, S, R, RS, BIG)                                                                 \
-    TD_FN T td_make_##S(R re, R im) {                                                                     \
-        T z;                                                                                              \
-        z.re = re;                                                                                        \
-        z.im = im;                                                                                        \
-        return z;                                                                                         \
-    }                                                                                                     \
-    TD_FN T TD_NAME(add, S)(T a, T b) { return td_make_##S(a.re + b.re, a.im + b.im); }                   \
-    TD_FN T TD_NAME(sub, S)(T a, T b) { return td_make_##S(a.re - b.re, a.im - b.im); }                   \
-    TD_FN T TD_NAME(mul, S)(T a, T b) {                                                                   \
-        return td_make_##S(td_apart_##RS(a.re * b.re) - td_apart_##RS(a.im * b.im),                       \
-                           td_apart_##RS(a.re * b.im) + td_apart_##RS(a.im * b.re));                      \
-    }                                                                                                     \
-    /* Smith's, over parts scaled so that no sum overflows: only the result may. By 0: each part by 0. */ \
-    TD_FN R td_scale_##S(T a) {                                                                           \
-        return TD_MATH_##RS(fabs)(a.re) >= BIG || TD_MATH_##RS(fabs)(a.im) >= BIG ? (R)0.25               \
-                                                                                  : (R)1;                 \
-    }                                                                                                     \
-    TD_FN T td_times_##S(T a, R by) { return td_make_##S(a.re * by, a.im * by); }                         \
-    TD_FN T td_smith_##S(T a, T b) {                                                                      \
-        R q, d;                                                                                           \
-        if (TD_MATH_##RS(fabs)(b.re) >= TD_MATH_##RS(fabs)(b.im)) {                                       \
-            q = b.im / b.re;                                                                              \
-            d = b.re + b.im * q;                                                                          \
-            return td_make_##S((a.re + td_apart_##RS(a.im * q)) / d,                                      \
-                               (a.im - td_apart_##RS(a.re * q)) / d);                                     \
-        }                                                                                                 \
-        q = b.re / b.im;                                                                                  \
-        d = b.re * q + b.im;                                                                              \
-        return td_make_##S((td_apart_##RS(a.re * q) + a.im) / d,                                          \
-                           (td_apart_##RS(a.im * q) - a.re) / d);                                         \
-    }                                                                                                     \
-    TD_FN T TD_NAME(div, S)(T a, T b) {                                                                   \
-        R above = td_scale_##S(a), below = td_scale_##S(b);                                               \
-        if (b.re == 0 && b.im == 0) return td_make_##S(a.re / b.re, a.im / b.re);                         \
-        if (below < above) above = below;                                                                 \
-        return td_times_##S(td_smith_##S(td_times_##S(a, above), td_times_##S(b, below)),                 \
-                            below / above);                                                               \
-    }                                                                                                     \
-    TD_FN T TD_NAME(reciprocal, S)(T a) { return TD_NAME(div, S)(td_make_##S(1, 0), a); }                 \
-    TD_FN T TD_NAME(neg, S)(T a) { return td_make_##S(-a.re, -a.im); }                                    \
-    TD_FN R TD_NAME(abs, S)(T a) { return TD_MATH_##RS(hypot)(a.re, a.im); }                              \
-    TD_FN T TD_NAME(sign, S)(T a) {                                                                       \
-        T z = td_times_##S(a, td_scale_##S(a));                                                           \
-        R r = TD_NAME(abs, S)(z);                                                                         \
-        return r == 0 ? td_make_##S(0, 0) : td_make_##S(z.re / r, z.im / r);                              \
-    }                                                                                                     \
-    TD_FN td_bool TD_NAME(eq, S)(T a, T b) { return a.re == b.re && a.im == b.im; }                       \
-    TD_FN td_bool TD_NAME(isnan, S)(T a) { return a.re != a.re || a.im != a.im; }                         \
-    TD_FN td_bool TD_NAME(isinf, S)(T a) {                                                                \
-        return TD_NAME(isinf, RS)(a.re) || TD_NAME(isinf, RS)(a.im);                                      \
-    }                                                                                                     \
-    TD_FN td_bool TD_NAME(isfinite, S)(T a) { return a.re - a.re == 0 && a.im - a.im == 0; }              \
+#define TD_COMPLEX_TYPE(T, S, R, RS, BIG)                                                          \
+    TD_FN T td_make_##S(R re, R im) {                                                              \
+        T z;                                                                                       \
+        z.re = re;                                                                                 \
+        z.im = im;                                                                                 \
+        return z;                                                                                  \
+    }                                                                                              \
+    TD_FN T TD_NAME(add, S)(T a, T b) { return td_make_##S(a.re + b.re, a.im + b.im); }            \
+    TD_FN T TD_NAME(sub, S)(T a, T b) { return td_make_##S(a.re - b.re, a.im - b.im); }            \
+    TD_FN T TD_NAME(mul, S)(T a, T b) {                                                            \
+        return td_make_##S(td_apart_##RS(a.re * b.re) - td_apart_##RS(a.im * b.im),                \
+                           td_apart_##RS(a.re * b.im) + td_apart_##RS(a.im * b.re));               \
+    }                                                                                              \
+    /* Smith's, over parts scaled so that no sum overflows: only the result may. By 0: each. */    \
+    TD_FN R td_scale_##S(T a) {                                                                    \
+        return TD_MATH_##RS(fabs)(a.re) >= BIG || TD_MATH_##RS(fabs)(a.im) >= BIG ? (R)0.25        \
+                                                                                  : (R)1;          \
+    }                                                                                              \
+    TD_FN T td_times_##S(T a, R by) { return td_make_##S(a.re * by, a.im * by); }                  \
+    TD_FN T td_smith_##S(T a, T b) {                                                               \
+        R q, d;                                                                                    \
+        if (TD_MATH_##RS(fabs)(b.re) >= TD_MATH_##RS(fabs)(b.im)) {                                \
+            q = b.im / b.re;                                                                       \
+            d = b.re + b.im * q;                                                                   \
+            return td_make_##S((a.re + td_apart_##RS(a.im * q)) / d,                               \
+                               (a.im - td_apart_##RS(a.re * q)) / d);                              \
+        }                                                                                          \
+        q = b.re / b.im;                                                                           \
+        d = b.re * q + b.im;                                                                       \
+        return td_make_##S((td_apart_##RS(a.re * q) + a.im) / d,                                   \
+                           (td_apart_##RS(a.im * q) - a.re) / d);                                  \
+    }                                                                                              \
+    TD_FN T TD_NAME(div, S)(T a, T b) {                                                            \
+        R above = td_scale_##S(a), below = td_scale_##S(b);                                        \
+        if (b.re == 0 && b.im == 0) return td_make_##S(a.re / b.re, a.im / b.re);                  \
+        if (below < above) above = below;                                                          \
+        return td_times_##S(td_smith_##S(td_times_##S(a, above), td_times_##S(b, below)),          \
+                            below / above);                                                        \
+    }                                                                                              \
+    TD_FN T TD_NAME(reciprocal, S)(T a) { return TD_NAME(div, S)(td_make_##S(1, 0), a); }          \
+    TD_FN T TD_NAME(neg, S)(T a) { return td_make_##S(-a.re, -a.im); }                             \
+    TD_FN R TD_NAME(abs, S)(T a) { return TD_MATH_##RS(hypot)(a.re, a.im); }                       \
+    TD_FN T TD_NAME(sign, S)(T a) {                                                                \
+        T z = td_times_##S(a, td_scale_##S(a));                                                    \
+        R r = TD_NAME(abs, S)(z);                                                                  \
+        return r == 0 ? td_make_##S(0, 0) : td_make_##S(z.re / r, z.im / r);                       \
+    }                                                                                              \
+    TD_FN td_bool TD_NAME(eq, S)(T a, T b) { return a.re == b.re && a.im == b.im; }                \
+    TD_FN td_bool TD_NAME(isnan, S)(T a) { return a.re != a.re || a.im != a.im; }                  \
+    TD_FN td_bool TD_NAME(isinf, S)(T a) {                                                         \
+        return TD_NAME(isinf, RS)(a.re) || TD_NAME(isinf, RS)(a.im);                               \
+    }                                                                                              \
+    TD_FN td_bool TD_NAME(isfinite, S)(T a) { return a.re - a.re == 0 && a.im - a.im == 0; }       \
     TD_FN td_bool td_true_##S(T a) { return a.re != 0 || a.im != 0; }
 TD_COMPLEX_TYPE(td_c64, c64, td_f32, f32, 0x1p126f)
 TD_COMPLEX_TYPE(td_c128, c128, td_f64, f64, 0x1p1022)

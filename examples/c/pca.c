@@ -5,7 +5,8 @@
 ** differ most. Of two of them a plot is made, of the mean and the first ten a picture; on the first
 ** forty, one plane for each digit is fitted to tell it from the others. The images whose index is
 ** divisible by 5 are held back: they are plotted, and classified.
-**   pca [--components N] [--out FILE]     writes a portable graymap (pca.pgm), ends with "accuracy 93.89 % (338 of 360)"
+**   pca [--components N] [--out FILE]     writes a portable graymap (pca.pgm), and ends with
+**                                         "accuracy 93.89 % (338 of 360)"
 ** Exit 0, 1 failed, 2 bad input. */
 #include "data.h"
 #include <errno.h>

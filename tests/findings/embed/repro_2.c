@@ -1,6 +1,6 @@
 #include "common.h"
-/* tide_use_end (or tide_use_launch) on a scope whose runtime was closed: SIGSEGV. tide_host_view_end in
-** the same place is TIDE_E_CLOSED. */
+/* tide_use_end (or tide_use_launch) on a scope whose runtime was closed: SIGSEGV.
+** tide_host_view_end in the same place is TIDE_E_CLOSED. */
 int main(void) {
     setvbuf(stdout, 0, _IONBF, 0);
     tide_config c = {.struct_size = sizeof c, .collector = "refcount"};
