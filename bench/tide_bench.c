@@ -82,7 +82,8 @@ static int usage(void) {
 
 /* ---- the runtime ---- */
 
-/* Pages that nobody writes are numbers. Well below the address space; TIDE_HOST_DEVICE_MEMORY wins. */
+/* Pages that nobody writes are numbers. Well below the address space; what TIDE_HOST_DEVICE_MEMORY
+** says wins. */
 #define UNTOUCHED_HOST "256GiB"
 
 bool bench_open(bench *b, const char *collector, const char *limit, bool untouched) {

@@ -23,9 +23,9 @@
 **
 ** Process-wide hooks: the collection event (the earlier callback is called after ours), the
 ** static-roots filter (one slot without a getter: a host that wants its own installs it after
-** tide_open and asks tide_collector_is_device_library), java finalization on, registration of threads
-** allowed, the heap grown once. They stay until the process ends. For users they are listed in
-** docs/boehm.md. */
+** tide_open and asks tide_collector_is_device_library), java finalization on, registration of
+** threads allowed, the heap grown once. They stay until the process ends. For users they are listed
+** in docs/boehm.md. */
 #define GC_THREADS
 #define GC_NO_THREAD_REDIRECTS
 #include "gc/boehm.h"

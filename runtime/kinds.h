@@ -4,9 +4,9 @@
 ** Two budgets. A device's limits bound what is backed of the kinds that take room on it, device and
 ** unified memory; unified memory counts as if all of it were on the card, where any kernel may
 ** bring it. Beside them every runtime bounds what its arrays take of the host, pinned and unified
-** memory (TIDE_PINNED_LIMIT): it is not the card that runs out of those. Each kind has a pool of its
-** own on each device, opened at its first use, from which nobody's array moves; blocks of different
-** kinds never mix. They serve arrays alone: workspaces are always device memory.
+** memory (TIDE_PINNED_LIMIT): it is not the card that runs out of those. Each kind has a pool of
+** its own on each device, opened at its first use, from which nobody's array moves; blocks of
+** different kinds never mix. They serve arrays alone: workspaces are always device memory.
 ** What must stay true: pinned memory is in no figure of the device's; unified memory is in those of
 ** both budgets. */
 #ifndef TIDEI_KINDS_H

@@ -5,8 +5,8 @@
 ** fewer bytes is kept as a part: a stretch with a stamp. Whoever uses the storage waits for the
 ** stamps, and for those parts that overlap what it touches. There are few parts: one more than
 ** there is room for makes the oldest a stamp of the whole, which only says too much. A storage that
-** is not ordered (tide_array_set_ordered) has all its uses here, in a set of their own that no stream
-** waits for; the host does.
+** is not ordered (tide_array_set_ordered) has all its uses here, in a set of their own that no
+** stream waits for; the host does.
 ** Between the ordering of a stream and the publication of its use others may use the storage: so a
 ** write takes the place of those uses alone that its stream is ordered after.
 ** What must stay true: among the stamps there is room for all parts, so that folding them in takes

@@ -82,8 +82,8 @@ bool tidei_settings_variable(size_t i, tidei_variable *out); /* false: there are
 const char *tidei_settings_show(const tidei_settings *s, size_t i, char *buf, size_t cap);
 /* Logs a line for each bad value in the environment. */
 void tidei_settings_warn(tidei_runtime *rt);
-/* "256MiB", "50%" (of `whole`), "unlimited", "adaptive": into bytes or TIDE_POOL_THRESHOLD_*. False:
-** none of these. */
+/* "256MiB", "50%" (of `whole`), "unlimited", "adaptive": into bytes or TIDE_POOL_THRESHOLD_*.
+** False: none of these. */
 bool tidei_parse_threshold(const char *text, size_t whole, size_t *out);
 #define TIDEI_THRESHOLD_WANTED "bytes, 256MiB, 50%, unlimited or adaptive"
 /* The warning about a value in the environment: "VARIABLE=value" and what follows. It is logged

@@ -58,8 +58,8 @@ typedef struct tidei_replay {
 } tidei_replay;
 
 /* The trace stays the caller's. The device is opened as tide_open would; where no memory is
-** written, a host device of TIDE_HOST_DEVICE_MEMORY, or else of more than the machine has. TIDE_E_INVALID:
-** an option that nobody can serve. */
+** written, a host device of TIDE_HOST_DEVICE_MEMORY, or else of more than the machine has.
+** TIDE_E_INVALID: an option that nobody can serve. */
 tide_status tidei_replay_open(const tidei_replay_options *o, const tidei_trace *trace,
                               tidei_replay **out);
 /* Plays once. A failed allocation is a figure; what else goes wrong ends the replay. */
