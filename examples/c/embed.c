@@ -16,6 +16,7 @@
 ** of 4 MiB, errors, two threads, and two runtimes that close in any order.
 **   embed [ARRAYS]     how many temporaries, by default 1000000
 ** Exit 0, 1 failed (each figure is checked), 2 bad input. */
+#define _POSIX_C_SOURCE 200809L
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -87,7 +88,7 @@ struct state {
     _Atomic(const char *) holder;
     /* as a collector of the runtime's */
     uint64_t id;
-    int attached;
+    int registered;
     unsigned collections, asked; /* all; what the runtime asked for */
     atomic_llong device_bytes;   /* that arrays of this state keep alive */
 };
@@ -118,18 +119,20 @@ static void check(struct state *s, int well) {
     longjmp(s->handler->jump, 1);
 }
 
-/* Runs fn; 0 if it was left by an error, and then all is as before but for what it computed. */
+/* Runs fn; 0 if an error left it. What it pushed is gone then, and what it took stays taken. */
 static int protect(struct state *s, void (*fn)(struct state *s, const void *arg), const void *arg) {
     struct handler h = {.outer = s->handler, .frames = s->frames, .top = s->top};
     h.scopes = tide_scope_depth(s->rt);
     if (h.scopes < 0) tide_error_clear(); /* the runtime was closed, and the language goes on */
     s->handler = &h;
-    int left = setjmp(h.jump);
-    if (!left) fn(s, arg);
+    if (setjmp(h.jump) == 0) {
+        fn(s, arg);
+        s->handler = h.outer;
+        return 1;
+    }
     s->handler = h.outer;
-    if (!left) return 1;
     s->frames = h.frames;
-    s->top = h.top;
+    if (s->top > h.top) s->top = h.top; /* what is above the top may have been collected */
     if (h.scopes >= 0 && tide_scope_unwind(s->rt, h.scopes) != TIDE_OK) tide_error_clear();
     return 0;
 }
@@ -159,7 +162,8 @@ static double number_at(struct state *s, size_t down) {
 
 static int64_t count_at(struct state *s, size_t down) {
     double number = number_at(s, down);
-    if (!(number >= 0 && number <= 1e15)) fail(s, "%g is no count", number);
+    if (!(number >= 0 && number <= 1e15) || (double)(int64_t)number != number)
+        fail(s, "%g is no count", number);
     return (int64_t)number;
 }
 
@@ -315,10 +319,10 @@ static void on_blocking(void *user, void (*fn)(void *wait), void *wait) {
 
 static void on_detach(void *user) {
     struct state *s = user;
-    s->attached = 0;
+    s->registered = 0;
 }
 
-static int attach(struct state *s) {
+static int register_collector(struct state *s) {
     const tide_collector table = {.struct_size = sizeof table,
                                   .name = "embed",
                                   .caps = TIDE_COLLECTOR_TRACING,
@@ -327,8 +331,8 @@ static int attach(struct state *s) {
                                   .pressure = on_pressure,
                                   .blocking = on_blocking,
                                   .detach = on_detach};
-    s->attached = tide_collector_register(s->rt, &table, &s->id) == TIDE_OK;
-    return s->attached;
+    s->registered = tide_collector_register(s->rt, &table, &s->id) == TIDE_OK;
+    return s->registered;
 }
 
 /* ---- texts become blocks ---- */
@@ -494,7 +498,9 @@ static void do_try(struct state *s) {
 /* As a value of the language. The scope that it was made in takes the maker's reference. */
 static void push_array(struct state *s, tide_array *a) {
     check(s, a != NULL);
-    new_object(s, ARRAY)->array = tide_retain(a);
+    struct object *o = new_object(s, ARRAY);
+    o->array = tide_retain(a);
+    check(s, o->array != NULL);
 }
 
 static tide_array *array_at(struct state *s, size_t down) {
@@ -582,10 +588,14 @@ static void do_reshape(struct state *s) {
 }
 
 static void do_print(struct state *s) {
-    char text[2000];
-    check(s, tide_array_text(array_at(s, 0), text, sizeof text) > 0);
-    printf("%s\n", text);
-    s->top--;
+    size_t length = tide_array_text(array_at(s, 0), NULL, 0);
+    check(s, length > 0);
+    struct object *o = new_object(s, TEXT);
+    o->text = calloc(1, length + 1);
+    if (!o->text) fail(s, "out of memory for a text");
+    check(s, tide_array_text(array_at(s, 1), o->text, length + 1) == length);
+    printf("%s\n", o->text);
+    s->top -= 2;
 }
 
 static const struct native natives[] = {
@@ -606,10 +616,10 @@ static void add_natives(struct state *s, const void *arg) {
         word(s, natives[i].name, strlen(natives[i].name))->native = &natives[i];
 }
 
-/* Detaches, and finalizes all objects, before its runtime is closed or after. */
+/* Unregisters, and finalizes all objects, before its runtime is closed or after. */
 static void state_close(struct state *s) {
     if (!s) return;
-    if (s->attached && tide_collector_unregister(s->rt, s->id) != TIDE_OK) tide_error_clear();
+    if (s->registered && tide_collector_unregister(s->rt, s->id) != TIDE_OK) tide_error_clear();
     sweep(s); /* nothing is marked */
     pthread_cond_destroy(&s->called);
     pthread_mutex_destroy(&s->mutex);
@@ -623,7 +633,7 @@ static struct state *state_new(tide_runtime *rt) {
     s->enough = ENOUGH;
     pthread_mutex_init(&s->mutex, NULL);
     pthread_cond_init(&s->called, NULL);
-    if (protect(s, add_natives, NULL) && attach(s)) return s;
+    if (protect(s, add_natives, NULL) && register_collector(s)) return s;
     state_close(s);
     return NULL;
 }
@@ -641,7 +651,7 @@ static void run_text(struct state *s, const void *text) {
 static int state_run(struct state *s, const char *text) {
     enter(s);
     /* arrays that this thread makes from here on are this state's */
-    if (s->attached && tide_collector_use(s->rt, s->id) != TIDE_OK) tide_error_clear();
+    if (s->registered && tide_collector_use(s->rt, s->id) != TIDE_OK) tide_error_clear();
     int well = protect(s, run_text, text);
     leave(s);
     return well;
@@ -733,7 +743,11 @@ static void show_errors(tide_runtime *rt) {
                               "caught");
     expect(caught == 5000, "each error is caught");
     expect(tide_scope_depth(rt) == 0, "no scope is left");
+    fails(s, "999 { 1 } repeat 10 arange", "values on the stack");
     expect(figures(rt).arrays == before, "no array is left");
+    fails(s, "10 arange 10 arange { drop drop 9000 { 256 zeros drop } repeat y } { drop } try sum",
+          "the stack is empty"); /* what was taken and collected does not come back */
+    fails(s, "2.5 zeros", "no count");
     fails(s, "m deep", "too large");
     fails(s, "3 arange 4 arange +", "do not broadcast");
     fails(s, "m '(m) -> m +' 1 map", "column");
@@ -798,7 +812,7 @@ static void close_in_order(const char *order) {
         }
         tide_close(rt[i]);
         if (!s[i]) continue;
-        expect(!s[i]->attached && atomic_load(&s[i]->device_bytes) == 0, "it was detached");
+        expect(!s[i]->registered && atomic_load(&s[i]->device_bytes) == 0, "it was unregistered");
         expect(answer(s[i], "1 2 +") == 3, "the language goes on without its runtime");
         fails(s[i], "x sum", "closed");
     }
