@@ -1,31 +1,9 @@
 /* Expressions end to end on the device under test: values, shapes, folds, destinations, errors,
 ** threads, and what a warm call may not do. */
-#include "tidetest.h"
+#include "arrays/expr/front.h"
+#include "scoped.h"
 #include <math.h>
 #include <pthread.h>
-#include "arrays/expr/front.h"
-
-static tide_runtime *rt;
-
-static int open_rt(void **state) {
-    const tide_config c = {.collector = "refcount"};
-    (void)state;
-    rt = test_open(&c);
-    return 0;
-}
-static int close_rt(void **state) {
-    (void)state;
-    tide_close(rt);
-    return 0;
-}
-static int begin(void **state) {
-    (void)state;
-    return tide_scope_begin(rt);
-}
-static int end(void **state) {
-    (void)state;
-    return tide_scope_end(rt);
-}
 
 /* ---- helpers ---- */
 

@@ -1,32 +1,10 @@
 /* Comparisons of arrays with numbers, on the device under test, against exact arithmetic: a number
 ** beyond the range of the arrays' type compares as mathematics says, one within it as a number of
 ** the type, which is the nearest there is. */
-#include "tidetest.h"
 #include "arrays/expr/front.h"
+#include "scoped.h"
 #include <float.h>
 #include <math.h>
-
-static tide_runtime *rt;
-
-static int open_rt(void **state) {
-    const tide_config c = {.collector = "refcount"};
-    (void)state;
-    rt = test_open(&c);
-    return 0;
-}
-static int close_rt(void **state) {
-    (void)state;
-    tide_close(rt);
-    return 0;
-}
-static int begin(void **state) {
-    (void)state;
-    return tide_scope_begin(rt);
-}
-static int end(void **state) {
-    (void)state;
-    return tide_scope_end(rt);
-}
 
 /* ---- exact values ---- long double holds all integers of 64 bits and all doubles */
 
