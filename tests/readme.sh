@@ -1,6 +1,7 @@
 #!/bin/sh
 # readme.sh BUILD WORK: README's programs are what they say: each C block compiles without a warning
-# and runs, and the first has ten lines; the files and folders that it names are there.
+# and runs, and the first has ten lines and prints the number that README says; the files and folders
+# that it names are there.
 set -eu
 build=$1 work=$2/readme
 cd "$TIDE_TEST_SOURCE"
@@ -17,6 +18,10 @@ for c in "$work"/*.c; do
 done
 # The sum of sqrt(x*x + 2) over 0 .. 999999, in f32.
 TIDE_DEVICE=host "$work/1" | LC_ALL=C awk '{ ok = $1 > 499990e6 && $1 < 500010e6 } END { exit !ok }'
+told=$(sed -n 's/.* run it prints \([0-9.e+]*\) .*/\1/p' README.md)
+TIDE_DEVICE=host "$work/1" | LC_ALL=C awk -v told="$told" '
+    { off = $1 / told - 1; ok = off < 1e-6 && off > -1e-6 } END { exit !ok }' ||
+    { echo "README says that it prints '$told'"; exit 1; }
 
 status=0
 # In Turkish, i is not between a and z.
