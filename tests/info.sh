@@ -4,6 +4,7 @@
 set -eu
 tide=$1/tools/tide
 export TIDE_DEVICE="${TIDE_TEST_DEVICE:-host}"
+unset ARGP_HELP_FMT POSIXLY_CORRECT # which set argp's help, and where options may stand
 out=$(mktemp)
 trap 'rm -f "$out" "$out.err"' EXIT
 fail() { echo "info: $*"; exit 1; }
@@ -42,6 +43,11 @@ for command in '' info replay; do
     [ ! -s "$out.err" ] || fail "$command --help says $(cat "$out.err")"
     grep -q "^Usage: tide${command:+ $command} " "$out" || fail "$command --help: $(cat "$out")"
     [ "$(awk 'length > 79' "$out")" = "" ] || fail "$command --help is wider than a terminal"
+    ! grep -q 'Mandatory or optional' "$out" || fail "$command --help has argp's note"
+    # shellcheck disable=SC2086
+    "$tide" $command --bogus >/dev/null 2>"$out.err" && fail "$command --bogus is no error"
+    grep -q "^tide${command:+ $command}: unrecognized option '--bogus'" "$out.err" ||
+        fail "$command --bogus says $(cat "$out.err")"
     # shellcheck disable=SC2086
     [ "$("$tide" $command --version)" = "tide (Tidepool) $version" ] || fail "$command --version"
 done

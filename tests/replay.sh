@@ -49,6 +49,10 @@ ends 2 "expected the rest of the gzip stream, found 'end of file'" replay "$work
 ends 2 "$work/none.csv: cannot be opened: No such file or directory" replay "$work/none.csv"
 ends 2 'which trace?' replay --json
 ends 2 'one trace at a time' replay a b
+POSIXLY_CORRECT=1 ends 0 '' replay "$work/small.csv" --passes 1
+# The last limit counts, a factor or not.
+ends 0 '' replay "$traces/linalg-mix.csv.gz" --limit 16MiB --limit 1.5x
+ends 1 'wanted by tide replay' replay "$traces/linalg-mix.csv.gz" --limit 1.5x --limit 16MiB
 ends 2 "unrecognized option '--frob'" replay "$work/small.csv" --frob 1
 ends 2 "option '--lag' requires an argument" replay "$work/small.csv" --lag
 ends 2 "--streams wants a number from 1 to 64, not '0'" replay "$work/small.csv" --streams 0
