@@ -79,8 +79,8 @@ for way in eager lazy hand; do
 done
 say "Medians of $rounds rounds, in which the ways took turns, after one to warm up; least s"
 say "and most s are of the rounds' totals. A step is timed as the host queues it (queue us;"
-say "worst us is the longest of all rounds): the device works on behind it, and total s ends when it"
-say "is done."
+say "worst us is the longest of all rounds): the device works on behind it, and total s ends when"
+say "it is done."
 compared() { # WAY: its time, against that by hand
     awk "BEGIN { more = 100 * ($(median "$1" total_s) / $(median hand total_s) - 1)
                  printf \"%.0f %% %s\", more < 0 ? -more : more, more < 0 ? \"less\" : \"more\" }"
