@@ -44,8 +44,9 @@ ${CXX:-c++} -std=c++17 -Wall -Wextra -Werror "$work/user.cpp" -o "$work/user_cpp
 rm -rf "$work/static"
 mkdir "$work/static"
 cp "$libdir"/libtidepool.a "$work/static/"
-${CC:-cc} -std=c11 "$work/user.c" -o "$work/user_static" $(pkg-config --cflags tidepool) "$work/static/libtidepool.a" \
-    $(pkg-config --static --libs tidepool | tr ' ' '\n' | grep -v -e tidepool -e '^-L' | tr '\n' ' ')
+${CC:-cc} -std=c11 "$work/user.c" -o "$work/user_static" $(pkg-config --cflags tidepool) \
+    "$work/static/libtidepool.a" $(pkg-config --static --libs tidepool | tr ' ' '\n' |
+        grep -v -e tidepool -e '^-L' | tr '\n' ' ')
 for u in user_c user_cpp user_static; do
     got=$(LD_LIBRARY_PATH="$libdir" "$work/$u")
     [ "$got" = "12 0.1.0" ] || { echo "$u printed: $got"; exit 1; }
