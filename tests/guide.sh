@@ -1,13 +1,16 @@
 #!/bin/sh
 # guide.sh BUILD WORK: the listings of docs/guide.md compile without a warning and run, and print
 # what the block below each says: ```text exactly, ``` with other figures. A listing without `main`
-# goes into the guide's frame, its first listing. The listings of docs/embedding.md are parts of
-# examples/c/embed.c, line by line.
+# goes into the guide's frame, its first listing. What makes garbage beyond a limit wants the
+# collector boehm; where the build has none these listings are compiled, not run. The listings of
+# docs/embedding.md are parts of examples/c/embed.c, line by line.
 set -eu
 build=$1 work=$2/guide
 cd "$TIDE_TEST_SOURCE"
 source=$PWD
 export TIDE_DEVICE=host LC_ALL=C
+unset TIDE_COLLECTOR
+collector=$("$build/tools/tide" info --env | awk '$1 == "TIDE_COLLECTOR" { print $2 }')
 rm -rf "$work"
 mkdir "$work"
 status=0
@@ -38,6 +41,7 @@ runs() { # N
     ! grep -q argv "$work/$1.c" || data=$source/examples/data
     (cd "$work" && "./$1" ${data:+"$data"}) >"$work/$1.said" 2>"$work/$1.error"
 }
+garbage() { grep -qE 'garbage|"boehm"' "$work/$1.c"; } # N
 figures() { sed 's/[0-9][0-9.]*/N/g' "$1" >"$1.figures"; }
 says() { # N
     if [ -f "$work/$1.text" ]; then
@@ -55,17 +59,20 @@ n=1
 while [ -f "$work/$n.c" ]; do
     if ! compiles $n; then
         wrong "listing $n does not compile"
+    elif [ "$collector" = refcount ] && garbage $n; then
+        echo "listing $n is skipped: this build has no collector boehm"
     elif ! runs $n; then
         wrong "listing $n fails: $(cat "$work/$n.said" "$work/$n.error")"
     elif ! says $n; then
-        wrong "listing $n says something else"
+        wrong "listing $n says something else: $(cat "$work/$n.error")"
     fi
     n=$((n + 1))
 done
 [ $n -gt 10 ] || wrong "the guide has $((n - 1)) listings"
 # The network has learned.
-awk '$1 == "accuracy" { seen++; if ($2 < 90) low = 1 } END { exit seen != 1 || low }' \
-    "$work"/*.said || wrong "no accuracy of 90 %: $(cat "$work/$((n - 1)).said")"
+[ "$collector" = refcount ] ||
+    awk '$1 == "accuracy" { seen++; if ($2 < 90) low = 1 } END { exit seen != 1 || low }' \
+        "$work"/*.said || wrong "no accuracy of 90 %: $(cat "$work/$((n - 1)).said")"
 
 awk 'FNR == NR { program = program $0 "\n"; next }
     /^```c$/ { on = 1; listing = ""; n++; line = FNR; next }

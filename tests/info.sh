@@ -4,6 +4,7 @@
 set -eu
 tide=$1/tools/tide
 export TIDE_DEVICE="${TIDE_TEST_DEVICE:-host}"
+unset ARGP_HELP_FMT POSIXLY_CORRECT # which set argp's help, and where options may stand
 out=$(mktemp)
 trap 'rm -f "$out" "$out.err"' EXIT
 fail() { echo "info: $*"; exit 1; }
@@ -13,7 +14,8 @@ jobs() { # NUMBER LINE'S-END ARGS: stdout is the number alone, stderr one line
     "$tide" info --jobs "$@" >"$out" 2>"$out.err" || fail "--jobs $*: $(cat "$out.err")"
     [ "$(cat "$out")" = "$wanted" ] || fail "--jobs $* prints $(cat "$out")"
     [ "$(wc -l <"$out.err")" = 1 ] || fail "--jobs $* says $(cat "$out.err")"
-    grep -qE "^tide info: (host|cuda):[0-9]+ \(.*\), $line: $wanted jobs$" "$out.err" || fail "--jobs $* says $(cat "$out.err")"
+    grep -qE "^tide info: (host|cuda):[0-9]+ \(.*\), $line: $wanted jobs$" "$out.err" ||
+        fail "--jobs $* says $(cat "$out.err")"
 }
 jobs 34 '139.0 GiB free, 128 threads' --free 139GiB --threads 128
 jobs 16 '139.0 GiB free, 16 threads' --free 139GiB --threads 16
@@ -24,7 +26,8 @@ host*)
     jobs 77 'no GPU, 77 threads' --threads 77
     threads=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc) # which obeys them
     # A limit on processor time is told as fewer threads.
-    grep -qs '^[0-9]' /sys/fs/cgroup/cpu.max || grep -qs '^[0-9]' /sys/fs/cgroup/cpu/cpu.cfs_quota_us ||
+    grep -qs '^[0-9]' /sys/fs/cgroup/cpu.max ||
+        grep -qs '^[0-9]' /sys/fs/cgroup/cpu/cpu.cfs_quota_us ||
         jobs "$threads" "no GPU, $threads threads"
     ;;
 esac
@@ -42,6 +45,11 @@ for command in '' info replay; do
     [ ! -s "$out.err" ] || fail "$command --help says $(cat "$out.err")"
     grep -q "^Usage: tide${command:+ $command} " "$out" || fail "$command --help: $(cat "$out")"
     [ "$(awk 'length > 79' "$out")" = "" ] || fail "$command --help is wider than a terminal"
+    ! grep -q 'Mandatory or optional' "$out" || fail "$command --help has argp's note"
+    # shellcheck disable=SC2086
+    "$tide" $command --bogus >/dev/null 2>"$out.err" && fail "$command --bogus is no error"
+    grep -q "^tide${command:+ $command}: unrecognized option '--bogus'" "$out.err" ||
+        fail "$command --bogus says $(cat "$out.err")"
     # shellcheck disable=SC2086
     [ "$("$tide" $command --version)" = "tide (Tidepool) $version" ] || fail "$command --version"
 done
@@ -82,7 +90,8 @@ env_rows 0
 [ ! -s "$out.err" ] || fail "--env says $(cat "$out.err")"
 # All that the page documents for programs is there, and nothing else.
 documented=$(sed '/^For the tests/,$d' "$TIDE_TEST_SOURCE/docs/environment.md" |
-    grep -E '^(\||- `[A-Z])' | cut -d'|' -f1-2 | grep -oE '`(TIDE|CUDA|NVTX)_[A-Z0-9_]+`' | tr -d '`' |
+    grep -E '^(\||- `[A-Z])' | cut -d'|' -f1-2 |
+    grep -oE '`(TIDE|CUDA|NVTX)_[A-Z0-9_]+`' | tr -d '`' |
     LC_ALL=C sort -u)
 listed=$(sed 1d "$out" | cut -d' ' -f1 | LC_ALL=C sort -u)
 [ "$documented" = "$listed" ] ||
@@ -130,7 +139,8 @@ row TIDE_SPILL 'maybe +environment  not understood \(wanted: 0 or 1\); the defau
 row TIDE_LOG 'silent +environment  taken'
 row TIDE_TRACE '/absent/x.csv +environment  cannot be written: .*'
 row TIDE_CACHE_DIR '/dev/null/x +environment  cannot be written: .*'
-row TIDE_DEFAULT_MEMORY 'clay +environment  not understood \(wanted: device, .*\); the default stays'
+row TIDE_DEFAULT_MEMORY \
+    'clay +environment  not understood \(wanted: device, .*\); the default stays'
 row NVTX_INJECTION64_PATH '/absent/tool.so +environment  of no use: .*'
 aligned
 env_rows 1 TIDE_LIMT=4GiB TIDE_POOl=tide TIDE_SPIL_=1 TIDE_FLAVOUR=sweet

@@ -4,6 +4,7 @@
 # the static one.
 set -eu
 build=$1 work=$2/prefix
+cd "$TIDE_TEST_SOURCE"
 rm -rf "$work"
 meson install -C "$build" --no-rebuild --quiet --destdir "$work"
 pc=$(find "$work" -name tidepool.pc)
@@ -43,8 +44,9 @@ ${CXX:-c++} -std=c++17 -Wall -Wextra -Werror "$work/user.cpp" -o "$work/user_cpp
 rm -rf "$work/static"
 mkdir "$work/static"
 cp "$libdir"/libtidepool.a "$work/static/"
-${CC:-cc} -std=c11 "$work/user.c" -o "$work/user_static" $(pkg-config --cflags tidepool) "$work/static/libtidepool.a" \
-    $(pkg-config --static --libs tidepool | tr ' ' '\n' | grep -v -e tidepool -e '^-L' | tr '\n' ' ')
+${CC:-cc} -std=c11 "$work/user.c" -o "$work/user_static" $(pkg-config --cflags tidepool) \
+    "$work/static/libtidepool.a" $(pkg-config --static --libs tidepool | tr ' ' '\n' |
+        grep -v -e tidepool -e '^-L' | tr '\n' ' ')
 for u in user_c user_cpp user_static; do
     got=$(LD_LIBRARY_PATH="$libdir" "$work/$u")
     [ "$got" = "12 0.1.0" ] || { echo "$u printed: $got"; exit 1; }
@@ -52,9 +54,14 @@ done
 
 # Pages and examples come along; the examples are built where they lie, and find their data there.
 share=$(dirname "$(find "$work" -path '*/tidepool/examples/c' -type d)")
-for page in "$TIDE_TEST_SOURCE"/docs/*.md; do
-    cmp -s "$page" "$share/../../doc/tidepool/$(basename "$page")" ||
-        { echo "$(basename "$page") was not installed"; exit 1; }
+# Links from page to page lead somewhere, but those to figures, which are of the sources.
+pages=$share/../../doc/tidepool
+for page in README.md docs/*.md; do
+    cmp -s "$page" "$pages/$page" || { echo "$page was not installed"; exit 1; }
+    for link in $(grep -oE '\]\([^)#]+' "$page" | cut -c3- | grep -v -e '://' -e '^bench/'); do
+        [ -e "$(dirname "$pages/$page")/$link" ] ||
+            { echo "$page is installed, but $link, to which it leads, is not"; exit 1; }
+    done
 done
 cd "$share/c"
 for e in *.c; do

@@ -24,7 +24,8 @@ digits)
     first=$(cd / && "$bin/digits" | tail -n 1)
     second=$(cd "$work" && "$bin/digits" | tail -n 1)
     [ "$first" = "$second" ] || fail "two runs differ: $first; $second"
-    echo "$first" | grep -Eq '^accuracy [0-9]+\.[0-9]{2} % \([0-9]+ of 360\)$' || fail "ends with: $first"
+    echo "$first" | grep -Eq '^accuracy [0-9]+\.[0-9]{2} % \([0-9]+ of 360\)$' ||
+        fail "ends with: $first"
     right=$(echo "$first" | sed 's/.*(\([0-9]*\) of.*/\1/')
     [ "$right" -ge 342 ] || fail "less than 95 %: $first"
     refused --epochs 0
@@ -32,7 +33,8 @@ digits)
     ;;
 dense)
     for way in eager lazy hand; do
-        "$bin/dense" --rows 10000 --epochs 20 --limit 136.5MiB --free=$way --quiet --summary >"$work/$way" || fail "--free=$way failed"
+        "$bin/dense" --rows 10000 --epochs 20 --limit 136.5MiB --free=$way --quiet \
+            --summary >"$work/$way" || fail "--free=$way failed"
     done
     [ "$(field "$work/eager" collections)" -ge 5 ] || fail "eager: $(cat "$work/eager")"
     [ "$(field "$work/eager" climbs)" = 0 ] || fail "eager: $(cat "$work/eager")"
@@ -40,18 +42,24 @@ dense)
     [ "$(field "$work/hand" collections)" = 0 ] || fail "hand: $(cat "$work/hand")"
     refused --rows many
     status=0
-    "$bin/dense" --rows 100 --epochs 1 --quiet --memory "$work/absent/memory" >/dev/null 2>"$work/error" || status=$?
-    [ $status = 1 ] && grep -q 'absent/memory: No such file' "$work/error" || fail "ends with $status: $(cat "$work/error")"
+    "$bin/dense" --rows 100 --epochs 1 --quiet --memory "$work/absent/memory" >/dev/null \
+        2>"$work/error" || status=$?
+    [ $status = 1 ] && grep -q 'absent/memory: No such file' "$work/error" ||
+        fail "ends with $status: $(cat "$work/error")"
     ;;
 pca)
     "$bin/pca" --out "$work/pca.pgm" >"$work/log" || fail "failed"
-    [ "$(head -n 3 "$work/pca.pgm")" = "$(printf 'P5\n1056 96\n255')" ] || fail "no portable graymap of 1056 x 96"
-    [ "$(wc -c <"$work/pca.pgm")" -eq $((15 + 1056 * 96)) ] || fail "$(wc -c <"$work/pca.pgm") bytes"
+    [ "$(head -n 3 "$work/pca.pgm")" = "$(printf 'P5\n1056 96\n255')" ] ||
+        fail "no portable graymap of 1056 x 96"
+    [ "$(wc -c <"$work/pca.pgm")" -eq $((15 + 1056 * 96)) ] ||
+        fail "$(wc -c <"$work/pca.pgm") bytes"
     shades=$(tail -c $((1056 * 96)) "$work/pca.pgm" | od -An -v -tu1 -w1 | sort -u | wc -l)
     [ "$shades" -ge 50 ] || fail "$shades shades"
     # The variances descend, and add up.
-    LC_ALL=C awk '$1 ~ /^[0-9]+$/ && $3 == "%" { if (n++ && $2 > before) exit 1; before = $2; sum += $2
-         if ($4 - sum > 0.6 || sum - $4 > 0.6) exit 1 } END { if (n != 10 || sum < 60) exit 1 }' "$work/log" || fail "$(cat "$work/log")"
+    LC_ALL=C awk '$1 ~ /^[0-9]+$/ && $3 == "%" {
+             if (n++ && $2 > before) exit 1; before = $2; sum += $2
+             if ($4 - sum > 0.6 || sum - $4 > 0.6) exit 1 }
+         END { if (n != 10 || sum < 60) exit 1 }' "$work/log" || fail "$(cat "$work/log")"
     grep -q '^least squares on 40 components: rank 41, ' "$work/log" || fail "$(cat "$work/log")"
     right=$(sed -n 's/^accuracy .*(\([0-9]*\) of 360)$/\1/p' "$work/log")
     [ "${right:-0}" -ge 320 ] || fail "less than 89 %: $(tail -n 1 "$work/log")"
@@ -60,12 +68,15 @@ pca)
     refused --components 3x
     status=0
     "$bin/pca" --out "$work/absent/pca.pgm" >/dev/null 2>"$work/error" || status=$?
-    [ $status = 1 ] && grep -q 'absent/pca.pgm: No such file' "$work/error" || fail "ends with $status: $(cat "$work/error")"
+    [ $status = 1 ] && grep -q 'absent/pca.pgm: No such file' "$work/error" ||
+        fail "ends with $status: $(cat "$work/error")"
     ;;
 wave)
     "$bin/wave" --size 64 --steps 40 --out "$work/wave.pgm" >"$work/log" || fail "failed"
-    [ "$(head -n 3 "$work/wave.pgm")" = "$(printf 'P5\n64 64\n255')" ] || fail "no portable graymap of 64 x 64"
-    [ "$(wc -c <"$work/wave.pgm")" -eq $((13 + 64 * 64)) ] || fail "$(wc -c <"$work/wave.pgm") bytes"
+    [ "$(head -n 3 "$work/wave.pgm")" = "$(printf 'P5\n64 64\n255')" ] ||
+        fail "no portable graymap of 64 x 64"
+    [ "$(wc -c <"$work/wave.pgm")" -eq $((13 + 64 * 64)) ] ||
+        fail "$(wc -c <"$work/wave.pgm") bytes"
     # Waves, not one gray.
     shades=$(tail -c 4096 "$work/wave.pgm" | od -An -v -tu1 -w1 | sort -u | wc -l)
     [ "$shades" -ge 50 ] || fail "$shades shades"
@@ -84,12 +95,20 @@ embed)
     refused 10
     ;;
 demo)
-    DEMO_ROUNDS=1 TIDE_BUILD=$build "$source/tools/demo.sh" --rows 10000 --epochs 20 --limit 136.5MiB >"$work/log" || fail "$(cat "$work/log")"
-    # The table's columns: free, total, median, worst, collections, climbs.
-    LC_ALL=C awk '$1 == "eager" { if ($5 < 5 || $6 != 0) exit 1; n++ }
-         $1 == "lazy" { if ($6 < 1) exit 1; n++ }
-         $1 == "hand" { if ($5 != 0 || $6 != 0) exit 1; n++ }
-         END { if (n != 3) exit 1 }' "$work/log" || fail "$(cat "$work/log")"
+    for bad in 0 2 -1 3x ' '; do
+        status=0
+        DEMO_ROUNDS=$bad TIDE_BUILD=$build "$source/tools/demo.sh" >"$work/log" 2>&1 || status=$?
+        [ $status = 2 ] || fail "DEMO_ROUNDS='$bad' ends with $status"
+        grep -q "odd number from 1 on, not '$bad'" "$work/log" || fail "$(cat "$work/log")"
+    done
+    DEMO_ROUNDS=1 TIDE_BUILD=$build "$source/tools/demo.sh" --rows 10000 --epochs 20 \
+        --limit 136.5MiB >"$work/log" || fail "$(cat "$work/log")"
+    # The table's columns: free; total, least, most; queue, worst; collections, climbs.
+    LC_ALL=C awk '$1 ~ /^(eager|lazy|hand)$/ && ($3 > $2 || $2 > $4 || $5 > $6) { wrong = 1 }
+         $1 == "eager" { n++; if ($7 < 5 || $8 != 0) wrong = 1 }
+         $1 == "lazy" { n++; if ($8 < 1) wrong = 1 }
+         $1 == "hand" { n++; if ($7 != 0 || $8 != 0) wrong = 1 }
+         END { exit wrong || n != 3 }' "$work/log" || fail "$(cat "$work/log")"
     grep -q '^Shown: .* % \(more\|less\) time .*, [0-9]* % \(more\|less\) where' "$work/log" ||
         fail "no word about what was shown: $(cat "$work/log")"
     picture=$(sed -n 's/^memory over time: //p' "$work/log")

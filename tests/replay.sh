@@ -26,7 +26,8 @@ import json, sys
 lines = open(sys.argv[1]).read().splitlines()
 f = json.loads(lines[0])
 assert len(lines) == 1
-for name in "events ns_per_event peak_live peak_reserved ratio driver_calls compactions bytes_moved failed verified".split():
+for name in ("events ns_per_event peak_live peak_reserved ratio driver_calls compactions "
+             "bytes_moved failed verified").split():
     assert name in f and f[name] >= 0, name
 assert f["events"] == 2 * 3536 and f["ns_per_event"] > 0 and f["failed"] == 0 and f["verified"] == 0
 assert abs(f["ratio"] - f["peak_reserved"] / f["peak_live"]) < 1e-5
@@ -49,6 +50,10 @@ ends 2 "expected the rest of the gzip stream, found 'end of file'" replay "$work
 ends 2 "$work/none.csv: cannot be opened: No such file or directory" replay "$work/none.csv"
 ends 2 'which trace?' replay --json
 ends 2 'one trace at a time' replay a b
+POSIXLY_CORRECT=1 ends 0 '' replay "$work/small.csv" --passes 1
+# The last limit counts, a factor or not.
+ends 0 '' replay "$traces/linalg-mix.csv.gz" --limit 16MiB --limit 1.5x
+ends 1 'wanted by tide replay' replay "$traces/linalg-mix.csv.gz" --limit 1.5x --limit 16MiB
 ends 2 "unrecognized option '--frob'" replay "$work/small.csv" --frob 1
 ends 2 "option '--lag' requires an argument" replay "$work/small.csv" --lag
 ends 2 "--streams wants a number from 1 to 64, not '0'" replay "$work/small.csv" --streams 0
@@ -56,13 +61,17 @@ ends 2 "--streams wants a number from 1 to 64, not '65'" replay "$work/small.csv
 ends 2 "--passes wants a number from 1 to 1000, not '2x'" replay "$work/small.csv" --passes 2x
 ends 2 "--lag wants a number from 0 to 4294967296, not '-1'" replay "$work/small.csv" --lag -1
 ends 2 "--pinned wants a number from 0 to 100, not '101'" replay "$work/small.csv" --pinned 101
-ends 2 "$work/small.csv:3: more than 1 events; --events N reads as many as N" replay "$work/small.csv" --events 1
+ends 2 "$work/small.csv:3: more than 1 events; --events N reads as many as N" \
+    replay "$work/small.csv" --events 1
 ends 0 '' replay "$work/small.csv" --events 2
-ends 2 "--events wants a number from 1 to 1099511627776, not '0'" replay "$work/small.csv" --events 0
+ends 2 "--events wants a number from 1 to 1099511627776, not '0'" \
+    replay "$work/small.csv" --events 0
 ends 2 "--scale wants a number from 1 to 4294967296, not ''" replay "$work/small.csv" --scale ''
-ends 2 "--passes wants a number from 1 to 1000, not '99999999999999999999'" replay "$work/small.csv" --passes 99999999999999999999
+ends 2 "--passes wants a number from 1 to 1000, not '99999999999999999999'" \
+    replay "$work/small.csv" --passes 99999999999999999999
 for limit in much 0x 1.0.2x -1x x 200%; do
-    ends 2 "--limit wants bytes, 4GiB, 50% or a factor such as 1.02x, not '$limit'" replay "$work/small.csv" --limit $limit
+    ends 2 "--limit wants bytes, 4GiB, 50% or a factor such as 1.02x, not '$limit'" \
+        replay "$work/small.csv" --limit $limit
 done
 ends 2 puddle replay "$work/small.csv" --pool puddle
 ends 2 abacus replay "$work/small.csv" --device abacus

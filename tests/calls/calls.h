@@ -218,7 +218,7 @@ struct call {
 };
 
 #define ROW(name, flags)                                                                           \
-    { "tide_" #name, on_##name, {NULL}, flags } /* for tide_name, by on_name */
+    { "tide_" #name, on_##name, {NULL}, flags } /* for the function, by on_name */
 #define ROW_OF(name, run, member, flags)                                                           \
     { "tide_" #name, run, {.member = tide_##name}, flags }
 #define LAST_ROW                                                                                   \

@@ -22,8 +22,12 @@ static const struct argp_option options[] = {
      "How many programs that use the device may run side by side; what the number is made of goes "
      "to stderr",
      0},
-    {"free", FREE, "BYTES", 0, "With --jobs: of a GPU with so much free memory (16GiB)", 1},
-    {"threads", THREADS, "N", 0, "With --jobs: of a machine with so many threads", 1},
+    {"free", FREE, "BYTES", 0,
+     "With --jobs: of a GPU with so much free memory, for example 16GiB "
+     "(default: what is free)",
+     1},
+    {"threads", THREADS, "N", 0,
+     "With --jobs: of a machine with so many threads (default: this one's)", 1},
     {0}};
 
 struct wanted {
@@ -81,7 +85,7 @@ int tidei_info_command(int argc, char **argv) {
         .doc = "What this machine offers: Tidepool's version, the device that programs get, and "
                "its memory."};
     struct wanted w = {0};
-    if (argp_parse(&argp, argc, argv, 0, NULL, &w) != 0) return 2;
+    if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &w) != 0) return 2;
     if (w.what == ENVIRONMENT) return tidei_environment_command();
     unsetenv("TIDE_TRACE"); /* looking records nothing */
     if (w.what == JOBS) return tidei_jobs_command(w.free_bytes, w.threads);

@@ -33,11 +33,12 @@ static const struct argp_option options[] = {
     {"streams", STREAMS, "K", 0, "Play so many copies, each on a stream of its own (default: 1)",
      0},
     {"passes", PASSES, "P", 0, "Play it so often, and show the last time (default: 2)", 0},
-    {"events", EVENTS, "N", 0, "Refuse a trace of more events (default: what is sensible)", 0},
+    {"events", EVENTS, "N", 0,
+     "Refuse a trace of more events (default: 4194304, or one for each byte of the file)", 0},
     {"scale", SCALE, "F", 0, "Divide all sizes by this (default: 1)", 0},
     {"lag", LAG, "L", 0,
      "A stream's work is done only L events later, as on a device that is behind (default: 0)", 0},
-    {"pinned", PINNED, "PERCENT", 0, "So many blocks must not move (default: 0)", 0},
+    {"pinned", PINNED, "PERCENT", 0, "This percentage of the blocks must not move (default: 0)", 0},
     {"touch", TOUCH, NULL, 0, "Write a pattern into each block and compare it at its end", 0},
     {"json", JSON, NULL, 0, "Print the figures as one JSON object", 0},
     {0}};
@@ -55,9 +56,11 @@ static uint64_t count(struct argp_state *state, const char *name, const char *te
     return v;
 }
 
-/* "1.02x" is a factor; anything else is what tide_config.limit takes. */
+/* "1.02x" is a factor; anything else is what tide_config.limit takes. The last one counts. */
 static void limit(struct argp_state *state, const char *text, tidei_replay_options *o) {
     size_t n = strlen(text), bytes;
+    o->limit = NULL;
+    o->limit_factor = 0;
     if (n < 2 || text[n - 1] != 'x') {
         o->limit = text;
         /* 100 stands for the device's memory */
@@ -180,7 +183,7 @@ int tidei_replay_command(int argc, char **argv) {
         .doc = "Plays a trace of allocations (TIDE_TRACE's CSV, or RMM's log; gzipped too) against "
                "a pool, and shows what it took. docs/replay.md explains the figures.\vExit "
                "status: 0, 1 an allocation, a comparison or the device failed, 2 bad input."};
-    if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0) return 2;
+    if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &o) != 0) return 2;
     unsetenv("TIDE_TRACE"); /* it would record over the file that it plays */
     if (tidei_trace_read_most(o.file, o.events, &trace) != TIDE_OK) return failed();
     tidei_trace_scale(&trace, o.scale);

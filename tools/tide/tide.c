@@ -2,6 +2,7 @@
 ** Exit 0, 1 failed, 2 bad input. */
 #include <argp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <tide/tide.h>
 #include "tools/tide/command.h"
@@ -71,6 +72,10 @@ int main(int argc, char **argv) {
     struct chosen c = {0};
     argp_err_exit_status = BAD_INPUT;
     argp_program_version_hook = print_version;
+    /* Without argp's note that what `--limit SIZE` wants, `-l SIZE` wants too; who says how help is
+    ** to look says that as well. argp asks no help_filter of ours about it. */
+    setenv("ARGP_HELP_FMT", "no-dup-args-note", 0);
+    if (argc > 0) argv[0] = (char *)(uintptr_t) "tide"; /* in messages, as "tide info" is */
     if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &c) != 0) return BAD_INPUT;
     c.arguments[0] = (char *)(uintptr_t)c.command->full;
     return c.command->run(c.count, c.arguments);

@@ -1,8 +1,10 @@
 /* trace.h: a recorded sequence of allocations and frees, read from a file into an array of events.
 **
 ** Two forms, told apart by their header line, each plain or gzip:
-**   op,id,bytes,stream,time_us               op: a allocate, f free, s sync point; C c d R r W w: skipped
-**   Thread,Time,Action,Pointer,Size,Stream   RMM's log; Action: allocate, allocate failure (skipped), free
+**   op,id,bytes,stream,time_us               op: a allocate, f free, s sync point;
+**                                            C c d R r W w: skipped
+**   Thread,Time,Action,Pointer,Size,Stream   RMM's log; Action: allocate, free,
+**                                            allocate failure (skipped)
 ** The text is read piece by piece; what is held of a file is its events. A gzip file may hold a
 ** thousand times its size: so a trace of more than TIDEI_TRACE_EVENTS has a byte of the file for
 ** each of them, as every recording has, or is refused.
