@@ -76,7 +76,8 @@ COUNTED = ("arrays in", "arrays in-out", "arrays out", "axes", "index", "numbers
            "raw pointers out", "shape", "strides", "tagged arguments", "text buffer", "uses")
 
 # Pointers that may be NULL, which their texts do not say in a form that comments.py reads: those
-# that are counted, where the count is 0, and some more.
+# that are counted, where the count is 0 (base.h), and some more. tests/test_nullable.c calls each
+# function with it.
 NULLABLE = """
 tide_adapt_rule.fields tide_array_get.index tide_array_set.index tide_array_text_with.buf
 tide_array_text_with.options
@@ -126,9 +127,9 @@ RELEASES = {
 # What a language with optional arguments may leave out, by place or by name.
 DEFAULTS = {
     "axes": "NULL", "freed": "NULL", "keepdims": 0, "options": "NULL", "rcond": -1,
-    "tide_open.config": "NULL", "tide_pool_free.s": "NULL",
-    "tide_pool_malloc.s": "NULL", "tide_pool_new.config": "NULL", "tide_synchronize.s": "NULL",
-    "tide_transpose.perm": "NULL", "tide_use_begin.s": "NULL",
+    "tide_open.config": "NULL", "tide_pool_free.s": "NULL", "tide_pool_malloc.s": "NULL",
+    "tide_pool_new.config": "NULL", "tide_synchronize.s": "NULL", "tide_transpose.perm": "NULL",
+    "tide_use_begin.s": "NULL",
 }
 
 # What does the same as a function with "..." without them.
