@@ -160,6 +160,7 @@ ERRORS = [
 UNKNOWN = [
     (STATUS_OF + "int level);", "tide_array_move.level: what this int is for stands in no table"),
     (STATUS_OF + "const int *axes);", "tide_array_move.axes: what counts it does not stand"),
+    (STATUS_OF + "const int *axes, int n);", "tide_array_move.axes: stands neither in NULLABLE"),
     ("/* It is. " + END + "TIDE_API double tide_array_move(tide_array *a);",
      "tide_array_move: what it returns on failure does not stand in FAILURES"),
     ("/* It is; NULL. " + END + "TIDE_API double tide_item_f64(tide_array *a);",

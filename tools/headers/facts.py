@@ -91,6 +91,12 @@ tide_runtime_text.buf tide_slice_ranges.ranges tide_stream_wrap.native tide_to_h
 tide_torch_free.stream tide_torch_malloc.stream tide_use_begin.ptrs tide_use_begin.uses
 """.split()
 
+# Counted pointers that may not: there is always something.
+NEVER_NULL = """
+tide_concat.arrays tide_expr_apply_into.dsts tide_expr_apply_many.outs tide_map_many.outs
+tide_map_many_args.outs
+""".split()
+
 # What a failure returns, where that is no status and no array (NULL).
 FAILURES = {
     "NULL": "tide_array_runtime tide_expr_new tide_pool_current tide_pool_default tide_pool_malloc "
@@ -347,6 +353,9 @@ def of_pointers(api):
         pointer = a["type"].endswith("*") or "args" in a or a.get("kind") == "callback"
         if a.get("kind") in COUNTED and pointer and "count" not in a:
             yield e, place, "what counts it does not stand in COUNTS of facts.py"
+        if a.get("kind") in COUNTED and pointer and not a.get("nullable") and \
+                place not in NEVER_NULL:
+            yield e, place, "stands neither in NULLABLE nor in NEVER_NULL of facts.py"
         if place in NULLABLE and not pointer:
             yield e, place, "is no pointer, and NULLABLE of facts.py has it"
         if a.get("default") == "NULL" and not a.get("nullable"):
@@ -390,8 +399,8 @@ def of_places(api, at):
     """Entries of things that there are not."""
     places = {p for _, p, _, _ in all_slots(api)} | {p for _, p, _ in results(api)} | set(at)
     names = {p.rsplit(".", 1)[-1] for p in places}
-    tables = [ENUMS, SWITCHES, SETTINGS, NULLABLE, CANNOT_FAIL, NUMBER_RESULTS, RELEASES, CALLS,
-              SHARED, OTHERS] + list(FAILURES.values())
+    tables = [ENUMS, SWITCHES, SETTINGS, NULLABLE, NEVER_NULL, CANNOT_FAIL, NUMBER_RESULTS,
+              RELEASES, CALLS, SHARED, OTHERS] + list(FAILURES.values())
     for place in sorted({p for t in tables for p in t} - places):
         yield "facts.py has %s, which is nothing in the headers" % place
     for name in sorted({n for t in (COUNTS, NUMBERS, DEFAULTS) for n in t} - names - places):
