@@ -12,9 +12,10 @@ sys.dont_write_bytecode = True
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, "tools"))
 import api as tool  # noqa: E402
-from headers import read, rule, table  # noqa: E402
+from headers import facts, read, rule, table  # noqa: E402
 
 END = "Never collects. Never blocks. */\n"
+STATUS_OF = "/* It is. " + END + "TIDE_API tide_status tide_array_move(tide_array *a, "
 BASE = """/* base.h: what the others need.
 **
 ** %s */
@@ -85,6 +86,98 @@ tide_map_args(tide_runtime *rt, const char *text, const tide_arg *args, size_t n
 #define TIDE_NONE (-1) /* nothing */
 #define tide_map_two(rt, ...) tide_map_args(rt, __VA_ARGS__)
 """
+# Declarations that the tables of facts.py speak of, and what is read of them: place, key, value.
+FACTS_HEADER = """
+/* Which way. */
+enum { TIDE_TO_DEVICE = 0, TIDE_TO_HOST = 1 };
+enum { TIDE_COLLECT_MINOR = 1, TIDE_COLLECT_FULL = 2 };
+enum { TIDE_COLLECT_DONE = 0, TIDE_COLLECT_BUSY = 1, TIDE_COLLECT_UNSUPPORTED = 2 };
+/* Moves it. """ + END + """TIDE_API tide_status
+tide_array_prefetch(tide_array *a, int64_t first, int64_t count, int where);
+/* Over `axes`; NULL: all. TIDE_E_SHAPE. May collect. Never blocks. */
+TIDE_API tide_array *tide_sum(tide_array *a, const int *axes, int n, int keepdims);
+/* As text; 0 on failure. """ + END + """TIDE_API size_t
+tide_pool_text(tide_pool *pool, char *buf, size_t cap);
+/* By `ranges`. TIDE_E_INVALID. May collect. Never blocks. */
+TIDE_API tide_array *tide_slice_ranges(tide_array *a, size_t n, const int64_t *shape);
+/* tide_slice_ranges by text. May collect. Never blocks. */
+TIDE_API tide_array *tide_slice(tide_array *a, const char *text);
+/* tide_slice of a format. May collect. Never blocks. */
+TIDE_API tide_array *tide_slicef(tide_array *a, const char *fmt, ...);
+/* Later TIDE_E_SHAPE is TIDE_E_FREED. """ + END + """TIDE_API void tide_free(tide_array *a);
+/* 1 where it is, else 0, as on failure. """ + END + """TIDE_API int
+tide_array_is_freed(tide_array *a);
+/* A block; NULL on failure. May collect. Never blocks. */
+TIDE_API void *tide_pool_malloc(tide_pool *pool, size_t bytes);
+/* Gives it back. """ + END + """TIDE_API void tide_pool_free(tide_pool *pool, void *ptr);
+typedef struct tide_batches tide_batches;
+/* The next one; TIDE_END: none. May collect. May block. */
+TIDE_API tide_status tide_batches_next(tide_batches *b, void *batch);
+/* Ends it. """ + END + """TIDE_API void tide_batches_release(tide_batches *b);
+/* A field left zero or NULL takes the default. */
+typedef struct tide_config {
+    size_t struct_size;
+    const char *device; /* TIDE_DEVICE: "host" */
+    int spill;          /* TIDE_SPILL: off */
+    int host_devices;   /* how many */
+} tide_config;
+/* Every slot but `collect` may be NULL. */
+typedef struct tide_collector {
+    int (*collect)(void *user, int level);
+    int (*may_collect)(void *user);
+    void *user;
+} tide_collector;
+"""
+FACTS = [
+    ("tide_array_prefetch.where", "enum", "TIDE_TO_*"), ("tide_sum.keepdims", "kind", "switch"),
+    ("tide_sum.keepdims", "default", 0), ("tide_sum.axes", "default", "NULL"),
+    ("tide_sum.axes", "nullable", True), ("tide_sum.axes", "count", "n"),
+    ("tide_pool_text.buf", "count", "cap"), ("tide_pool_text.buf", "nullable", True),
+    ("tide_pool_text.cap", "nullable", None), ("tide_slice_ranges.shape", "count", None),
+    ("tide_zeros.shape", "count", "ndim"), ("tide_lu.l", "count", None),
+    ("tide_config.device", "env", "TIDE_DEVICE"), ("tide_config.device", "nullable", True),
+    ("tide_config.spill", "enum", "TIDE_DEFAULT, TIDE_ON, TIDE_OFF"),
+    ("tide_config.struct_size", "kind", "struct size"), ("tide_config.host_devices", "env", None),
+    ("tide_collector.collect", "nullable", None), ("tide_collector.may_collect", "nullable", True),
+    ("tide_collector.may_collect", "kind", "callback"),
+    ("tide_collector.collect.level", "enum", "TIDE_COLLECT_MINOR, TIDE_COLLECT_FULL"),
+    ("tide_reclaimable_register.id", "release", "tide_reclaimable_unregister"),
+    ("tide_pool_figures.live", "kind", "size"), ("tide_arg.value", "kind", "union"),
+]
+RESULTS = [
+    ("tide_sum", "failure", "NULL"), ("tide_pool_text", "failure", 0),
+    ("tide_array_ndim", "failure", -1), ("tide_assign", "failure", None),
+    ("tide_array_is_freed", "kind", "switch"), ("tide_pool_malloc", "release", "tide_pool_free"),
+    ("tide_collector.may_collect", "kind", "switch"),
+    ("tide_collector.collect", "enum",
+     "TIDE_COLLECT_DONE, TIDE_COLLECT_BUSY, TIDE_COLLECT_UNSUPPORTED"),
+]
+ERRORS = [
+    ("tide_zeros", ["TIDE_E_SHAPE"]), ("tide_sum", ["TIDE_E_SHAPE"]),
+    ("tide_slicef", ["TIDE_E_INVALID"]), ("tide_free", ["TIDE_E_SHAPE"]), ("tide_add", []),
+]
+# What the tables of facts.py do not have, or have wrongly, and what is said of it.
+UNKNOWN = [
+    (STATUS_OF + "int level);", "tide_array_move.level: what this int is for stands in no table"),
+    (STATUS_OF + "const int *axes);", "tide_array_move.axes: what counts it does not stand"),
+    (STATUS_OF + "const int *axes, int n);", "tide_array_move.axes: stands neither in NULLABLE"),
+    ("/* It is. " + END + "TIDE_API double tide_array_move(tide_array *a);",
+     "tide_array_move: what it returns on failure does not stand in FAILURES"),
+    ("/* It is; NULL. " + END + "TIDE_API double tide_item_f64(tide_array *a);",
+     "tide_item_f64: its text does not say that it returns NaN on failure"),
+    (STATUS_OF + "...);", "tide_array_move: takes `...`, and CALLS"),
+    ("typedef struct tide_thing tide_thing;", "tide_thing: what ends it does not stand in RELEA"),
+    ("typedef struct tide_stream tide_stream;", "there is no function tide_stream_release"),
+    ("/* Ends. " + END + "TIDE_API void tide_stream_release(tide_array *a);\n"
+     "typedef struct tide_stream tide_stream;", "tide_stream_release does not take one"),
+    (STATUS_OF + "int where);", "facts.py has tide_qr.mode, which is nothing in the headers"),
+    ("/* It is. " + END + "TIDE_API tide_status tide_qr(tide_array *a, int mode);",
+     "tide_qr.mode: there is no enum TIDE_REDUCED, TIDE_COMPLETE"),
+    ("/* It is. May collect. Never blocks. */\n"
+     "TIDE_API tide_array *tide_argmax(tide_array *a);", "its text names no tide_argmin"),
+    ("/* It is. " + END + "TIDE_API void tide_close(tide_runtime *rt);",
+     "its text names no TIDE_E_FREED, and OTHERS"),
+]
 STATUS = "TIDE_API tide_status "
 # What is added to the headers, and what is said of it.
 WRONG = [
@@ -180,7 +273,7 @@ class Headers:
         self.put("tests/exports.txt", "".join(f["name"] + "\n" for f in api["functions"]))
 
     def complaints(self):
-        return list(tool.complaints(self.root, self.read()))
+        return list(tool.complaints(self.root, self.read(), own=False))
 
     def command(self):
         done = subprocess.run([sys.executable, os.path.join(ROOT, "tools", "api.py"), "--check",
@@ -241,7 +334,7 @@ def what_is_read(h):
     expect((zeros["collects"], zeros["blocks"], zeros["ownership"], zeros["errors"]) == (
         "may", "may", "new", ["TIDE_E_SHAPE"]), zeros)
     expect(zeros["args"][2] == {"name": "shape", "type": "const int64_t *", "kind": "shape",
-                                "nullable": True}, zeros)
+                                "nullable": True, "count": "ndim"}, zeros)
     expect(api["groups"][zeros["group"]]["title"] == "making", zeros)
     expect(f["tide_add"]["group"] == zeros["group"] + 1, f["tide_add"])
     expect((f["tide_assign"]["collects"], f["tide_assign"]["blocks"]) == ("never", "yes"), f)
@@ -260,13 +353,63 @@ def what_is_read(h):
     expect([(v["value"], v.get("text")) for v in status["values"]] == [
         (0, None), (1, "an argument"), (2, "shapes")], status)
     s = {x["name"]: x for x in api["structs"]}
-    expect(s["tide_arg"]["fields"][1]["fields"][1] == {"name": "f", "type": "double",
-                                                       "text": "a float"}, s["tide_arg"])
+    expect(s["tide_arg"]["fields"][1]["fields"][1] == {
+        "name": "f", "type": "double", "text": "a float", "kind": "double"}, s["tide_arg"])
     expect([x.get("text") for x in s["tide_pool_figures"]["fields"]] == [
         None, "in bytes", "in bytes"], s["tide_pool_figures"])
     rows = table.text(api)
     expect('{"tide_lu", "array.h", true, true, false, API_MAY, API_NEVER},' in rows, rows)
     expect('{"tide_assign", "array.h", false, true, true, API_NEVER, API_YES},' in rows, rows)
+
+
+def groups_end(h):
+    """A group without a title holds up to the first empty line behind what it begins with; one with
+    a title, up to the next title, holds on behind that. The comment of a macro that only compilers
+    read is none."""
+    one = "/* A copy. " + END + "TIDE_API tide_array *tide_%s(tide_array *a);\n"
+    h.good("/* ---- whole ---- All. */\n\n" + one % "copy" + "\n/* A part. */\n\n" + one % "cast" +
+           one % "all" + "\n" + one % "any" + "/* ---- next ---- */\n\n" + one % "cos" +
+           "/* for compilers */\n#define TIDE_NODISCARD\n" + one % "sin")
+    api = h.read()
+    of = {f["name"][5:]: api["groups"][f["group"]]["text"] or api["groups"][f["group"]]["title"]
+          for f in api["functions"]}
+    want = {"copy": "All.", "cast": "A part.", "all": "A part.", "any": "All.", "cos": "next",
+            "sin": "next"}
+    expect({n: of[n] for n in want} == want, "groups: %s" % of)
+    text = tool.generated(api)[tool.REFERENCE]
+    expect(text.count("### Whole") == 1, "a group's heading stands twice")
+
+
+def facts_are_read(h):
+    h.good(FACTS_HEADER)
+    api = h.read()
+    slots = {place: a for _, place, a, _ in facts.all_slots(api)}
+    results = {place: r for _, place, r in facts.results(api)}
+    for found, wanted in ((slots, FACTS), (results, RESULTS)):
+        for place, key, value in wanted:
+            expect(found[place].get(key) == value, "%s of %s: %s" % (key, place, found[place]))
+    by_name = {f["name"]: f for f in api["functions"] + api["objects"]}
+    for name, errors in ERRORS:
+        expect(by_name[name]["errors"] == errors, "%s: %s" % (name, by_name[name]["errors"]))
+    expect(by_name["tide_batches_next"]["returns"] == ["TIDE_END"], by_name)
+    expect(by_name["tide_slicef"]["calls"] == "tide_slice", by_name)
+    expect(by_name["tide_batches"]["release"] == "tide_batches_release", by_name)
+    names = [e["name"] for e in api["enums"]]
+    expect(len(set(names)) == len(names), "enums share a name: %s" % names)
+    expect(by_name["tide_sum"]["result"]["kind"] == "array", by_name["tide_sum"])
+    none = next(c for c in api["constants"] if c["name"] == "TIDE_NONE")
+    expect((none["value"], none["c"]) == (-1, "(-1)"), none)
+
+
+def facts_are_checked(h):
+    h.good()
+    before = [text for _, _, text in facts.check(h.read())]
+    for more, said in UNKNOWN:
+        h.good(more)
+        found = [text for _, _, text in facts.check(h.read())]
+        expect(any(said in text for text in found), "of %r was to be said %r" % (more, said))
+        new = "facts.py has" in said or not any(said in text for text in before)
+        expect(new, "%r was said before" % said)
 
 
 def main():
@@ -277,6 +420,9 @@ def main():
         h = Headers(folder)
         files_are_current(h)
         what_is_read(h)
+        groups_end(h)
+        facts_are_read(h)
+        facts_are_checked(h)
         the_rule_is_at_the_head(h)
         one_wrong_thing(h)
     return 0

@@ -53,6 +53,9 @@ TIDE_API tide_array *tide_arange(tide_runtime *rt, tide_dtype t, double start, d
 ** stream's work so far. May collect. May block. */
 TIDE_API tide_array *tide_from_host(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *shape,
                                     const void *data);
+
+/* ---- to the host ---- */
+
 /* Copies all elements to host memory in row-major order. `bytes` must be what they take, and `dst`
 ** have so many: else TIDE_E_INVALID. A sync point: an index that tide_take found out of range is
 ** told here (TIDE_E_BOUNDS). On failure `dst` may have been written in part. May collect.
@@ -63,7 +66,7 @@ TIDE_API TIDE_NODISCARD tide_status tide_to_host(tide_array *a, void *dst, size_
 ** TIDE_ARG_UINT, floats TIDE_ARG_FLOAT, complex TIDE_ARG_COMPLEX. A sync point as tide_to_host. May
 ** collect. Blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_item(tide_array *a, tide_arg *out);
-/* The same as a double, to which 64-bit integers are rounded; NaN on failure, which a complex
+/* As tide_item, as a double, to which 64-bit integers are rounded; NaN on failure, which a complex
 ** element is (TIDE_E_DTYPE). May collect. Blocks. */
 TIDE_API double tide_item_f64(tide_array *a);
 
@@ -97,6 +100,12 @@ TIDE_API tide_array *tide_retain(tide_array *a);
 ** after tide_close; in a signal's handler too, but not on an array of "boehm": it takes a lock.
 ** NULL is legal. Never collects. Never blocks. */
 TIDE_API void tide_release(tide_array *a);
+/* Has fn(user) called once the array is dead and its memory returned, from a safe point of some
+** thread (or from tide_close). It may drop arrays and make none. Several may be attached; they run
+** in the order of attachment. One that is left by longjmp has had its turn (docs/embedding.md).
+** `user` stays the caller's. fn NULL is TIDE_E_INVALID. Never collects. Never blocks. */
+TIDE_API TIDE_NODISCARD tide_status tide_array_on_death(tide_array *a, void (*fn)(void *user),
+                                                        void *user);
 
 /* ---- scopes ----
 ** Arrays that a thread makes under reference counting (the collector "refcount", or a foreign one)
@@ -125,12 +134,6 @@ TIDE_API TIDE_NODISCARD tide_status tide_scope_unwind(tide_runtime *rt, int dept
 ** caller, who then holds its reference; of an array that none of them holds nothing changes.
 ** Returns the same `a`; NULL on failure, and nothing has changed. Never collects. Never blocks. */
 TIDE_API tide_array *tide_scope_keep(tide_array *a);
-/* Has fn(user) called once the array is dead and its memory returned, from a safe point of some
-** thread (or from tide_close). It may drop arrays and make none. Several may be attached; they run
-** in the order of attachment. One that is left by longjmp has had its turn (docs/embedding.md).
-** `user` stays the caller's. fn NULL is TIDE_E_INVALID. Never collects. Never blocks. */
-TIDE_API TIDE_NODISCARD tide_status tide_array_on_death(tide_array *a, void (*fn)(void *user),
-                                                        void *user);
 
 /* ---- looking ---- These ask the array's record alone, and no device. */
 
@@ -191,8 +194,8 @@ enum {
 ** magnitude is 1e8 or more (f32: 1e6, f16: 1e3, bf16: 1e2), and unless suppress_small also where
 ** its smallest is below 1e-4, or less than a thousandth of the largest. An array of rank 0 is its
 ** element in full, whatever the options. A negative field (but precision's one), one beyond what is
-** said there, or a float_mode that there is not is TIDE_E_INVALID, naming the field. May collect.
-** Blocks. */
+** said there, or a float_mode that there is not is TIDE_E_INVALID, naming the field; 0 on
+** failure. May collect. Blocks. */
 TIDE_API size_t tide_array_text_with(tide_array *a, const tide_print_options *options, char *buf,
                                      size_t cap);
 
@@ -231,8 +234,8 @@ TIDE_API tide_range tide_range_ellipsis(void);
 ** or more ranges than axes TIDE_E_BOUNDS, more than TIDE_MAX_RANK dimensions TIDE_E_SHAPE. May
 ** collect. Never blocks. */
 TIDE_API tide_array *tide_slice_ranges(tide_array *a, size_t n, const tide_range *ranges);
-/* The same from text, ranges separated by commas: "1:3, ::-1, 0, ..., newaxis" ("None" is a new
-** axis too). A malformed one, or one of more than 32 ranges, is TIDE_E_PARSE and points at the
+/* tide_slice_ranges by text, ranges separated by commas: "1:3, ::-1, 0, ..., newaxis" ("None" is a
+** new axis too). A malformed one, or one of more than 32 ranges, is TIDE_E_PARSE and points at the
 ** column. May collect. Never blocks. */
 TIDE_API tide_array *tide_slice(tide_array *a, const char *text);
 /* tide_slice of a text that printf's format `fmt` makes: tide_slicef(a, "%d:%d, ::%" PRId64, i, j,

@@ -12,6 +12,8 @@
 **   unregister use a `uint64_t` id.
 ** - Bytes are `size_t`; shapes, strides and indices are `int64_t` counted in elements; times end in
 **   `_ns`.
+** - A pointer to as many things as are said beside it may be NULL where these may be none: `shape`
+**   of rank 0, `buf` of `cap` 0, `args` of an expression without parameters.
 ** - A function that makes an array returns it, or NULL with the reason in the calling thread's
 **   error record.
 ** - A NULL array among the arguments fails the call, whatever else is wrong with it: it is NULL

@@ -15,10 +15,10 @@ BY_TYPE = {
     "tide_stream *": "stream", "tide_stream **": "stream out",
     "tide_pool *": "pool", "tide_pool **": "pool out",
     "tide_expr *": "expr", "tide_expr **": "expr out",
-    "tide_use_scope *": "scope", "tide_use_scope **": "scope out",
+    "tide_use_scope *": "use scope", "tide_use_scope **": "use scope out",
     "tide_batches *": "batches", "const tide_batches *": "batches",
     "tide_batches **": "batches out",
-    "tide_host_view *": "view", "tide_rng *": "rng", "const tide_use *": "uses",
+    "tide_host_view *": "host view", "tide_rng *": "rng", "const tide_use *": "uses",
     "tide_range": "range", "const tide_range *": "ranges",
     "tide_arg": "tagged argument", "const tide_arg *": "tagged arguments",
     "tide_arg *": "tagged argument out", "tide_data": "data", "const tide_error *": "error",
@@ -30,15 +30,19 @@ BY_TYPE = {
     "uint32_t": "uint32", "int64_t": "int64", "uint64_t": "uint64", "double": "double",
     "size_t": "size", "ptrdiff_t": "ptrdiff",
 }
+# Types of numbers.
+NUMBERS = ("dtype", "memory", "status")
 # By name, where the type alone does not tell: (type, names, kind).
 BY_NAME = (
-    ("void *", ("user",), "user"),
+    ("void *", ("user", "log_user"), "user"),
     ("void *", ("dst", "to", "batch"), "raw pointer out"),
     ("uint64_t *", ("id",), "id out"),
     ("uint64_t", ("id",), "id"),
     ("size_t", ("n", "m"), "count"),
     ("int", ("n", "ndim"), "count"),
     ("const int64_t *", ("index",), "index"),
+    ("const int64_t *", ("order", "samples"), "numbers"),
+    ("const int64_t *", ("strides",), "strides"),
     ("tide_array **", ("outs",), "arrays out"),
     ("const char *", ("fmt", "format"), "format"),
 )
@@ -52,7 +56,7 @@ def of_argument(a, function=None, position=0):
     if "args" in a:
         return "callback"
     if t == "tide_host_view *" and function and function.endswith("_begin"):
-        return "view out"
+        return "host view out"
     for type_, names, kind in BY_NAME:
         if t == type_ and name in names:
             return kind
@@ -68,12 +72,27 @@ def of_argument(a, function=None, position=0):
     return "config" if m[1] else None
 
 
+# Fields that are there for the struct's sake.
+FIELDS = {"struct_size": "struct size", "reserved": "reserved"}
+
+
+def of_field(f):
+    """The kind of a field: as of an argument, but for structs within structs."""
+    if f["name"] in FIELDS:
+        return FIELDS[f["name"]]
+    if f["type"] in ("struct", "union"):
+        return f["type"]
+    kind = of_argument(f)
+    m = re.fullmatch(r"tide_(\w+)", f["type"])
+    return "struct" if m and kind == m[1] and kind not in NUMBERS else kind
+
+
 def all_kinds():
     """Every kind that an argument may have."""
     found = set(BY_TYPE.values()) | {k for _, _, k in BY_NAME}
     found |= {"array in-out", "arrays in-out", "callback", "config", "figures out",
-              "view out"}
-    return sorted(found | {"dtype", "memory", "status"})
+              "host view out", "switch"}
+    return sorted(found | set(NUMBERS) | {"reserved", "struct", "struct size", "union"})
 
 
 def is_result(kind):

@@ -15,7 +15,7 @@ import os
 import re
 import sys
 
-from headers import comments, kinds
+from headers import comments, facts, kinds
 
 STUBS = {
     "stddef.h": "typedef unsigned long size_t; typedef long ptrdiff_t;\n"
@@ -82,6 +82,7 @@ class Header:
         whole = unit.get_extent(path, ((1, 1), (text.count("\n") + 1, 1)))
         self.tokens = [t for t in unit.get_tokens(extent=whole) if t.location.file]
         self.comment = cindex.TokenKind.COMMENT
+        self.lines = text.split("\n")
         self.directive = directive_lines(text)
         self.at = {t.location.offset: i for i, t in enumerate(self.tokens)}
         self.own = set()  # comments that belong to a declaration
@@ -155,6 +156,23 @@ class Header:
                 found.append(comments.clean(self.tokens[i].spelling))
         return comments.join(found)
 
+    def governs(self, groups, g, token):
+        """Whether a group holds for what stands at `token`: one with a title up to the next title;
+        one without, inside of that, up to an empty line behind the first thing it holds for."""
+        i, title, _ = groups[g]
+        after = [x for x in groups[g + 1:] if x[0] < token]
+        if token < i or any(t is not None for _, t, _ in after):
+            return False
+        if title is None:
+            return not after and self.one_run(i, token)
+        return not any(self.one_run(j, token) for j, _, _ in after[-1:])
+
+    def one_run(self, i, token):
+        """Whether no empty line stands between comment i and `token` but that below the comment."""
+        below = self.last_line(i) + 1
+        lines = self.lines[below - 1:self.line(token) - 1]
+        return "" not in (lines[1:] if lines and lines[0] == "" else lines)
+
     def groups(self):
         """(token, title, text) of comments that no declaration has, in their order."""
         return [(i,) + comments.heading(comments.clean(t.spelling))
@@ -219,6 +237,7 @@ class Reader:
         entries = [e for e in entries if e["kind"] != "macro" or e["name"] not in names] + declared
         entries.sort(key=lambda e: (order[e["header"]], e["_offset"]))
         self.name_enums(entries)
+        self.evaluate([e for e in entries if e["kind"] == "constant"])
         return self.model(entries)
 
     def header_of(self, cursor):
@@ -268,9 +287,10 @@ class Reader:
         called = [c for c in cursor.get_children() if c.kind == self.k.PARM_DECL]
         pointee = cursor.type.get_pointee()
         if cursor.type.kind == self.c.TypeKind.POINTER and is_function(self.c, pointee):
-            a["result"] = spelled(pointee.get_result())
+            a["result"] = {"type": spelled(pointee.get_result())}
             a["args"] = [self.argument(c) for c in called]
-            a["type"] = "%s (*)(%s)" % (a["result"], ", ".join(x["type"] for x in a["args"]))
+            a["type"] = "%s (*)(%s)" % (spelled(pointee.get_result()),
+                                        ", ".join(x["type"] for x in a["args"]))
         elif cursor.type.kind == self.c.TypeKind.CONSTANTARRAY:
             a["type"] = spelled(cursor.type.element_type)
             a["length"] = cursor.type.element_count
@@ -340,13 +360,13 @@ class Reader:
         name, at = cursor.spelling, h.at[cursor.location.offset] - 2  # "#", "define"
         calls = [a.spelling for a, b in zip(tokens[1:], tokens[2:])
                  if re.fullmatch(r"tide_\w+", a.spelling) and b.spelling == "("]
+        above = h.above(at)
         if name.startswith("tide_"):
             self.defined[name] = calls[0] if calls else None
         if name in FOR_COMPILERS or re.fullmatch(r"TIDE_(\w+_)?H", name) and len(tokens) == 1:
             return None
         if name.endswith("_") or name.startswith("tide_box") or h.name in UNREAD:
             return None
-        above = h.above(at)
         behind = h.behind(max(i for o, i in h.at.items() if o <= tokens[-1].location.offset))
         text = comments.join([above, behind])
         if tokens[1:] and tokens[1].spelling == "(" and \
@@ -366,8 +386,8 @@ class Reader:
         if len(tokens) == 1:
             return None
         return {"kind": "constant", "name": name, "text": text, "_token": at,
-                "value": " ".join(t.spelling for t in tokens[1:] if t.kind != h.comment)
-                .replace("( ", "(").replace(" )", ")")}
+                "c": re.sub(r"(?<=\() | (?=\))|(?<=\( -) ", "", " ".join(
+                    t.spelling for t in tokens[1:] if t.kind != h.comment))}
 
     # ---- what needs more than one entry ----
 
@@ -403,10 +423,19 @@ class Reader:
                                      "variadic": c.type.is_function_variadic()}
         return found
 
+    def evaluate(self, constants):
+        """The number that each constant is."""
+        text = "#include <stdint.h>\n#include <tide/tide.h>\n" + "".join(
+            "enum { value_of_%s = (%s) };\n" % (c["name"], c["name"]) for c in constants)
+        numbers = {v.spelling: v.enum_value for e in self.parse(text).cursor.get_children()
+                   if e.kind == self.k.ENUM_DECL for v in e.get_children()}
+        for c in constants:
+            c["value"] = numbers["value_of_" + c["name"]]
+
     @staticmethod
     def name_enums(entries):
         """Values of a type directly above it are that type's; else an enum has no name but what its
-        values have in common."""
+        values have in common, or, where another has that too, all of them."""
         for last, e in zip([{"kind": None}] + entries, entries):
             if e["kind"] != "enum":
                 continue
@@ -417,6 +446,10 @@ class Reader:
                 e["name"] = last["name"]
             else:
                 e["name"] = common + "*" if common.count("_") > 1 else ", ".join(names)
+        shown = [e["name"] for e in entries if e["kind"] == "enum"]
+        for e in entries:
+            if e["kind"] == "enum" and shown.count(e["name"]) > 1:
+                e["name"] = ", ".join(v["name"] for v in e["values"])
 
     def model(self, entries):
         """The whole as it is written."""
@@ -425,12 +458,13 @@ class Reader:
             h, here = self.headers[name], [e for e in entries if e["header"] == name]
             mine = [(i, title, text) for i, title, text in h.groups() if outside(h, i)]
             for g, (i, title, text) in enumerate(mine):
-                end = mine[g + 1][0] if g + 1 < len(mine) else len(h.tokens)
-                members = [e for e in here if i < e["_token"] < end]
+                members = [e for e in here if h.governs(mine, g, e["_token"])]
                 for e in members:
                     e["group"] = len(groups)
                 if members:
                     groups.append({"header": name, "title": title, "text": text})
+        for e in entries:
+            e["_group"] = groups[e["group"]]["text"] if "group" in e else ""
         api = {"name": "tidepool", "version": version(entries),
                "headers": [{"name": n, "text": self.headers[n].text,
                             "contents": [[e["kind"] + "s", e["name"]] for e in entries
@@ -439,8 +473,9 @@ class Reader:
                "groups": groups}
         for kind in ("function", "macro", "constant", "enum", "struct", "callback", "object",
                      "type"):
-            api[kind + "s"] = [finish(e, groups, self.headers[e["header"]].text)
+            api[kind + "s"] = [finish(e, self.headers[e["header"]].text)
                                 for e in entries if e["kind"] == kind]
+        facts.add(api)
         return api
 
 
@@ -537,9 +572,9 @@ def nullable(f, i, group, head):
     return comments.may_be_null(a["name"], f["text"], group)
 
 
-def finish(e, groups, head):
+def finish(e, head):
     """An entry with what follows from its text and types; `head`: the text at the header's."""
-    group = groups[e["group"]]["text"] if "group" in e else ""
+    group = e["_group"]
     if e["kind"] in ("callback", "struct"):
         finish_slot(e)
     if e["kind"] != "function" and "_above" not in e:
@@ -553,7 +588,6 @@ def finish(e, groups, head):
     e["result"]["kind"] = kinds.of_result(e["result"]["type"])
     e["ownership"] = kinds.ownership(e["name"], e["result"], e["text"])
     e["collects"], e["blocks"] = comments.closing(e["_above"] or "")
-    e["errors"] = comments.errors(e["text"], group)
     return e
 
 
@@ -563,9 +597,10 @@ def finish_slot(a):
         x["kind"] = "callback" if x.pop("callback", False) else kinds.of_argument(x)
         finish_slot(x)
     for x in a.get("fields", []):
-        if x.pop("callback", False) or "args" in x:
-            x["kind"] = "callback"
+        x["kind"] = "callback" if x.pop("callback", False) else kinds.of_field(x)
         finish_slot(x)
+    if "args" in a and "result" in a:
+        a["result"]["kind"] = kinds.of_result(a["result"]["type"])
 
 
 def read(cindex, root):

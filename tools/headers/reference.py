@@ -24,16 +24,39 @@ hold for all whose `group` is their place in this list. An entry has `name`, `he
 paragraph or a list item is one line of it. A function has beside that:
 
 - `result`, with `type` and `kind`, and whose it is by `ownership`: `new` (the caller's),
-  `borrowed`, `static`, `same` (the array that was given), or `none` (no pointer).
-- `args`, each with `name`, `type` and `kind`; `nullable` where the text says what NULL stands for;
-  a callback its own `args` and `result`. `variadic` where more follow.
+  `borrowed`, `static`, `same` (the array that was given), or `none` (no pointer). `failure` is what
+  comes of a failure where there is no status: a number, "NULL", "NaN", or "absent" (a zeroed
+  struct); a function that has neither does not fail, or tells of it by the error record alone.
+  `release` ends what was given.
+- `args`, each with `name`, `type` and `kind`; a callback has its own `args` and `result`.
+  `variadic` where more follow.
 - `collects`: `may` or `never`; `blocks`: `yes`, `may` or `never`: the last two sentences.
-- `errors` that its text, or its group's, names; those that any function may have are in `base.h`.
-- `inline` where no library has it.
+- `errors`: codes with which it may fail beside those that any function may have (base.h), as far as
+  its text names them, or that of its section, of the head of `expr.h`, `linalg.h` or `ops.h`, or of
+  a function that it is said to be like. A code that is named of something else is left out; one of
+  a section need not come from each function in it.
+- `returns`: statuses that are no failure, beside `TIDE_OK`.
+- `inline` where no library has it. `calls`, of one with `...`: the function that does the same
+  without.
 
-A macro that stands for a function has all that too; `calls` is the function behind it. Kinds of
-arguments: %s. An array "in-out" exists, and is written; "out" is written at success, through the
-pointer that is given; "config" is a struct that is read.
+A macro that stands for a function has all that too; `calls` is the function behind it. Results,
+arguments, and the fields of structs, may have further:
+
+- `nullable`: a pointer or a callback that may be NULL; where it has a `count`, at a count of 0 at
+  least; else the text says what NULL stands for. (`user` is passed on as it is.)
+- `count`: what counts the elements to which it points, bytes where these have no type: the argument
+  or field of that name; `rank(a)`, the axes of the array `a`; or `elements(shape)`, their product.
+  Of an array within a struct, which has `length` elements, how many of them count.
+- `enum`: the name in `enums` of the constants that an int takes: one of them, where `flags` stands
+  any of them combined by `|`; `values` where only some are meant. A `switch` is 0, or 1 for yes;
+  one with an `enum` takes that.
+- `default`: what a language with optional arguments may put where none is given.
+- `release`: the function that ends what is given by pointer; an object's, and a struct's, too.
+- `env`: the environment variable that a field of a configuration stands for.
+
+A constant has its `value`, a number, and `c`, its text in C; one of a `size_t` may be 2^63 or more. Kinds: %s.
+An array "in-out" exists, and is written; "out" is written at success, through the pointer that is
+given; "config" is a struct that is read, or `count` of them.
 """
 MARKED = re.compile(r"(`[^`]*`)|\btide_\w+%s|\b(?:tide|TIDE)_\w+(?:\*|\.[a-z]\w*)?|"
                     r"(?<![\w/])(?:docs|tide)/\w+\.(?:md|h)" % NESTED)
@@ -99,8 +122,8 @@ def declared(a):
     """An argument or a field as C declares it."""
     name = a["name"]
     if "args" in a and "result" in a:
-        result = a["result"] if isinstance(a["result"], str) else a["result"]["type"]
-        return "%s%s(%s)" % (spaced(result), "(*%s)" % name, ", ".join(map(declared, a["args"])))
+        return "%s(*%s)(%s)" % (spaced(a["result"]["type"]), name,
+                                ", ".join(map(declared, a["args"])))
     length = "[%d]" % a["length"] if "length" in a else ""
     return spaced(a["type"]) + name + length
 
@@ -154,7 +177,7 @@ def macro(m):
 
 def constants(run):
     """Constants that follow each other share a table."""
-    rows = [("`%s`" % c["name"], "`%s`" % c["value"], cell(c["text"])) for c in run]
+    rows = [("`%s`" % c["name"], "`%s`" % c["c"], cell(c["text"])) for c in run]
     return table(("constant", "value", "meaning"), rows)
 
 
@@ -223,13 +246,13 @@ def text(api):
     out = [INTRO.rstrip(), "## Contents", "\n".join(lines)]
     for h in api["headers"]:
         out += ["## tide/" + h["name"], prose(subject(h))]
-        group = None
+        seen = set()
         for heading, g, parts in by_header(api, h["name"]):
-            if g != group and g is not None:
+            if g not in seen and g is not None:
                 title, words = api["groups"][g]["title"], api["groups"][g]["text"]
                 out += ["### " + title[0].upper() + title[1:]] if title else []
                 out += [prose(words)]
-            group = g
+            seen.add(g)
             out += ["#### " + heading.replace("*", "\\*")] + parts
     return "\n\n".join(p for p in out + programs() + ["## Index", index(api)] if p) + "\n"
 

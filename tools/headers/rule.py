@@ -25,11 +25,11 @@ OBJECTS = {
     "adapt": ("runtime",), "arg": None, "array": ("array in", "array in-out"),
     "batches": ("runtime", "batches"), "collector": ("runtime", "text in"), "data": None,
     "device": ("runtime",), "dtype": ("dtype",), "error": None,
-    "expr": ("runtime", "expr", "arrays in-out"), "host_view": ("array in", "view"),
+    "expr": ("runtime", "expr", "arrays in-out"), "host_view": ("array in", "host view"),
     "npy": ("runtime", "array in"), "pool": ("runtime", "pool"), "random": ("runtime",),
     "range": None, "reclaimable": ("runtime",), "runtime": ("runtime",),
     "scope": ("runtime", "array in"), "status": ("status",), "stream": ("runtime", "stream"),
-    "thread": ("runtime",), "torch": None, "use": ("runtime", "scope"),
+    "thread": ("runtime",), "torch": None, "use": ("runtime", "use scope"),
 }
 # The runtime's verbs, map in its forms among them; version, the library's; adapt, an object's own.
 VERBS = ("open close collect reclaim synchronize safepoint map_args map_many_args version "
@@ -53,7 +53,7 @@ OTHER_ORDER = {
     "tide_map_many_args": "as of tide_map_many, whose arguments follow as `...`",
 }
 
-HANDLES = ("runtime", "stream", "pool", "expr", "scope", "view", "batches")
+HANDLES = ("runtime", "stream", "pool", "expr", "use scope", "host view", "batches")
 VALUES = ("arg", "data", "dtype", "error", "range", "status", "torch")
 ARRAYS = ("array in", "arrays in", "array in-out", "arrays in-out")
 USER_DATA = ("self", "arg", "ctx", "context", "opaque")
@@ -260,6 +260,8 @@ def of_struct(s):
     fields = s["fields"]
     for f in fields:
         yield from of_user(f)
+        if f.get("kind") is None:
+            yield "no kind is known of %s, a %s (tools/headers/kinds.py)" % (f["name"], f["type"])
     called = [f["name"] for f in fields if f.get("kind") == "callback"]
     if called and not any(f["type"] == "void *" and re.fullmatch(r"(\w+_)?user", f["name"])
                           for f in fields):

@@ -19,8 +19,14 @@ struct api_function {
 };
 static const struct api_function api_functions[] = {
 """
-FOOT = """};
+MIDDLE = """};
 #define API_FUNCTIONS (sizeof api_functions / sizeof *api_functions)
+
+/* Their arguments that may be NULL. */
+static const char *const api_nullable[] = {
+"""
+FOOT = """};
+#define API_NULLABLE (sizeof api_nullable / sizeof *api_nullable)
 #endif
 """
 SAYS = {"never": "API_NEVER", "may": "API_MAY", "yes": "API_YES", None: "API_UNSAID"}
@@ -41,4 +47,7 @@ def row(f):
 
 def text(api):
     exported = [f for f in api["functions"] if not f.get("inline")]
-    return HEAD + "".join(row(f) for f in exported) + FOOT
+    places = ("%s.%s" % (f["name"], a["name"]) for f in exported for a in f["args"]
+              if a.get("nullable"))
+    return (HEAD + "".join(row(f) for f in exported) + MIDDLE +
+            "".join('    "%s",\n' % p for p in places) + FOOT)
