@@ -349,9 +349,10 @@ static void on_array_is_freed(world *w) {
 
 static void on_array_text(world *w) {
     array *x = draw_array(w, 0);
-    size_t cap = draw_cap(w);
-    calling(w, "tide_array_text(%s, buf, %zu)", x->name, cap);
-    judge_text(w, tide_array_text(x->a, cap ? room(w) : NULL, cap), cap);
+    size_t cap;
+    char *buf = draw_buffer(w, &cap);
+    calling(w, "tide_array_text(%s, %s, %zu)", x->name, buf ? "buf" : "NULL", cap);
+    judge_text(w, tide_array_text(x->a, buf, cap), buf, cap);
 }
 
 /* All elements are asked for only where these are few: each may be a long word. An older caller's
@@ -370,16 +371,17 @@ static void draw_options(world *w, const array *x, tide_print_options *o) {
 
 static void on_array_text_with(world *w) {
     array *x = draw_array(w, 0);
-    size_t cap = draw_cap(w);
+    size_t cap;
+    char *buf = draw_buffer(w, &cap);
     bool none = chance(w, 10);
     tide_print_options o;
     if (!none) draw_options(w, x, &o);
-    calling(w, "tide_array_text_with(%s, %s, buf, %zu)", x->name,
+    calling(w, "tide_array_text_with(%s, %s, %s, %zu)", x->name,
             none ? "NULL"
                  : say(w, "{%zu, %d, %d, %" PRId64 ", %d, %d, %d}", o.struct_size, o.precision,
                        o.float_mode, o.threshold, o.edge_items, o.line_width, o.suppress_small),
-            cap);
-    judge_text(w, tide_array_text_with(x->a, none ? NULL : &o, cap ? room(w) : NULL, cap), cap);
+            buf ? "buf" : "NULL", cap);
+    judge_text(w, tide_array_text_with(x->a, none ? NULL : &o, buf, cap), buf, cap);
 }
 
 /* ---- views ---- */

@@ -122,9 +122,10 @@ static void on_pool_info(world *w) {
 
 static void on_pool_text(world *w) {
     thing *p = draw_pool(w, 0);
-    size_t cap = draw_cap(w);
-    calling(w, "tide_pool_text(%s, buf, %zu)", p->name, cap);
-    judge_text(w, tide_pool_text(p->ref, cap ? room(w) : NULL, cap), cap);
+    size_t cap;
+    char *buf = draw_buffer(w, &cap);
+    calling(w, "tide_pool_text(%s, %s, %zu)", p->name, buf ? "buf" : "NULL", cap);
+    judge_text(w, tide_pool_text(p->ref, buf, cap), buf, cap);
 }
 
 /* ---- lending ---- */
