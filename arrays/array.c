@@ -323,7 +323,8 @@ tide_status tide_array_set_ordered(tide_array *a, int on) {
     tidei_operand o;
     tide_status s = tidei_operand_get(a, "tide_array_set_ordered", 1, &o);
     if (s != TIDE_OK) return s;
-    s = tidei_storage_set_ordered(o.st, on != 0, "tide_array_set_ordered");
+    s = tidei_switch(on, "tide_array_set_ordered");
+    if (s == TIDE_OK) s = tidei_storage_set_ordered(o.st, on != 0, "tide_array_set_ordered");
     tidei_operand_put(&o);
     return s;
 }

@@ -281,8 +281,9 @@ tide_status tide_array_set(tide_array *a, const int64_t *index, tide_arg value) 
 }
 
 int tide_thread_allow_scalar(tide_runtime *ref, int on) {
-    tidei_thread *t = tidei_enter(ref, "tide_thread_allow_scalar");
-    if (!t) return 0;
+    static const char op[] = "tide_thread_allow_scalar";
+    tidei_thread *t = tidei_enter(ref, op);
+    if (!t || tidei_switch(on, op) != TIDE_OK) return 0;
     int before = t->scalar;
     t->scalar = on != 0;
     return before;

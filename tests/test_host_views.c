@@ -284,6 +284,11 @@ static void T23_single_elements(void **state) {
     tide_runtime *rt = open_plain();
     assert_int_equal(tide_thread_allow_scalar(rt, 1), 0);
     assert_int_equal(tide_thread_allow_scalar(rt, 1), 1);
+    tide_error_clear();
+    assert_int_equal(tide_thread_allow_scalar(rt, 7), 0);
+    assert_error(TIDE_E_INVALID, "`on` is 7; wanted: 0 or 1");
+    tide_error_clear();
+    assert_int_equal(tide_thread_allow_scalar(rt, 1), 1); /* nothing has changed */
     for (int i = 0; i < KINDS; i++) {
         tide_array *flat = tide_arange(rt, TIDE_I32, 0, 12, 1),
                    *a = moved(tide_reshape(flat, SHAPE(3, 4)), kinds[i]);

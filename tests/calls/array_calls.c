@@ -769,9 +769,10 @@ static void on_array_set(world *w) {
 static void on_thread_allow_scalar(world *w) {
     runtime *r = draw_runtime(w);
     int on = ONE_OF(w, int, 0, 1, 1, 2, -1);
+    if (on != 0 && on != 1) expect(w, TIDE_E_INVALID);
     calling(w, "tide_thread_allow_scalar(%s, %d)", r->name, on);
     int before = tide_thread_allow_scalar(r->ref, on);
-    (void)told(w, !before && !r->valid);
+    (void)told(w, !before && (!r->valid || (on != 0 && on != 1)));
 }
 
 static void on_array_prefetch(world *w) {
