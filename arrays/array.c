@@ -107,7 +107,7 @@ static tide_status arange_count(double start, double stop, double step, int64_t 
 static tide_status arange_fits(tide_dtype t, double start, double stop, double step,
                                int64_t count) {
     unsigned char element[16];
-    if (!tidei_dtype_valid(t) || t == TIDE_BOOL)
+    if (t == TIDE_BOOL)
         return tidei_fail(TIDE_E_DTYPE, "tide_arange", "%s has no ranges", tide_dtype_name(t));
     if (tidei_dtype_kind(t) == TIDEI_KIND_INT || tidei_dtype_kind(t) == TIDEI_KIND_UINT) {
         if (start != trunc(start) || stop != trunc(stop) || step != trunc(step))
@@ -177,8 +177,10 @@ tide_array *tide_arange(tide_runtime *ref, tide_dtype t, double start, double st
     int64_t count;
     tidei_operand o;
     tidei_runtime *rt = tidei_entered(ref, "tide_arange");
-    if (!rt || arange_count(start, stop, step, &count) != TIDE_OK) return NULL;
-    if (arange_fits(t, start, stop, step, count) != TIDE_OK) return NULL;
+    if (!rt || tidei_dtype_check(t, "tide_arange") != TIDE_OK) return NULL;
+    if (arange_count(start, stop, step, &count) != TIDE_OK ||
+        arange_fits(t, start, stop, step, count) != TIDE_OK)
+        return NULL;
     tide_array *a = tidei_array_make(rt, t, 1, &count, "tide_arange", &o);
     return a ? tidei_array_done(a, &o, arange_run(&o, start, stop, step)) : NULL;
 }

@@ -105,6 +105,11 @@ static void views_have_strides(void **state) {
     assert_int_equal(tide_host_view_begin(stretched, TIDE_READ | TIDE_WRITE, &v), TIDE_E_INVALID);
     assert_error(TIDE_E_INVALID,
                  "the array is a stretched view: several of its elements lie in one place");
+    assert_int_equal(tide_array_set(stretched, (const int64_t[]){0}, tide_arg_float(1)),
+                     TIDE_E_INVALID);
+    assert_error(TIDE_E_INVALID,
+                 "the array is a stretched view: several of its elements lie in one place");
+    assert_ok(tide_array_set(once, (const int64_t[]){0, 0}, tide_arg_float(1)));
     assert_ok(tide_host_view_begin(once, TIDE_WRITE, &v)); /* of one element nothing is stretched */
     assert_ok(tide_host_view_end(&v));
     tide_array *empty = tide_empty_in(rt, TIDE_MEMORY_PINNED, TIDE_F32, SHAPE(0, 3));

@@ -32,7 +32,8 @@ static void on_arange(world *w) {
     bool odd = chance(w, 15);
     double start = odd ? draw_double(w) : below(w, 9), stop = odd ? draw_double(w) : below(w, 40),
            step = odd ? draw_double(w) : 1 + below(w, 3);
-    if (!isfinite(start) || !isfinite(stop) || !isfinite(step) || step == 0)
+    if (t < 0 || t >= TIDE_DTYPE_COUNT || !isfinite(start) || !isfinite(stop) || !isfinite(step) ||
+        step == 0)
         expect(w, TIDE_E_INVALID);
     calling(w, "tide_arange(%s, %d, %.17g, %.17g, %.17g)", r->name, t, start, stop, step);
     (void)made(w, tide_arange(r->ref, t, start, stop, step), NULL, ROW_MAJOR);
@@ -589,15 +590,22 @@ void wrote(world *w, array *x, tide_status s) {
     if (x->a && !refused) world_wrote(x);
 }
 
-/* For what writes to its argument: never an array that others read. */
-array *draw_target(world *w, unsigned wanted) {
-    array *x = draw_array(w, wanted | WRITABLE);
+/* x, or NULL in its place where others read it. */
+static array *unless_common(world *w, array *x) {
     if (!x->in || !x->in->common) return x;
     x = &w->odd_array;
     *x = (array){.name = "NULL", .rt = NOBODY};
     expect(w, TIDE_E_INVALID);
     w->frame->null_array = true;
     return x;
+}
+
+/* For what writes to its argument: never an array that others read; now and then a stretched one,
+** which is refused. */
+array *draw_target(world *w, unsigned wanted) {
+    array *x = draw_array(w, wanted | (chance(w, 90) ? WRITABLE : 0));
+    if (x->stretched) expect(w, TIDE_E_INVALID);
+    return unless_common(w, x);
 }
 
 static void on_assign(world *w) {
@@ -627,8 +635,9 @@ static void on_memset(world *w) {
 }
 
 static void on_array_set_ordered(world *w) {
-    array *x = draw_target(w, VAST);
+    array *x = unless_common(w, draw_array(w, VAST | WRITABLE));
     int on = chance(w, 70) ? 1 : ONE_OF(w, int, 0, 2, -1);
+    if (on != 0 && on != 1) expect(w, TIDE_E_INVALID);
     calling(w, "tide_array_set_ordered(%s, %d)", x->name, on);
     tide_status s = tide_array_set_ordered(x->a, on);
     /* what was queued since stays unknown */
