@@ -166,7 +166,7 @@ static tide_status visit(struct tour *t, const char *type, size_t room, size_t o
 }
 
 static tide_status check_type(tidei_runtime *rt, const char *type, const char *op) {
-    if (!rt || !type) return tidei_fail(TIDE_E_INVALID, op, "the runtime or the type is NULL");
+    if (!type) return tidei_fail(TIDE_E_INVALID, op, "the type is NULL");
     return tidei_thread_get(rt) ? TIDE_OK : tidei_last_status();
 }
 
@@ -445,10 +445,11 @@ tide_status tide_adapt(tide_runtime *ref, const char *type, const void *from, un
     tidei_outline p;
     if (how != TIDE_ADAPT_DEVICE && how != (TIDE_ADAPT_DEVICE | TIDE_ADAPT_NARROW) &&
         how != TIDE_ADAPT_HOST)
-        return tidei_fail(TIDE_E_INVALID, OP, "how is %u: neither DEVICE, DEVICE | NARROW nor HOST",
+        return tidei_fail(TIDE_E_INVALID, OP,
+                          "how is %u; wanted: TIDE_ADAPT_DEVICE, TIDE_ADAPT_DEVICE | "
+                          "TIDE_ADAPT_NARROW, or TIDE_ADAPT_HOST",
                           how);
-    if (!from || !to)
-        return tidei_fail(TIDE_E_INVALID, OP, "the structure, or room for the other, is NULL");
+    if (!from || !to) return tidei_fail(TIDE_E_INVALID, OP, "`%s` is NULL", from ? "to" : "from");
     tidei_thread *t = tidei_enter(ref, OP);
     if (!t) return tidei_last_status();
     tidei_runtime *rt = tidei_thread_runtime(t);

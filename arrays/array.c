@@ -107,7 +107,7 @@ static tide_status arange_count(double start, double stop, double step, int64_t 
 static tide_status arange_fits(tide_dtype t, double start, double stop, double step,
                                int64_t count) {
     unsigned char element[16];
-    if (!tidei_dtype_valid(t) || t == TIDE_BOOL)
+    if (t == TIDE_BOOL)
         return tidei_fail(TIDE_E_DTYPE, "tide_arange", "%s has no ranges", tide_dtype_name(t));
     if (tidei_dtype_kind(t) == TIDEI_KIND_INT || tidei_dtype_kind(t) == TIDEI_KIND_UINT) {
         if (start != trunc(start) || stop != trunc(stop) || step != trunc(step))
@@ -177,8 +177,10 @@ tide_array *tide_arange(tide_runtime *ref, tide_dtype t, double start, double st
     int64_t count;
     tidei_operand o;
     tidei_runtime *rt = tidei_entered(ref, "tide_arange");
-    if (!rt || arange_count(start, stop, step, &count) != TIDE_OK) return NULL;
-    if (arange_fits(t, start, stop, step, count) != TIDE_OK) return NULL;
+    if (!rt || tidei_dtype_check(t, "tide_arange") != TIDE_OK) return NULL;
+    if (arange_count(start, stop, step, &count) != TIDE_OK ||
+        arange_fits(t, start, stop, step, count) != TIDE_OK)
+        return NULL;
     tide_array *a = tidei_array_make(rt, t, 1, &count, "tide_arange", &o);
     return a ? tidei_array_done(a, &o, arange_run(&o, start, stop, step)) : NULL;
 }
@@ -323,7 +325,8 @@ tide_status tide_array_set_ordered(tide_array *a, int on) {
     tidei_operand o;
     tide_status s = tidei_operand_get(a, "tide_array_set_ordered", 1, &o);
     if (s != TIDE_OK) return s;
-    s = tidei_storage_set_ordered(o.st, on != 0, "tide_array_set_ordered");
+    s = tidei_switch(on, "tide_array_set_ordered");
+    if (s == TIDE_OK) s = tidei_storage_set_ordered(o.st, on != 0, "tide_array_set_ordered");
     tidei_operand_put(&o);
     return s;
 }

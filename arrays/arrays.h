@@ -139,6 +139,7 @@ typedef enum {
 } tidei_kind;
 extern const uint8_t tidei_dtype_bytes[TIDE_DTYPE_COUNT];
 static inline bool tidei_dtype_valid(tide_dtype t) { return t >= 0 && t < TIDE_DTYPE_COUNT; }
+tide_status tidei_dtype_check(tide_dtype t, const char *op); /* TIDE_E_INVALID where it is none */
 /* Of a valid one, without a call. */
 static inline size_t tidei_dtype_size(tide_dtype t) { return tidei_dtype_bytes[t]; }
 tidei_kind tidei_dtype_kind(tide_dtype t);
@@ -188,9 +189,11 @@ bool tidei_layout_contiguous(const tidei_layout *l);
 void tidei_layout_extent(const tidei_layout *l, int64_t *lo,
                          /* element offsets touched: [lo, hi); equal if empty */
                          int64_t *hi);
-/* several elements of a stretched view lie in one place */
+/* Of a stretched view several elements lie in one place: what writes refuses it. */
 bool tidei_layout_repeats(const tidei_layout *l);
 #define TIDEI_STRETCHED "a stretched view: several of its elements lie in one place"
+/* TIDE_E_INVALID where it is stretched; `name`: of what is to be written, in the message. */
+tide_status tidei_writable(const tidei_layout *l, const char *name, const char *op);
 bool tidei_layout_same(const tidei_layout *a,
                        const tidei_layout *b); /* every element lies where the other's does */
 /* Broadcasts b's shape into shape/ndim (start with ndim 0); room for TIDE_MAX_RANK. TIDE_E_SHAPE

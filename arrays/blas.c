@@ -124,9 +124,8 @@ static tide_status check_target(call *c) {
         return tidei_fail(TIDE_E_DTYPE, c->op,
                           "%s is %s, the result %s: it is updated, so it must have that type", name,
                           tide_dtype_name(t->lay.dtype), tide_dtype_name(c->dtype));
-    if (tidei_layout_repeats(&t->lay))
-        return tidei_fail(TIDE_E_INVALID, c->op,
-                          "%s repeats elements (it was made by tide_broadcast_to)", name);
+    s = tidei_writable(&t->lay, name, c->op);
+    if (s != TIDE_OK) return s;
     for (int i = 0; i < last; i++)
         if (tidei_operands_overlap(t, &c->x[i]) && !is_empty(t) && !is_empty(&c->x[i]))
             return tidei_fail(TIDE_E_INVALID, c->op, "%s, which is updated, shares memory with %s",

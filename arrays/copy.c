@@ -151,10 +151,7 @@ static tide_status check_target(const tidei_layout *dst, const tidei_layout *src
     if (lost)
         return tidei_fail(TIDE_E_DTYPE, op, "%s into %s: %s; tide_cast first",
                           tide_dtype_name(src->dtype), tide_dtype_name(dst->dtype), lost);
-    if (tidei_layout_repeats(dst))
-        return tidei_fail(TIDE_E_INVALID, op,
-                          "the destination repeats elements (it was made by tide_broadcast_to)");
-    return TIDE_OK;
+    return tidei_writable(dst, "the destination", op);
 }
 
 static tide_status assign(const tidei_operand *dst, const tidei_operand *src, const char *op) {
@@ -200,9 +197,6 @@ tide_status tidei_fill_elements(const tidei_operand *dst, const void *element, c
                                  element, size, (size_t)tidei_layout_size(&dst->lay), op);
     one_value_program(TIDEI_OP_SCALAR, t, t, &p);
     call_over(dst, &c);
-    for (int i = 0; i < c.ndim; i++) {
-        if (c.out[0].strides[i] == 0) c.shape[i] = 1; /* stretched: once is enough */
-    }
     memcpy(c.scalars[0], element, size);
     return run(dst, &c, &p, op);
 }
@@ -232,7 +226,8 @@ tide_status tide_memset(tide_array *dst, unsigned char value) {
     tide_status s = tidei_operand_get(dst, "tide_memset", 1, &d);
     if (s != TIDE_OK) return s;
     memset(element, d.lay.dtype == TIDE_BOOL ? value != 0 : value, sizeof element);
-    s = fill_bytes(&d, element, "tide_memset");
+    s = tidei_writable(&d.lay, "the destination", "tide_memset");
+    if (s == TIDE_OK) s = fill_bytes(&d, element, "tide_memset");
     tidei_operand_put(&d);
     return s;
 }
@@ -243,7 +238,8 @@ tide_status tide_fill(tide_array *dst, tide_arg value) {
     tidei_operand d;
     tide_status s = tidei_operand_get(dst, "tide_fill", 1, &d);
     if (s != TIDE_OK) return s;
-    s = tidei_encode(value, d.lay.dtype, "tide_fill", element);
+    s = tidei_writable(&d.lay, "the destination", "tide_fill");
+    if (s == TIDE_OK) s = tidei_encode(value, d.lay.dtype, "tide_fill", element);
     if (s == TIDE_OK) s = tidei_fill_elements(&d, element, "tide_fill");
     tidei_operand_put(&d);
     return s;

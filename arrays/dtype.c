@@ -276,10 +276,14 @@ static tide_status encode_from_float(double v, tide_dtype t, const char *op, voi
     return encode_integer(v < 0, (uint64_t)fabs(v), t, op, out);
 }
 
+tide_status tidei_dtype_check(tide_dtype t, const char *op) {
+    if (tidei_dtype_valid(t)) return TIDE_OK;
+    return tidei_fail(TIDE_E_INVALID, op, "%d is no element type", (int)t);
+}
+
 tide_status tidei_encode(tide_arg v, tide_dtype t, const char *op, void *out) {
     int64_t i = v.value.i;
-    if (!tidei_dtype_valid(t))
-        return tidei_fail(TIDE_E_INVALID, op, "%d is no element type", (int)t);
+    if (tidei_dtype_check(t, op) != TIDE_OK) return TIDE_E_INVALID;
     switch (v.kind) {
     case TIDE_ARG_BOOL: return encode_from_integer(false, i != 0, t, op, out);
     case TIDE_ARG_INT:

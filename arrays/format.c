@@ -404,7 +404,8 @@ typedef struct picture {
 
 /* One row. A word that would pass the end of the line starts a new one. */
 static void draw_row(picture *p, size_t *next) {
-    int axis = p->ndim - 1, indent = p->ndim, width = p->style.line - axis - 1, at = indent;
+    int axis = p->ndim - 1, indent = p->ndim, width = p->style.line - axis - 1;
+    int64_t at = indent; /* a line of any width may have more columns than an int counts */
     bool gap = p->shown[axis] < p->shape[axis];
     char word[WORD];
     for (int64_t i = 0; i < p->shown[axis] + gap; i++) {
@@ -514,7 +515,7 @@ static size_t array_text(tide_array *a, const tide_print_options *options, char 
                          const char *op) {
     TIDEI_OPERATION(op);
     tidei_operand o;
-    picture p = {.out = {.buf = buf, .cap = buf ? cap : 0}};
+    picture p = {.out = {.buf = buf, .cap = tidei_text_room(buf, cap)}};
     if (tidei_operand_get(a, op, 1, &o) != TIDE_OK) return 0;
     tide_status s = style_of(options, op, &p.style);
     if (s == TIDE_OK) s = draw_operand(&o, &p, op);

@@ -137,15 +137,15 @@ static tide_status open_view(tidei_operand *o, unsigned mode, tide_host_view *vi
         return tidei_fail(
             TIDE_E_UNSUPPORTED, op,
             "the array is in device memory, which the host does not reach: " REMEDIES);
-    if (mode & TIDEI_WRITE && tidei_layout_repeats(&o->lay))
-        return tidei_fail(TIDE_E_INVALID, op, "the array is " TIDEI_STRETCHED);
+    tide_status status = mode & TIDEI_WRITE ? tidei_writable(&o->lay, "the array", op) : TIDE_OK;
+    if (status != TIDE_OK) return status;
     host_use *u = tidei_host_alloc(o->rt, sizeof *u);
     if (!u) return tidei_fail_host_memory(op, sizeof *u);
     u->o = *o;
     u->range = range_of(o, mode);
     tidei_storage_pin(o->st);
     tidei_hold(o->t, undo_view, u, 0);
-    tide_status status = wait_here(o, mode, true, op);
+    status = wait_here(o, mode, true, op);
     tidei_let(o->t, u);
     if (status == TIDE_OK) status = begins(d, &u->range, op);
     if (status == TIDE_OK) {
@@ -273,7 +273,8 @@ tide_status tide_array_set(tide_array *a, const int64_t *index, tide_arg value) 
     tidei_operand o;
     tide_status s = tidei_operand_get(a, "tide_array_set", 1, &o);
     if (s != TIDE_OK) return s;
-    s = pick(&o, index, "tide_array_set");
+    s = tidei_writable(&o.lay, "the array", "tide_array_set");
+    if (s == TIDE_OK) s = pick(&o, index, "tide_array_set");
     if (s == TIDE_OK) s = tidei_encode(value, o.lay.dtype, "tide_array_set", element);
     if (s == TIDE_OK) s = touch_element(&o, element, TIDEI_WRITE, "tide_array_set");
     tidei_operand_put(&o);
@@ -281,8 +282,9 @@ tide_status tide_array_set(tide_array *a, const int64_t *index, tide_arg value) 
 }
 
 int tide_thread_allow_scalar(tide_runtime *ref, int on) {
-    tidei_thread *t = tidei_enter(ref, "tide_thread_allow_scalar");
-    if (!t) return 0;
+    static const char op[] = "tide_thread_allow_scalar";
+    tidei_thread *t = tidei_enter(ref, op);
+    if (!t || tidei_switch(on, op) != TIDE_OK) return 0;
     int before = t->scalar;
     t->scalar = on != 0;
     return before;

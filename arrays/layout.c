@@ -12,8 +12,7 @@
 
 tide_status tidei_shape_check(tide_dtype t, int ndim, const int64_t *shape, const char *op) {
     char text[SHAPE_TEXT];
-    if (!tidei_dtype_valid(t))
-        return tidei_fail(TIDE_E_INVALID, op, "%d is no element type", (int)t);
+    if (tidei_dtype_check(t, op) != TIDE_OK) return TIDE_E_INVALID;
     if (ndim < 0 || ndim > TIDE_MAX_RANK)
         return tidei_fail(TIDE_E_SHAPE, op, "an array has 0 to %d dimensions, not %d",
                           TIDE_MAX_RANK, ndim);
@@ -91,10 +90,17 @@ void tidei_layout_extent(const tidei_layout *l, int64_t *lo, int64_t *hi) {
 }
 
 bool tidei_layout_repeats(const tidei_layout *l) {
+    bool repeats = false;
     for (int i = 0; i < l->ndim; i++) {
-        if (l->shape[i] > 1 && l->strides[i] == 0) return true;
+        if (l->shape[i] == 0) return false;
+        if (l->shape[i] > 1 && l->strides[i] == 0) repeats = true;
     }
-    return false;
+    return repeats;
+}
+
+tide_status tidei_writable(const tidei_layout *l, const char *name, const char *op) {
+    if (!tidei_layout_repeats(l)) return TIDE_OK;
+    return tidei_fail(TIDE_E_INVALID, op, "%s is " TIDEI_STRETCHED, name);
 }
 
 bool tidei_layout_same(const tidei_layout *a, const tidei_layout *b) {

@@ -76,7 +76,9 @@ slice_formatted(const tidei_operand *o, const char *fmt, va_list args, tidei_lay
     va_end(again);
     if (n < 0)
         return why == ENOMEM
-                   ? tidei_fail_host_memory(slicef, room)
+                   ? tidei_fail(TIDE_E_HOST_NOMEM, slicef,
+                                "host memory is exhausted: the C library had none to write the "
+                                "format with")
                    : tidei_fail(TIDE_E_INVALID, slicef, "the format cannot be written: %s",
                                 tidei_errno_text(why));
     tide_status s = text ? slice_layout(o, text, slicef, l) : tidei_fail_host_memory(slicef, room);

@@ -611,8 +611,10 @@ static void answer_late(tidei_gc *gc, tidei_thread *t) {
     if (tidei_likely(!atomic_load_explicit(&gc->asked, memory_order_relaxed))) return;
     pthread_mutex_lock(&gc->lock);
     tidei_collector *c = mine_asked_locked(gc);
-    struct round r = {
-        .level = c ? c->asked : 0, .where = TIDEI_AT_SAFEPOINT, .answers = true, .why = "collect"};
+    struct round r = {.level = c ? c->asked : 0,
+                      .where = TIDEI_AT_SAFEPOINT,
+                      .answers = true,
+                      .why = "answer of a bound collector"};
     pthread_mutex_unlock(&gc->lock);
     uint64_t round;
     bool ran;
@@ -767,10 +769,10 @@ void tidei_gc_ask_host(tidei_runtime *rt, size_t request) {
     uint64_t round;
     bool ran = false;
     if (!level || !lead(gc, &round)) return;
-    run_round(gc, t,
-              &(struct round){
-                  .level = level, .where = TIDEI_AT_ALLOC, .early = true, .why = "maybe_collect"},
-              &ran);
+    run_round(
+        gc, t,
+        &(struct round){.level = level, .where = TIDEI_AT_ALLOC, .early = true, .why = "early"},
+        &ran);
     if (!ran)
         atomic_store(&rt->host_budget.wake_at, atomic_load(&rt->host_budget.live) + RETRY_BYTES);
 }
@@ -792,10 +794,8 @@ void tidei_gc_ask(tidei_runtime *rt, tidei_dev *d, tidei_where where, size_t req
     uint64_t round;
     bool ran = false;
     if (!level || !lead(gc, &round)) return;
-    run_round(
-        gc, t,
-        &(struct round){.level = level, .where = where, .early = true, .why = "maybe_collect"},
-        &ran);
+    run_round(gc, t, &(struct round){.level = level, .where = where, .early = true, .why = "early"},
+              &ran);
     if (!ran) atomic_store(&d->wake_at, atomic_load(&d->live) + RETRY_BYTES); /* all were busy */
 }
 

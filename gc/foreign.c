@@ -131,7 +131,8 @@ static tidei_collector *empty_place_locked(tidei_gc *gc) {
 
 static tide_status place(tidei_gc *gc, const tide_collector *table, int *id) {
     pthread_mutex_lock(&gc->lock);
-    tidei_collector *c = empty_place_locked(gc);
+    bool spent = gc->next_id == INT_MAX; /* an id names one collector for ever */
+    tidei_collector *c = spent ? NULL : empty_place_locked(gc);
     if (c) {
         memset(&c->table, 0, sizeof c->table); /* slots that an older caller lacks */
         memcpy(&c->table, table, table->struct_size);
@@ -151,6 +152,10 @@ static tide_status place(tidei_gc *gc, const tide_collector *table, int *id) {
         atomic_store_explicit(&c->id, *id, memory_order_release);
     }
     pthread_mutex_unlock(&gc->lock);
+    if (spent)
+        return tidei_fail(TIDE_E_INVALID, OP_REGISTER,
+                          "%d collectors have been registered, the most that get an id",
+                          INT_MAX - 1);
     return c ? TIDE_OK
              : tidei_fail(TIDE_E_INVALID, OP_REGISTER,
                           "%d collectors are registered, the most there can be", TIDEI_FOREIGN_MAX);

@@ -73,6 +73,11 @@ tide_status tidei_fail_null(const char *op, const char *what) {
                       e.message, op, what);
 }
 
+tide_status tidei_switch(int on, const char *op) {
+    if (on == 0 || on == 1) return TIDE_OK;
+    return tidei_fail(TIDE_E_INVALID, op, "`on` is %d; wanted: 0 or 1", on);
+}
+
 tide_status tidei_fail_host_memory(const char *op, size_t bytes) {
     return tidei_fail(TIDE_E_HOST_NOMEM, op, "host memory is exhausted: %zu bytes were wanted",
                       bytes);

@@ -72,6 +72,7 @@ void tidei_host_free(tidei_runtime *rt, void *p);
 __attribute__((format(printf, 3, 4))) tide_status tidei_fail(tide_status s, const char *op,
                                                              const char *fmt, ...);
 tide_status tidei_fail_host_memory(const char *op, size_t bytes);
+tide_status tidei_switch(int on, const char *op);    /* TIDE_E_INVALID: `on` is neither 0 nor 1 */
 extern TIDEI_FAST_TLS tide_error tidei_error_record; /* the thread's */
 static inline tide_status tidei_last_status(void) { return tidei_error_record.status; }
 /* The error that stands becomes the public operation's: the device and pool tables below it know

@@ -233,7 +233,7 @@ static void put_class(struct text *t, const tide_pool_class *c) {
 size_t tide_pool_text(tide_pool *ref, char *buf, size_t cap) {
     tidei_user_pool *x = tidei_user_pool_find(ref, "tide_pool_text");
     tide_pool_figures s = {.struct_size = sizeof s};
-    struct text t = {buf, cap, 0};
+    struct text t = {buf, tidei_text_room(buf, cap), 0};
     if (!x || pool_stats(x, &s) != TIDE_OK) return 0;
     put_figures(&t, x, &s);
     put(&t, "%14s %10s %10s %12s %12s %14s %14s %14s\n", "up to", "blocks", "at most", "allocated",

@@ -319,13 +319,18 @@ static tide_status read_config(const tide_pool_config *c, tide_pool_config *out)
     tide_status status = tidei_sized_check(&config_sizes, c->struct_size, "tide_pool_new");
     if (status != TIDE_OK) return status;
     memcpy(out, c, c->struct_size);
-    const int switches[] = {out->deterministic, out->reuse_follow, out->reuse_done,
-                            out->reuse_wait};
+    const struct {
+        const char *name;
+        int on;
+    } switches[] = {{"deterministic", out->deterministic},
+                    {"reuse_follow", out->reuse_follow},
+                    {"reuse_done", out->reuse_done},
+                    {"reuse_wait", out->reuse_wait}};
     for (unsigned i = 0; i < TIDEI_COUNT(switches); i++)
-        if (switches[i] < TIDE_DEFAULT || switches[i] > TIDE_OFF)
+        if (switches[i].on < TIDE_DEFAULT || switches[i].on > TIDE_OFF)
             return tidei_fail(TIDE_E_INVALID, "tide_pool_new",
-                              "a switch is %d; wanted: TIDE_DEFAULT, TIDE_ON, TIDE_OFF",
-                              switches[i]);
+                              "%s is %d; wanted: TIDE_DEFAULT, TIDE_ON, TIDE_OFF", switches[i].name,
+                              switches[i].on);
     return TIDE_OK;
 }
 
@@ -456,7 +461,8 @@ static tide_status check_value(int attribute, uint64_t value) {
                                 (unsigned long long)value);
     return value <= 1 ? TIDE_OK
                       : tidei_fail(TIDE_E_INVALID, "tide_pool_set_attribute",
-                                   "a switch is %llu; wanted: 0 or 1", (unsigned long long)value);
+                                   "attribute %d is %llu; it is a switch: wanted: 0 or 1",
+                                   attribute, (unsigned long long)value);
 }
 
 tide_status tide_pool_set_attribute(tide_pool *ref, int attribute, uint64_t value) {

@@ -311,7 +311,7 @@ tide_status tide_reclaimable_register(tide_runtime *ref, const tide_reclaimable 
     static const char op[] = "tide_reclaimable_register";
     tidei_runtime *rt = tidei_entered(ref, op);
     if (!rt) return tidei_last_status();
-    if (!r || !id) return tidei_fail(TIDE_E_INVALID, op, "the reclaimable or id is NULL");
+    if (!r) return tidei_fail(TIDE_E_INVALID, op, "the reclaimable is NULL");
     tide_status status = check_user(r, op);
     if (status != TIDE_OK) return status;
     size_t length = strlen(r->name) + 1;
@@ -327,7 +327,7 @@ tide_status tide_reclaimable_register(tide_runtime *ref, const tide_reclaimable 
                                    .self = g,
                                    .by_user = true};
     tidei_reclaimable_register(rt, &g->entry);
-    *id = g->entry.number;
+    if (id) *id = g->entry.number;
     return TIDE_OK;
 }
 
@@ -352,7 +352,9 @@ tide_status tide_reclaimable_unregister(tide_runtime *ref, uint64_t id) {
     if (!t) return tidei_last_status();
     tidei_runtime *rt = tidei_thread_runtime(t);
     tidei_reclaimable *r = take_out(rt, id, true);
-    if (!r) return tidei_fail(TIDE_E_INVALID, op, "%llu is not registered", (unsigned long long)id);
+    if (!r)
+        return tidei_fail(TIDE_E_INVALID, op, "no reclaimable %llu is registered",
+                          (unsigned long long)id);
     tidei_hold(t, undo_unregister, r, 0);
     wait_for_others(rt, r);
     tidei_let(t, r);

@@ -180,6 +180,7 @@ size_t tide_runtime_text(tide_runtime *ref, char *buf, size_t cap) {
     tidei_runtime *rt = tidei_entered(ref, "tide_runtime_text");
     if (!rt) return 0;
     size_t n = 0;
+    cap = tidei_text_room(buf, cap);
     tidei_drain(rt);
     for (tidei_dev *d = NULL; (d = tidei_dev_next(rt, d));) {
         n += usage_line(d, n < cap ? buf + n : NULL, n < cap ? cap - n : 0);
@@ -204,5 +205,5 @@ size_t tidei_device_text(const tidei_dev *d, char *buf, size_t cap) {
 
 size_t tide_device_text(tide_runtime *ref, char *buf, size_t cap) {
     const tidei_thread *t = tidei_enter(ref, "tide_device_text");
-    return t ? tidei_device_text(t->dev, buf, cap) : 0;
+    return t ? tidei_device_text(t->dev, buf, tidei_text_room(buf, cap)) : 0;
 }

@@ -17,6 +17,8 @@
 __attribute__((format(printf, 3, 4))) int tidei_format(char *buf, size_t cap, const char *fmt, ...);
 __attribute__((format(printf, 3, 0))) int tidei_vformat(char *buf, size_t cap, const char *fmt,
                                                         va_list args);
+/* The room that a caller gave for a text (snprintf's way): NULL is none, whatever `cap` says. */
+static inline size_t tidei_text_room(const char *buf, size_t cap) { return buf ? cap : 0; }
 /* The whole text, which the caller frees; NULL: host memory is exhausted. */
 __attribute__((format(printf, 1, 2))) char *tidei_format_new(const char *fmt, ...);
 

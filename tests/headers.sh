@@ -1,7 +1,8 @@
 #!/bin/sh
 # headers.sh: every public header compiles alone, as C11 and as C++17, without a warning; in both
-# languages tide_map and its like box arrays and numbers, but no other pointer, and take 0 to 16 of
-# them without a warning of any compiler that is here; tide_slicef's arguments are checked against
+# languages tide_map and its like box arrays and numbers, as the same kinds, but no other pointer,
+# and take 0 to 16 of them without a warning of any compiler that is here; C's error says that more
+# are too many, and C++ takes them; tide_slicef's arguments are checked against
 # its format.
 set -eu
 cd "$TIDE_TEST_SOURCE"
@@ -50,6 +51,43 @@ for language in c cpp; do
     done
 done
 
+# kinds: a program that says of which kind each number is as an argument; what the library would do
+# stands in it
+kinds() {
+    cat <<'END'
+#include <stdbool.h>
+#include <stdio.h>
+#include <tide/tide.h>
+static tide_arg of(int kind) {
+    tide_arg a;
+    a.kind = kind;
+    return a;
+}
+tide_arg tide_arg_array(tide_array *a) { return (void)a, of(TIDE_ARG_ARRAY); }
+tide_arg tide_arg_bool(int v) { return (void)v, of(TIDE_ARG_BOOL); }
+tide_arg tide_arg_int(int64_t v) { return (void)v, of(TIDE_ARG_INT); }
+tide_arg tide_arg_uint(uint64_t v) { return (void)v, of(TIDE_ARG_UINT); }
+tide_arg tide_arg_float(double v) { return (void)v, of(TIDE_ARG_FLOAT); }
+#define SAY(type) printf("%s %d\n", #type, (int)tide_box((type)0).kind)
+int main(void) {
+END
+    for type in bool char 'signed char' 'unsigned char' short 'unsigned short' int unsigned \
+        long 'unsigned long' 'long long' 'unsigned long long' float double int8_t uint8_t \
+        uint16_t uint32_t uint64_t size_t; do
+        printf '    typedef %s the_%s;\n' "$type" "$(echo "$type" | tr ' ' _)"
+        printf '    SAY(the_%s);\n' "$(echo "$type" | tr ' ' _)"
+    done
+    echo '    return 0;'
+    echo '}'
+}
+kinds >"$work/kinds.c"
+cp "$work/kinds.c" "$work/kinds.cpp"
+${CC:-cc} -std=c11 -Iinclude "$work/kinds.c" -o "$work/kinds_c" || status=1
+${CXX:-c++} -std=c++17 -Iinclude "$work/kinds.cpp" -o "$work/kinds_cpp" || status=1
+"$work/kinds_c" >"$work/kinds_c.out"
+"$work/kinds_cpp" >"$work/kinds_cpp.out"
+diff "$work/kinds_c.out" "$work/kinds_cpp.out" || wrong "C and C++ box numbers of other kinds"
+
 # calls: a function with tide_map, tide_map_many and tide_map_into of 0 to 16 arguments, alone and
 # in each other
 calls() {
@@ -90,6 +128,25 @@ done
 for compiler in "${CXX:-c++}" g++ clang++; do
     command -v "${compiler##* }" >/dev/null || continue
     $compiler -std=c++17 $plain "$work/calls.cpp" || status=1
+done
+
+# 17 arguments, and more, and what a compiler says of them
+for call in 'tide_map(rt, ""' 'tide_map_into(x, ""' 'tide_map_many(rt, out, 1, ""'; do
+    for more in '' ', 18' ', 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32'; do
+        cat >"$work/many.c" <<END
+#include <tide/tide.h>
+void f(tide_runtime *rt, tide_array *x, tide_array **out);
+void f(tide_runtime *rt, tide_array *x, tide_array **out) {
+    (void)rt, (void)x, (void)out;
+    (void)!$call, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17$more);
+}
+END
+        cp "$work/many.c" "$work/many.cpp"
+        ! strictly c "$work/many.c" 2>"$work/many.err" || wrong "$call takes more than 16 arguments"
+        grep -q tide_map_takes_at_most_16_arguments "$work/many.err" ||
+            wrong "$call of too many arguments: $(cat "$work/many.err")"
+        strictly cpp "$work/many.cpp" || wrong "C++: $call does not take more than 16 arguments"
+    done
 done
 
 # slicef LANGUAGE ARGUMENT: whether that is taken for a number of the format

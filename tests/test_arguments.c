@@ -140,8 +140,8 @@ FAILS_AS(tide_array_text, 0, a[0], bytes, sizeof bytes)
 FAILS_AS(tide_array_text_with, 0, a[0], NULL, bytes, sizeof bytes)
 OUTS(tide_expr_apply_many, 1, sum_of_two,
      (const tide_arg[]){tide_arg_array(a[0]), tide_arg_array(a[1])}, 2, outs, 1)
-OUTS(tide_map_many_args, 1, rt, outs, 1, "(x, y) -> x * y",
-     (const tide_arg[]){tide_arg_array(a[0]), tide_arg_array(a[1])}, 2)
+OUTS(tide_map_many_args, 1, rt, "(x, y) -> x * y",
+     (const tide_arg[]){tide_arg_array(a[0]), tide_arg_array(a[1])}, 2, outs, 1)
 OUTS(tide_lu_factor, 2, a[0], &outs[0], &outs[1])
 OUTS(tide_lu, 3, a[0], &outs[0], &outs[1], &outs[2])
 OUTS(tide_qr, 2, a[0], TIDE_REDUCED, &outs[0], &outs[1])
@@ -337,9 +337,9 @@ static void test_null_to_an_expression(void **state) {
     expect_earlier(made(tide_map_args(rt, "(x", args, 2)));
     expect_earlier(made(tide_map_args(rt, NULL, args, 2)));
     expect_earlier(made(tide_map_args(NULL, "(x, y) -> x", args, 2)));
-    expect_earlier(tide_map_many_args(rt, outs, 1, "(x, y) -> (x, y)", args, 2));
-    expect_earlier(tide_map_many_args(rt, NULL, 1, "(x", args, 2));
-    expect_earlier(tide_map_many_args(NULL, outs, 2, NULL, args, 3));
+    expect_earlier(tide_map_many_args(rt, "(x, y) -> (x, y)", args, 2, outs, 1));
+    expect_earlier(tide_map_many_args(rt, "(x", args, 2, NULL, 1));
+    expect_earlier(tide_map_many_args(NULL, NULL, args, 3, outs, 2));
     expect_earlier(tide_map_into_args(good, "(x", args, 2));
     expect_earlier(tide_map_into_args(freed, "(x) -> x", args, 3));
     tide_error_clear();

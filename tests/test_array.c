@@ -137,6 +137,8 @@ static void test_arange(void **state) {
     assert_error(TIDE_E_DTYPE, "integers");
     assert_null(tide_arange(rt, TIDE_I8, 0, 300, 1));
     assert_error(TIDE_E_DTYPE, "299");
+    assert_null(tide_arange(rt, TIDE_DTYPE_COUNT, 0, 2, 0)); /* the type first */
+    assert_error(TIDE_E_INVALID, "15 is no element type");
     assert_null(tide_arange(rt, TIDE_BOOL, 0, 2, 1));
     assert_error(TIDE_E_DTYPE, "bool");
     assert_null(tide_arange(rt, TIDE_F64, 0, 1e300, 1));
@@ -327,9 +329,28 @@ static void test_broadcast_expand_squeeze(void **state) {
     assert_null(
         tide_broadcast_to(tide_broadcast_to(a, SHAPE(1 << 30, 3)), SHAPE((int64_t)1 << 50, 1, 3)));
     assert_error(TIDE_E_SHAPE, "(1073741824, 3) does not stretch to (1125899906842624, 1, 3)");
+    /* nothing writes to it, and what is refused leaves it alone */
     assert_int_equal(tide_assign(b, a), TIDE_E_INVALID);
-    assert_error(TIDE_E_INVALID, "repeats elements");
-    assert_ok(tide_fill(b, tide_arg_int(4)));
+    assert_error(TIDE_E_INVALID, "the destination is a stretched view: several");
+    assert_int_equal(tide_fill(b, tide_arg_int(4)), TIDE_E_INVALID);
+    assert_error(TIDE_E_INVALID, "the destination is a stretched view: several");
+    assert_int_equal(tide_memset(b, 0), TIDE_E_INVALID);
+    assert_error(TIDE_E_INVALID, "the destination is a stretched view: several");
+    assert_int_equal(
+        tide_memset(tide_broadcast_to(tide_zeros(rt, TIDE_C128, SHAPE(1)), SHAPE(2)), 0),
+        TIDE_E_INVALID);
+    HAS_I32(a, 0, 1, 2);
+    /* what has no elements, or none twice, is not stretched */
+    tide_array *row = tide_zeros(rt, TIDE_I32, SHAPE(1, 0)),
+               *none = tide_broadcast_to(row, SHAPE(5, 0)),
+               *once = tide_broadcast_to(a, SHAPE(1, 3));
+    assert_ok(tide_assign(none, row));
+    assert_ok(tide_fill(none, tide_arg_int(4)));
+    assert_ok(tide_memset(none, 4));
+    assert_ok(tide_map_into(none, "(x) -> x", none));
+    assert_ok(tide_memset(once, 0));
+    assert_ok(tide_assign(once, a));
+    assert_ok(tide_fill(once, tide_arg_int(4)));
     HAS_I32(a, 4, 4, 4);
     has_shape(tide_expand_dims(a, 0), SHAPE(1, 3));
     has_shape(tide_expand_dims(a, -1), SHAPE(3, 1));
@@ -473,7 +494,7 @@ static void test_memset(void **state) {
             tide_array *view = tide_slice(a, "::-2, 1::2"); /* rows 3 and 1 */
             assert_ok(tide_memset(view, values[k]));
             assert_ok(
-                tide_memset(tide_broadcast_to(tide_slice(a, "0, 5"), SHAPE(3, 2)), values[k]));
+                tide_memset(tide_broadcast_to(tide_slice(a, "0, 5"), SHAPE(1, 1)), values[k]));
             for (size_t i = 0; i < 24; i++) {
                 bool in = (i / 6 % 2 == 1 && i % 2 == 1) || i == 5;
                 memset(want + i * size, in ? v : other, size);

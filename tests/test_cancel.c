@@ -268,7 +268,7 @@ static void expressions(tide_runtime *rt) {
     OK(tide_expr_apply_many, e, &arg, 1, &out, 1);
     OK(tide_expr_apply_into, &out, 1, e, &arg, 1);
     MAKE(tide_map_args, rt, "(x) -> sum(x)", &arg, 1);
-    OK(tide_map_many_args, rt, &second, 1, "(x) -> -x", &arg, 1);
+    OK(tide_map_many_args, rt, "(x) -> -x", &arg, 1, &second, 1);
     DROP(second);
     OK(tide_map_into_args, out, "(x) -> x + 1", &arg, 1);
     TRY(tide_map_args, rt, "(x) -> y", &arg, 1);

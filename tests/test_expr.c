@@ -559,6 +559,13 @@ static void test_into(void **state) {
     holds(bytes, TIDE_U8, SHAPE(2), ITEMS(201, 2));
     assert_int_equal(tide_map_into(tide_slice(bytes, "0"), "(n) -> n + 1", -2), TIDE_E_DTYPE);
     assert_error(TIDE_E_DTYPE, "-1 is out of the range of u8");
+    assert_int_equal(tide_map_into(tide_slice(bytes, "0"), "(n) -> n", 3.0), TIDE_E_DTYPE);
+    assert_error(TIDE_E_DTYPE, "result 1 is f64");
+    assert_int_equal(
+        tide_map_into(tide_zeros(rt, TIDE_F32, 0, NULL), "(n) -> n", tide_arg_complex(1, 0)),
+        TIDE_E_DTYPE);
+    assert_error(TIDE_E_DTYPE, "result 1 is c128");
+    assert_ok(tide_map_into(tide_zeros(rt, TIDE_F16, 0, NULL), "(n) -> n", 0.1));
     /* unsigned into signed */
     assert_ok(tide_map_into(tide_zeros(rt, TIDE_I8, SHAPE(2)), "(x) -> x", bytes));
     assert_int_equal(tide_map_into(tide_broadcast_to(tide_zeros(rt, TIDE_F32, 0, NULL), SHAPE(4)),
@@ -718,7 +725,7 @@ static void test_errors(void **state) {
     assert_null(tide_map_args(rt, "(x) -> x", &(tide_arg){.kind = 9}, 1));
     assert_error(TIDE_E_INVALID, "9 is no kind of argument");
     assert_null(tide_map_args(rt, "(x) -> x", NULL, 1));
-    assert_error(TIDE_E_INVALID, "a list is NULL");
+    assert_error(TIDE_E_INVALID, "the list of arguments is NULL");
     assert_null(tide_map(rt, (const char *)NULL, x));
     assert_null(tide_expr_new(rt, "(x) -> y"));
     assert_error(TIDE_E_PARSE, "unknown name");

@@ -156,6 +156,8 @@ static void test_room_and_errors(void **state) {
     tide_array *a = tide_arange(*state, TIDE_I32, 0, 5, 1);
     char small[6] = "?????";
     assert_int_equal(tide_array_text(a, NULL, 0), 11);
+    assert_int_equal(tide_array_text(a, NULL, 5), 11);
+    assert_int_equal(tide_array_text_with(a, NULL, NULL, 5), 11);
     assert_int_equal(tide_array_text(a, small, sizeof small), 11);
     assert_string_equal(small, "[0 1 ");
     assert_int_equal(tide_array_text(a, small, 1), 11);

@@ -105,6 +105,11 @@ static void views_have_strides(void **state) {
     assert_int_equal(tide_host_view_begin(stretched, TIDE_READ | TIDE_WRITE, &v), TIDE_E_INVALID);
     assert_error(TIDE_E_INVALID,
                  "the array is a stretched view: several of its elements lie in one place");
+    assert_int_equal(tide_array_set(stretched, (const int64_t[]){0}, tide_arg_float(1)),
+                     TIDE_E_INVALID);
+    assert_error(TIDE_E_INVALID,
+                 "the array is a stretched view: several of its elements lie in one place");
+    assert_ok(tide_array_set(once, (const int64_t[]){0, 0}, tide_arg_float(1)));
     assert_ok(tide_host_view_begin(once, TIDE_WRITE, &v)); /* of one element nothing is stretched */
     assert_ok(tide_host_view_end(&v));
     tide_array *empty = tide_empty_in(rt, TIDE_MEMORY_PINNED, TIDE_F32, SHAPE(0, 3));
@@ -284,6 +289,11 @@ static void T23_single_elements(void **state) {
     tide_runtime *rt = open_plain();
     assert_int_equal(tide_thread_allow_scalar(rt, 1), 0);
     assert_int_equal(tide_thread_allow_scalar(rt, 1), 1);
+    tide_error_clear();
+    assert_int_equal(tide_thread_allow_scalar(rt, 7), 0);
+    assert_error(TIDE_E_INVALID, "`on` is 7; wanted: 0 or 1");
+    tide_error_clear();
+    assert_int_equal(tide_thread_allow_scalar(rt, 1), 1); /* nothing has changed */
     for (int i = 0; i < KINDS; i++) {
         tide_array *flat = tide_arange(rt, TIDE_I32, 0, 12, 1),
                    *a = moved(tide_reshape(flat, SHAPE(3, 4)), kinds[i]);

@@ -155,7 +155,7 @@ static tide_status run_map(void) {
 }
 static tide_status run_map_many(void) {
     const tide_arg args[] = {tide_arg_array(w.f[0]), tide_arg_array(w.f[1])};
-    return tide_map_many_args(w.rt, w.out, 2, "(x, y) -> (x - mean(y, axis=0), x*y)", args, 2);
+    return tide_map_many_args(w.rt, "(x, y) -> (x - mean(y, axis=0), x*y)", args, 2, w.out, 2);
 }
 static tide_status run_map_into(void) {
     const tide_arg arg = tide_arg_array(w.f[0]);

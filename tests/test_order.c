@@ -307,6 +307,8 @@ static void t17_opting_out(void **state) {
     atomic_store(&gate, 1);
     assert_ok(tide_device_synchronize(rt));
     assert_int_equal(tidei_host_checker_reports(test_rt(rt)->devs[0].d), 0);
+    assert_int_equal(tide_array_set_ordered(a, 7), TIDE_E_INVALID);
+    assert_error(TIDE_E_INVALID, "`on` is 7; wanted: 0 or 1");
     tide_free(a);
     assert_int_equal(tide_array_set_ordered(a, 0), TIDE_E_FREED);
     tide_error_clear();

@@ -436,6 +436,7 @@ static void a_summary_is_printed(void **state) {
     assert_int_equal(strlen(part), sizeof part - 1);
     assert_memory_equal(part, text, sizeof part - 1);
     assert_int_equal(tide_pool_text(p, NULL, 0), n);
+    assert_int_equal(tide_pool_text(p, NULL, 9), n);
     assert_int_equal(tide_pool_text(NULL, text, sizeof text), 0);
     tide_release(a);
     tide_release(b);
@@ -463,7 +464,8 @@ static void bad_input_is_named(void **state) {
                 {{.struct_size = sizeof(tide_pool_config), .kind = "split:1MiB"}, "split:SIZE"},
                 {{.struct_size = sizeof(tide_pool_config), .release_threshold = "some"},
                  "threshold is \"some\""},
-                {{.struct_size = sizeof(tide_pool_config), .reuse_done = 3}, "a switch is 3"},
+                {{.struct_size = sizeof(tide_pool_config), .reuse_done = 3},
+                 "reuse_done is 3; wanted: TIDE_DEFAULT"},
                 {{.struct_size = 3}, "struct_size is 3"},
                 {{.struct_size = 4096}, "struct_size is 4096"}};
     for (unsigned i = 0; i < TIDEI_COUNT(rows); i++) {

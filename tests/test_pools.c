@@ -257,7 +257,7 @@ static void *open_the_gate(void *arg) {
 
 /* Under a limit of one block: the second one waits, on the device or for it, for the end of the
 ** work on the first, and nothing is collected for it. */
-static void what_is_parked_serves_in_the_end(void **state) {
+static void what_is_pending_serves_in_the_end(void **state) {
     (void)state;
     if (!test_on_host()) skip();
     for (unsigned i = 0; i < TEST_POOLS; i++) {
@@ -620,7 +620,7 @@ int main(void) {
         cmocka_unit_test(limits_are_kept),
         cmocka_unit_test(arrays_run_on_every_pool),
         cmocka_unit_test(freed_memory_goes_by_the_rules),
-        cmocka_unit_test(what_is_parked_serves_in_the_end),
+        cmocka_unit_test(what_is_pending_serves_in_the_end),
         cmocka_unit_test(every_refusal_of_the_driver_leaves_order),
         cmocka_unit_test(blocks_outlive_their_streams),
         cmocka_unit_test(max_split_stands_behind_the_name),

@@ -36,6 +36,7 @@ struct cache {
     uint64_t id;
     tide_array *idle;
     size_t held;
+    int on; /* the device whose memory that is */
     atomic_uint purges, drops, asked;
     tide_status fails;
     void (*in)(struct cache *c);
@@ -62,7 +63,7 @@ static tide_status drop(void *user, int device, size_t wanted, size_t *given) {
 static size_t bytes(void *user, int device) {
     struct cache *c = user;
     atomic_fetch_add(&c->asked, 1);
-    return device ? 0 : c->held;
+    return device == c->on ? c->held : 0;
 }
 static tide_status enter(struct cache *c, const char *name) {
     const tide_reclaimable r = {.struct_size = sizeof r,
@@ -84,7 +85,7 @@ static void what_cannot_be_registered(void **state) {
     (void)state;
     assert_int_equal(tide_reclaimable_register(NULL, &r, &id), TIDE_E_INVALID);
     assert_int_equal(tide_reclaimable_register(rt, NULL, &id), TIDE_E_INVALID);
-    assert_int_equal(tide_reclaimable_register(rt, &r, NULL), TIDE_E_INVALID);
+    assert_error(TIDE_E_INVALID, "the reclaimable is NULL");
     r.struct_size++;
     assert_int_equal(tide_reclaimable_register(rt, &r, &id), TIDE_E_INVALID);
     assert_error(TIDE_E_INVALID, "struct_size is");
@@ -99,6 +100,22 @@ static void what_cannot_be_registered(void **state) {
     assert_int_equal(tide_reclaimable_unregister(rt, 0), TIDE_E_INVALID);
     assert_int_equal(tide_reclaimable_unregister(rt, 1), TIDE_E_INVALID); /* the library's own */
     assert_int_equal(tide_reclaimable_unregister(NULL, 1), TIDE_E_INVALID);
+}
+
+/* It is there until the runtime's end. */
+static void nobody_wants_the_id(void **state) {
+    struct cache c = {.held = MIB};
+    const tide_reclaimable r = {
+        .struct_size = sizeof r, .name = "anonymous", .purge = purge, .bytes = bytes, .user = &c};
+    char text[500];
+    (void)state;
+    assert_ok(tide_reclaimable_register(rt, &r, NULL));
+    tide_runtime_text(rt, text, sizeof text);
+    assert_non_null(strstr(text, "anonymous 1.000 MiB"));
+    assert_ok(tide_reclaim(rt, TIDE_RECLAIM_PURGE, NULL));
+    assert_true(c.purges > 0);
+    tide_close(rt); /* before c ends */
+    rt = NULL;
 }
 
 static void each_registration_is_its_own(void **state) {
@@ -120,7 +137,7 @@ static void each_registration_is_its_own(void **state) {
     assert_int_equal(c.purges, 4); /* of two devices */
     forget(&c);
     assert_int_equal(tide_reclaimable_unregister(rt, c.id), TIDE_E_INVALID);
-    assert_error(TIDE_E_INVALID, "is not registered");
+    assert_error(TIDE_E_INVALID, "no reclaimable ");
     assert_ok(tide_reclaim(rt, TIDE_RECLAIM_DROP, NULL));
     assert_int_equal(c.drops, 2);
     assert_int_equal(c.purges, 6);
@@ -257,6 +274,9 @@ static void slots_get_the_devices_number(void **state) {
     char text[500];
     tide_runtime_text(rt, text, sizeof text);
     assert_null(strstr(text, "mine")); /* it holds something on device 0 alone */
+    c.on = 1;
+    tide_runtime_text(rt, text, sizeof text);
+    assert_non_null(strstr(text, "\nheld by what can be reclaimed: mine 1.000 MiB\n"));
     assert_ok(tide_reclaim(rt, TIDE_RECLAIM_PURGE, NULL));
     assert_int_equal(c.purges, 1); /* of the one that is open */
     assert_null(c.idle);
@@ -476,7 +496,7 @@ static void unregistering_is_left(void **state) {
         atomic_store(&gate.leave, 1);
         if (!returns_first) pthread_join(other, NULL);
         assert_int_equal(tide_reclaimable_unregister(rt, c.id), TIDE_E_INVALID);
-        assert_error(TIDE_E_INVALID, "is not registered");
+        assert_error(TIDE_E_INVALID, "no reclaimable ");
         tide_close(rt);
         assert_int_equal(host_held, 0);
         tide_error_clear();
@@ -574,6 +594,7 @@ static void registering_may_fail(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         with_rt(what_cannot_be_registered),
+        with_rt(nobody_wants_the_id),
         with_rt(each_registration_is_its_own),
         with_rt(shorter_ones_are_known),
         with_rt(what_purge_releases_is_there),

@@ -1,5 +1,6 @@
 /* test_rounds.c: collecting as the runtime does it: foreign collectors' table, rounds of several
 ** threads, collectors bound to a thread, and the early trigger. */
+#include <limits.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <setjmp.h>
@@ -43,6 +44,12 @@ static void test_attach_arguments(void **state) {
     assert_int_equal(tide_collector_register(rt, &c, NULL), TIDE_E_INVALID);
     assert_error(TIDE_E_INVALID, "8 collectors");
     assert_ok(tide_collector_unregister(rt, ids[3]));
+    tidei_gc *gc = tidei_gc_of(test_rt(rt));
+    int next = gc->next_id;
+    gc->next_id = INT_MAX; /* as after so many registrations */
+    assert_int_equal(tide_collector_register(rt, &c, NULL), TIDE_E_INVALID);
+    assert_error(TIDE_E_INVALID, "2147483646 collectors have been registered, the most");
+    gc->next_id = next;
     assert_int_equal(tide_collector_unregister(rt, ids[3]), TIDE_E_INVALID);
     assert_int_equal(tide_collector_use(rt, ids[3]), TIDE_E_INVALID);
     assert_ok(tide_collector_register(rt, &c, &ids[8]));
@@ -913,12 +920,11 @@ static void test_log_lines(void **state) {
     for (unsigned i = 0; i < 3; i++) mock_drop(&m, mock_hold(&m, make(rt, 1 << 20)));
     mock_hold(&m, make(rt, 64)); /* at 3 of 4 MiB */
     assert_int_equal(test_stats(rt).early_collections, 1);
-    assert_int_equal(lines_with(TIDE_LOG_INFO, "maybe_collect: collected 3.0 MiB in "), 1);
+    assert_int_equal(lines_with(TIDE_LOG_INFO, "early: collected 3.0 MiB in "), 1);
     for (unsigned i = 0; i < logged.n; i++)
-        if (!strncmp(logged.line[i], "maybe_collect", 13)) {
+        if (!strncmp(logged.line[i], "early", 5)) {
             assert_int_equal(
-                sscanf(logged.line[i], "maybe_collect: collected 3.0 MiB in %lf %7s", &ms, rest),
-                2);
+                sscanf(logged.line[i], "early: collected 3.0 MiB in %lf %7s", &ms, rest), 2);
             assert_string_equal(rest, "ms");
         }
     assert_ok(tide_collect(rt));
@@ -927,7 +933,7 @@ static void test_log_lines(void **state) {
     assert_null(make(rt, (4 << 20) - 1));
     assert_int_equal(lines_with(TIDE_LOG_INFO, ", which was not enough"), 1);
     unsigned lines = lines_with(TIDE_LOG_INFO, "reclaim: collected 0 bytes in ") +
-                     lines_with(TIDE_LOG_INFO, "maybe_collect: collected") +
+                     lines_with(TIDE_LOG_INFO, "early: collected") +
                      lines_with(TIDE_LOG_INFO, "tide_collect: collected");
     assert_true(lines_with(TIDE_LOG_INFO, "reclaim: collected 0 bytes in ") > 0);
     assert_int_equal(lines, test_stats(rt).collections);

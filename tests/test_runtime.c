@@ -309,6 +309,8 @@ static void status_text(void **state) {
         assert_string_equal(text, rows[i].text);
         assert_int_equal(n, strlen(text));
         assert_int_equal(tide_runtime_text(rt, NULL, 0), n);
+        assert_int_equal(tide_runtime_text(rt, NULL, 9), n);
+        assert_int_equal(tide_device_text(rt, NULL, 9), tide_device_text(rt, NULL, 0));
         for (size_t cap = 1; cap <= n; cap++) { /* like snprintf */
             memset(cut, 'x', sizeof cut);
             assert_int_equal(tide_runtime_text(rt, cut, cap), n);

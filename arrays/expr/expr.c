@@ -199,8 +199,8 @@ tide_array *tide_map_args(tide_runtime *ref, const char *text, const tide_arg *a
     return map_text(rt, text, "tide_map", args, n, &out, NULL, 1) == TIDE_OK ? out : NULL;
 }
 
-tide_status tide_map_many_args(tide_runtime *ref, tide_array **outs, size_t m, const char *text,
-                               const tide_arg *args, size_t n) {
+tide_status tide_map_many_args(tide_runtime *ref, const char *text, const tide_arg *args, size_t n,
+                               tide_array **outs, size_t m) {
     tide_status s = no_nulls("tide_map_many", args, n, NULL, 0);
     if (s != TIDE_OK) return s;
     tidei_runtime *rt = tidei_entered(ref, "tide_map_many");

@@ -626,7 +626,8 @@ static tide_status check_counts(const run *r, size_t n, const void *outs, size_t
     if (m != r->ast->nresults)
         return tidei_fail(TIDE_E_INVALID, r->op, "the expression has %u results; %zu are wanted",
                           r->ast->nresults, m);
-    if ((n && !r->args) || !outs) return tidei_fail(TIDE_E_INVALID, r->op, "a list is NULL");
+    if (n && !r->args) return tidei_fail(TIDE_E_INVALID, r->op, "the list of arguments is NULL");
+    if (!outs) return tidei_fail(TIDE_E_INVALID, r->op, "the list of arrays to write to is NULL");
     return TIDE_OK;
 }
 

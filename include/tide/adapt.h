@@ -91,9 +91,9 @@ TIDE_API TIDE_NODISCARD tide_status tide_adapt_unregister(tide_runtime *rt, uint
 ** caller, or a scope, holds a reference on each). What is there already is a view of it. On the
 ** host: row-major memory that is *to's until tide_adapt_release; a sync point for what comes from
 ** the device. The host memory of *from may be reused when the call returns. TIDE_E_INVALID: an
-** unknown type, named, another `how`, NULL; what `moved` returns is the call's status. To the host
-** it waits until what writes an array is done, to the device as tide_from_host does. May collect.
-** May block. */
+** unknown type, named, another `how`, NULL; TIDE_E_SHAPE: a tide_data whose `ndim` or dimensions
+** are none; what `moved` returns is the call's status. To the host it waits until what writes an
+** array is done, to the device as tide_from_host does. May collect. May block. */
 TIDE_API TIDE_NODISCARD tide_status tide_adapt(tide_runtime *rt, const char *type, const void *from,
                                                unsigned how, void *to);
 /* Gives back what tide_adapt made for *x, without waiting for a collector: host memory; and of

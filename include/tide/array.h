@@ -5,6 +5,9 @@
 ** ones too); dimensions of zero are legal everywhere. A view shares its parent's memory: writes
 ** through one are seen through the other. Nothing needs to be freed where a tracing collector looks
 ** after the array; under "refcount" the maker holds one reference (tide_release), or a scope does.
+** Under "boehm" an array lives while a pointer to it is on a thread's stack, in a register or in
+** static data; a pointer that is in malloc's memory alone keeps nothing alive: tide_retain the
+** array.
 **
 ** What holds for all of them, and is not said again below:
 ** - An array that is made has memory of the runtime's default kind (TIDE_DEFAULT_MEMORY) on the
@@ -26,8 +29,9 @@ extern "C" {
 #endif
 
 /* ---- making ----
-** `shape` has `ndim` entries, each >= 0 (TIDE_E_SHAPE); it may be NULL when ndim is 0. A shape of
-** 2^63 bytes or more is TIDE_E_NOMEM; no element type `t`, or no `shape`, TIDE_E_INVALID. */
+** `shape` has `ndim` entries, 0 to TIDE_MAX_RANK of them, each >= 0 (else TIDE_E_SHAPE); it may be
+** NULL when ndim is 0. A shape of 2^63 bytes or more is TIDE_E_NOMEM; no element type `t`, or no
+** `shape`, TIDE_E_INVALID. */
 
 /* An array whose elements have no value yet: to be written before they are read. May collect.
 ** Never blocks. */
@@ -37,14 +41,14 @@ TIDE_API tide_array *tide_zeros(tide_runtime *rt, tide_dtype t, int ndim, const 
 /* An array of ones (bool: true). May collect. Never blocks. */
 TIDE_API tide_array *tide_ones(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *shape);
 /* An array whose every element is `value`, which must be a number that t represents: TIDE_E_DTYPE
-** otherwise (a fraction for an integer type, 300 for u8, a complex number for a real type). Floats
-** are rounded to nearest. May collect. Never blocks. */
+** otherwise (a fraction for an integer type, 300 for u8, a complex number for a real type), and
+** TIDE_E_INVALID where it is an array. Floats are rounded to nearest. May collect. Never blocks. */
 TIDE_API tide_array *tide_full(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *shape,
                                tide_arg value);
 /* The ceil((stop-start)/step) elements start + i*step, none where that is negative: rank 1. Floats
-** are computed in f64. Finite numbers, and step != 0: else TIDE_E_INVALID. Of an integer t the
-** three must be integers, and the first and last element numbers of t: else TIDE_E_DTYPE, as are
-** bool and no element type. May collect. Never blocks. */
+** are computed in f64. Finite numbers, step != 0, and an element type: else TIDE_E_INVALID. Of an
+** integer t the three must be integers, and the first and last element numbers of t: else
+** TIDE_E_DTYPE, as is bool. May collect. Never blocks. */
 TIDE_API tide_array *tide_arange(tide_runtime *rt, tide_dtype t, double start, double stop,
                                  double step);
 /* A copy of row-major elements in host memory, which is the caller's again when the call returns.
@@ -164,8 +168,8 @@ TIDE_API int tide_array_is_freed(tide_array *a);
 
 /* The array as text, as NumPy prints it, summarised above 1000 elements: tide_array_text_with's
 ** defaults. Writes at most `cap` bytes with the terminating zero, and returns the whole length
-** without it, like snprintf; `buf` may be NULL where `cap` is 0. 0 on failure. A sync point as
-** tide_to_host. May collect. Blocks. */
+** without it, like snprintf; `buf` may be NULL, which counts as `cap` 0. 0 on failure. A sync point
+** as tide_to_host. May collect. Blocks. */
 TIDE_API size_t tide_array_text(tide_array *a, char *buf, size_t cap);
 
 /* What NumPy's set_printoptions has, with its defaults: a field of 0 is the default. */
@@ -249,12 +253,13 @@ TIDE_API tide_array *tide_slicef(tide_array *a, const char *fmt, ...) TIDE_PRINT
 TIDE_API tide_array *tide_transpose(tide_array *a, const int *perm);
 /* The elements in row-major order in another shape of as many; one entry may be -1 and is what
 ** remains. A view where strides give that, else a fresh copy in the kind of memory that `a` has. A
-** shape that does not fit is TIDE_E_SHAPE. May collect. Never blocks. */
+** shape that does not fit is TIDE_E_SHAPE, none TIDE_E_INVALID. May collect. Never blocks. */
 TIDE_API tide_array *tide_reshape(tide_array *a, int ndim, const int64_t *shape);
 /* The view in which axes of length 1 are stretched to `shape`, and axes added in front, with
-** strides of 0: several elements lie in one place, so that tide_assign and expressions do not write
-** to it. A shape that does not fit, or of 2^63 bytes or more, is TIDE_E_SHAPE. May collect. Never
-** blocks. */
+** strides of 0: several elements lie in one place, so that what writes refuses it (TIDE_E_INVALID);
+** a view that has no elements, or stretches no axis to more than one, is not stretched. A shape
+** that does not fit, or of 2^63 bytes or more, is TIDE_E_SHAPE; none is TIDE_E_INVALID. May
+** collect. Never blocks. */
 TIDE_API tide_array *tide_broadcast_to(tide_array *a, int ndim, const int64_t *shape);
 /* The view with a further axis of length 1, which is axis `axis` of the result, from its end where
 ** negative (TIDE_E_BOUNDS); of an array of rank TIDE_MAX_RANK it is TIDE_E_SHAPE. May collect.
@@ -283,7 +288,8 @@ TIDE_API tide_array *tide_cast(tide_array *a, tide_dtype t);
 ** other casts are TIDE_E_DTYPE (tide_cast first), and a stretched dst (tide_broadcast_to) is
 ** TIDE_E_INVALID. Overlapping ones behave as if src were copied first. May collect. May block. */
 TIDE_API TIDE_NODISCARD tide_status tide_assign(tide_array *dst, tide_array *src);
-/* Writes `value`, as in tide_full, to every element of an array or a view. May collect. Never
+/* Writes `value`, as in tide_full, to every element of an array or a view; a stretched one
+** (tide_broadcast_to) is TIDE_E_INVALID, as is a `value` that is an array. May collect. Never
 ** blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_fill(tide_array *dst, tide_arg value);
 /* on = 0: from now on uses of the array's memory, by it and all views on it, wait for no use on
@@ -291,23 +297,24 @@ TIDE_API TIDE_NODISCARD tide_status tide_fill(tide_array *dst, tide_arg value);
 ** they compute). Work on another device, a copy that goes there among it, is on another stream. The
 ** host's views (tide_host_view_begin) wait as ever. What was queued before is still waited for, and
 ** the memory is not used for anything else before all of it is over. on = 1 (as at first): later
-** uses wait for all earlier ones again. TIDE_E_HOST_NOMEM, and nothing has changed. Never collects.
-** Never blocks. */
+** uses wait for all earlier ones again. Another `on` is TIDE_E_INVALID. TIDE_E_HOST_NOMEM, and
+** nothing has changed. Never collects. Never blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_array_set_ordered(tide_array *a, int on);
 /* Sets each byte of the elements to `value`, as memset does: of any type, of any view (and of
-** nothing that lies between a view's elements). Bool: any byte but 0 becomes 1. May collect. Never
-** blocks. */
+** nothing that lies between a view's elements), but a stretched one (tide_broadcast_to), which is
+** TIDE_E_INVALID. Bool: any byte but 0 becomes 1. May collect. Never blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_memset(tide_array *dst, unsigned char value);
 
 /* ---- parts and wholes ---- */
 
-/* Elements of `a` along `axis` at integer `indices` (else TIDE_E_DTYPE), of any rank: its shape
-** replaces the axis. Negative ones count from the end. Indices are looked at on the device: one out
-** of range reads as the nearest valid one, and the next sync point (tide_to_host, tide_item,
-** tide_array_text, tide_synchronize) fails once with TIDE_E_BOUNDS: its message names tide_take,
-** the index that was found first, and how many elements there are. At tide_close it is a warning in
-** the log. No such axis, or indices into one without elements, is TIDE_E_BOUNDS at once, more than
-** TIDE_MAX_RANK dimensions TIDE_E_SHAPE. May collect. Never blocks. */
+/* Elements of `a` along `axis`, from the end where negative, at integer `indices` (else
+** TIDE_E_DTYPE), of any rank: its shape replaces the axis. Negative ones count from the end.
+** Indices are looked at on the device: one out of range reads as the nearest valid one, and the
+** next sync point (tide_to_host, tide_item, tide_array_text, tide_synchronize) fails once with
+** TIDE_E_BOUNDS: its message names tide_take, the index that was found first, and how many elements
+** there are. At tide_close it is a warning in the log. No such axis, or indices into one without
+** elements, is TIDE_E_BOUNDS at once, more than TIDE_MAX_RANK dimensions TIDE_E_SHAPE. May collect.
+** Never blocks. */
 TIDE_API tide_array *tide_take(tide_array *a, tide_array *indices, int axis);
 /* Joins n >= 1 arrays (TIDE_E_INVALID) along `axis`, from the end where negative (TIDE_E_BOUNDS);
 ** their other dimensions must agree (TIDE_E_SHAPE); dtypes promote as in expressions (TIDE_E_DTYPE

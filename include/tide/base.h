@@ -20,10 +20,11 @@
 **   because an earlier call failed. So where an error stands, it stays: a function that returns a
 **   status returns that one's, and the first such call adds a line to the message, "then: tide_mul:
 **   argument 2 is NULL". A formula needs one check at its end, which tells what went wrong first.
-**   Where no error stands it is TIDE_E_INVALID, naming the function and the argument (of tide_map
-**   and its like the expression's own arguments are counted). Success clears no error: who has
-**   dealt with one and goes on calls tide_error_clear, or else what is NULL for another reason is
-**   told with that old error, and the line. To tide_free and tide_release NULL is legal.
+**   That holds for one formula: a call that fails for a reason of its own writes a new error. Where
+**   no error stands it is TIDE_E_INVALID, naming the function and the argument (of tide_map and its
+**   like the expression's own arguments are counted). Success clears no error: who has dealt with
+**   one and goes on calls tide_error_clear, or else what is NULL for another reason is told with
+**   that old error, and the line. To tide_free and tide_release NULL is legal.
 ** - Every other function that can fail returns a `tide_status`; its out parameters are untouched on
 **   failure.
 ** - A `tide_array *` that is returned is a new array of the caller's, and so is one in an out
@@ -110,7 +111,7 @@ enum {
     TIDE_E_BOUNDS = 4,  /* an index or axis out of range */
     TIDE_E_EMPTY = 5,   /* a reduction without an identity over no elements */
     TIDE_E_FREED = 6,   /* use of an array after tide_free */
-    TIDE_E_PARSE = 7,   /* a malformed expression; the message points at the column */
+    TIDE_E_PARSE = 7,   /* a malformed expression or slice; the message points at the column */
     TIDE_E_FORMAT = 8,  /* a malformed file */
     /* a matrix without an inverse, or that is not positive definite; the message says which */
     TIDE_E_SINGULAR = 9,

@@ -1,8 +1,8 @@
 /* box.h: how tide_map, tide_map_many and tide_map_into box their arguments: macros in C, templates
 ** in C++. What they do stands in expr.h; nobody has to read this.
 **
-** In C, TIDE_MAP_ALL(text, v, ...) is the three arguments that stand at the end of tide_map_args
-** and its like: the text, an array of boxed arguments, and how many there are. */
+** In C, TIDE_MAP_ALL(text, v, ...) is three arguments of tide_map_args and its like: the text, an
+** array of boxed arguments, and how many there are. */
 #ifndef TIDE_BOX_H
 #define TIDE_BOX_H
 
@@ -16,6 +16,8 @@ static inline tide_arg tide_box(bool v) { return tide_arg_bool(v); }
 static inline tide_arg tide_box(int v) { return tide_arg_int(v); }
 static inline tide_arg tide_box(long v) { return tide_arg_int(v); }
 static inline tide_arg tide_box(long long v) { return tide_arg_int(v); }
+static inline tide_arg tide_box(unsigned char v) { return tide_arg_uint(v); }
+static inline tide_arg tide_box(unsigned short v) { return tide_arg_uint(v); }
 static inline tide_arg tide_box(unsigned v) { return tide_arg_uint(v); }
 static inline tide_arg tide_box(unsigned long v) { return tide_arg_uint(v); }
 static inline tide_arg tide_box(unsigned long long v) { return tide_arg_uint(v); }
@@ -31,7 +33,7 @@ template <class... T>
 TIDE_NODISCARD static inline tide_status tide_map_many(tide_runtime *rt, tide_array **outs,
                                                        size_t m, const char *text, T... v) {
     const tide_arg args[] = {tide_box(v)..., tide_arg()};
-    return tide_map_many_args(rt, outs, m, text, args, sizeof...(v));
+    return tide_map_many_args(rt, text, args, sizeof...(v), outs, m);
 }
 template <class... T>
 TIDE_NODISCARD static inline tide_status tide_map_into(tide_array *dst, const char *text, T... v) {
@@ -82,20 +84,24 @@ static inline tide_arg tide_box_self(tide_arg v) { return v; }
 #define TIDE_MAP_CAT_(a, b) a##b
 #define TIDE_MAP_CAT(a, b)  TIDE_MAP_CAT_(a, b)
 #define TIDE_MAP_BOX(...)   TIDE_MAP_CAT(TIDE_MAP_, TIDE_MAP_COUNT(__VA_ARGS__))(__VA_ARGS__)
-/* What follows the first argument: a text alone, or one with 1 to 16 arguments. C17 wants something
-** to stand for "..." in each call, so the text is in there too. */
+/* What follows the first argument: a text alone, one with 1 to 16 arguments, or with too many. C17
+** wants something to stand for "..." in each call, so the text is in there too. */
 #define TIDE_MAP_MORE_(_0, _1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12, _13, _14, _15, _16,  \
-                       more, ...)                                                                  \
+                       _17, _18, _19, _20, _21, _22, _23, _24, _25, _26, _27, _28, _29, _30, _31,  \
+                       _32, more, ...)                                                             \
     more
 #define TIDE_MAP_MORE(...)                                                                         \
-    TIDE_MAP_MORE_(__VA_ARGS__, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0)
+    TIDE_MAP_MORE_(__VA_ARGS__, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1,  \
+                   1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0)
 #define TIDE_MAP_TEXT_0(text) (text), NULL, 0
 #define TIDE_MAP_TEXT_1(text, ...)                                                                 \
     (text), (const tide_arg[]){TIDE_MAP_BOX(__VA_ARGS__)}, TIDE_MAP_COUNT(__VA_ARGS__)
-#define TIDE_MAP_ALL(...) TIDE_MAP_CAT(TIDE_MAP_TEXT_, TIDE_MAP_MORE(__VA_ARGS__))(__VA_ARGS__)
-#define tide_map(rt, ...) tide_map_args((rt), TIDE_MAP_ALL(__VA_ARGS__))
+/* nothing of this name is declared: a compiler's error has it */
+#define TIDE_MAP_TEXT_2(...) tide_map_takes_at_most_16_arguments
+#define TIDE_MAP_ALL(...)    TIDE_MAP_CAT(TIDE_MAP_TEXT_, TIDE_MAP_MORE(__VA_ARGS__))(__VA_ARGS__)
+#define tide_map(rt, ...)    tide_map_args((rt), TIDE_MAP_ALL(__VA_ARGS__))
 #define tide_map_many(rt, outs, m, ...)                                                            \
-    tide_map_many_args((rt), (outs), (m), TIDE_MAP_ALL(__VA_ARGS__))
+    tide_map_many_args((rt), TIDE_MAP_ALL(__VA_ARGS__), (outs), (m))
 #define tide_map_into(dst, ...) tide_map_into_args((dst), TIDE_MAP_ALL(__VA_ARGS__))
 #endif
 #endif

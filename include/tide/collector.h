@@ -66,8 +66,8 @@ typedef struct tide_collector {
 ** or the runtime closed. Arrays that this thread makes from now on are its own (their maker holds
 ** one reference, as under "refcount"); other threads choose with tide_collector_use. *id (may be
 ** NULL) names it from then on, and is never 0, which is the runtime's own. TIDE_E_INVALID: c or
-** `collect` is NULL, struct_size is none, `caps` has an unknown bit, or there are 8 in the runtime.
-** Never collects. Never blocks. */
+** `collect` is NULL, struct_size is none, `caps` has an unknown bit, or there are 8 in the runtime,
+** or have been 2^31 - 2. Never collects. Never blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_collector_register(tide_runtime *rt,
                                                             const tide_collector *c, uint64_t *id);
 /* Takes a collector out. Arrays it owns stay reference-counted. Waits until no thread is inside its

@@ -46,11 +46,12 @@ TIDE_API TIDE_NODISCARD tide_status tide_expr_apply_many(tide_expr *e, const tid
                                                          size_t n, tide_array **outs, size_t m);
 /* Writes the m results into existing arrays (views too), whose shape must be the results' own
 ** (TIDE_E_SHAPE); a stretched one (tide_broadcast_to) is TIDE_E_INVALID. A value is stored in
-** another type as tide_assign would, and a number that no array met as in tide_full; else
-** TIDE_E_DTYPE. Where destinations and operands overlap, the result is as if the operands had been
-** copied first; where destinations do, the later result wins. What is refused is refused before
-** anything is written; a failure of memory or of the device may leave them written in part. May
-** collect. Never blocks. */
+** another type as tide_assign would, else it is TIDE_E_DTYPE. A number that no array met is stored
+** so too, where it is a float as an f64, a complex one as a c128; an integer is stored where the
+** type has it (300 is not stored as i8). Where destinations and operands overlap, the result is as
+** if the operands had been copied first; where destinations do, the later result wins. What is
+** refused is refused before anything is written; a failure of memory or of the device may leave
+** them written in part. May collect. Never blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_expr_apply_into(tide_array *const *dsts, size_t m,
                                                          tide_expr *e, const tide_arg *args,
                                                          size_t n);
@@ -64,9 +65,9 @@ TIDE_API TIDE_NODISCARD tide_status tide_expr_apply_into(tide_array *const *dsts
 TIDE_API tide_array *tide_map_args(tide_runtime *rt, const char *text, const tide_arg *args,
                                    size_t n);
 /* tide_expr_apply_many by text: m results, to outs[0] to outs[m - 1]. May collect. Never blocks. */
-TIDE_API TIDE_NODISCARD tide_status tide_map_many_args(tide_runtime *rt, tide_array **outs,
-                                                       size_t m, const char *text,
-                                                       const tide_arg *args, size_t n);
+TIDE_API TIDE_NODISCARD tide_status tide_map_many_args(tide_runtime *rt, const char *text,
+                                                       const tide_arg *args, size_t n,
+                                                       tide_array **outs, size_t m);
 /* tide_expr_apply_into by text, of one result into dst, whose runtime it is. May collect. Never
 ** blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_map_into_args(tide_array *dst, const char *text,
@@ -77,9 +78,9 @@ TIDE_API TIDE_NODISCARD tide_status tide_map_into_args(tide_array *dst, const ch
 #endif
 
 /* ---- by text, from C and C++ ----
-** The three below take the arguments themselves: 0 to 16 in C, in C++ any number, each an array, a
-** C number, or a tide_arg. They are macros in C and templates in C++, which tide/box.h defines; no
-** other pointer than an array's compiles. */
+** The three below take the arguments themselves: up to TIDE_MAX_ARGS in C++, up to 16 in C (more by
+** tide_map_args and its like), each an array, a C number, or a tide_arg. They are macros in C and
+** templates in C++, which tide/box.h defines; no other pointer than an array's compiles. */
 
 /* tide_array *tide_map(tide_runtime *rt, const char *text, ...)
 ** As tide_map_args: tide_map(rt, "(a, x, y) -> a*x + y", 2.0, x, y). May collect. Never blocks. */

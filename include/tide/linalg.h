@@ -29,9 +29,9 @@ extern "C" {
 /* ---- BLAS ---- Names as there. The updated operand (c, y, a) is written in place: it must have
 ** the type of the result (TIDE_E_DTYPE), not be stretched (TIDE_E_INVALID), and may not share
 ** memory with the others (TIDE_E_INVALID). Numbers alpha and beta are weak; a complex one wants a
-** complex array (TIDE_E_DTYPE). With beta 0 what was there does not count, not even NaN. Batches of
-** the others broadcast to the updated operand's. Transposed operands are views (tide_transpose);
-** nothing is conjugated but where it says so. */
+** complex array (TIDE_E_DTYPE), and an array in their place is TIDE_E_INVALID. With beta 0 what was
+** there does not count, not even NaN. Batches of the others broadcast to the updated operand's.
+** Transposed operands are views (tide_transpose); nothing is conjugated but where it says so. */
 
 /* c = alpha a b + beta c: c (..., m, n), a (..., m, k), b (..., k, n); updates c. May collect.
 ** Never blocks. */

@@ -108,14 +108,14 @@ TIDE_API TIDE_NODISCARD tide_status tide_host_view_end(tide_host_view *view);
 ** Blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_array_get(tide_array *a, const int64_t *index,
                                                    tide_arg *out);
-/* Writes one element; `value` as in tide_full. Where the host reaches the array it waits until what
-** uses that is done; into device memory the element is queued on the current stream. May collect.
-** May block. */
+/* Writes one element; `value` as in tide_full. Of a stretched view (tide_broadcast_to) that is
+** TIDE_E_INVALID. Where the host reaches the array it waits until what uses that is done; into
+** device memory the element is queued on the current stream. May collect. May block. */
 TIDE_API TIDE_NODISCARD tide_status tide_array_set(tide_array *a, const int64_t *index,
                                                    tide_arg value);
 /* Whether tide_array_get and tide_array_set of the calling thread may copy single elements of
-** device memory; at first they may not. Returns what was so before; 0 on failure. Never collects.
-** Never blocks. */
+** device memory; at first they may not. `on` is 1 or 0 (else TIDE_E_INVALID). Returns what was so
+** before; 0 on failure. Never collects. Never blocks. */
 TIDE_API int tide_thread_allow_scalar(tide_runtime *rt, int on);
 
 /* ---- where unified memory is ---- Of the stretch of memory that the array spans, in elements,

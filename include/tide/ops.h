@@ -5,10 +5,11 @@
 ** bounds on errors stand too. Operands promote to one type, as the Python array API standard says,
 ** and their shapes broadcast as in NumPy; the result has that type and that shape, but where the
 ** text says another type. What a comment calls "of ..." are the kinds that the promoted type may
-** have: bool, integers, floats, complex. Another one is TIDE_E_DTYPE, and so are u64 with a signed
-** type, which promote to none. "Of floats" takes bool and integers as f64. Shapes that do not
-** broadcast are TIDE_E_SHAPE. NULL in gives NULL out. Results are new row-major arrays, queued on
-** the current stream. f16 and bf16 compute in f32, and round after each operation. */
+** have: bool, integers, floats, complex. A word alone behind that ("of anything; bool.", "; i64")
+** is the type of the result. Another kind is TIDE_E_DTYPE, and so are u64 with a signed type, which
+** promote to none. "Of floats" takes bool and integers as f64. Shapes that do not broadcast are
+** TIDE_E_SHAPE. NULL in gives NULL out. Results are new row-major arrays, queued on the current
+** stream. f16 and bf16 compute in f32, and round after each operation. */
 #ifndef TIDE_OPS_H
 #define TIDE_OPS_H
 

@@ -125,8 +125,8 @@ typedef struct tide_pool_figures {
 ** is NULL, or out->struct_size is none. Never collects. Never blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_pool_info(tide_pool *pool, tide_pool_figures *out);
 /* The same for people: some lines of figures, then a table of the classes in use. Returns the
-** length that the whole text has, like snprintf; 0 on failure. Drains first. Never collects.
-** Never blocks. */
+** length that the whole text has, like snprintf; `buf` may be NULL, which counts as `cap` 0. 0 on
+** failure. Drains first. Never collects. Never blocks. */
 TIDE_API size_t tide_pool_text(tide_pool *pool, char *buf, size_t cap);
 
 /* ---- lending a pool ----
@@ -144,8 +144,9 @@ TIDE_API void *tide_pool_malloc(tide_pool *pool, tide_stream *s, size_t bytes);
 TIDE_API void tide_pool_free(tide_pool *pool, tide_stream *s, void *ptr);
 
 /* The same in the form that PyTorch's torch.cuda.memory.CUDAPluggableAllocator asks for
-** (docs/pools.md), on a runtime a GPU that the first call opens; the environment configures it.
-** `device` is 0 to 63, `stream` a CUstream. Where no GPU is to be had, a host device serves. */
+** (docs/pools.md), on one runtime for each GPU, which the first call opens; the environment
+** configures it. `device` is 0 to 63, `stream` a CUstream. Where no GPU is to be had, a host device
+** serves. */
 
 /* tide_pool_malloc of the default pool of the device's runtime; NULL on failure, with the error set
 ** (size < 0 and a device that cannot be are TIDE_E_INVALID). May collect. Never blocks. */

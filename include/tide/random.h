@@ -35,7 +35,8 @@ TIDE_API tide_array *tide_random_integers(tide_runtime *rt, tide_rng *rng, tide_
                                           const int64_t *shape, int64_t low, int64_t high);
 /* A permutation of 0 .. n-1 as i64 of shape (n), made on the device without a sort: a keyed
 ** bijection on the next power of two, walked until it lands below n (Mitchell et al.,
-** "Bandwidth-optimal random shuffling for GPUs", 2022). May collect. Never blocks. */
+** "Bandwidth-optimal random shuffling for GPUs", 2022). n < 0 is TIDE_E_SHAPE. May collect. Never
+** blocks. */
 TIDE_API tide_array *tide_random_permutation(tide_runtime *rt, tide_rng *rng, int64_t n);
 
 #if defined(__cplusplus)

@@ -67,9 +67,9 @@ typedef struct tide_reclaimable {
 
 /* Registers a cache: a copy of *r and of its name; what `user` points to lives until it is
 ** unregistered. Any time, from any thread, also from inside a slot. Each registration is one of its
-** own, whoever made one before. *id, never 0, is for tide_reclaimable_unregister; tide_close
-** forgets those that are left. TIDE_E_INVALID: r or id is NULL, struct_size is none, the name is
-** NULL, or both of `purge` and `drop` are. Never collects. Never blocks. */
+** own, whoever made one before. *id (may be NULL), never 0, is for tide_reclaimable_unregister;
+** tide_close forgets those that are left. TIDE_E_INVALID: r is NULL, struct_size is none, the name
+** is NULL, or both of `purge` and `drop` are. Never collects. Never blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_reclaimable_register(tide_runtime *rt,
                                                               const tide_reclaimable *r,
                                                               uint64_t *id);

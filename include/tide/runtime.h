@@ -1,5 +1,5 @@
-/* runtime.h: opening and closing a runtime, its configuration, memory limits, statistics, streams
-** and sync points. */
+/* runtime.h: opening and closing a runtime, its configuration, memory limits, figures, streams and
+** sync points. */
 #ifndef TIDE_RUNTIME_H
 #define TIDE_RUNTIME_H
 
@@ -45,7 +45,7 @@ typedef struct tide_config {
     size_t struct_size;
     /* TIDE_DEVICE: "cuda", "cuda:N", "host", "host:N". Default: cuda where it opens, else host */
     const char *device;
-    /* TIDE_LIMIT: hard limit, "4GiB", "50%", bytes. Default: none (host: its ceiling) */
+    /* TIDE_LIMIT: hard limit, "4GiB", "50%", bytes. Default: none (host: its memory) */
     const char *limit;
     const char *soft_limit; /* TIDE_SOFT_LIMIT: start giving back above it. Default: none */
     const char *collector;  /* TIDE_COLLECTOR: "boehm", "refcount". Default: boehm where built */
@@ -132,8 +132,8 @@ TIDE_API TIDE_NODISCARD tide_status tide_open(const tide_config *config, tide_ru
 TIDE_API void tide_close(tide_runtime *rt);
 
 /* The thread's device: "cuda:0 (NVIDIA H200, 139.8 GiB)", or "host:0 (8.0 GiB); no cuda:
-** libcuda.so.1 not found". Returns the length that the whole text has, like snprintf; 0 on failure.
-** Never collects. Never blocks. */
+** libcuda.so.1 not found". Returns the length that the whole text has, like snprintf; `buf` may be
+** NULL, which counts as `cap` 0. 0 on failure. Never collects. Never blocks. */
 TIDE_API size_t tide_device_text(tide_runtime *rt, char *buf, size_t cap);
 
 /* ---- memory ---- */
@@ -190,8 +190,8 @@ TIDE_API void tide_runtime_reset_peaks(tide_runtime *rt);
 **   tide pool usage: 8.000 KiB (8.000 KiB allocated, 0 bytes cached)
 ** once a device that is open. What caches hold that can be reclaimed (tide/reclaim.h) is a line of
 ** its own. At debug level 2, or with sampling, the arrays held follow, with the backtraces of their
-** allocations: docs/debugging.md. Returns the length the whole text has, like snprintf; 0 on
-** failure. Drains first. Never collects. Never blocks. */
+** allocations: docs/debugging.md. Returns the length the whole text has, like snprintf; `buf` may
+** be NULL, which counts as `cap` 0. 0 on failure. Drains first. Never collects. Never blocks. */
 TIDE_API size_t tide_runtime_text(tide_runtime *rt, char *buf, size_t cap);
 
 /* Changes the hard limit of the thread's current device; SIZE_MAX: none. It bounds backed bytes and

@@ -42,7 +42,7 @@ typedef struct driver {
     pthread_mutex_t lock;
     /* under lock */
     record *live, *pending;
-    size_t live_bytes, used, parked_bytes; /* requested; the last two rounded */
+    size_t live_bytes, used, pending_bytes; /* requested; the last two rounded */
     size_t charged, reserved;
     uint64_t newest; /* the look that `reserved` is of */
     uint64_t allocs, frees;
@@ -193,11 +193,11 @@ static bool queue_free(driver *p, record *r) {
     return true;
 }
 
-static void park(driver *p, record *r) {
+static void make_pending(driver *p, record *r) {
     pthread_mutex_lock(&p->lock);
     r->next = p->pending;
     p->pending = r;
-    p->parked_bytes += r->rounded;
+    p->pending_bytes += r->rounded;
     pthread_mutex_unlock(&p->lock);
 }
 
@@ -217,7 +217,7 @@ static void driver_free(tidei_pool *pool, tidei_block *b) {
     p->used -= r->rounded;
     p->frees++;
     pthread_mutex_unlock(&p->lock);
-    if (!queue_free(p, r)) park(p, r);
+    if (!queue_free(p, r)) make_pending(p, r);
 }
 
 /* A pending one again: at once where all is done, so that a trim behind it finds it free. */
@@ -230,12 +230,12 @@ static bool free_again(driver *p, record *r) {
 }
 
 /* Tries the pending ones again. Returns the bytes that the driver has now. */
-static size_t free_parked(driver *p) {
+static size_t free_pending(driver *p) {
     size_t bytes = 0;
     pthread_mutex_lock(&p->lock);
     record *r = p->pending;
     p->pending = NULL;
-    p->parked_bytes = 0;
+    p->pending_bytes = 0;
     pthread_mutex_unlock(&p->lock);
     for (record *next; r; r = next) {
         size_t rounded = r->rounded;
@@ -243,7 +243,7 @@ static size_t free_parked(driver *p) {
         if (free_again(p, r))
             bytes += rounded;
         else
-            park(p, r);
+            make_pending(p, r);
     }
     return bytes;
 }
@@ -251,7 +251,7 @@ static size_t free_parked(driver *p) {
 static size_t driver_settle(tidei_pool *pool) {
     driver *p = (driver *)pool;
     tidei_saved_error e;
-    size_t bytes = free_parked(p);
+    size_t bytes = free_pending(p);
     tidei_error_save(&e);
     tide_status st = tell_changes(p, 0); /* the threshold counts from the next wait on */
     if (st == TIDE_OK) st = look(p);
@@ -282,7 +282,7 @@ static void tell_done(driver *p) {
 
 static size_t driver_trim(tidei_pool *pool, size_t keep) {
     driver *p = (driver *)pool;
-    free_parked(p);
+    free_pending(p);
     tell_done(p);
     pthread_mutex_lock(&p->lock);
     size_t used = p->used;
@@ -298,7 +298,7 @@ static bool hopeless(driver *p, size_t rounded, unsigned flags) {
     size_t limit = atomic_load_explicit(&dev->limit, memory_order_relaxed),
            library = atomic_load_explicit(&dev->library, memory_order_relaxed);
     pthread_mutex_lock(&p->lock);
-    size_t used = p->used + p->parked_bytes, idle = p->charged - used;
+    size_t used = p->used + p->pending_bytes, idle = p->charged - used;
     pthread_mutex_unlock(&p->lock);
     if (flags & TIDEI_ALLOC_NO_GROW && rounded > idle) return true;
     return used > limit || rounded > limit - used || library > limit - used - rounded;
@@ -369,7 +369,7 @@ static void undo(driver *p, record *r) {
     tidei_saved_error e;
     tidei_error_save(&e);
     r->rounded = 0;
-    if (!queue_free(p, r)) park(p, r);
+    if (!queue_free(p, r)) make_pending(p, r);
     drop_excess(p);
     tidei_error_restore(&e);
 }
@@ -413,8 +413,8 @@ static void driver_stats(tidei_pool *pool, tidei_pool_stats *out) {
     pthread_mutex_lock(&p->lock);
     *out = (tidei_pool_stats){.live = p->live_bytes,
                               .rounding = p->used - p->live_bytes,
-                              .cached = p->charged - p->used - p->parked_bytes,
-                              .pending = p->parked_bytes,
+                              .cached = p->charged - p->used - p->pending_bytes,
+                              .pending = p->pending_bytes,
                               .backed = p->charged,
                               .largest = 0, /* the driver does not tell */
                               .allocs = p->allocs,
@@ -435,7 +435,7 @@ static bool driver_valid(tidei_pool *pool) {
         n++;
     }
     for (record *r = p->pending; r; r = r->next) pending += r->rounded;
-    ok = ok && live == p->live_bytes && used == p->used && pending == p->parked_bytes;
+    ok = ok && live == p->live_bytes && used == p->used && pending == p->pending_bytes;
     ok = ok && n == p->allocs - p->frees && used + pending <= p->charged;
     pthread_mutex_unlock(&p->lock);
     return ok;

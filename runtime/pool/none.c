@@ -28,7 +28,7 @@ typedef struct none {
     /* under lock */
     /* handed out; freed, but perhaps in use. The second is linked by next alone. */
     record *records, *pending;
-    size_t live, backed, parked_bytes; /* the last two rounded */
+    size_t live, backed, pending_bytes; /* the last two rounded */
     uint64_t allocs, frees;
 } none;
 
@@ -89,10 +89,10 @@ static size_t none_settle(tidei_pool *pool) {
         *to = r;
     }
     pthread_mutex_lock(&p->lock);
-    record **end = &p->pending; /* frees may have pending more meanwhile */
+    record **end = &p->pending; /* frees may have added more meanwhile */
     while (*end) end = &(*end)->next;
     *end = rest;
-    p->parked_bytes -= bytes;
+    p->pending_bytes -= bytes;
     p->backed -= bytes;
     pthread_mutex_unlock(&p->lock);
     pthread_mutex_unlock(&p->settling);
@@ -119,12 +119,12 @@ static bool would_fit(size_t limit, size_t backed, size_t pending, size_t wanted
 
 /* Waits for the device where something is pending without which so many bytes would fit, and gives
 ** it back. Returns the bytes. */
-static size_t wait_for_parked(none *p, size_t wanted) {
+static size_t wait_for_pending(none *p, size_t wanted) {
     tidei_dev *dev = p->base.dev;
     tidei_mem_kind kind = p->base.kind;
     tidei_host_budget *host = &dev->rt->host_budget;
     pthread_mutex_lock(&p->lock);
-    size_t pending = p->parked_bytes;
+    size_t pending = p->pending_bytes;
     pthread_mutex_unlock(&p->lock);
     if (!pending) return 0;
     if (tidei_on_host(kind) && !would_fit(host->limit, atomic_load(&host->backed), pending, wanted))
@@ -166,7 +166,7 @@ static tide_status none_alloc(tidei_pool *pool, size_t bytes, tidei_stream *s, u
     tidei_saved_error before; /* a first refusal leaves no error */
     tidei_error_save(&before);
     tide_status st = attempt(p, bytes, &r);
-    if (refused(st) && wait_for_parked(p, tidei_round_up(bytes, p->align)) &&
+    if (refused(st) && wait_for_pending(p, tidei_round_up(bytes, p->align)) &&
         (st = attempt(p, bytes, &r)) == TIDE_OK)
         tidei_error_restore(&before);
     if (st != TIDE_OK) return st;
@@ -207,7 +207,7 @@ static void none_free(tidei_pool *pool, tidei_block *b) {
     if (over) {
         p->backed -= r->rounded;
     } else {
-        p->parked_bytes += r->rounded;
+        p->pending_bytes += r->rounded;
         r->next = p->pending;
         p->pending = r;
     }
@@ -226,8 +226,8 @@ static void none_stats(tidei_pool *pool, tidei_pool_stats *out) {
     none *p = (none *)pool;
     pthread_mutex_lock(&p->lock);
     *out = (tidei_pool_stats){.live = p->live,
-                              .rounding = p->backed - p->parked_bytes - p->live,
-                              .pending = p->parked_bytes,
+                              .rounding = p->backed - p->pending_bytes - p->live,
+                              .pending = p->pending_bytes,
                               .backed = p->backed,
                               .allocs = p->allocs,
                               .frees = p->frees};
@@ -249,7 +249,7 @@ static bool none_valid(tidei_pool *pool) {
     }
     for (record *r = p->pending; r; r = r->next) pending += r->rounded;
     backed += pending;
-    bool ok = links && live == p->live && pending == p->parked_bytes && backed == p->backed &&
+    bool ok = links && live == p->live && pending == p->pending_bytes && backed == p->backed &&
               n == p->allocs - p->frees;
     pthread_mutex_unlock(&p->lock);
     pthread_mutex_unlock(&p->settling);

@@ -32,7 +32,8 @@ static void on_arange(world *w) {
     bool odd = chance(w, 15);
     double start = odd ? draw_double(w) : below(w, 9), stop = odd ? draw_double(w) : below(w, 40),
            step = odd ? draw_double(w) : 1 + below(w, 3);
-    if (!isfinite(start) || !isfinite(stop) || !isfinite(step) || step == 0)
+    if (t < 0 || t >= TIDE_DTYPE_COUNT || !isfinite(start) || !isfinite(stop) || !isfinite(step) ||
+        step == 0)
         expect(w, TIDE_E_INVALID);
     calling(w, "tide_arange(%s, %d, %.17g, %.17g, %.17g)", r->name, t, start, stop, step);
     (void)made(w, tide_arange(r->ref, t, start, stop, step), NULL, ROW_MAJOR);
@@ -349,9 +350,10 @@ static void on_array_is_freed(world *w) {
 
 static void on_array_text(world *w) {
     array *x = draw_array(w, 0);
-    size_t cap = draw_cap(w);
-    calling(w, "tide_array_text(%s, buf, %zu)", x->name, cap);
-    judge_text(w, tide_array_text(x->a, cap ? room(w) : NULL, cap), cap);
+    size_t cap;
+    char *buf = draw_buffer(w, &cap);
+    calling(w, "tide_array_text(%s, %s, %zu)", x->name, buf ? "buf" : "NULL", cap);
+    judge_text(w, tide_array_text(x->a, buf, cap), buf, cap);
 }
 
 /* All elements are asked for only where these are few: each may be a long word. An older caller's
@@ -370,16 +372,17 @@ static void draw_options(world *w, const array *x, tide_print_options *o) {
 
 static void on_array_text_with(world *w) {
     array *x = draw_array(w, 0);
-    size_t cap = draw_cap(w);
+    size_t cap;
+    char *buf = draw_buffer(w, &cap);
     bool none = chance(w, 10);
     tide_print_options o;
     if (!none) draw_options(w, x, &o);
-    calling(w, "tide_array_text_with(%s, %s, buf, %zu)", x->name,
+    calling(w, "tide_array_text_with(%s, %s, %s, %zu)", x->name,
             none ? "NULL"
                  : say(w, "{%zu, %d, %d, %" PRId64 ", %d, %d, %d}", o.struct_size, o.precision,
                        o.float_mode, o.threshold, o.edge_items, o.line_width, o.suppress_small),
-            cap);
-    judge_text(w, tide_array_text_with(x->a, none ? NULL : &o, cap ? room(w) : NULL, cap), cap);
+            buf ? "buf" : "NULL", cap);
+    judge_text(w, tide_array_text_with(x->a, none ? NULL : &o, buf, cap), buf, cap);
 }
 
 /* ---- views ---- */
@@ -587,15 +590,22 @@ void wrote(world *w, array *x, tide_status s) {
     if (x->a && !refused) world_wrote(x);
 }
 
-/* For what writes to its argument: never an array that others read. */
-array *draw_target(world *w, unsigned wanted) {
-    array *x = draw_array(w, wanted | WRITABLE);
+/* x, or NULL in its place where others read it. */
+static array *unless_common(world *w, array *x) {
     if (!x->in || !x->in->common) return x;
     x = &w->odd_array;
     *x = (array){.name = "NULL", .rt = NOBODY};
     expect(w, TIDE_E_INVALID);
     w->frame->null_array = true;
     return x;
+}
+
+/* For what writes to its argument: never an array that others read; now and then a stretched one,
+** which is refused. */
+array *draw_target(world *w, unsigned wanted) {
+    array *x = draw_array(w, wanted | (chance(w, 90) ? WRITABLE : 0));
+    if (x->stretched) expect(w, TIDE_E_INVALID);
+    return unless_common(w, x);
 }
 
 static void on_assign(world *w) {
@@ -625,8 +635,9 @@ static void on_memset(world *w) {
 }
 
 static void on_array_set_ordered(world *w) {
-    array *x = draw_target(w, VAST);
+    array *x = unless_common(w, draw_array(w, VAST | WRITABLE));
     int on = chance(w, 70) ? 1 : ONE_OF(w, int, 0, 2, -1);
+    if (on != 0 && on != 1) expect(w, TIDE_E_INVALID);
     calling(w, "tide_array_set_ordered(%s, %d)", x->name, on);
     tide_status s = tide_array_set_ordered(x->a, on);
     /* what was queued since stays unknown */
@@ -767,9 +778,10 @@ static void on_array_set(world *w) {
 static void on_thread_allow_scalar(world *w) {
     runtime *r = draw_runtime(w);
     int on = ONE_OF(w, int, 0, 1, 1, 2, -1);
+    if (on != 0 && on != 1) expect(w, TIDE_E_INVALID);
     calling(w, "tide_thread_allow_scalar(%s, %d)", r->name, on);
     int before = tide_thread_allow_scalar(r->ref, on);
-    (void)told(w, !before && !r->valid);
+    (void)told(w, !before && (!r->valid || (on != 0 && on != 1)));
 }
 
 static void on_array_prefetch(world *w) {

@@ -326,8 +326,10 @@ runtime *runtime_of(world *w, int place);
 
 /* of ROOM bytes and some that stay as they are, for what the call writes */
 char *room(world *w);
-size_t draw_cap(world *w); /* of that, for a function that returns a length like snprintf */
-void judge_text(world *w, size_t n, size_t cap);
+/* Room for a function that returns a length like snprintf: *cap as it is told; now and then NULL,
+** whatever *cap is. */
+char *draw_buffer(world *w, size_t *cap);
+void judge_text(world *w, size_t n, const char *buf, size_t cap);
 size_t draw_struct_size(world *w, size_t whole, size_t least);
 
 /* ---- array_calls.c ---- */

@@ -462,10 +462,10 @@ static void on_map_many_args(world *w) {
     if (nowhere) expect(w, TIDE_E_INVALID);
     mark(outs, sizeof outs);
     w->frame->subject = e.text;
-    calling(w, "tide_map_many_args(%s, %s, %zu, %s, %s)", r->name, nowhere ? "NULL" : "outs", m,
-            quote(w, e.text), a.text);
+    calling(w, "tide_map_many_args(%s, %s, %s, %s, %zu)", r->name, quote(w, e.text), a.text,
+            nowhere ? "NULL" : "outs", m);
     gave_many(w,
-              tide_map_many_args(r->ref, nowhere ? NULL : outs, m, e.text, a.n ? a.at : NULL, a.n),
+              tide_map_many_args(r->ref, e.text, a.n ? a.at : NULL, a.n, nowhere ? NULL : outs, m),
               outs, m);
 }
 

@@ -122,9 +122,10 @@ static void on_pool_info(world *w) {
 
 static void on_pool_text(world *w) {
     thing *p = draw_pool(w, 0);
-    size_t cap = draw_cap(w);
-    calling(w, "tide_pool_text(%s, buf, %zu)", p->name, cap);
-    judge_text(w, tide_pool_text(p->ref, cap ? room(w) : NULL, cap), cap);
+    size_t cap;
+    char *buf = draw_buffer(w, &cap);
+    calling(w, "tide_pool_text(%s, %s, %zu)", p->name, buf ? "buf" : "NULL", cap);
+    judge_text(w, tide_pool_text(p->ref, buf, cap), buf, cap);
 }
 
 /* ---- lending ---- */
@@ -328,16 +329,16 @@ static void on_reclaimable_register(world *w) {
         .bytes = chance(w, 50) ? on_bytes : NULL,
         .user = c,
         .dear = (int32_t)below(w, 2)};
-    nowhere = nowhere || !c;
-    if (nowhere || !named || (!purges && !drops)) expect(w, TIDE_E_INVALID);
+    bool none = !c;
+    if (none || !named || (!purges && !drops)) expect(w, TIDE_E_INVALID);
     mark(&id, sizeof id);
     if (c) *c = (cache){.w = w, .rt = w->frame->rt, .registered = true};
-    calling(w, "tide_reclaimable_register(%s, &(tide_reclaimable){.name = %s%s%s}, %s)", r->name,
-            quote(w, table.name), purges ? ", .purge" : "", drops ? ", .drop" : "",
-            nowhere ? "NULL" : "&id");
-    if (gave(w, tide_reclaimable_register(r->ref, &table, nowhere ? NULL : &id))) {
-        if (!id) broken(w, "gives the id 0");
-        c->id = id;
+    calling(w, "tide_reclaimable_register(%s, %s{.name = %s%s%s}, %s)", r->name,
+            none ? "NULL: " : "&(tide_reclaimable)", quote(w, table.name), purges ? ", .purge" : "",
+            drops ? ", .drop" : "", nowhere ? "NULL" : "&id");
+    if (gave(w, tide_reclaimable_register(r->ref, none ? NULL : &table, nowhere ? NULL : &id))) {
+        if (!nowhere && !id) broken(w, "gives the id 0");
+        c->id = nowhere ? 0 : id;
         return;
     }
     marked(w, &id, sizeof id);
@@ -349,7 +350,8 @@ static void on_reclaimable_unregister(world *w) {
     runtime *r = draw_runtime(w);
     uint64_t id = ONE_OF(w, uint64_t, 0, UINT64_MAX, 1000000);
     for (int i = 0; i < CACHES && chance(w, 95); i++)
-        if (w->caches[i].registered && w->caches[i].rt == w->frame->rt) c = &w->caches[i];
+        if (w->caches[i].registered && w->caches[i].id && w->caches[i].rt == w->frame->rt)
+            c = &w->caches[i];
     if (c) id = c->id;
     if (!c) expect(w, TIDE_E_INVALID);
     calling(w, "tide_reclaimable_unregister(%s, %" PRIu64 ")", r->name, id);

@@ -337,32 +337,34 @@ static void on_close(world *w) {
 
 char *room(world *w) { return w->room[w->depth]; }
 
-void judge_text(world *w, size_t n, size_t cap) {
-    if (!told(w, n == 0) || cap == 0) return;
+void judge_text(world *w, size_t n, const char *buf, size_t cap) {
+    if (!told(w, n == 0) || !buf || cap == 0) return;
     size_t length = strnlen(room(w), cap);
     if (length != (n < cap ? n : cap - 1))
         broken(w, "says %zu characters, and wrote %zu into %zu", n, length, cap);
     marked(w, room(w) + cap, 64);
 }
 
-size_t draw_cap(world *w) {
-    size_t cap = ONE_OF(w, size_t, 0, 1, 2, 7, 63, 64, 500, 4096, ROOM);
-    mark(room(w), cap + 64);
-    return cap;
+char *draw_buffer(world *w, size_t *cap) {
+    *cap = ONE_OF(w, size_t, 0, 1, 2, 7, 63, 64, 500, 4096, ROOM);
+    mark(room(w), *cap + 64);
+    return *cap && !chance(w, 10) ? room(w) : NULL;
 }
 
 static void on_device_text(world *w) {
     runtime *r = draw_runtime(w);
-    size_t cap = draw_cap(w);
-    calling(w, "tide_device_text(%s, buf, %zu)", r->name, cap);
-    judge_text(w, tide_device_text(r->ref, cap ? room(w) : NULL, cap), cap);
+    size_t cap;
+    char *buf = draw_buffer(w, &cap);
+    calling(w, "tide_device_text(%s, %s, %zu)", r->name, buf ? "buf" : "NULL", cap);
+    judge_text(w, tide_device_text(r->ref, buf, cap), buf, cap);
 }
 
 static void on_runtime_text(world *w) {
     runtime *r = draw_runtime(w);
-    size_t cap = draw_cap(w);
-    calling(w, "tide_runtime_text(%s, buf, %zu)", r->name, cap);
-    judge_text(w, tide_runtime_text(r->ref, cap ? room(w) : NULL, cap), cap);
+    size_t cap;
+    char *buf = draw_buffer(w, &cap);
+    calling(w, "tide_runtime_text(%s, %s, %zu)", r->name, buf ? "buf" : "NULL", cap);
+    judge_text(w, tide_runtime_text(r->ref, buf, cap), buf, cap);
 }
 
 /* ---- figures and limits ---- */

@@ -132,7 +132,7 @@ static void learn_layout(array *x) {
     x->memory = tide_array_memory(x->a);
     for (int i = 0; i < x->ndim; i++) {
         x->shape[i] = tide_array_dim(x->a, i);
-        if (x->shape[i] > 1 && tide_array_stride(x->a, i) == 0) x->stretched = true;
+        if (x->shape[i] > 1 && tide_array_stride(x->a, i) == 0) x->stretched = x->size > 0;
     }
 }
 

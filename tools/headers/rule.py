@@ -49,9 +49,7 @@ slice slice_ranges slicef slogdet solve solve_triangular sqrt square squeeze sub
 tanh to_host to_memory transpose trunc truncdiv where
 """.split() + ["free", "retain", "release"]
 # Functions whose order is another one, and why.
-OTHER_ORDER = {
-    "tide_map_many_args": "as of tide_map_many, whose arguments follow as `...`",
-}
+OTHER_ORDER = {}
 
 HANDLES = ("runtime", "stream", "pool", "expr", "use scope", "host view", "batches")
 VALUES = ("arg", "data", "dtype", "error", "range", "status", "torch")
