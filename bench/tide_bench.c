@@ -4,6 +4,7 @@
 #include "bench/bench.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include <tide/device.h>
 
 static const struct {
     const char *name;

@@ -4,6 +4,7 @@
 #include "runtime/pools.h"
 #include "runtime/runtime.h"
 #include "runtime/sized.h"
+#include <tide/device.h>
 
 static const char *const names[TIDEI_MEM_KINDS] = {"device", "pinned", "unified"};
 

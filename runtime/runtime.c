@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <tide/device.h>
 
 static _Atomic uint64_t serials;
 

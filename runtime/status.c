@@ -4,6 +4,7 @@
 #include "runtime/sized.h"
 #include "runtime/text.h"
 #include "runtime/tracker.h"
+#include <tide/device.h>
 
 /* Sums over the runtime's devices. */
 static void add_device(tidei_dev *d, tide_runtime_figures *s) {

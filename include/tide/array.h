@@ -105,8 +105,8 @@ TIDE_API tide_array *tide_retain(tide_array *a);
 ** NULL is legal. Never collects. Never blocks. */
 TIDE_API void tide_release(tide_array *a);
 /* Has fn(user) called once the array is dead and its memory returned, from a safe point of some
-** thread (or from tide_close). It may drop arrays and make none. Several may be attached; they run
-** in the order of attachment. One that is left by longjmp has had its turn (docs/embedding.md).
+** thread (or from tide_close). It may drop arrays and make none. Several may be given; they run in
+** the order in which they were. One that is left by longjmp has had its turn (docs/embedding.md).
 ** `user` stays the caller's. fn NULL is TIDE_E_INVALID. Never collects. Never blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_array_on_death(tide_array *a, void (*fn)(void *user),
                                                         void *user);

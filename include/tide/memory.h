@@ -141,28 +141,6 @@ enum {
 TIDE_API TIDE_NODISCARD tide_status tide_array_advise(tide_array *a, int64_t first, int64_t count,
                                                       int advice);
 
-/* ---- figures ---- */
-typedef struct tide_kind_figures {
-    size_t live;   /* requested by arrays and workspaces, garbage not yet found included */
-    size_t backed; /* taken from the driver: live, lost to rounding, free in the pools */
-} tide_kind_figures;
-typedef struct tide_device_figures {
-    size_t struct_size; /* set by the caller to sizeof(tide_device_figures) */
-    size_t free, total; /* of the thread's device, as its driver says: all users counted */
-    size_t limit;       /* what device.backed + unified.backed + library may reach, at most total */
-    size_t library;     /* held by library state, as measured */
-    /* of pinned and unified memory, all devices of the runtime; what it may reach */
-    size_t pinned_used, pinned_limit;
-    tide_kind_figures device, pinned, unified; /* of the thread's device */
-    /* of its device memory's arrays, in pinned memory, and in that one's figures, until they are
-    ** used */
-    size_t spilled;
-} tide_device_figures;
-/* The memory figures of the calling thread's device. Drains first, so that arrays known dead no
-** longer count. TIDE_E_INVALID: out is NULL, or out->struct_size is none. Never collects.
-** Never blocks. */
-TIDE_API TIDE_NODISCARD tide_status tide_device_info(tide_runtime *rt, tide_device_figures *out);
-
 #if defined(__cplusplus)
 }
 #endif

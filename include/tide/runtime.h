@@ -1,5 +1,4 @@
-/* runtime.h: opening and closing a runtime, its configuration, memory limits, figures, streams and
-** sync points. */
+/* runtime.h: opening and closing a runtime, its configuration, figures, streams and sync points. */
 #ifndef TIDE_RUNTIME_H
 #define TIDE_RUNTIME_H
 
@@ -131,11 +130,6 @@ TIDE_API TIDE_NODISCARD tide_status tide_open(const tide_config *config, tide_ru
 ** what is held. May collect. Blocks. */
 TIDE_API void tide_close(tide_runtime *rt);
 
-/* The thread's device: "cuda:0 (NVIDIA H200, 139.8 GiB)", or "host:0 (8.0 GiB); no cuda:
-** libcuda.so.1 not found". Returns the length that the whole text has, like snprintf; `buf` may be
-** NULL, which counts as `cap` 0. 0 on failure. Never collects. Never blocks. */
-TIDE_API size_t tide_device_text(tide_runtime *rt, char *buf, size_t cap);
-
 /* ---- memory ---- */
 
 /* Runtime-wide figures. Sizes in bytes. live + rounding + cached + pending = backed. Of the
@@ -194,18 +188,6 @@ TIDE_API void tide_runtime_reset_peaks(tide_runtime *rt);
 ** be NULL, which counts as `cap` 0. 0 on failure. Drains first. Never collects. Never blocks. */
 TIDE_API size_t tide_runtime_text(tide_runtime *rt, char *buf, size_t cap);
 
-/* Changes the hard limit of the thread's current device; SIZE_MAX: none. It bounds backed bytes and
-** library state, and is rounded up to a whole page of the device (host 64 KiB, cuda 2 MiB).
-** Lowering it below what is backed gives back what can be, for which arrays may move; with
-** tide_config.spill what is not in use may be spilled; TIDE_E_NOMEM if live data do not fit, and
-** the limit is left as it was. Waits, as tide_reclaim does, where more is backed than the new limit
-** allows. May collect. May block. */
-TIDE_API TIDE_NODISCARD tide_status tide_device_set_limit(tide_runtime *rt, size_t bytes);
-/* Changes the soft limit of the thread's current device, above which it starts giving back;
-** SIZE_MAX: none. Then gives back what is idle there, as tide_reclaim with TIDE_RECLAIM_PURGE, and
-** waits where that does. May collect. May block. */
-TIDE_API TIDE_NODISCARD tide_status tide_device_set_soft_limit(tide_runtime *rt, size_t bytes);
-
 /* Asks the collectors for a full collection, then drains. Single-flight: a second thread waits for
 ** the first one's. TIDE_OK also where no collector traces, or none could collect now. May collect.
 ** Never blocks. */
@@ -252,8 +234,6 @@ TIDE_API void *tide_stream_native(tide_stream *s);
 ** collect before that. Drains first. TIDE_E_BOUNDS: an index out of range in work done so far
 ** (tide_take), told once. May collect. Blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_synchronize(tide_runtime *rt, tide_stream *s);
-/* tide_synchronize for all streams of the current device. May collect. Blocks. */
-TIDE_API TIDE_NODISCARD tide_status tide_device_synchronize(tide_runtime *rt);
 
 /* ---- one's own kernels and library calls ----
 ** Between begin and end the arrays' addresses are lent: their memory is pinned, and everything
