@@ -115,6 +115,15 @@ CALL(tide_adapt_register, id) {
     const tide_adapt_rule rule = {.type = "nullable", .bytes = 8}; /* nor has it fields */
     return tide_adapt_register(rt, &rule, NULL);
 }
+static tide_status gives_nothing(void *user, int device, size_t wanted, size_t *given) {
+    (void)user, (void)device, (void)wanted, (void)given;
+    return TIDE_OK;
+}
+CALL(tide_reclaimable_register, id) {
+    const tide_reclaimable cache = {
+        .struct_size = sizeof cache, .name = "nullable", .purge = gives_nothing};
+    return tide_reclaimable_register(rt, &cache, NULL);
+}
 static int collects_nothing(void *user, int level) {
     (void)user;
     (void)level;
@@ -253,6 +262,7 @@ static const struct call {
     ROW(tide_adapt_release, x),
     ROW(tide_collector_register, id),
     ROW(tide_reclaim, freed),
+    ROW(tide_reclaimable_register, id),
     ROW(tide_collector_is_device_library, name),
     ROW(tide_to_host, dst),
     /* texts */

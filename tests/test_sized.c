@@ -120,7 +120,7 @@ static tide_status call_open(void *x) {
     return status;
 }
 static tide_status call_stats(void *x) { return tide_runtime_info(rt, x); }
-static tide_status call_memory_info(void *x) { return tide_device_info(rt, x); }
+static tide_status call_device_info(void *x) { return tide_device_info(rt, x); }
 static tide_status call_pool_stats(void *x) { return tide_pool_info(tide_pool_default(rt), x); }
 static tide_status call_pool_new(void *x) {
     tide_pool *pool = NULL;
@@ -178,7 +178,7 @@ static const struct sized {
     {"runtime.h", "tide_config", call_open, &config, sizeof config, 8, false, TIDE_OK},
     {"runtime.h", "tide_runtime_figures", call_stats, &statistics, sizeof statistics, 8, true,
      TIDE_OK},
-    {"memory.h", "tide_device_figures", call_memory_info, &memory, sizeof memory, 8, true, TIDE_OK},
+    {"device.h", "tide_device_figures", call_device_info, &memory, sizeof memory, 8, true, TIDE_OK},
     {"pool.h", "tide_pool_figures", call_pool_stats, &pool_statistics, sizeof pool_statistics, 8,
      true, TIDE_OK},
     {"pool.h", "tide_pool_config", call_pool_new, &pool_config, sizeof pool_config, 8, false,
