@@ -452,10 +452,14 @@ static bool some_target(const trial *t, fuzz_choices *c, const slow_value *x, un
     return false;
 }
 
+/* Several of its elements lie in one place. */
 static bool repeats(const place *p) {
-    for (int i = 0; i < p->ndim; i++)
-        if (p->shape[i] > 1 && p->stretched[i]) return true;
-    return false;
+    bool stretched = false;
+    for (int i = 0; i < p->ndim; i++) {
+        if (p->shape[i] == 0) return false;
+        stretched |= p->shape[i] > 1 && p->stretched[i];
+    }
+    return stretched;
 }
 
 /* What the buffers hold once the results are there, in their order, compared with what they do
