@@ -108,11 +108,15 @@ static int64_t count_right(struct net *n, tide_array *x, tide_array *label) {
 }
 
 /* The hard limit of the exercise: what is live now, garbage taken away, and 1 MiB; what
-** library handles hold is live too. */
+** library handles hold is live too. On a GPU what lives takes whole pages of 2 MiB. */
 static int set_limit(tide_runtime *rt) {
     tide_runtime_figures s = {.struct_size = sizeof s};
-    return tide_collect(rt) == TIDE_OK && tide_runtime_info(rt, &s) == TIDE_OK &&
-           tide_device_set_limit(rt, s.live + s.library + (1 << 20)) == TIDE_OK;
+    char device[64];
+    if (tide_collect(rt) != TIDE_OK || tide_runtime_info(rt, &s) != TIDE_OK) return 0;
+    tide_device_text(rt, device, sizeof device);
+    size_t page = strncmp(device, "cuda", 4) == 0 ? 2 << 20 : 1;
+    size_t live = (s.live + page - 1) / page * page;
+    return tide_device_set_limit(rt, live + s.library + (1 << 20)) == TIDE_OK;
 }
 
 static int train(struct net *n, tide_rng *rng, tide_array *x, tide_array *label, int epochs,
