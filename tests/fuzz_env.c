@@ -179,8 +179,7 @@ static void note_line(void *user, int level, const char *line) {
     check_line(line, 4096);
 }
 
-/* Files and folders of the input's choice become some of the scratch folder's; a GPU is left
-** alone. */
+/* Files and folders of the input's choice become some of the scratch folder's. */
 static void confine(char paths[2][128]) {
     for (char **e = variables; *e; e++) {
         size_t n = strlen(*e);
@@ -190,21 +189,22 @@ static void confine(char paths[2][128]) {
         else if (!strncmp(*e, "TIDE_CACHE_DIR=/", 16))
             snprintf(paths[1], sizeof paths[1], "TIDE_CACHE_DIR=%s/cache", scratch()),
                 *e = paths[1];
-        else if (!strncmp(*e, "TIDE_DEVICE=cuda", 16))
-            *e = (char *)(uintptr_t) "TIDE_DEVICE=host";
     }
-    if (!is_set("TIDE_DEVICE", 11)) {
-        char **end = variables;
-        while (*end) end++;
-        *end = (char *)(uintptr_t) "TIDE_DEVICE=host";
-    }
+}
+
+/* A GPU is left alone: it would be the default, too. */
+static const char *device_to_open(void) {
+    for (char **e = variables; *e; e++)
+        if (!strncmp(*e, "TIDE_DEVICE=host", 16)) return NULL;
+    return "host";
 }
 
 static void open_in_it(bool limits_good) {
     char paths[2][128];
     unsigned lines = 0;
     tide_runtime *rt = NULL;
-    tide_config c = {.struct_size = sizeof c, .log = note_line, .log_user = &lines};
+    tide_config c = {
+        .struct_size = sizeof c, .device = device_to_open(), .log = note_line, .log_user = &lines};
     confine(paths);
     tide_error_clear();
     tide_status status = tide_open(&c, &rt);
