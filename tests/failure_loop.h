@@ -84,10 +84,12 @@ static void check_error(const struct plan *p, const char *task, tide_status stat
 static tidei_device *open_fault(void) {
     tidei_device_params params = {.host_device_memory = (size_t)64 << 20, .host_checker = true};
     tidei_device *inner, *d;
-    if (test_on_host())
+    if (test_on_host()) {
         assert_ok(tidei_host_open(&params, &inner));
-    else
+    } else {
+        test_keep_context();
         assert_ok(tidei_cuda_open(&(tidei_device_params){0}, &inner));
+    }
     assert_ok(tidei_fault_open(inner, &d));
     return d;
 }

@@ -8,6 +8,7 @@
 
 static int fresh_environment(void **state) {
     (void)state;
+    if (!test_on_host()) test_keep_context();
     logged.n = 0;
     tide_error_clear();
     clear_environment();

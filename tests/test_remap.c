@@ -32,10 +32,12 @@ static tide_runtime *open_on(tidei_device *device, size_t pages) {
 static tidei_device *open_device(void) {
     tidei_device_params params = {.host_device_memory = (size_t)256 << 20, .host_checker = true};
     tidei_device *inner;
-    if (test_on_host())
+    if (test_on_host()) {
         assert_ok(tidei_host_open(&params, &inner));
-    else
+    } else {
+        test_keep_context();
         assert_ok(tidei_cuda_open(&(tidei_device_params){0}, &inner));
+    }
     bare = inner;
     page = inner->info.page_bytes;
     small = page / PER_PAGE;
