@@ -3,10 +3,10 @@
 #include "arrays/arrays.h"
 #include "gc/gc.h"
 #include "libs/libs.h"
-#include "runtime/neighbours.h"
+#include "runtime/reclaim/neighbours.h"
 #include "runtime/runtime.h"
-#include "runtime/tracker.h"
-#include "runtime/uncancelled.h"
+#include "runtime/observe/tracker.h"
+#include "runtime/base/uncancelled.h"
 
 #define OP_CLOSE "tide_close"
 

@@ -5,7 +5,7 @@
 ** collector comes into the process. PyTorch names streams by their native handles; each is wrapped
 ** once and kept. */
 #include "runtime/runtime.h"
-#include "runtime/text.h"
+#include "runtime/base/text.h"
 #include <stdlib.h>
 #include <tide/pool.h>
 

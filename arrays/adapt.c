@@ -6,8 +6,8 @@
 ** only a whole one is handed out. */
 #include "arrays/adapt.h"
 #include "gc/gc.h"
-#include "runtime/text.h"
-#include "runtime/uncancelled.h"
+#include "runtime/base/text.h"
+#include "runtime/base/uncancelled.h"
 
 #include <inttypes.h>
 #include <stdalign.h>

@@ -6,7 +6,7 @@
 #include "arrays/arrays.h"
 #include "arrays/expr/ir.h"
 #include "gc/gc.h"
-#include "runtime/parts.h"
+#include "runtime/memory/subranges.h"
 
 /* ---- making ---- */
 

@@ -3,7 +3,7 @@
 #ifndef TIDEI_ARRAYS_H
 #define TIDEI_ARRAYS_H
 
-#include "runtime/nvtx.h"
+#include "runtime/observe/nvtx.h"
 #include "runtime/runtime.h"
 #include <tide/adapt.h>
 #include <tide/array.h>

@@ -10,9 +10,9 @@
 ** or staged has one reference of ours, under every collector. */
 #include "arrays/adapt.h"
 #include "gc/gc.h"
-#include "runtime/kinds.h"
-#include "runtime/sized.h"
-#include "runtime/uncancelled.h"
+#include "runtime/memory/memory_kinds.h"
+#include "runtime/base/sized.h"
+#include "runtime/base/uncancelled.h"
 
 #include <inttypes.h>
 

@@ -7,7 +7,7 @@
 ** more rows than columns, where U and V^H exchange their places and come out row-major. LU and QR,
 ** and tall matrices' singular values, take turned copies, and turn what comes out. */
 #include "arrays/linalg.h"
-#include "runtime/text.h"
+#include "runtime/base/text.h"
 
 static int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
 

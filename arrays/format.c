@@ -9,8 +9,8 @@
 #include <stdlib.h>
 
 #include "arrays/arrays.h"
-#include "runtime/sized.h"
-#include "runtime/text.h"
+#include "runtime/base/sized.h"
+#include "runtime/base/text.h"
 
 /* ---- options ---- */
 

@@ -8,8 +8,8 @@
 ** device memory is not, though on a host device it could be. */
 #include "arrays/arrays.h"
 #include "arrays/lent.h"
-#include "runtime/kinds.h"
-#include "runtime/pools.h"
+#include "runtime/memory/memory_kinds.h"
+#include "runtime/pool/pools.h"
 #include <tide/device.h>
 
 /* ---- arrays of a kind ---- */

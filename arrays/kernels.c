@@ -10,8 +10,8 @@
 #include "arrays/arrays.h"
 #include "arrays/kernel_cache.h"
 #include "runtime/device/cuda/nvrtc.h"
-#include "runtime/text.h"
-#include "runtime/uncancelled.h"
+#include "runtime/base/text.h"
+#include "runtime/base/uncancelled.h"
 
 #include <stdlib.h>
 #include <xxhash.h>

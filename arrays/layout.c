@@ -6,7 +6,7 @@
 #include <inttypes.h>
 
 #include "arrays/arrays.h"
-#include "runtime/text.h"
+#include "runtime/base/text.h"
 
 #define SHAPE_TEXT 192 /* bytes: eight dimensions of 19 digits, with punctuation */
 

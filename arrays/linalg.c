@@ -1,6 +1,6 @@
 /* linalg.c: the steps that all functions of linear algebra are made of (linalg.h). */
 #include "arrays/linalg.h"
-#include "runtime/text.h"
+#include "runtime/base/text.h"
 
 #include <inttypes.h>
 

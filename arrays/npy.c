@@ -4,7 +4,7 @@
 ** What a file says is not trusted: the header's length, every number in it and the file's own
 ** length are checked before memory is asked for. Elements pass through a host buffer of fixed size
 ** in both directions. An array stored in Fortran order is read as it lies and comes back as a
-** transposed view. A file is written as a draft (runtime/draft.h) and gets its name when it is
+** transposed view. A file is written as a draft (runtime/base/draft.h) and gets its name when it is
 ** whole: whatever fails before, the device's earlier work or the disk, leaves what was there. */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,10 +14,10 @@
 #include <unistd.h>
 
 #include "arrays/npy.h"
-#include "runtime/draft.h"
-#include "runtime/files.h"
-#include "runtime/text.h"
-#include "runtime/uncancelled.h"
+#include "runtime/base/draft.h"
+#include "runtime/base/files.h"
+#include "runtime/base/text.h"
+#include "runtime/base/uncancelled.h"
 
 #define HEADER_MAX ((size_t)64 << 10) /* bytes; NumPy itself reads at most 10000 */
 /* bytes in the host's buffer; a multiple of every element's size */

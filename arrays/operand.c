@@ -5,7 +5,7 @@
 ** collector that then finds the cell dead ends the array. So an operand retains the storage while
 ** the cell is kept alive, and needs the cell no more afterwards. */
 #include "arrays/arrays.h"
-#include "runtime/text.h"
+#include "runtime/base/text.h"
 
 /* ---- what is wrong with an array of the call ---- */
 

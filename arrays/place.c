@@ -1,6 +1,6 @@
 /* place.c: columns and windows of texts (place.h). */
 #include "arrays/place.h"
-#include "runtime/text.h"
+#include "runtime/base/text.h"
 #include <stdbool.h>
 #include <string.h>
 

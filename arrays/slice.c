@@ -9,7 +9,7 @@
 
 #include "arrays/arrays.h"
 #include "arrays/place.h"
-#include "runtime/text.h"
+#include "runtime/base/text.h"
 
 /* ---- ranges on a layout ---- */
 

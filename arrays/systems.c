@@ -6,7 +6,7 @@
 ** columns of one system; where several meet more, the factors are repeated, not the work on
 ** them. */
 #include "arrays/linalg.h"
-#include "runtime/text.h"
+#include "runtime/base/text.h"
 
 #include <float.h>
 

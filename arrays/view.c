@@ -5,7 +5,7 @@
 #include <inttypes.h>
 
 #include "arrays/arrays.h"
-#include "runtime/text.h"
+#include "runtime/base/text.h"
 
 /* The view of an operand under a layout; takes over the operand. */
 static tide_array *view_over(tidei_operand *o, tide_status s, const tidei_layout *l,

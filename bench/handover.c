@@ -2,7 +2,7 @@
 ** array on two streams in turn, each of which waits on the device for the one before, against fills
 ** of two arrays, each on its own stream. Few enough at a time that no queue is full. */
 #include "bench/bench.h"
-#include "runtime/storage.h"
+#include "runtime/memory/storage.h"
 
 #define TIMES 500 /* between two waits; 10^4 in all rounds */
 #define BYTES ((size_t)4096)

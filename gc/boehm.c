@@ -33,7 +33,7 @@
 #include "gc/roots.h"
 #include "gc/stoppable.h"
 #include "runtime/runtime.h"
-#include "runtime/uncancelled.h"
+#include "runtime/base/uncancelled.h"
 #include <gc.h>
 #include <gc/gc_mark.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #ifndef TIDEI_BOEHM_H
 #define TIDEI_BOEHM_H
 
-#include "runtime/handle.h"
+#include "runtime/memory/header.h"
 
 /* Installs the adapter at the first call; TIDE_E_INVALID where this build has none. */
 tide_status tidei_boehm_open(tidei_runtime *rt);

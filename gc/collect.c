@@ -11,10 +11,10 @@
 ** inside any of these starts nothing (depth_collect, depth_drain). */
 #include "gc/boehm.h"
 #include "gc/collector.h"
-#include "runtime/nvtx.h"
-#include "runtime/pools.h"
-#include "runtime/text.h"
-#include "runtime/uncancelled.h"
+#include "runtime/observe/nvtx.h"
+#include "runtime/pool/pools.h"
+#include "runtime/base/text.h"
+#include "runtime/base/uncancelled.h"
 #include <errno.h>
 #include <time.h>
 

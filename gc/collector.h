@@ -1,5 +1,5 @@
 /* collector.h: the collectors of a runtime, as gc/ keeps them. The seams outwards:
-** runtime/collect.h (what the runtime asks of the collectors) and tide/collector.h (an embedder's
+** runtime/streams/collect.h (what the runtime asks of the collectors) and tide/collector.h (an embedder's
 ** collector).
 **
 ** Place 0 is the runtime's own collector, "refcount" or "boehm"; the others are foreign. An array's
@@ -7,7 +7,7 @@
 ** nobody, not somebody else. Locks: gc->lock guards what stands under it below and is never held
 ** across a slot of a collector, a policy's log line or a drain. `running` makes collections
 ** single-flight: who sets it leads a round. Slots of foreign collectors are called as
-** runtime/callback.h says: noted, with what is under way held, since an error of the interpreter's
+** runtime/streams/callback.h says: noted, with what is under way held, since an error of the interpreter's
 ** may leave them by longjmp. */
 #ifndef TIDEI_COLLECTOR_H
 #define TIDEI_COLLECTOR_H

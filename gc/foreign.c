@@ -11,8 +11,8 @@
 ** somebody may add to the last one's (`weighing`).
 ** A callback that is left before `detach` was called leaves the collector registered. */
 #include "gc/collector.h"
-#include "runtime/sized.h"
-#include "runtime/uncancelled.h"
+#include "runtime/base/sized.h"
+#include "runtime/base/uncancelled.h"
 #include <inttypes.h>
 #include <limits.h>
 #include <sched.h>

@@ -4,7 +4,7 @@
 #include "gc/gc.h"
 #include "gc/boehm.h"
 #include "gc/collector.h"
-#include "runtime/uncancelled.h"
+#include "runtime/base/uncancelled.h"
 
 /* ---- references under reference counting: one word, any thread, any time ---- */
 

@@ -6,7 +6,7 @@
 ** room that is left, or a hundred times its pause has passed, unless the policy bounds the time
 ** itself. */
 #include "gc/policy.h"
-#include "runtime/text.h"
+#include "runtime/base/text.h"
 #include <math.h>
 
 #define EWMA_OLD 0.75 /* weight of the past in the averages */

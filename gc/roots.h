@@ -2,7 +2,7 @@
 #ifndef TIDEI_ROOTS_H
 #define TIDEI_ROOTS_H
 
-#include "runtime/base.h"
+#include "runtime/base/base.h"
 
 /* By a path or base name: CUDA's libraries (tide_collector_is_device_library), our own, OpenBLAS, and
 ** what sanitizers load: no pointer to an array, or to anything in a host's collected heap, lies in

@@ -6,10 +6,10 @@
 #define GC_THREADS
 #define GC_NO_THREAD_REDIRECTS
 #include "gc/stoppable.h"
-#include "runtime/files.h"
+#include "runtime/base/files.h"
 #include "runtime/runtime.h"
-#include "runtime/text.h"
-#include "runtime/uncancelled.h"
+#include "runtime/base/text.h"
+#include "runtime/base/uncancelled.h"
 #include <gc/gc_mark.h> /* and with it gc/gc.h, a name that we have, too */
 #include <signal.h>
 #include <stdlib.h>

@@ -13,7 +13,7 @@
 #ifndef TIDEI_STOPPABLE_H
 #define TIDEI_STOPPABLE_H
 
-#include "runtime/base.h"
+#include "runtime/base/base.h"
 
 /* TIDE_E_UNSUPPORTED: the calling thread blocks the signal. */
 tide_status tidei_stoppable_check(const char *op);

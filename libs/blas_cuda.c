@@ -7,7 +7,7 @@
 ** alone: they could not go on without it. */
 #include "libs/blas.h"
 #include "libs/cublas.h"
-#include "runtime/text.h"
+#include "runtime/base/text.h"
 
 /* The least that is given, with which all of cuBLAS runs, and what it takes by default on GPUs
 ** since Hopper; more makes nothing faster. */

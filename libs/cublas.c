@@ -3,8 +3,8 @@
 #include "libs/cublas.h"
 #include "runtime/device/cuda/loaded.h"
 #include "runtime/device/cuda/nvrtc.h"
-#include "runtime/loader.h"
-#include "runtime/text.h"
+#include "runtime/base/loader.h"
+#include "runtime/base/text.h"
 
 static const tidei_loaded_function functions[] = {
 #define FUNCTION(name, params) {#name, #name, 0, true, offsetof(tidei_cublas_table, name)},

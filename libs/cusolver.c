@@ -3,8 +3,8 @@
 #include "libs/cusolver.h"
 #include "runtime/device/cuda/loaded.h"
 #include "runtime/device/cuda/nvrtc.h"
-#include "runtime/loader.h"
-#include "runtime/text.h"
+#include "runtime/base/loader.h"
+#include "runtime/base/text.h"
 
 /* The first version whose cusolverDnXsyevBatched is known to be right. The first that has one,
 ** 11.7.1, reads workspace that it did not write, and gets c64 matrices wrong. */

@@ -11,7 +11,7 @@
 #include "libs/handles.h"
 #include "libs/libs.h"
 #include "runtime/device/cuda/driver.h"
-#include "runtime/uncancelled.h"
+#include "runtime/base/uncancelled.h"
 
 #define SLOTS 64 /* of a device, for all kinds: who finds them all in calls waits for one */
 #define KINDS 16 /* of handles in a process */

@@ -11,7 +11,7 @@
 #include "libs/blas.h"
 #include "libs/cublas.h"
 #include "libs/handles.h"
-#include "runtime/text.h"
+#include "runtime/base/text.h"
 
 typedef struct job {
     const tidei_blas *x;

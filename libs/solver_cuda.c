@@ -7,7 +7,7 @@
 ** again. Host workspaces are ordinary memory, so the library is done with them when its call
 ** returns. */
 #include "libs/solver_cuda.h"
-#include "runtime/text.h"
+#include "runtime/base/text.h"
 
 /* to find a workspace that is large enough: the answer changes with what else is free, not for
 ** ever */

@@ -1,10 +1,10 @@
 /* devices.c: opening and closing the devices of a runtime, and which is the calling thread's. The
 ** model stands in devices.h. */
 #include "runtime/devices.h"
-#include "runtime/nvtx.h"
-#include "runtime/pools.h"
+#include "runtime/observe/nvtx.h"
+#include "runtime/pool/pools.h"
 #include "runtime/runtime.h"
-#include "runtime/text.h"
+#include "runtime/base/text.h"
 #include <stdlib.h>
 #include <tide/device.h>
 

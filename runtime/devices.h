@@ -13,7 +13,7 @@
 #ifndef TIDEI_DEVICES_H
 #define TIDEI_DEVICES_H
 
-#include "runtime/stream.h"
+#include "runtime/streams/stream.h"
 
 #define TIDEI_DEVICES_MAX 32 /* of a runtime; more are left alone */
 

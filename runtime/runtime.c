@@ -1,12 +1,12 @@
 /* runtime.c: opening and closing a runtime's own half, what its devices' failures are called,
 ** limits, streams for users. */
-#include "runtime/lend.h"
-#include "runtime/neighbours.h"
-#include "runtime/nvtx.h"
-#include "runtime/pools.h"
+#include "runtime/memory/external_alloc.h"
+#include "runtime/reclaim/neighbours.h"
+#include "runtime/observe/nvtx.h"
+#include "runtime/pool/pools.h"
 #include "runtime/runtime.h"
-#include "runtime/text.h"
-#include "runtime/tracker.h"
+#include "runtime/base/text.h"
+#include "runtime/observe/tracker.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

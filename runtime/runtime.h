@@ -12,17 +12,17 @@
 #ifndef TIDEI_RUNTIME_H
 #define TIDEI_RUNTIME_H
 
-#include "runtime/callback.h"
-#include "runtime/collect.h"
+#include "runtime/streams/callback.h"
+#include "runtime/streams/collect.h"
 #include "runtime/devices.h"
-#include "runtime/kinds.h"
-#include "runtime/move.h"
-#include "runtime/reclaim.h"
-#include "runtime/recorder.h"
-#include "runtime/refs.h"
-#include "runtime/spill.h"
-#include "runtime/storage.h"
-#include "runtime/thread_index.h"
+#include "runtime/memory/memory_kinds.h"
+#include "runtime/memory/move.h"
+#include "runtime/reclaim/ladder.h"
+#include "runtime/observe/recorder.h"
+#include "runtime/base/refs.h"
+#include "runtime/memory/spill.h"
+#include "runtime/memory/storage.h"
+#include "runtime/base/thread_index.h"
 
 /* The configuration with environment and defaults resolved. Strings are copies. */
 typedef struct tidei_settings {
@@ -205,7 +205,7 @@ struct tidei_runtime {
     tidei_moves moves;
     tidei_spills spills;
     tidei_host_budget host_budget;
-    struct tidei_loans *loans;     /* runtime/lend.c */
+    struct tidei_loans *loans;     /* runtime/memory/external_alloc.c */
     tidei_recorder *recorder;      /* NULL: nothing is recorded; fixed once open */
     bool ranges;                   /* a tool is told of spans */
     struct tidei_tracker *tracker; /* NULL: nothing is tracked; fixed once open */

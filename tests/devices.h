@@ -3,11 +3,11 @@
 #ifndef TIDETEST_DEVICES_H
 #define TIDETEST_DEVICES_H
 
-#include "runtime/device/host.h"
+#include "runtime/device/host/host.h"
 #include "tests/kinds.h"
 #include <pthread.h>
 
-#define PIECE (8 * MIB) /* of a copy through the host's memory: runtime/transfer.c */
+#define PIECE (8 * MIB) /* of a copy through the host's memory: runtime/memory/transfer.c */
 
 static inline tide_config devices_config(int n, const char *peers) {
     tide_config c = config();

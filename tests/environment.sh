@@ -7,7 +7,7 @@ cd "$TIDE_TEST_SOURCE"
 names() { grep -oE 'TIDE_[A-Z_]+' | sort -u; }
 # The settings' table has one variable a row; all others are asked for by name.
 read_by_code=$({
-    grep -hoE '^ +\{"TIDE_[A-Z_]+"' runtime/settings.c
+    grep -hoE '^ +\{"TIDE_[A-Z_]+"' runtime/base/settings.c
     find arrays bench examples gc libs open.c runtime tests tools -name '*.[ch]' \
         -exec grep -hoE '(getenv|test_switch|switched)\("TIDE_[A-Z_]+"' {} +
 } | names)
@@ -23,7 +23,7 @@ for v in $documented; do
     printf '%s\n' "$read_by_code" | grep -qx "$v" ||
         { echo "$v is in docs/environment.md, and nothing reads it"; status=1; }
 done
-for v in $(grep -hoE '^ +\{"TIDE_[A-Z_]+"' runtime/settings.c | names); do
+for v in $(grep -hoE '^ +\{"TIDE_[A-Z_]+"' runtime/base/settings.c | names); do
     grep -q "$v" include/tide/runtime.h ||
         { echo "$v is read, and include/tide/runtime.h does not name it"; status=1; }
 done

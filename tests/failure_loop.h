@@ -16,7 +16,7 @@
 
 #include <cblas.h>
 #include <unistd.h>
-#include "runtime/device/host.h"
+#include "runtime/device/host/host.h"
 #include "tests/hooked_host.h"
 #include "tests/tasks.h"
 

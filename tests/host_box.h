@@ -5,7 +5,7 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include "runtime/device/host.h"
+#include "runtime/device/host/host.h"
 #include "tests/tidetest.h"
 
 #define NSTREAMS 8

@@ -4,7 +4,7 @@
 #define TIDETEST_KINDS_H
 
 #include "tests/works.h"
-#include "runtime/pools.h"
+#include "runtime/pool/pools.h"
 #include <sched.h>
 #include <unistd.h>
 

@@ -3,7 +3,7 @@
 #ifndef TIDETEST_MATRICES_H
 #define TIDETEST_MATRICES_H
 
-#include "runtime/device/host.h"
+#include "runtime/device/host/host.h"
 #include "tests/measures.h"
 #include "tests/tidetest.h"
 #include <float.h>

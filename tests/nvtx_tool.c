@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include "runtime/nvtx.h"
+#include "runtime/observe/nvtx.h"
 
 #define NAMES 64
 

@@ -1,9 +1,9 @@
 #!/bin/sh
 # symbols.sh LIBRARY.a: what the library asks of the C library at the border with the process. Three
 # kinds of functions may be called only where tests/symbols.txt says so, and why that does no harm:
-# - those whose result depends on the locale (runtime/text.h has ours);
+# - those whose result depends on the locale (runtime/base/text.h has ours);
 # - those in which a cancelled thread may end, by POSIX's two lists, and what is near them
-#   (runtime/uncancelled.h);
+#   (runtime/base/uncancelled.h);
 # - those that change something of the whole process, or of the calling thread's signals.
 # An entry that nobody needs any more fails too, but for one with a question mark, which some builds
 # need.

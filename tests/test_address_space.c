@@ -3,8 +3,8 @@
 **
 ** Sanitizers take terabytes of addresses for themselves: under them the limit is a double's. */
 #include <sys/resource.h>
-#include "runtime/device/host.h"
-#include "runtime/pool/tide_pool.h"
+#include "runtime/device/host/host.h"
+#include "runtime/pool/tide/tide.h"
 #include "tests/child.h"
 #include "tests/clean_environment.h"
 

@@ -2,7 +2,7 @@
 ** that rounding has; factors; what an update leaves alone; what is refused, with which words;
 ** memory that runs out. */
 #include "libs/blas.h"
-#include "runtime/device/host.h"
+#include "runtime/device/host/host.h"
 #include "tests/devices.h"
 #include "tests/every_failure.h"
 #include "tests/tidetest.h"

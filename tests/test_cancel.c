@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "runtime/uncancelled.h"
+#include "runtime/base/uncancelled.h"
 #include "tests/clean_environment.h"
 
 /* ThreadSanitizer's own interceptors are not made for threads that are cancelled. */

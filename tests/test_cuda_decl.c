@@ -10,7 +10,7 @@
 #include "runtime/device/cuda/driver.h"
 #include "libs/cusolver.h"
 #include "runtime/device/cuda/nvrtc.h"
-#include "runtime/nvtx.h"
+#include "runtime/observe/nvtx.h"
 
 #define SAME(ours, theirs) _Static_assert((long long)(ours) == (long long)(theirs), #ours)
 

@@ -3,7 +3,7 @@
 #include <ctype.h>
 #include <semaphore.h>
 #include <unistd.h>
-#include "runtime/tracker.h"
+#include "runtime/observe/tracker.h"
 #include "tests/fresh_environment.h"
 #include "tests/failing_host.h"
 #include "tests/works.h"

@@ -3,7 +3,7 @@
 ** TIDE_TEST_DEVICE names it. */
 #include <pthread.h>
 #include <sched.h>
-#include "runtime/device/host.h"
+#include "runtime/device/host/host.h"
 #include "tests/tidetest.h"
 
 #define STREAMS   64

@@ -16,8 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "runtime/draft.h"
-#include "runtime/files.h"
+#include "runtime/base/draft.h"
+#include "runtime/base/files.h"
 #include "tests/tidetest.h"
 
 #define FUSE_MAGIC 0x65735546

@@ -1,6 +1,6 @@
 /* test_fault.c: the device that fails on purpose: at the chosen call of the chosen slot, and only
 ** there. */
-#include "runtime/device/host.h"
+#include "runtime/device/host/host.h"
 #include "tests/tidetest.h"
 
 static void nothing(const void *p) { (void)p; }

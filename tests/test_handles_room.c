@@ -7,7 +7,7 @@
 ** which stay), it is served; and no block is lost or changed, whatever fails on the way. The cache
 ** of handles itself: test_handles.c. */
 #include "arrays/kernels.h"
-#include "runtime/pools.h"
+#include "runtime/pool/pools.h"
 #include "tests/failing_host.h"
 #include "tests/fake_library.h"
 

@@ -8,8 +8,8 @@
 ** that start all over. Experiment E14, and what CUDA.jl's ladder gets wrong, are cases of their
 ** own. */
 #include "logged.h"
-#include "runtime/device/host.h"
-#include "runtime/pools.h"
+#include "runtime/device/host/host.h"
+#include "runtime/pool/pools.h"
 #include "runtime_half.h"
 
 #define MIB     TIDEI_MIB

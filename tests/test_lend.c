@@ -2,7 +2,7 @@
 ** (tide_stream_wrap), PyTorch's form. */
 #include "tests/failing_host.h"
 #include "tests/runtime_half.h"
-#include "runtime/pools.h"
+#include "runtime/pool/pools.h"
 
 #define KIB TIDEI_KIB
 #define MIB TIDEI_MIB

@@ -9,8 +9,8 @@
 #include <locale.h>
 #include <unistd.h>
 #include "arrays/expr/cuda_text.h"
-#include "runtime/device/host.h"
-#include "runtime/text.h"
+#include "runtime/device/host/host.h"
+#include "runtime/base/text.h"
 #include "tests/clean_environment.h"
 #include "tests/programs.h"
 

@@ -3,7 +3,7 @@
 ** figures stay right; and once there is room, all goes on. */
 #include <malloc.h>
 #include <sys/mman.h>
-#include "runtime/device/host.h"
+#include "runtime/device/host/host.h"
 #include "tests/child.h"
 #include "tests/clean_environment.h"
 #include "tests/logged.h"

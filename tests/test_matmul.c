@@ -3,7 +3,7 @@
 #include "arrays/product.h"
 #include "libs/blas.h"
 #include "runtime/device/cuda/nvrtc.h"
-#include "runtime/device/host.h"
+#include "runtime/device/host/host.h"
 #include "tests/emulate.h"
 #include "tests/every_failure.h"
 #include "tests/tidetest.h"

@@ -2,7 +2,7 @@
 ** found: by the host device's checker in every run, whatever the schedule; and, in a
 ** ThreadSanitizer build, by ThreadSanitizer. */
 #include "tidetest.h"
-#include "runtime/handle.h"
+#include "runtime/memory/header.h"
 #include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>

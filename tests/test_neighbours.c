@@ -6,8 +6,8 @@
 #include <semaphore.h>
 #include <unistd.h>
 #include "tests/told_clock.h"
-#include "runtime/device/host.h"
-#include "runtime/pools.h"
+#include "runtime/device/host/host.h"
+#include "runtime/pool/pools.h"
 #include <pthread.h>
 #include <sched.h>
 

@@ -2,7 +2,7 @@
 ** AddressSanitizer (in its build), on cuda by compute-sanitizer (where it is installed). With the
 ** pool `none`: inside a pool's pages a checker sees no ends. The program runs itself with --plant;
 ** that process is the one to be reported. */
-#include "runtime/storage.h"
+#include "runtime/memory/storage.h"
 #include "tests/tidetest.h"
 #include <sys/wait.h>
 #include <unistd.h>

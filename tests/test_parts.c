@@ -2,7 +2,7 @@
 ** wait for each other, the others do, the host's included; and storages that are not ordered. The
 ** checker is on throughout. */
 #include "runtime_half.h"
-#include "runtime/parts.h"
+#include "runtime/memory/subranges.h"
 #include <limits.h>
 
 #define BYTES ((size_t)4096)

@@ -3,7 +3,7 @@
 #include "tests/failing_host.h"
 #include "tests/tidetest.h"
 #include "tests/clean_environment.h"
-#include "runtime/pools.h"
+#include "runtime/pool/pools.h"
 #include <pthread.h>
 #include <sched.h>
 

@@ -2,7 +2,7 @@
 ** who may have what, many threads, and the allocations of real programs. */
 #include "tests/tidetest.h"
 #include "tests/pool_double.h"
-#include "runtime/pool/tide_pool.h"
+#include "runtime/pool/tide/tide.h"
 #include <zlib.h>
 
 #define KIB TIDEI_KIB

@@ -3,7 +3,7 @@
 ** test_compact.c, test_remap.c. */
 #include "tests/tidetest.h"
 #include "tests/pool_double.h"
-#include "runtime/pool/tide_pool.h"
+#include "runtime/pool/tide/tide.h"
 
 #define KIB  TIDEI_KIB
 #define MIB  TIDEI_MIB

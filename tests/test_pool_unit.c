@@ -4,7 +4,7 @@
 #include "tests/tidetest.h"
 #include "tests/pool_double.h"
 #include "tests/pool_failures.h"
-#include "runtime/pool/tide_pool.h"
+#include "runtime/pool/tide/tide.h"
 
 #define KIB  TIDEI_KIB
 #define MIB  TIDEI_MIB

@@ -2,7 +2,7 @@
 ** threads, arrays; where work can be held back, on host, who gets what is still in use; and what is
 ** the pool `driver`'s own: refusals, and the experiments E9 and E16 on release thresholds. Pools
 ** over doubles are test_pool_unit.c and test_pools_unit.c. */
-#include "runtime/pools.h"
+#include "runtime/pool/pools.h"
 #include "tests/tidetest.h"
 #include "tests/clean_environment.h"
 #include <sched.h>

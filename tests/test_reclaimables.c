@@ -3,7 +3,7 @@
 ** rung asks whom, test_ladder.c tells. */
 #include <pthread.h>
 #include <sched.h>
-#include "runtime/device/host.h"
+#include "runtime/device/host/host.h"
 #include "tests/counted_host.h"
 #include "tests/failing_host.h"
 #include "tests/logged.h"

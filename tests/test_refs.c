@@ -1,7 +1,7 @@
 /* test_refs.c: references of users: each kind after its object's end, of another kind, never made;
 ** slots that serve again; threads; and what a closed runtime's references say at every public
 ** function that takes one. */
-#include "runtime/refs.h"
+#include "runtime/base/refs.h"
 #include "tests/child.h"
 #include "tests/counted_host.h"
 #include <pthread.h>

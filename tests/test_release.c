@@ -1,7 +1,7 @@
 /* test_release.c: the adaptive release threshold: the rule over told times, and a runtime under a
 ** told clock. */
 #include "tests/told_clock.h"
-#include "runtime/pools.h"
+#include "runtime/pool/pools.h"
 
 #define MIB    TIDEI_MIB
 #define GIB    TIDEI_GIB

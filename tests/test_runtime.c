@@ -1,7 +1,7 @@
 /* test_runtime.c: a runtime as a whole: several in one process, limits, figures, texts, logs,
 ** closing. How it is configured: test_settings.c; memory lent to others' kernels: test_use.c; what
 ** becomes of one whose device is lost: test_failures_loss.c. */
-#include "runtime/device/host.h"
+#include "runtime/device/host/host.h"
 #include "tests/captured.h"
 #include "tests/fresh_environment.h"
 #include "tests/works.h"

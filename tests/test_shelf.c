@@ -2,7 +2,7 @@
 ** to end; and the lock. */
 #include "tests/tidetest.h"
 #include "runtime/pool/lock.h"
-#include "runtime/pool/shelf.h"
+#include "runtime/pool/size_index.h"
 
 #define GRANULE_LOG2 8
 #define EXTENTS      400

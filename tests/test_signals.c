@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "runtime/own_thread.h"
+#include "runtime/base/own_thread.h"
 #include "tests/fresh_environment.h"
 
 /* ---- what a handler must not do ---- */

@@ -1,6 +1,6 @@
 /* test_ticks.c: the recorder's clock: times by a counter that stands still, jumps or begins anew,
 ** and by both clocks there are. */
-#include "runtime/ticks.h"
+#include "runtime/base/clock.h"
 #include "tests/tidetest.h"
 #include <unistd.h>
 

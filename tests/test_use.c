@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <unistd.h>
-#include "runtime/device/host.h"
+#include "runtime/device/host/host.h"
 #include "tests/failing_host.h"
 #include "tests/works.h"
 

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include "arrays/arrays.h"
-#include "runtime/pools.h"
+#include "runtime/pool/pools.h"
 #include "runtime/runtime.h"
 #include <tide/tide.h>
 

@@ -6,7 +6,7 @@
 ** What must stay true: the text depends on the program and the class alone, so it can be a cache's
 ** key; scalars, shapes and strides are parameters. */
 #include "arrays/expr/cuda_text.h"
-#include "runtime/text.h"
+#include "runtime/base/text.h"
 
 extern const char tidei_cuda_base_text[], tidei_cuda_map_text[], tidei_cuda_tile_text[],
     tidei_cuda_fold_text[];

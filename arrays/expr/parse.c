@@ -6,7 +6,7 @@
 ** set the error and returns NONE (or false). */
 #include "arrays/expr/front.h"
 #include "arrays/place.h"
-#include "runtime/text.h"
+#include "runtime/base/text.h"
 #include <stdlib.h>
 
 #define NONE      (-1)

@@ -6,7 +6,7 @@
 ** no result needs is dropped at the end. No arithmetic is rewritten but x**2, x**3, x**4 with a
 ** written exponent. */
 #include "arrays/expr/front.h"
-#include "runtime/text.h"
+#include "runtime/base/text.h"
 
 #define NONE          UINT16_MAX
 #define NODES_PER_AST 5 /* an operation, a cast for each of three operands, one more for a power */

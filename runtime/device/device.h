@@ -14,7 +14,7 @@
 #ifndef TIDEI_DEVICE_H
 #define TIDEI_DEVICE_H
 
-#include "runtime/base.h"
+#include "runtime/base/base.h"
 
 typedef uint64_t tidei_addr; /* an address in the device's space; 0 is none */
 
@@ -304,7 +304,7 @@ typedef struct tidei_device_params {
 tide_status tidei_host_open(const tidei_device_params *p, tidei_device **out);
 tide_status tidei_cuda_open(const tidei_device_params *p, tidei_device **out);
 
-/* ---- host device: for tests and reports (runtime/device/host.c) ---- */
+/* ---- host device: for tests and reports (runtime/device/host/host.c) ---- */
 /* unordered accesses found so far; each logs one line (warning) */
 uint64_t tidei_host_checker_reports(tidei_device *d);
 /* as after an illegal address: its `lose` */

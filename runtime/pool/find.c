@@ -1,5 +1,5 @@
 /* find.c: the pools there are, by name, and what they all have. */
-#include "runtime/kinds.h"
+#include "runtime/memory/memory_kinds.h"
 #include "runtime/pool/pool.h"
 #include "runtime/runtime.h"
 

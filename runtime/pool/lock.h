@@ -10,7 +10,7 @@
 #ifndef TIDEI_LOCK_H
 #define TIDEI_LOCK_H
 
-#include "runtime/base.h"
+#include "runtime/base/base.h"
 
 typedef struct tidei_lock {
     _Atomic uint32_t held, asleep; /* zeroed: free */

@@ -13,7 +13,7 @@
 #ifndef TIDEI_POOL_H
 #define TIDEI_POOL_H
 
-#include "runtime/stream.h"
+#include "runtime/streams/stream.h"
 
 typedef struct tidei_pool tidei_pool;
 
@@ -150,7 +150,7 @@ struct tidei_pool {
     tidei_dev *dev;
     tidei_mem_kind kind;
     tidei_pool_attrs attrs;
-    struct tidei_user_pool *users; /* as users know it: runtime/pools.h */
+    struct tidei_user_pool *users; /* as users know it: runtime/pool/pools.h */
     /* NULL: nothing moves; set before the first block is handed out */
     const tidei_mover *mover;
 };

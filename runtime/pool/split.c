@@ -14,7 +14,7 @@
 ** neither the device nor the limits, which may come back here to trim. free takes no memory. A
 ** segment goes back when all of it is free and done. */
 #include "runtime/pool/reuse.h"
-#include "runtime/pool/shelf.h"
+#include "runtime/pool/size_index.h"
 
 #define GRANULE       ((size_t)512) /* or the device's alignment, if that is more */
 #define SMALL         TIDEI_MIB

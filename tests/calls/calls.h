@@ -28,7 +28,7 @@
 #define TIDETEST_CALLS_H
 
 #include "arrays/arrays.h"
-#include "runtime/pools.h"
+#include "runtime/pool/pools.h"
 #include "runtime/runtime.h"
 #include <tide/tide.h>
 

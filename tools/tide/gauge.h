@@ -13,7 +13,7 @@
 #ifndef TIDE_GAUGE_H
 #define TIDE_GAUGE_H
 
-#include "runtime/stream.h"
+#include "runtime/streams/stream.h"
 
 #define TIDEI_GAUGE_STREAMS 64
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <tide/tide.h>
-#include "runtime/base.h"
+#include "runtime/base/base.h"
 #include "tools/tide/command.h"
 #include "tools/tide/environment.h"
 #include "tools/tide/jobs.h"

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <tide/tide.h>
-#include "runtime/base.h"
+#include "runtime/base/base.h"
 
 size_t tidei_jobs_of(const tidei_jobs *x) {
     size_t fit = x->gpu ? x->free_bytes / TIDEI_JOB_BYTES : x->threads;

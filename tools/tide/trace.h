@@ -14,7 +14,7 @@
 #ifndef TIDE_TRACE_H
 #define TIDE_TRACE_H
 
-#include "runtime/base.h"
+#include "runtime/base/base.h"
 
 /* 64 MiB; a recording's take 5 bytes of a gzip file */
 #define TIDEI_TRACE_EVENTS   ((size_t)4 << 20)

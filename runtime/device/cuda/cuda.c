@@ -1,7 +1,7 @@
 /* cuda.c: opening and closing the `cuda` device, and what the driver's errors mean. */
 #include "runtime/device/cuda/device.h"
 #include "runtime/device/cuda/nvrtc.h"
-#include "runtime/text.h"
+#include "runtime/base/text.h"
 
 /* ---- errors ---- */
 

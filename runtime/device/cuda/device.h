@@ -12,7 +12,7 @@
 
 #include "runtime/device/cuda/driver.h"
 #include "runtime/runtime.h"
-#include "runtime/uncancelled.h"
+#include "runtime/base/uncancelled.h"
 
 #define TIDEI_CUDA_LINE 64 /* bytes; words that different parties write lie this far apart */
 #define TIDEI_CUDA_PENDING                                                                         \

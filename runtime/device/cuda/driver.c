@@ -1,9 +1,9 @@
 /* driver.c: finds libcuda and fills the table of its functions. */
 #include "runtime/device/cuda/driver.h"
 #include "runtime/device/cuda/loaded.h"
-#include "runtime/loader.h"
+#include "runtime/base/loader.h"
 #include "runtime/runtime.h"
-#include "runtime/text.h"
+#include "runtime/base/text.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

@@ -8,7 +8,7 @@
 #ifndef TIDEI_CUDA_DRIVER_H
 #define TIDEI_CUDA_DRIVER_H
 
-#include "runtime/base.h"
+#include "runtime/base/base.h"
 
 typedef unsigned int tidei_cu_result; /* CUresult */
 typedef int tidei_cu_device;

@@ -1,7 +1,7 @@
 /* loaded.c: libraries' tables of functions (loaded.h). */
 #include "runtime/device/cuda/loaded.h"
-#include "runtime/loader.h"
-#include "runtime/uncancelled.h"
+#include "runtime/base/loader.h"
+#include "runtime/base/uncancelled.h"
 
 /* Under the lock. */
 static void settle(tidei_loaded *l) {

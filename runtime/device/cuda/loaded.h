@@ -3,7 +3,7 @@
 #ifndef TIDEI_LOADED_H
 #define TIDEI_LOADED_H
 
-#include "runtime/base.h"
+#include "runtime/base/base.h"
 
 /* Static, one a library. */
 typedef struct tidei_loaded {

@@ -3,9 +3,9 @@
 #include "runtime/device/cuda/nvrtc.h"
 #include "runtime/device/cuda/driver.h"
 #include "runtime/device/cuda/loaded.h"
-#include "runtime/loader.h"
-#include "runtime/text.h"
-#include "runtime/uncancelled.h"
+#include "runtime/base/loader.h"
+#include "runtime/base/text.h"
+#include "runtime/base/uncancelled.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>

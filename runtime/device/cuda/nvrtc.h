@@ -3,7 +3,7 @@
 #ifndef TIDEI_CUDA_NVRTC_H
 #define TIDEI_CUDA_NVRTC_H
 
-#include "runtime/base.h"
+#include "runtime/base/base.h"
 
 typedef unsigned int tidei_nvrtc_result; /* nvrtcResult */
 typedef struct _nvrtcProgram *tidei_nvrtc_program;

@@ -1,7 +1,7 @@
 /* work.c: copies, fills and kernels of the `cuda` device. */
 #include "runtime/device/cuda/device.h"
 #include "runtime/device/cuda/nvrtc.h"
-#include "runtime/text.h"
+#include "runtime/base/text.h"
 
 #include <stdlib.h>
 

@@ -1,0 +1,521 @@
+/* header.c: handles, the death queue, drain. The model stands in handle.h.
+**
+** Who may touch a queued handle: while QUEUED is set, only the drain that took the list. QUEUED is
+** cleared last, in one step that also sees a GONE that arrived meanwhile; so two drains never work
+** on one handle. */
+#include "runtime/runtime.h"
+#include "runtime/base/uncancelled.h"
+#include <sched.h>
+#include <stdlib.h>
+
+/* 16 KiB a slab: small programs need one, and a slab is one malloc for 64 arrays */
+#define SLAB_HANDLES 64
+static_assert(sizeof(tidei_handle) == 4 * TIDEI_LINE,
+              "what a death touches is the first line, but for the cell");
+
+struct slab {
+    struct slab *next;
+    tidei_handle handles[SLAB_HANDLES];
+};
+
+/* The process's: slabs are never given back, so that a late report reads valid memory; queues
+** likewise. */
+static struct {
+    pthread_mutex_t lock;
+    struct slab *slabs;
+    tidei_handle *free;
+    tidei_deaths *queues;
+} all = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* A recycled handle looks dead to everyone, under a generation that no report was ever given. */
+#define WORD_FREE (TIDEI_DEAD | TIDEI_GONE | TIDEI_DRAINED)
+
+static bool grow_locked(void) {
+    struct slab *s = aligned_alloc(alignof(struct slab), sizeof *s);
+    if (!s) return false;
+    memset(s, 0, sizeof *s);
+    s->next = all.slabs;
+    all.slabs = s;
+    for (unsigned i = 0; i < SLAB_HANDLES; i++) {
+        atomic_init(&s->handles[i].word, WORD_FREE);
+        s->handles[i].next = all.free;
+        all.free = &s->handles[i];
+    }
+    return true;
+}
+
+/* ---- a thread's spare ones ---- */
+
+/* Half of what there may be, so that neither taking nor putting soon comes back here. */
+static bool fetch(tidei_spare *spare) {
+    pthread_mutex_lock(&all.lock);
+    while (spare->n < TIDEI_SPARE_HANDLES / 2 && (all.free || grow_locked())) {
+        tidei_handle *h = all.free;
+        all.free = h->next;
+        h->next = spare->first;
+        spare->first = h;
+        spare->n++;
+    }
+    pthread_mutex_unlock(&all.lock);
+    return spare->n != 0;
+}
+
+static void give(tidei_spare *spare, unsigned keep) {
+    pthread_mutex_lock(&all.lock);
+    while (spare->n > keep) {
+        tidei_handle *h = spare->first;
+        spare->first = h->next;
+        h->next = all.free;
+        all.free = h;
+        spare->n--;
+    }
+    pthread_mutex_unlock(&all.lock);
+}
+
+void tidei_spare_give(tidei_spare *spare) { give(spare, 0); }
+
+static void put(tidei_spare *spare, tidei_handle *h) {
+    if (spare->n == TIDEI_SPARE_HANDLES) give(spare, TIDEI_SPARE_HANDLES / 2);
+    h->next = spare->first;
+    spare->first = h;
+    spare->n++;
+}
+
+/* ---- a handle's life ---- */
+
+tidei_handle *tidei_handle_new(tidei_runtime *rt, tidei_spare *spare, tidei_storage *st,
+                               const tidei_layout *lay) {
+    if (!spare->first && !fetch(spare)) return NULL;
+    tidei_handle *h = spare->first;
+    spare->first = h->next;
+    spare->n--;
+    uint64_t generation =
+        (atomic_load_explicit(&h->word, memory_order_relaxed) & ~(uint64_t)TIDEI_WORD_FLAGS) +
+        TIDEI_WORD_GENERATION;
+    h->next = NULL;
+    atomic_store_explicit(&h->deaths, rt->deaths, memory_order_relaxed);
+    h->home = NULL;
+    h->root = NULL;
+    h->st = st;
+    h->dev = st ? st->dev : NULL;
+    h->bytes = st ? st->bytes : 0;
+    h->notes = NULL;
+    atomic_store_explicit(&h->scope, NULL, memory_order_relaxed);
+    h->lay = *lay;
+    atomic_fetch_add_explicit(&rt->deaths->handles, 1, memory_order_relaxed);
+    atomic_store_explicit(&h->word, generation, memory_order_release);
+    return h;
+}
+
+#define QUARANTINE 4096 /* handles: 1 MiB; a stale pointer is mostly used soon */
+
+/* Keeps a handle out of use in exchange for the oldest one, NULL while there is room. */
+static tidei_handle *quarantine(tidei_handle *h) {
+    static tidei_handle *ring[QUARANTINE];
+    static size_t at;
+    pthread_mutex_lock(&all.lock);
+    tidei_handle *oldest = ring[at];
+    ring[at] = h;
+    at = (at + 1) % QUARANTINE;
+    pthread_mutex_unlock(&all.lock);
+    if (oldest) oldest->cell.hidden = 0;
+    return oldest;
+}
+
+/* The handle's last step: nobody holds the cell any more, and its word, GONE, is nobody's but ours:
+** later reports leave it alone. At debug level 1 it stays out of use for a while, so that a stale
+** pointer to it keeps failing as one. */
+static void recycle(tidei_runtime *rt, tidei_handle *h, uint64_t word, tidei_spare *spare) {
+    /* else the dead cell lies in another heap, and is its owner's to quarantine */
+    bool counted = h->home == &h->cell;
+    bool keep = counted && rt && rt->set.debug;
+    if (counted && !keep) h->cell.hidden = 0;
+    atomic_store_explicit(&h->word, (word | TIDEI_DRAINED) & ~(uint64_t)TIDEI_QUEUED,
+                          memory_order_release);
+    if (keep && !(h = quarantine(h))) return;
+    put(spare, h);
+}
+
+/* True: the handle is to be pushed, by the caller. */
+static bool mark(tidei_handle *h, uint64_t generation, unsigned flags) {
+    uint64_t w = atomic_load_explicit(&h->word, memory_order_relaxed);
+    do {
+        if ((w & ~(uint64_t)TIDEI_WORD_FLAGS) != generation || (w & flags) == flags) return false;
+    } while (!atomic_compare_exchange_weak_explicit(&h->word, &w, w | flags | TIDEI_QUEUED,
+                                                    memory_order_acq_rel, memory_order_relaxed));
+    return !(w & TIDEI_QUEUED);
+}
+
+/* All from the youngest to the oldest, linked by `next`. */
+static void push(tidei_deaths *q, tidei_handle *youngest, tidei_handle *oldest) {
+    tidei_handle *head = atomic_load_explicit(&q->head, memory_order_relaxed);
+    do oldest->next = head;
+    while (!atomic_compare_exchange_weak_explicit(&q->head, &head, youngest, memory_order_release,
+                                                  memory_order_relaxed));
+}
+
+void tidei_report(tidei_handle *h, uint64_t generation, unsigned flags) {
+    if (mark(h, generation, flags))
+        push(atomic_load_explicit(&h->deaths, memory_order_relaxed), h, h);
+}
+
+void tidei_report_many(const tidei_death *at, size_t n, unsigned flags) {
+    tidei_deaths *q = NULL;
+    tidei_handle *youngest = NULL, *oldest = NULL;
+    for (const tidei_death *d = at; d < at + n; d++) {
+        tidei_handle *h = d->handle;
+        if (!mark(h, d->generation, flags)) continue;
+        tidei_deaths *of = atomic_load_explicit(&h->deaths, memory_order_relaxed);
+        if (q && q != of) push(q, youngest, oldest);
+        if (q == of)
+            h->next = youngest;
+        else
+            q = of, oldest = h;
+        youngest = h;
+    }
+    if (q) push(q, youngest, oldest);
+}
+
+/* Each is taken from the handle before it is called: one that does not come back has had its
+** turn. */
+static void run_notes(tidei_runtime *rt, tidei_handle *h) {
+    TIDEI_UNCANCELLED;
+    for (tidei_death_note *n; (n = h->notes);) {
+        tidei_callback in = {.t = NULL};
+        void (*fn)(void *) = n->fn;
+        void *user = n->user;
+        h->notes = n->next;
+        tidei_host_free(rt, n);
+        if (rt) tidei_callback_begin(&in, rt, TIDEI_IN_DEATH, NULL);
+        fn(user);
+        tidei_callback_end(&in);
+    }
+}
+
+/* Who holds the handle is about to be done; it was alive then, and a dead one is not held again. */
+__attribute__((noinline)) static void wait_while_held(tidei_handle *h) {
+    while (atomic_load_explicit(&h->word, memory_order_acquire) & TIDEI_HELD) sched_yield();
+}
+
+/* Lets go of a dead handle's storage; returns it if nobody else has it: the caller ends it. */
+static tidei_storage *let_go(tidei_handle *h) {
+    tidei_storage *st = h->st;
+    uint64_t w = atomic_load_explicit(&h->word, memory_order_acquire);
+    if (tidei_unlikely(w & (TIDEI_DRAINED | TIDEI_HELD))) {
+        if (w & TIDEI_DRAINED) return NULL;
+        wait_while_held(h);
+    }
+    h->st = NULL;
+    return st && tidei_storage_unref(st) ? st : NULL;
+}
+
+/* The rest: callbacks, and the handle itself once it is gone. True: it was recycled. */
+static bool bury(tidei_runtime *rt, tidei_handle *h, tidei_spare *spare) {
+    uint64_t w = atomic_load_explicit(&h->word, memory_order_acquire);
+    if (!(w & TIDEI_DRAINED) && tidei_unlikely(h->notes != NULL)) run_notes(rt, h);
+    do {
+        if (w & TIDEI_GONE) {
+            recycle(rt, h, w, spare);
+            return true;
+        }
+    } while (
+        !atomic_compare_exchange_weak(&h->word, &w, (w | TIDEI_DRAINED) & ~(uint64_t)TIDEI_QUEUED));
+    return false;
+}
+
+/* The queue is a stack; callbacks and frees should come in the order of the deaths. */
+static tidei_handle *take_all(tidei_deaths *q) {
+    tidei_handle *list = atomic_exchange_explicit(&q->head, NULL, memory_order_acq_rel),
+                 *reversed = NULL;
+    while (list) {
+        tidei_handle *next = list->next;
+        list->next = reversed;
+        reversed = list;
+        list = next;
+    }
+    return reversed;
+}
+
+/* handles: what is fetched for so many, five lines each, stays in the nearest cache */
+#define BATCH 16
+
+/* Returns the storages of the handles; their bytes. A collection leaves many dead of which nothing
+** is in the nearest cache: what the next step touches of all of them is fetched before it begins,
+** so that they are waited for together. */
+static size_t let_go_all(tidei_handle *const *h, unsigned n) {
+    tidei_storage *over[BATCH];
+    unsigned m = 0;
+    size_t bytes = 0;
+    for (unsigned i = 0; i < n; i++)
+        if (h[i]->st) tidei_storage_prefetch(h[i]->st);
+    for (unsigned i = 0; i < n; i++) {
+        tidei_storage *st = let_go(h[i]);
+        if (!st) continue;
+        __builtin_prefetch(st->priv, 1);
+        over[m++] = st;
+    }
+    for (unsigned i = 0; i < m; i++) {
+        bytes += over[i]->bytes;
+        tidei_storage_end(over[i]);
+    }
+    return bytes;
+}
+
+/* The first of the list, off it. */
+static unsigned take_batch(tidei_handle **list, tidei_handle **batch) {
+    unsigned n = 0;
+    for (; *list && n < BATCH; *list = (*list)->next) batch[n++] = *list;
+    return n;
+}
+
+/* The drain was left inside a callback of death. The first of the list is the one whose callback
+** that was: its others follow, in another drain. */
+static void undo_burial(tidei_runtime *rt, tidei_thread *t, void *list, uintptr_t of) {
+    tidei_handle *youngest = NULL, *oldest = t->dead;
+    (void)list, (void)of;
+    t->dead = NULL;
+    t->depth_drain--;
+    for (tidei_handle *h = oldest, *next; h; h = next) {
+        next = h->next;
+        h->next = youngest;
+        youngest = h;
+    }
+    if (youngest) push(rt->deaths, youngest, oldest);
+}
+
+/* Calls their callbacks. What is left of the list stands in the thread's record meanwhile, if it
+** has one. */
+static void bury_noted(tidei_runtime *rt, tidei_deaths *q, tidei_spare *spare, tidei_thread *t,
+                       tidei_handle *list) {
+    tidei_handle *alone, **noted = t ? &t->dead : &alone;
+    *noted = list;
+    tidei_hold(t, undo_burial, noted, 0);
+    for (tidei_handle *h; (h = *noted);) {
+        tidei_handle *next = h->next;
+        bool recycled = bury(rt, h, spare);
+        *noted = next;
+        if (recycled) atomic_fetch_sub_explicit(&q->handles, 1, memory_order_release);
+    }
+    tidei_let(t, noted);
+}
+
+/* Returns the storages of what is dead, and then calls the callbacks. Meanwhile nobody else can
+** find these storages: in `burials` (odd) one sees that they are on their way, and not that a
+** callback takes its time. */
+static size_t drain_queue(tidei_runtime *rt, tidei_deaths *q, tidei_spare *spare,
+                          _Atomic uint64_t *burials, tidei_thread *t) {
+    size_t bytes = 0;
+    uint64_t recycled = 0;
+    tidei_handle *batch[BATCH], *noted = NULL, **end = &noted;
+    uint64_t before = atomic_load_explicit(burials, memory_order_relaxed);
+    atomic_store_explicit(burials, before + 1, memory_order_relaxed); /* before the list is taken */
+    tidei_handle *list = take_all(q);
+    for (unsigned n; (n = take_batch(&list, batch));) {
+        bytes += let_go_all(batch, n);
+        for (unsigned i = 0; i < n; i++) {
+            if (batch[i]->notes) {
+                *end = batch[i];
+                end = &batch[i]->next;
+            } else
+                recycled += bury(rt, batch[i], spare);
+        }
+    }
+    *end = NULL;
+    if (recycled) atomic_fetch_sub_explicit(&q->handles, recycled, memory_order_release);
+    atomic_store_explicit(burials, before + 2, memory_order_release);
+    if (tidei_unlikely(noted != NULL)) bury_noted(rt, q, spare, t, noted);
+    return bytes;
+}
+
+size_t tidei_drain(tidei_runtime *rt) {
+    if (!tidei_deaths_pending(rt->deaths)) return 0;
+    tidei_thread *t = tidei_thread_get(rt);
+    if (!t || t->depth_drain) return 0;
+    tidei_saved_error e;
+    tidei_error_save(&e);
+    t->depth_drain++;
+    size_t bytes = drain_queue(rt, rt->deaths, &t->spare, &t->burials, t);
+    t->depth_drain--;
+    tidei_error_restore(&e);
+    return bytes;
+}
+
+/* ---- queues ---- */
+
+/* A queue without handles and without a runtime may serve again; those with late reports are
+** emptied on the way. The one returned is claimed. */
+static tidei_deaths *idle_queue(void) {
+    for (tidei_deaths *q = all.queues; q; q = q->next) {
+        if (atomic_load(&q->rt) || q->claimed) continue;
+        /* or another opening runtime takes it, and its dead would be buried here as nobody's */
+        q->claimed = true;
+        pthread_mutex_unlock(&all.lock); /* recycling takes it; queues never leave the list */
+        tidei_spare spare = {NULL, 0};
+        _Atomic uint64_t alone = 0;
+        drain_queue(NULL, q, &spare, &alone, NULL);
+        tidei_spare_give(&spare);
+        pthread_mutex_lock(&all.lock);
+        if (atomic_load(&q->handles) == 0) return q;
+        q->claimed = false;
+    }
+    return NULL;
+}
+
+tidei_deaths *tidei_deaths_open(tidei_runtime *rt) {
+    pthread_mutex_lock(&all.lock);
+    tidei_deaths *q = idle_queue();
+    if (!q && (q = calloc(1, sizeof *q))) {
+        q->next = all.queues;
+        all.queues = q;
+    }
+    if (q) {
+        atomic_store(&q->rt, rt);
+        q->claimed = false;
+    }
+    pthread_mutex_unlock(&all.lock);
+    return q;
+}
+
+static void each_handle_locked(tidei_deaths *q, void (*fn)(tidei_handle *h, void *user),
+                               void *user) {
+    for (struct slab *s = all.slabs; s; s = s->next)
+        for (unsigned i = 0; i < SLAB_HANDLES; i++) {
+            uint64_t w = atomic_load_explicit(&s->handles[i].word, memory_order_acquire);
+            if (!(w & TIDEI_DRAINED) && s->handles[i].deaths == q) fn(&s->handles[i], user);
+        }
+}
+
+void tidei_each_handle(tidei_deaths *q, void (*fn)(tidei_handle *h, void *user), void *user) {
+    pthread_mutex_lock(&all.lock);
+    each_handle_locked(q, fn, user);
+    pthread_mutex_unlock(&all.lock);
+}
+
+/* The fields are read as they come, and count only if the handle is then what it was before: hence
+** no sanitizer. */
+__attribute__((no_sanitize("thread"))) bool tidei_handle_look(tidei_handle *h, tidei_dev **dev,
+                                                              size_t *bytes, tidei_layout *lay) {
+    uint64_t w = atomic_load_explicit(&h->word, memory_order_acquire);
+    *dev = h->dev;
+    *bytes = h->bytes;
+    *lay = h->lay;
+    return !(w & TIDEI_DRAINED) && atomic_compare_exchange_strong(&h->word, &w, w);
+}
+
+__attribute__((no_sanitize("thread"))) tidei_storage *
+tidei_handle_holds(tidei_handle *h, size_t *bytes, tidei_layout *lay) {
+    uint64_t w = atomic_load_explicit(&h->word, memory_order_acquire);
+    tidei_storage *st = h->st;
+    *bytes = h->bytes;
+    *lay = h->lay;
+    return !(w & TIDEI_DEAD) && atomic_compare_exchange_strong(&h->word, &w, w) ? st : NULL;
+}
+
+/* ---- storages that only arrays refer to ---- */
+
+struct idle_look {
+    tidei_deaths *q;
+    const tidei_dev *dev;
+    tidei_idle *at;
+    size_t n, room;
+};
+
+static void let_die(tidei_handle *h) {
+    atomic_fetch_and_explicit(&h->word, ~(uint64_t)TIDEI_HELD, memory_order_release);
+}
+
+/* Until it is let die, a live one's storage keeps the array's reference. False: it is dead. */
+static bool hold_live(tidei_handle *h) {
+    uint64_t w = atomic_load_explicit(&h->word, memory_order_acquire);
+    do {
+        if (w & (TIDEI_DEAD | TIDEI_DRAINED)) return false;
+    } while (!atomic_compare_exchange_weak(&h->word, &w, w | TIDEI_HELD));
+    return true;
+}
+
+bool tidei_handle_away(tidei_handle *h) {
+    if (!hold_live(h)) return false;
+    tidei_storage *st = h->st;
+    bool away = false;
+    if (st) {
+        tidei_stamps_lock(st);
+        away = tidei_storage_away(st);
+        tidei_stamps_unlock(st);
+    }
+    let_die(h);
+    return away;
+}
+
+static void look_at(tidei_handle *h, void *user) {
+    struct idle_look *x = user;
+    if (x->n == x->room || !hold_live(h)) return;
+    tidei_storage *st = h->st;
+    if (atomic_load(&h->deaths) == x->q && st && st->bytes && st->dev == x->dev)
+        x->at[x->n++] = (tidei_idle){st, h, 1};
+    else
+        let_die(h);
+}
+
+static int by_storage(const void *a, const void *b) {
+    uintptr_t x = (uintptr_t)((const tidei_idle *)a)->st,
+              y = (uintptr_t)((const tidei_idle *)b)->st;
+    return (x > y) - (x < y);
+}
+
+/* Of those of one storage one stays, if nobody else refers to it. All are let die. */
+static size_t keep_idle(tidei_idle *at, size_t n) {
+    size_t kept = 0;
+    for (size_t i = 0, next; i < n; i = next) {
+        tidei_storage *st = at[i].st;
+        for (next = i + 1; next < n && at[next].st == st;) next++;
+        uint32_t arrays = (uint32_t)(next - i);
+        bool idle = atomic_load(&st->refs) == arrays;
+        if (idle) tidei_storage_retain(st);
+        for (size_t k = i; k < next; k++) let_die(at[k].handle);
+        if (idle) at[kept++] = (tidei_idle){.st = st, .arrays = arrays};
+    }
+    return kept;
+}
+
+size_t tidei_handles_idle(tidei_deaths *q, const tidei_dev *d, tidei_idle *at, size_t room) {
+    struct idle_look x = {q, d, at, 0, room};
+    /* others who look on compare words, and would take a held one for another */
+    pthread_mutex_lock(&all.lock);
+    each_handle_locked(q, look_at, &x);
+    qsort(at, x.n, sizeof *at, by_storage);
+    size_t kept = keep_idle(at, x.n);
+    pthread_mutex_unlock(&all.lock);
+    return kept;
+}
+
+static void report_dead(tidei_handle *h, void *count) {
+    tidei_report(h, tidei_handle_generation(h), TIDEI_DEAD);
+    ++*(size_t *)count;
+}
+
+/* A report of another thread may be between its two steps: its handle is marked, and will be
+** pushed. */
+void tidei_deaths_end(tidei_deaths *q) {
+    tidei_runtime *rt = atomic_load(&q->rt);
+    tidei_thread *t = tidei_thread_get(rt);
+    tidei_spare spare = {NULL, 0};
+    tidei_saved_error e;
+    size_t left;
+    _Atomic uint64_t alone = 0;
+    tidei_error_save(&e);
+    if (t) t->depth_drain++;
+    do {
+        left = 0;
+        tidei_each_handle(q, report_dead, &left);
+        drain_queue(rt, q, t ? &t->spare : &spare, &alone, t);
+        if (left) sched_yield();
+    } while (left);
+    if (t) t->depth_drain--;
+    tidei_error_restore(&e);
+    tidei_spare_give(&spare);
+}
+
+void tidei_deaths_close(tidei_deaths *q) {
+    tidei_deaths_end(q);
+    atomic_store(&q->rt, NULL);
+}

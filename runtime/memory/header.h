@@ -1,0 +1,151 @@
+/* header.h: handles and the death queue.
+**
+** A user holds a cell (`tide_array *`): one word, the inverted address of a handle, so that a
+** conservative collector that scans cells keeps nothing alive through it. The handle owns one
+** reference on a storage. A handle's word holds a generation (upper 56 bits) and flags. Whoever
+** finds the array dead sets DEAD (its memory may go) or DEAD and GONE (and nobody will touch the
+** cell again), and pushes the handle on its runtime's queue unless it is QUEUED already. That is
+** all a report does: no lock, no allocation, no device call; it is legal on any thread, in a
+** stopped world, twice, after tide_close, in a forked child. Drain, at a safe point, does the rest:
+** releases the storage, runs the death callbacks, and recycles the handle once it is GONE.
+** Who looks for storages to spill sets HELD on live handles for a moment: until it is gone a drain
+** lets go of no storage of theirs. Handles lie in slabs that the process never gives back, so a
+** late or repeated report reads valid memory, and the generation tells it that it is late. */
+#ifndef TIDEI_HANDLE_H
+#define TIDEI_HANDLE_H
+
+#include "runtime/memory/storage.h"
+#include <stdalign.h>
+
+struct tide_array {
+    uintptr_t hidden; /* ~address of the handle; 0: quarantined or recycled */
+};
+
+enum {
+    TIDEI_DEAD = 1,
+    TIDEI_GONE = 2,
+    TIDEI_QUEUED = 4,
+    TIDEI_DRAINED = 8,
+    TIDEI_HELD = 16,
+    TIDEI_WORD_FLAGS = 255
+};
+#define TIDEI_WORD_GENERATION ((uint64_t)256)
+
+/* How the elements lie in the storage: what `arrays` works with. Strides and offset in elements. */
+typedef struct tidei_layout {
+    tide_dtype dtype;
+    int32_t ndim;
+    int64_t shape[TIDE_MAX_RANK];
+    int64_t strides[TIDE_MAX_RANK];
+    int64_t offset;
+} tidei_layout;
+
+typedef struct tidei_death_note { /* a callback of tide_array_on_death */
+    struct tidei_death_note *next;
+    void (*fn)(void *user);
+    void *user;
+} tidei_death_note;
+
+/* A runtime's death queue. Outlives the runtime: reports may come later. */
+typedef struct tidei_deaths {
+    _Atomic(struct tidei_handle *) head; /* push by CAS, taken whole by exchange */
+    _Atomic(tidei_runtime *) rt;         /* NULL once closed */
+    /* not yet recycled, or more: what a drain recycles is taken off at its end */
+    _Atomic uint64_t handles;
+    /* in the process's list of queues, which only grows; reused when handles == 0 */
+    struct tidei_deaths *next;
+    /* somebody empties it, to use it again; under the process's lock of handles */
+    bool claimed;
+} tidei_deaths;
+
+typedef struct tidei_handle {
+    /* What a death touches: one cache line, and `cell` where that is the cell. */
+    alignas(TIDEI_LINE) _Atomic uint64_t word;
+    struct tidei_handle *next; /* queue or free list */
+    _Atomic(tidei_deaths *) deaths;
+    tidei_storage *st; /* NULL once drained */
+    tidei_death_note *notes;
+    tide_array *home; /* where the cell is */
+    uint32_t owner;   /* index of the collector, fixed at birth */
+    /* tide_retain count; under reference-counted owners it starts at 1; | TIDEI_SCOPED */
+    _Atomic uint32_t refs;
+    /* The rest. */
+    tide_array cell; /* the cell, for owners that have none in a heap of their own */
+    void *root;      /* the owner's: what keeps the cell while refs > 0 (boehm) */
+    /* the storage's, and its size: for those who look on, who must not follow st */
+    tidei_dev *dev;
+    size_t bytes;
+    _Atomic(struct tidei_scope *)
+        scope; /* refcount: the scope that holds it, or NULL; written by its thread only */
+    uint32_t scope_index;
+    tidei_layout lay;
+} tidei_handle;
+
+/* In refs: a scope holds the handle, which is therefore not GONE even where nobody else refers to
+** it. One word with the count, so that the last release and the scope's end agree on who reports
+** what. */
+#define TIDEI_SCOPED ((uint32_t)1 << 31)
+
+/* A thread's own free handles, so that making and ending an array takes no lock of the process. */
+#define TIDEI_SPARE_HANDLES 32
+typedef struct tidei_spare {
+    tidei_handle *first;
+    unsigned n;
+} tidei_spare;
+/* all of them to the process: before the thread's record goes */
+void tidei_spare_give(tidei_spare *spare);
+
+/* A handle with generation and LIVE state; no cell yet. Takes over the storage reference. NULL:
+** host memory exhausted. */
+tidei_handle *tidei_handle_new(tidei_runtime *rt, tidei_spare *spare, tidei_storage *st,
+                               const tidei_layout *lay);
+static inline tidei_handle *tidei_cell_handle(const tide_array *cell) {
+    return (tidei_handle *)~cell->hidden;
+}
+static inline uint64_t tidei_handle_generation(tidei_handle *h) {
+    return atomic_load_explicit(&h->word, memory_order_relaxed) & ~(uint64_t)TIDEI_WORD_FLAGS;
+}
+
+/* The report. `generation` as read when the handle was live. flags: TIDEI_DEAD, perhaps |
+** TIDEI_GONE. */
+void tidei_report(tidei_handle *h, uint64_t generation, unsigned flags);
+typedef struct tidei_death {
+    tidei_handle *handle;
+    uint64_t generation;
+} tidei_death;
+void tidei_report_many(const tidei_death *at, size_t n, unsigned flags); /* in their order */
+
+/* Empties the queue: storages back to their pools, callbacks run. Returns bytes whose storages were
+** released. At safe points only; does nothing when called from inside itself. */
+size_t tidei_drain(tidei_runtime *rt);
+static inline bool tidei_deaths_pending(tidei_deaths *q) {
+    return atomic_load_explicit(&q->head, memory_order_relaxed) != NULL;
+}
+/* Calls fn for every handle of the queue whose storage is not yet returned. The process's lock of
+** handles is held: fn may look at the handle and report it, nothing else. Others go on meanwhile:
+** the handle may end, and be another's then. */
+void tidei_each_handle(tidei_deaths *q, void (*fn)(tidei_handle *h, void *user), void *user);
+/* What a handle that others use meanwhile holds; false: it ended while it was looked at. */
+bool tidei_handle_look(tidei_handle *h, tidei_dev **dev, size_t *bytes, tidei_layout *lay);
+/* The same, for who keeps storages that have an origin from ending meanwhile (tracker.h): what a
+** live array holds; NULL: it is none, or died. Storages without an origin must not be followed. */
+tidei_storage *tidei_handle_holds(tidei_handle *h, size_t *bytes, tidei_layout *lay);
+/* Storages on device d that live arrays alone refer to: no operation under way, scope or view does
+** just then. At most `room` arrays are looked at. at[i].st is retained for the caller, at[i].arrays
+** of the queue's share it. Returns how many there are. */
+typedef struct tidei_idle {
+    tidei_storage *st;
+    tidei_handle *handle; /* the look's own */
+    uint32_t arrays;
+} tidei_idle;
+bool tidei_handle_away(
+    /* within tidei_each_handle: whether it is a live array whose storage is spilled */
+    tidei_handle *h);
+size_t tidei_handles_idle(tidei_deaths *q, const tidei_dev *d, tidei_idle *at, size_t room);
+tidei_deaths *tidei_deaths_open(tidei_runtime *rt);
+/* Every handle left loses its storage, and its callbacks run, as in any drain: while the runtime
+** still has all its floors, so that a callback may call what it may call elsewhere. */
+void tidei_deaths_end(tidei_deaths *q);
+void tidei_deaths_close(tidei_deaths *q); /* the same; late reports only recycle from now on */
+
+#endif

@@ -1,0 +1,713 @@
+/* storage.c: tracked memory and submission. The model stands in storage.h.
+**
+** The common case, an operation whose operands were all used on its own stream, takes no lock but
+** that stream's, makes no driver call but the launch, and allocates nothing. */
+#include "runtime/memory/subranges.h"
+#include "runtime/pool/pools.h"
+#include "runtime/runtime.h"
+#include "runtime/memory/spill.h"
+#include "runtime/observe/tracker.h"
+
+/* ---- a storage's life ---- */
+
+#if !defined(__SANITIZE_ADDRESS__)
+#define SPARES_MOST 1024 /* a thread and device: 120 KiB; backward passes free so many in a row */
+#else
+#define SPARES_MOST 0 /* it could not tell a record that is kept from one in use */
+#endif
+
+/* NULL: the calling thread has no number. */
+static tidei_storage_spares *spares_here(tidei_dev *d) {
+    int number = tidei_thread_number;
+    return tidei_likely(number > 0) ? &d->spares[number - 1] : NULL;
+}
+
+/* A record, not zeroed, and room for its origin where that is wanted. NULL: host memory is
+** exhausted. */
+static tidei_storage *take_record(tidei_dev *d) {
+    tidei_storage_spares *x = spares_here(d);
+    tidei_storage *st = x ? x->first : NULL;
+    if (tidei_unlikely(!st))
+        return tidei_host_take(d->rt, d->rt->tracker ? TIDEI_ORIGIN_AT + sizeof(tidei_origin)
+                                                     : sizeof *st);
+    x->first = st->priv;
+    x->n--;
+    return st;
+}
+
+static void give_record(tidei_dev *d, tidei_storage *st) {
+    tidei_storage_spares *x = spares_here(d);
+    if (tidei_unlikely(!x || x->n >= SPARES_MOST)) {
+        tidei_host_free(d->rt, st);
+        return;
+    }
+    st->priv = x->first;
+    x->first = st;
+    x->n++;
+}
+
+void tidei_storage_spares_free(tidei_dev *d) {
+    for (unsigned i = 0; i < TIDEI_THREADS_INDEXED; i++)
+        for (tidei_storage *st; (st = d->spares[i].first);) {
+            d->spares[i].first = st->priv;
+            tidei_host_free(d->rt, st);
+        }
+}
+
+/* Whether a new storage is watched. A thread without a number has no count: all of its are, and the
+** tracker chooses. */
+static inline bool watch(tidei_dev *d) {
+    tidei_storage_spares *x = spares_here(d);
+    return tidei_likely(x) ? --x->unwatched == 0 : d->rt->watch_every != 0;
+}
+
+void tidei_watch_made(tidei_storage *st, const tidei_stream *s) {
+    tidei_runtime *rt = st->dev->rt;
+    tidei_storage_spares *x = spares_here(st->dev);
+    if (x) x->unwatched = rt->watch_every;
+    if (rt->recorder && tidei_on_device(st->pool->kind)) tidei_recorder_alloc(rt->recorder, st, s);
+    if (rt->tracker) tidei_tracker_add(rt->tracker, st, x && !rt->recorder);
+}
+
+/* The recorder is told of all, the tracker of those that it looks at. */
+void tidei_watch_open(tidei_runtime *rt) {
+    rt->watch_every = rt->recorder ? 1 : tidei_tracker_interval(rt);
+    for (unsigned i = 0; i < rt->ndevs; i++)
+        for (unsigned k = 0; k < TIDEI_THREADS_INDEXED; k++)
+            rt->devs[i].spares[k].unwatched = rt->watch_every;
+}
+
+void tidei_watch_gone(tidei_storage *st) {
+    tidei_runtime *rt = st->dev->rt;
+    if ((st->watched & TIDEI_WATCHED_BY_OWNER) && rt->gc_ops)
+        rt->gc_ops->discharge(rt, st->owner, st->bytes);
+    if (!(st->watched & TIDEI_WATCHED_BY_OBSERVERS)) return;
+    if (rt->recorder && tidei_on_device(st->pool->kind) && !tidei_storage_away(st))
+        tidei_recorder_free(rt->recorder, st);
+    if (rt->tracker) tidei_tracker_remove(rt->tracker, st);
+}
+
+static void note_alloc(tidei_pool *pool, size_t bytes) {
+    tidei_dev *d = pool->dev;
+    size_t live = 0;
+    if (tidei_unlikely(tidei_on_host(pool->kind)))
+        atomic_fetch_add_explicit(&d->rt->host_budget.live, bytes, memory_order_relaxed);
+    if (tidei_likely(tidei_on_device(pool->kind))) {
+        live = atomic_fetch_add_explicit(&d->live, bytes, memory_order_relaxed) + bytes;
+        tidei_raise_size(&d->peak_live, live);
+    }
+    tidei_pool_made(pool->users, bytes, live);
+}
+
+static void note_free(tidei_pool *pool, size_t bytes) {
+    tidei_dev *d = pool->dev;
+    if (tidei_likely(tidei_on_device(pool->kind)))
+        atomic_fetch_sub_explicit(&d->live, bytes, memory_order_relaxed);
+    if (tidei_unlikely(tidei_on_host(pool->kind)))
+        atomic_fetch_sub_explicit(&d->rt->host_budget.live, bytes, memory_order_relaxed);
+    tidei_pool_gone(pool->users, bytes);
+}
+
+struct alloc_args {
+    tidei_pool *pool;
+    tidei_stream *s;
+    size_t bytes;
+    tidei_block block;
+};
+
+static tide_status alloc_attempt(void *arg, unsigned flags) {
+    struct alloc_args *a = arg;
+    if (tidei_unlikely(flags & TIDEI_ALLOC_FLUSHED))
+        atomic_fetch_add_explicit(&a->pool->users->retries, 1, memory_order_relaxed);
+    return a->pool->ops->alloc(a->pool, a->bytes, a->s, flags, &a->block);
+}
+
+/* A block of device memory. */
+static inline tide_status take_block(tidei_dev *d, size_t bytes, tidei_attempt_fn attempt,
+                                     void *arg, const char *op) {
+    size_t want = atomic_load_explicit(&d->live, memory_order_relaxed) + bytes;
+    if (want < bytes) return tidei_out_of_memory(d, bytes, op);
+    if (tidei_unlikely(want >= atomic_load_explicit(&d->wake_at, memory_order_relaxed)))
+        tidei_ask(d->rt, d, TIDEI_AT_ALLOC, bytes);
+    return tidei_with_reclaim(d, bytes, op, attempt, arg);
+}
+
+/* One of another kind, within the budgets that it counts in. */
+static tide_status take_block_of_kind(struct alloc_args *a, const char *op) {
+    tidei_dev *d = a->pool->dev;
+    tidei_mem_kind kind = a->pool->kind;
+    tidei_host_budget *b = &d->rt->host_budget;
+    size_t on_host = atomic_load_explicit(&b->live, memory_order_relaxed),
+           on_device = atomic_load_explicit(&d->live, memory_order_relaxed);
+    bool wraps = a->bytes > SIZE_MAX - tidei_max_size(on_host, on_device);
+    if (!wraps && on_host + a->bytes >= atomic_load_explicit(&b->wake_at, memory_order_relaxed))
+        tidei_ask_host(d->rt, a->bytes);
+    if (!wraps && tidei_on_device(kind) &&
+        on_device + a->bytes >= atomic_load_explicit(&d->wake_at, memory_order_relaxed))
+        tidei_ask(d->rt, d, TIDEI_AT_ALLOC, a->bytes);
+    tide_status status = tidei_reclaim_kind(d, kind, a->bytes, op, alloc_attempt, a);
+    if (status == TIDE_OK && kind == TIDEI_MEM_UNIFIED) tidei_unadvise(d, a->block.addr, a->bytes);
+    return status;
+}
+
+/* Its report, where there is one. */
+static tide_status not_taken(tidei_pool *pool, tidei_stream *s, tide_status status,
+                             const char *op) {
+    if (status != TIDE_E_NOMEM && status != TIDE_E_HOST_NOMEM)
+        return tidei_device_failed(s, status, op);
+    atomic_fetch_add_explicit(&pool->users->ooms, 1, memory_order_relaxed);
+    return tidei_fail_as(op);
+}
+
+tide_status tidei_block_take(tidei_pool *pool, size_t bytes, tidei_attempt_fn attempt, void *arg,
+                             const char *op) {
+    tidei_dev *d = pool->dev;
+    if (tidei_deaths_pending(d->rt->deaths)) tidei_drain(d->rt);
+    tide_status status = take_block(d, bytes, attempt, arg, op);
+    return status == TIDE_OK ? TIDE_OK : not_taken(pool, d->stream0, status, op);
+}
+
+void tidei_block_counted(tidei_pool *pool, size_t bytes) { note_alloc(pool, bytes); }
+void tidei_block_discounted(tidei_pool *pool, size_t bytes) { note_free(pool, bytes); }
+
+tide_status tidei_storage_new(tidei_dev *d, size_t bytes, tidei_stream *s, const char *op,
+                              tidei_storage **out) {
+    return tidei_storage_new_in(tidei_pool_here(d), bytes, s, op, out);
+}
+
+static inline void begin_life(tidei_storage *st, tidei_pool *pool, size_t bytes,
+                              tidei_block *block) {
+    atomic_flag_clear_explicit(&st->flag, memory_order_relaxed); /* nobody else knows it yet */
+    atomic_init(&st->refs, 1);
+    atomic_init(&st->pins, 0);
+    st->dev = pool->dev;
+    st->pool = pool;
+    st->addr = block->addr;
+    st->bytes = bytes;
+    st->priv = block->priv;
+    tidei_stamps_move(&st->stamps, &block->stamps);
+    st->parts = NULL;
+    atomic_init(&st->unordered, false);
+}
+
+tide_status tidei_storage_new_in(tidei_pool *pool, size_t bytes, tidei_stream *s, const char *op,
+                                 tidei_storage **out) {
+    tidei_dev *d = pool->dev;
+    if (tidei_unlikely(atomic_load_explicit(&d->d->lost, memory_order_relaxed)))
+        return tidei_lost(d, op);
+    if (tidei_deaths_pending(d->rt->deaths)) tidei_drain(d->rt);
+    struct alloc_args a; /* `alloc` writes the block */
+    a.pool = pool;
+    a.s = s;
+    a.bytes = bytes;
+    if (bytes) {
+        tide_status status = tidei_likely(pool->kind == TIDEI_MEM_DEVICE)
+                                 ? take_block(d, bytes, alloc_attempt, &a, op)
+                                 : take_block_of_kind(&a, op);
+        if (tidei_unlikely(status != TIDE_OK)) return not_taken(pool, s, status, op);
+    } else {
+        if (pool->kind == TIDEI_MEM_DEVICE)
+            pool = d->pool; /* no block holds an own one; this lasts as the device does */
+        a.block.addr = 0;
+        a.block.priv = NULL;
+        a.block.stamps.n = a.block.stamps.cap = 0;
+    }
+    tidei_storage *st = take_record(d);
+    if (!st) {
+        if (bytes) pool->ops->free(pool, &a.block);
+        return tidei_fail_host_memory(op, sizeof *st);
+    }
+    begin_life(st, pool, bytes, &a.block);
+    st->watched = bytes && watch(d) ? TIDEI_WATCHED_BY_OBSERVERS : 0;
+    if (bytes) note_alloc(pool, bytes);
+    tidei_record_alloc(st, s);
+    if (bytes && pool->ops->own) pool->ops->own(pool, &a.block, st); /* from now on it may move */
+    *out = st;
+    return TIDE_OK;
+}
+
+tide_status tidei_storage_try(tidei_pool *pool, size_t bytes, tidei_stream *s, unsigned flags,
+                              tidei_storage **out) {
+    tidei_block block;
+    tide_status status = pool->ops->alloc(pool, bytes, s, flags, &block);
+    if (status != TIDE_OK) return status;
+    tidei_storage *st = take_record(pool->dev);
+    if (!st) {
+        pool->ops->free(pool, &block);
+        return tidei_fail_host_memory("tidei_storage_try", sizeof *st);
+    }
+    begin_life(st, pool, bytes, &block);
+    st->watched = 0;
+    note_alloc(pool, bytes);
+    *out = st;
+    return TIDE_OK;
+}
+
+void tidei_storage_retain(tidei_storage *st) {
+    atomic_fetch_add_explicit(&st->refs, 1, memory_order_relaxed);
+}
+
+void tidei_storage_release(tidei_storage *st) {
+    if (tidei_storage_unref(st)) tidei_storage_end(st);
+}
+
+tide_status tidei_scratch_new(tidei_pool *pool, size_t bytes, tidei_stream *s, const char *op,
+                              tidei_storage **out) {
+    tide_status status = tidei_storage_new_in(pool, bytes, s, op, out);
+    if (status == TIDE_OK) tidei_scratch_hold(*out);
+    return status;
+}
+
+void tidei_scratch_hold(tidei_storage *st) {
+    tidei_thread *t = tidei_thread_get(st->dev->rt);
+    if (t) tidei_hold_storage(t, st);
+}
+
+void tidei_scratch_release(tidei_storage *st) {
+    tidei_let(tidei_thread_get(st->dev->rt), st);
+    tidei_storage_release(st);
+}
+
+void *tidei_scratch_host(tidei_runtime *rt, size_t bytes) {
+    void *p = tidei_host_take(rt, tidei_max_size(bytes, 1));
+    if (p) tidei_hold(tidei_thread_get(rt), tidei_undo_host, p, 0);
+    return p;
+}
+
+void tidei_scratch_host_free(tidei_runtime *rt, void *p) {
+    if (p) tidei_let(tidei_thread_get(rt), p);
+    tidei_host_free(rt, p);
+}
+
+void tidei_storage_end(tidei_storage *st) {
+    tidei_dev *d = st->dev;
+    if (tidei_unlikely(st->parts)) tidei_parts_drop(st);
+    if (st->bytes) tidei_record_free(st);
+    if (tidei_unlikely(tidei_storage_away(st))) {
+        tidei_spilled_end(st);
+    } else if (st->bytes) {
+        tidei_block b;
+        b.addr = st->addr;
+        b.bytes = st->bytes;
+        b.priv = st->priv;
+        tidei_stamps_move(&b.stamps, &st->stamps);
+        st->pool->ops->free(st->pool, &b);
+        note_free(st->pool, st->bytes);
+    }
+    give_record(d, st);
+}
+
+void tidei_storage_pin(tidei_storage *st) {
+    if (atomic_fetch_add(&st->pins, 1) == 0)
+        atomic_fetch_add_explicit(&st->pool->users->pinned, st->bytes, memory_order_relaxed);
+}
+void tidei_storage_unpin(tidei_storage *st) {
+    if (atomic_fetch_sub(&st->pins, 1) == 1)
+        atomic_fetch_sub_explicit(&st->pool->users->pinned, st->bytes, memory_order_relaxed);
+}
+
+/* ---- order ---- */
+
+/* The moments that an operation has to wait for, at most one a stream. */
+struct needs {
+    unsigned n;
+    tidei_stamp at[TIDEI_STREAMS_MAX];
+};
+
+static void need(struct needs *w, tidei_stamp x) {
+    for (unsigned i = 0; i < w->n; i++)
+        if (w->at[i].stream == x.stream) {
+            if (w->at[i].tick < x.tick) w->at[i].tick = x.tick;
+            return;
+        }
+    w->at[w->n++] = x;
+}
+
+/* Does a use of the same bytes by s, or by the host, wait for x? */
+static bool must_wait(tidei_stream *s, tidei_stamp x, const tidei_use *u) {
+    return (x.write || (u->mode & TIDEI_WRITE)) && !(s && tidei_stamp_covered(s, x));
+}
+
+/* What the use must come after; s NULL: for the host, all of it. Under the storage's flag. */
+static void look_back(const tidei_use *u, tidei_stream *s, struct needs *w) {
+    tidei_storage *st = u->st;
+    const tidei_stamp *a = tidei_stamps_at(&st->stamps);
+    for (unsigned i = 0; i < st->stamps.n; i++)
+        if (must_wait(s, a[i], u)) need(w, a[i]);
+    for (unsigned i = 0; st->parts && i < st->parts->n; i++) {
+        const tidei_part *p = &st->parts->part[i];
+        if (tidei_part_meets(p, u) && must_wait(s, p->at, u)) need(w, p->at);
+    }
+    /* Not ordered among streams: for the host they are, who could not do it by a stream. */
+    for (unsigned i = 0; !s && st->parts && i < st->parts->unordered.n; i++)
+        if (must_wait(s, tidei_stamps_at(&st->parts->unordered)[i], u))
+            need(w, tidei_stamps_at(&st->parts->unordered)[i]);
+}
+
+/* Collects what `u` must wait for on stream s, and makes sure that its own stamp will find room. */
+static tide_status look_at_use(const tidei_use *u, tidei_stream *s, struct needs *w,
+                               const char *op) {
+    tidei_storage *st = u->st;
+    if (!st->bytes) return TIDE_OK;
+    tide_status status =
+        tidei_likely(st->dev == s->dev) ? TIDE_OK : tidei_peer_need(s->dev, st, op);
+    if (status != TIDE_OK) return status;
+    tidei_stamps_lock(st);
+    look_back(u, s, w);
+    bool room = tidei_parts_reserve(st, u, s);
+    tidei_stamps_unlock(st);
+    return room ? TIDE_OK : tidei_fail_host_memory(op, sizeof(tidei_stamp));
+}
+
+/* Makes s wait, on the device, for everything that the uses must come after. */
+tide_status tidei_order(tidei_stream *s, const tidei_use *uses, unsigned n, const char *op) {
+    struct needs w;
+    w.n = 0;
+    for (unsigned i = 0; i < n; i++) {
+        tide_status status = look_at_use(&uses[i], s, &w, op);
+        if (status != TIDE_OK) return status;
+    }
+    if (s->dev->rt->skip_waits) return TIDE_OK;
+    for (unsigned i = 0; i < w.n; i++) {
+        tidei_stream *from = tidei_stream_at(s->dev, w.at[i].stream);
+        if (tidei_stamp_covered(s, w.at[i])) continue;
+        tide_status status = tidei_stream_follow(s, from, w.at[i].tick);
+        if (status != TIDE_OK) return tidei_device_failed(s, status, op);
+    }
+    return TIDE_OK;
+}
+
+/* A write replaces what it came after. That is not all: since s was ordered others may have used
+** the storage. There is room. */
+static void add_whole(tidei_storage *st, const tidei_use *u, tidei_stream *s, tidei_stamp x) {
+    if (u->mode & TIDEI_WRITE) {
+        tidei_stamp *a = tidei_stamps_at(&st->stamps);
+        unsigned n = 0;
+        for (unsigned i = 0; i < st->stamps.n; i++)
+            if (!tidei_stamp_covered(s, a[i])) a[n++] = a[i];
+        st->stamps.n = (uint16_t)n;
+        if (tidei_unlikely(st->parts)) tidei_parts_replace(st, s);
+        x.write = 1;
+    }
+    tidei_stamps_add(&st->stamps, x);
+}
+
+/* Under the storage's flag: writes the use into its history. Where the second stream came just now
+** there may be no parts. */
+static void add_use(tidei_storage *st, const tidei_use *u, tidei_stream *s, tidei_stamp x) {
+    if (tidei_unlikely(st->parts && (tidei_use_is_part(u, s) || atomic_load(&st->unordered))))
+        tidei_parts_add(st, u, s, x);
+    else
+        add_whole(st, u, s, x);
+}
+
+static bool publish_use(const tidei_use *u, tidei_stream *s, tidei_stamp x) {
+    tidei_storage *st = u->st;
+    if (!st->bytes) return true;
+    tidei_stamps_lock(st);
+    /* Room was made in tidei_order; several readers may have raced for it since. */
+    bool room = tidei_parts_reserve(st, u, s);
+    if (room) add_use(st, u, s, x);
+    tidei_stamps_unlock(st);
+    return room;
+}
+
+bool tidei_publish_uses(tidei_stream *s, const tidei_use *uses, unsigned n, uint64_t tick) {
+    bool all = true;
+    for (unsigned i = 0; i < n; i++)
+        if (!publish_use(&uses[i], s, (tidei_stamp){.tick = tick, .stream = s->slot})) all = false;
+    return all;
+}
+
+/* ---- the window ---- */
+
+/* The same as use_at_once, under the storage's flag, where parts are told apart. */
+__attribute__((noinline)) static bool part_at_once(const tidei_use *u, tidei_stream *s,
+                                                   uint64_t tick) {
+    struct needs w;
+    w.n = 0;
+    look_back(u, s, &w);
+    if (w.n || !tidei_parts_reserve(u->st, u, s)) return false;
+    add_use(u->st, u, s, (tidei_stamp){.tick = tick, .stream = s->slot});
+    return true;
+}
+
+/* Looks and publishes in one go where s has nothing to wait for. False: it has, or there is no
+** room; earlier uses that were published then name a tick that comes after all they need, so they
+** only say too much. Under s->lock. */
+static bool use_at_once(const tidei_use *u, tidei_stream *s, uint64_t tick) {
+    tidei_storage *st = u->st;
+    if (tidei_unlikely(!st->bytes)) return true;
+    if (tidei_unlikely(st->dev != s->dev) && !tidei_peer_known(s->dev, st)) return false;
+    bool write = u->mode & TIDEI_WRITE;
+    tidei_stamps_lock(st);
+    if (tidei_unlikely(st->parts || tidei_use_is_part(u, s))) {
+        bool clean = part_at_once(u, s, tick);
+        tidei_stamps_unlock(st);
+        return clean;
+    }
+    tidei_stamp *a = tidei_stamps_at(&st->stamps);
+    bool clean = st->stamps.n < tidei_stamps_room(&st->stamps);
+    for (unsigned i = 0; i < st->stamps.n && clean; i++)
+        clean = !(a[i].write || write) || tidei_stamp_covered(s, a[i]);
+    if (clean) {
+        if (write) st->stamps.n = 0;
+        tidei_stamps_add(&st->stamps,
+                         (tidei_stamp){.tick = tick, .stream = s->slot, .write = write});
+    }
+    tidei_stamps_unlock(st);
+    return clean;
+}
+
+static bool use_all_at_once(tidei_stream *s, const tidei_use *uses, unsigned n, uint64_t tick) {
+    for (unsigned i = 0; i < n; i++)
+        if (!use_at_once(&uses[i], s, tick)) return false;
+    return true;
+}
+
+/* Waiting for another stream takes that one's lock, so ours is let go meanwhile. If it fails, uses
+** published at once name a tick that has no work yet: the caller takes it all the same, or they
+** would look pending until somebody else does. */
+static tide_status order_unlocked(tidei_stream *s, const tidei_use *uses, unsigned n,
+                                  const char *op) {
+    s->holders++;
+    pthread_mutex_unlock(&s->lock);
+    tide_status status = tidei_order(s, uses, n, op);
+    pthread_mutex_lock(&s->lock);
+    s->holders--;
+    return status;
+}
+
+/* Whether somebody moves storages, or has since `done` was looked at. Under a stream's lock the
+** answer false stays. */
+static bool moved_since(tidei_moves *m, uint64_t done) {
+    return atomic_load_explicit(&m->moving, memory_order_acquire) ||
+           atomic_load_explicit(&m->done, memory_order_relaxed) != done;
+}
+
+/* Under a stream's lock while nobody moves: whether one of the window's storages is not on its
+** device. */
+static bool any_away(const tidei_window *w) {
+    const tidei_runtime *rt = w->s->dev->rt;
+    if (tidei_likely(!atomic_load_explicit(&rt->moves.away, memory_order_relaxed))) return false;
+    for (unsigned i = 0; i < w->n; i++)
+        if (w->uses[i].st->dev->rt == rt && tidei_storage_away(w->uses[i].st)) return true;
+    return false;
+}
+
+/* On success s->lock is held, unless *again: storages moved meanwhile, or are to be brought
+** back. */
+static tide_status open_window(tidei_window *w, bool *again) {
+    tidei_stream *s = w->s;
+    tidei_moves *moves = &s->dev->rt->moves;
+    pthread_mutex_lock(&s->lock);
+    uint64_t so_far = atomic_load_explicit(&moves->done, memory_order_relaxed);
+    *again = moved_since(moves, so_far) || any_away(w);
+    if (tidei_unlikely(*again || !s->ds)) {
+        pthread_mutex_unlock(&s->lock);
+        return *again ? TIDE_OK : tidei_fail(TIDE_E_INVALID, w->op, "the stream was released");
+    }
+    tide_status usable = tidei_stream_usable(s);
+    if (tidei_unlikely(usable != TIDE_OK)) {
+        pthread_mutex_unlock(&s->lock);
+        return tidei_device_failed(s, usable, w->op);
+    }
+    bool done = use_all_at_once(s, w->uses, w->n,
+                                atomic_load_explicit(&s->submitted, memory_order_relaxed) + 1);
+    tide_status status = TIDE_OK;
+    if (tidei_unlikely(!done)) status = order_unlocked(s, w->uses, w->n, w->op);
+    w->tick = tidei_stream_tick(s);
+    *again = tidei_unlikely(!done) && status == TIDE_OK && moved_since(moves, so_far);
+    if (tidei_unlikely(status != TIDE_OK || *again)) {
+        pthread_mutex_unlock(&s->lock);
+        return status;
+    }
+    s->last_op = w->op;
+    w->unknown = !done && !tidei_publish_uses(s, w->uses, w->n, w->tick);
+    w->began = tidei_record_begin(s);
+    return TIDE_OK;
+}
+
+tide_status tidei_submit_begin(tidei_window *w, tidei_stream *s, const tidei_use *uses, unsigned n,
+                               const char *op) {
+    bool again;
+    tidei_check(n <= TIDEI_USES_MAX);
+    w->s = s;
+    w->uses = uses;
+    w->n = n;
+    w->op = op;
+    w->ranges[0].addr = 0;
+    if (tidei_unlikely(atomic_load_explicit(&s->dev->d->lost, memory_order_relaxed)))
+        return tidei_lost(s->dev, op);
+    for (;;) {
+        tide_status status = open_window(w, &again);
+        if (tidei_unlikely(status != TIDE_OK)) return status;
+        if (tidei_likely(!again)) break;
+        tidei_moves_wait(&s->dev->rt->moves);
+        status = tidei_uses_return(s, uses, n, op);
+        if (status != TIDE_OK) return status;
+    }
+    for (unsigned i = 0; i < n; i++) w->ranges[i] = tidei_use_range(&uses[i]);
+    return TIDE_OK;
+}
+
+/* The wait was left in a callback: the device may still be at the caller's memory. */
+static void undo_wait(tidei_runtime *rt, tidei_thread *t, void *s, uintptr_t of) {
+    (void)rt, (void)t, (void)of;
+    (void)tidei_stream_finish(s);
+}
+
+/* For work of which nobody else knows. */
+static tide_status wait_whole(tidei_stream *s, bool quiet) {
+    tidei_thread *t = tidei_thread_look(s->dev->rt);
+    tidei_hold(t, undo_wait, s, 0);
+    tide_status status = tidei_stream_wait(s, quiet);
+    tidei_let(t, s);
+    return status;
+}
+
+tide_status tidei_submit_end(tidei_window *w, tide_status result) {
+    tidei_stream_after_work(w->s);
+    tidei_record_submit(w->s, w->began, w->op);
+    pthread_mutex_unlock(&w->s->lock);
+    tidei_device_speak(w->s->dev->d);
+    if (tidei_unlikely(w->unknown)) {
+        tide_status waited = wait_whole(w->s, true);
+        if (result == TIDE_OK) result = waited;
+    }
+    return tidei_likely(result == TIDE_OK) ? TIDE_OK : tidei_device_failed(w->s, result, w->op);
+}
+
+/* ---- one-operation helpers ---- */
+
+/* From host memory to host memory the driver waits for the stream whatever the size. */
+static bool waits_itself(const tidei_dev *d, tidei_copy_kind kind, const tidei_storage *dst,
+                         const tidei_storage *src, size_t bytes) {
+    const tidei_device_info *info = &d->d->info;
+    if (!(info->flags & TIDEI_DEV_COPIES_WAIT)) return false;
+    if (kind == TIDEI_COPY_H2D)
+        return bytes > info->staged_bytes || dst->pool->kind == TIDEI_MEM_PINNED;
+    return kind == TIDEI_COPY_D2H ||
+           (dst->pool->kind == TIDEI_MEM_PINNED && src->pool->kind == TIDEI_MEM_PINNED);
+}
+
+/* Where the copy itself waits, all it would wait for is waited for first: not under the stream's
+** lock, counted, after the policy was asked, and so that no collector waits for this thread. */
+static tide_status wait_first(tidei_stream *s, const tidei_use *uses, unsigned n) {
+    tide_status status = tidei_stream_wait(s, false);
+    for (unsigned i = 0; i < n && status == TIDE_OK; i++) status = tidei_use_wait(&uses[i]);
+    return status;
+}
+
+/* However it ends, the host's side is the caller's again. */
+static tide_status wait_for_copy(tidei_stream *s, bool quiet, const char *op) {
+    return wait_whole(s, quiet) == TIDE_OK ? TIDE_OK : tidei_fail_as(op);
+}
+
+tide_status tidei_submit_copy(tidei_stream *s, tidei_copy_kind kind, tidei_storage *dst,
+                              size_t dst_offset, void *host, tidei_storage *src, size_t src_offset,
+                              size_t bytes, const char *op) {
+    if (!bytes) return TIDE_OK;
+    tidei_use uses[2];
+    unsigned n = 0;
+    if (kind != TIDEI_COPY_D2H) uses[n++] = (tidei_use){dst, dst_offset, bytes, TIDEI_WRITE};
+    if (kind != TIDEI_COPY_H2D) uses[n++] = (tidei_use){src, src_offset, bytes, TIDEI_READ};
+    tidei_window w;
+    bool busy = false, waits = waits_itself(s->dev, kind, dst, src, bytes);
+    tide_status status = waits ? tidei_uses_return(s, uses, n, op) : TIDE_OK;
+    if (status != TIDE_OK) return status;
+    if (waits) status = wait_first(s, uses, n);
+    if (status != TIDE_OK) return tidei_fail_as(op);
+    status = tidei_submit_begin(&w, s, uses, n, op);
+    if (status != TIDE_OK) return status;
+    tidei_copy c = {.kind = kind, .bytes = bytes, .busy = &busy};
+    c.dst = kind == TIDEI_COPY_D2H ? (tidei_addr)(uintptr_t)host : w.ranges[0].addr;
+    c.src = kind == TIDEI_COPY_H2D ? (tidei_addr)(uintptr_t)host : w.ranges[n - 1].addr;
+    tidei_count_locked(&s->copies);
+    status = tidei_submit_end(&w, s->dev->d->ops->copy(s->dev->d, s->ds, &c));
+    if (status != TIDE_OK || kind == TIDEI_COPY_D2D) return status;
+    if (busy) return wait_for_copy(s, waits, op);
+    if (kind == TIDEI_COPY_D2H) tidei_stream_reached(s, w.tick);
+    return TIDE_OK;
+}
+
+tide_status tidei_submit_upload(tidei_stream *s, tidei_storage *dst, size_t dst_offset,
+                                tidei_storage *pinned, size_t offset, size_t bytes,
+                                const char *op) {
+    if (!bytes) return TIDE_OK;
+    const tidei_use uses[2] = {{dst, dst_offset, bytes, TIDEI_WRITE},
+                               {pinned, offset, bytes, TIDEI_READ}};
+    tidei_window w;
+    bool busy; /* with it the table never waits for pinned memory */
+    tide_status status = tidei_submit_begin(&w, s, uses, 2, op);
+    if (status != TIDE_OK) return status;
+    tidei_copy c = {TIDEI_COPY_H2D, w.ranges[0].addr, w.ranges[1].addr, bytes, &busy};
+    tidei_count_locked(&s->copies);
+    return tidei_submit_end(&w, s->dev->d->ops->copy(s->dev->d, s->ds, &c));
+}
+
+tide_status tidei_submit_fill(tidei_stream *s, tidei_storage *dst, size_t offset,
+                              const void *pattern, size_t width, size_t count, const char *op) {
+    if (!count) return TIDE_OK;
+    tidei_use use = {dst, offset, width * count, TIDEI_WRITE};
+    tidei_window w;
+    tide_status status = tidei_submit_begin(&w, s, &use, 1, op);
+    if (status != TIDE_OK) return status;
+    tidei_count_locked(&s->launches);
+    return tidei_submit_end(
+        &w, s->dev->d->ops->fill(s->dev->d, s->ds, w.ranges[0].addr, pattern, width, count));
+}
+
+tide_status tidei_submit_launch(tidei_stream *s, const tidei_use *uses, unsigned n, tidei_launch *l,
+                                void (*patch)(const tidei_window *w, void *user), void *user,
+                                const char *op) {
+    tidei_window w;
+    tide_status status = tidei_submit_begin(&w, s, uses, n, op);
+    if (status != TIDE_OK) return status;
+    if (patch) patch(&w, user);
+    l->ranges = w.ranges;
+    l->nranges = n;
+    tidei_count_locked(&s->launches);
+    return tidei_submit_end(&w, s->dev->d->ops->launch(s->dev->d, s->ds, l));
+}
+
+static void host_needs(const tidei_use *u, struct needs *w) {
+    w->n = 0;
+    tidei_stamps_lock(u->st);
+    look_back(u, NULL, w);
+    tidei_stamps_unlock(u->st);
+}
+
+bool tidei_use_pending(const tidei_use *u) {
+    struct needs w;
+    host_needs(u, &w);
+    tidei_dev *d = u->st->dev;
+    for (unsigned i = 0; i < w.n; i++) /* a lost one's is for the wait to report */
+        if (!tidei_stamp_done(d, w.at[i]) ||
+            atomic_load(&tidei_stream_at(d, w.at[i].stream)->dev->d->lost))
+            return true;
+    return false;
+}
+
+/* What a device had still to write when it was lost is not written. */
+static tide_status not_lost(tidei_dev *d, tidei_stamp x) {
+    tidei_stream *s = tidei_stream_at(d, x.stream);
+    if (tidei_likely(s->dev == d || !x.write || !atomic_load(&s->dev->d->lost))) return TIDE_OK;
+    return tidei_stream_got_to(s) >= x.tick ? TIDE_OK : tidei_lost(s->dev, "wait");
+}
+
+tide_status tidei_use_wait(const tidei_use *u) {
+    tidei_dev *d = u->st->dev;
+    struct needs w;
+    host_needs(u, &w);
+    tide_status status = TIDE_OK;
+    for (unsigned i = 0; i < w.n && status == TIDE_OK; i++) {
+        status = tidei_stamp_wait(d, w.at[i]);
+        if (status == TIDE_OK) status = not_lost(d, w.at[i]);
+    }
+    return status;
+}
+
+tide_status tidei_storage_wait(tidei_storage *st, unsigned mode) {
+    return tidei_use_wait(&(tidei_use){st, 0, st->bytes, mode});
+}

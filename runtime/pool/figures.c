@@ -1,0 +1,244 @@
+/* figures.c: a pool's figures for users: what is counted where storages are made and returned,
+** summed on demand, and as a text.
+**
+** The counting is on the way of every array: a thread adds to one tally of several, chosen by its
+** number, and touches what threads share only where a peak rises, or the pool is not the default
+** one. */
+#include "runtime/pool/pools.h"
+#include "runtime/runtime.h"
+#include "runtime/base/sized.h"
+#include "runtime/base/text.h"
+
+/* ---- counting ---- */
+
+#define SMALLEST 256 /* bytes; the largest request of class 0 */
+/* allocations of a class in one tally; each of as many first ones is a look at the peak */
+#define SAMPLE_EVERY 64
+
+static unsigned class_of(size_t bytes) {
+    if (bytes <= SMALLEST) return 0;
+    unsigned k = (unsigned)(64 - __builtin_clzll((unsigned long long)bytes - 1)) - 8;
+    return k < TIDE_POOL_CLASSES ? k : TIDE_POOL_CLASSES - 1;
+}
+
+/* The calling thread's own tally, or 0: the shared one. */
+static inline unsigned tally_here(void) {
+    unsigned number = tidei_thread_index();
+    return tidei_likely(number < TIDEI_TALLIES) ? number : 0;
+}
+
+/* Only its thread writes one that is not shared, so that needs no atomic addition. */
+static inline uint64_t count_in(unsigned tally, _Atomic uint64_t *x, uint64_t n) {
+    if (tidei_unlikely(!tally)) return atomic_fetch_add_explicit(x, n, memory_order_relaxed) + n;
+    n += atomic_load_explicit(x, memory_order_relaxed);
+    atomic_store_explicit(x, n, memory_order_relaxed);
+    return n;
+}
+
+static uint64_t get(_Atomic uint64_t *x) { return atomic_load_explicit(x, memory_order_relaxed); }
+/* sums of moving counters may cross */
+static uint64_t beyond(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
+
+static void raise_count(_Atomic uint64_t *x, uint64_t v) {
+    uint64_t old = get(x);
+    while (old < v && !atomic_compare_exchange_weak(x, &old, v)) {}
+}
+
+/* All tallies of a class; what came back is summed first, so that nothing is missing in what was
+** made. */
+static void sum_class(tidei_user_pool *x, unsigned k, tide_pool_class *c) {
+    *c = (tide_pool_class){.bytes = k + 1 < TIDE_POOL_CLASSES ? (size_t)SMALLEST << k : SIZE_MAX};
+    for (unsigned i = 0; i < TIDEI_TALLIES; i++) {
+        c->freed += get(&x->tallies[i].of[k].gone);
+        c->freed_bytes += get(&x->tallies[i].of[k].gone_bytes);
+    }
+    for (unsigned i = 0; i < TIDEI_TALLIES; i++) {
+        c->allocated += get(&x->tallies[i].of[k].made);
+        c->allocated_bytes += get(&x->tallies[i].of[k].made_bytes);
+    }
+    c->current = beyond(c->allocated, c->freed);
+    c->current_bytes = beyond(c->allocated_bytes, c->freed_bytes);
+    raise_count(&x->peak[k], c->current);
+    raise_count(&x->peak_bytes[k], c->current_bytes);
+    c->peak = get(&x->peak[k]);
+    c->peak_bytes = get(&x->peak_bytes[k]);
+}
+
+static size_t live_with(tidei_user_pool *x, size_t bytes, size_t live) {
+    tidei_dev *d = x->dev;
+    if (!x->own) return beyond(live, atomic_load_explicit(&d->own_live, memory_order_relaxed));
+    if (tidei_on_device(x->p->kind))
+        atomic_fetch_add_explicit(&d->own_live, bytes, memory_order_relaxed);
+    return atomic_fetch_add_explicit(&x->live, bytes, memory_order_relaxed) + bytes;
+}
+
+void tidei_pool_made(tidei_user_pool *x, size_t bytes, size_t live) {
+    unsigned k = class_of(bytes);
+    unsigned t = tally_here();
+    tide_pool_class c;
+    tidei_pool_hold(x);
+    live = live_with(x, bytes, live);
+    tidei_raise_size(&x->peak_live, live);
+    tidei_raise_size(&x->window_live, live);
+    count_in(t, &x->tallies[t].of[k].made_bytes, bytes);
+    uint64_t n = count_in(t, &x->tallies[t].of[k].made, 1);
+    if (tidei_unlikely(n < SAMPLE_EVERY || n % SAMPLE_EVERY == 0)) sum_class(x, k, &c);
+}
+
+void tidei_pool_gone(tidei_user_pool *x, size_t bytes) {
+    unsigned k = class_of(bytes);
+    unsigned t = tally_here();
+    count_in(t, &x->tallies[t].of[k].gone, 1);
+    count_in(t, &x->tallies[t].of[k].gone_bytes, bytes);
+    if (!x->own) return;
+    if (tidei_on_device(x->p->kind))
+        atomic_fetch_sub_explicit(&x->dev->own_live, bytes, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&x->live, bytes, memory_order_relaxed);
+    tidei_pool_let_go(x);
+}
+
+static void reset_peaks(tidei_user_pool *x) {
+    tidei_pool_stats ps;
+    tide_pool_class c;
+    x->p->ops->stats(x->p, &ps);
+    atomic_store(&x->peak_live, ps.live);
+    for (unsigned k = 0; k < TIDE_POOL_CLASSES; k++) {
+        atomic_store(&x->peak[k], 0);
+        atomic_store(&x->peak_bytes[k], 0);
+        sum_class(x, k, &c);
+    }
+}
+
+void tidei_pools_reset_peaks(tidei_dev *d) {
+    for (tidei_user_pool *x = NULL; (x = tidei_pools_next(d, x));) reset_peaks(x);
+}
+
+/* ---- asking ---- */
+
+/* How much the pool could take from the driver now, in whole pages. */
+static size_t room(tidei_dev *d) {
+    size_t limit = atomic_load(&d->limit),
+           used = atomic_load(&d->backed) + atomic_load(&d->library);
+    size_t more = beyond(limit, used), free_bytes, total;
+    tidei_saved_error e;
+    tidei_error_save(&e);
+    if (d->d->ops->memory(d->d, &free_bytes, &total) == TIDE_OK)
+        more = tidei_min_size(more, free_bytes);
+    else
+        more = 0;
+    tidei_error_restore(&e);
+    return more / d->d->info.page_bytes * d->d->info.page_bytes;
+}
+
+static void read_figures(tidei_user_pool *x, tide_pool_figures *s) {
+    tidei_pool_stats ps;
+    tidei_pools_look(x->dev, false);
+    x->p->ops->settle(x->p);
+    x->p->ops->stats(x->p, &ps);
+    s->live = ps.live;
+    s->peak_live = tidei_max_size(atomic_load(&x->peak_live), ps.live);
+    s->rounding = ps.rounding;
+    s->cached = ps.cached;
+    s->pending = ps.pending;
+    s->backed = ps.backed;
+    s->largest = tidei_max_size(ps.largest, room(x->dev));
+    s->pinned = atomic_load(&x->pinned);
+    s->allocations = ps.allocs;
+    s->frees = ps.frees;
+    s->retries = atomic_load(&x->retries);
+    s->ooms = atomic_load(&x->ooms);
+    s->compactions = ps.compactions;
+    s->bytes_moved = ps.bytes_moved;
+    s->bytes_remapped = ps.bytes_remapped;
+    for (unsigned k = 0; k < TIDE_POOL_CLASSES; k++) sum_class(x, k, &s->classes[k]);
+}
+
+#define END(field) TIDEI_END(tide_pool_figures, field)
+static const uint16_t statistics_ends[] = {
+    END(struct_size),    END(live),    END(peak_live), END(rounding),    END(cached),
+    END(pending),        END(backed),  END(largest),   END(pinned),      END(allocations),
+    END(frees),          END(retries), END(ooms),      END(compactions), END(bytes_moved),
+    END(bytes_remapped), END(classes)};
+#undef END
+static const tidei_sized statistics_sizes = {"tide_pool_figures", statistics_ends,
+                                             TIDEI_COUNT(statistics_ends),
+                                             TIDEI_END(tide_pool_figures, struct_size)};
+
+static tide_status pool_stats(tidei_user_pool *x, tide_pool_figures *out) {
+    if (!out) return tidei_fail(TIDE_E_INVALID, "tide_pool_info", "out is NULL");
+    tide_status status = tidei_sized_check(&statistics_sizes, out->struct_size, "tide_pool_info");
+    if (status != TIDE_OK) return status;
+    if (!tidei_thread_get(x->dev->rt)) return tidei_last_status();
+    tidei_drain(x->dev->rt);
+    tide_pool_figures s = {.struct_size = out->struct_size};
+    read_figures(x, &s);
+    memcpy(out, &s, out->struct_size);
+    return TIDE_OK;
+}
+
+tide_status tide_pool_info(tide_pool *ref, tide_pool_figures *out) {
+    tidei_user_pool *x = tidei_user_pool_find(ref, "tide_pool_info");
+    return x ? pool_stats(x, out) : tidei_last_status();
+}
+
+/* ---- as a text ---- */
+
+/* What fits is written to buf; n counts on. */
+struct text {
+    char *buf;
+    size_t cap, n;
+};
+__attribute__((format(printf, 2, 3))) static void put(struct text *t, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    int n = tidei_vformat(t->n < t->cap ? t->buf + t->n : NULL, t->n < t->cap ? t->cap - t->n : 0,
+                          fmt, ap);
+    va_end(ap);
+    if (n > 0) t->n += (size_t)n;
+}
+
+static const char *size_text(char b[32], size_t bytes) {
+    return tidei_format_bytes(b, 32, bytes, 3);
+}
+
+static void put_figures(struct text *t, const tidei_user_pool *x, const tide_pool_figures *s) {
+    char b[4][32];
+    put(t, "pool %s on %s: %s reserved\n", x->p->ops->name, x->dev->d->info.name,
+        size_text(b[0], s->backed));
+    put(t, "  live %s (at most %s), rounding %s, ", size_text(b[0], s->live),
+        size_text(b[1], s->peak_live), size_text(b[2], s->rounding));
+    put(t, "cached %s, pending %s, pinned %s\n", size_text(b[0], s->cached),
+        size_text(b[1], s->pending), size_text(b[2], s->pinned));
+    put(t, "  largest request that fits now: %s\n", size_text(b[0], s->largest));
+    put(t,
+        "  %llu allocations, %llu frees, %llu retries, %llu out of memory, %llu compactions (%s "
+        "moved, %s "
+        "remapped)\n",
+        (unsigned long long)s->allocations, (unsigned long long)s->frees,
+        (unsigned long long)s->retries, (unsigned long long)s->ooms,
+        (unsigned long long)s->compactions, size_text(b[0], s->bytes_moved),
+        size_text(b[1], s->bytes_remapped));
+}
+
+static void put_class(struct text *t, const tide_pool_class *c) {
+    char b[4][32];
+    put(t, "%14s %10llu %10llu %12llu %12llu %14s %14s %14s\n",
+        c->bytes == SIZE_MAX ? "larger" : tidei_format_bytes(b[0], sizeof b[0], c->bytes, 0),
+        (unsigned long long)c->current, (unsigned long long)c->peak,
+        (unsigned long long)c->allocated, (unsigned long long)c->freed,
+        size_text(b[1], c->current_bytes), size_text(b[2], c->peak_bytes),
+        size_text(b[3], c->allocated_bytes));
+}
+
+size_t tide_pool_text(tide_pool *ref, char *buf, size_t cap) {
+    tidei_user_pool *x = tidei_user_pool_find(ref, "tide_pool_text");
+    tide_pool_figures s = {.struct_size = sizeof s};
+    struct text t = {buf, tidei_text_room(buf, cap), 0};
+    if (!x || pool_stats(x, &s) != TIDE_OK) return 0;
+    put_figures(&t, x, &s);
+    put(&t, "%14s %10s %10s %12s %12s %14s %14s %14s\n", "up to", "blocks", "at most", "allocated",
+        "freed", "bytes", "at most", "allocated");
+    for (unsigned k = 0; k < TIDE_POOL_CLASSES; k++)
+        if (s.classes[k].allocated) put_class(&t, &s.classes[k]);
+    return t.n;
+}

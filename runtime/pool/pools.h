@@ -1,0 +1,112 @@
+/* pools.h: the pools of a device as users know them: a `tidei_user_pool` is a pool with its holders
+** and its figures.
+**
+** Model. A device keeps its pools in a list, from which walks take them one by one. The default
+** pool is nobody's: it lives as long as the device. Every other one counts its holders: its handle,
+** the threads whose current pool it is, its blocks. The last one to let go notes how far each
+** stream is and makes the pool an *orphan*; a sweep closes it once the streams have got there. So
+** letting go, which a drain does, calls neither the pool nor the device.
+** What must stay true: an orphan gets no holder again. A pool on which a walk stands stays. */
+#ifndef TIDEI_POOLS_H
+#define TIDEI_POOLS_H
+
+#include "runtime/pool/pool.h"
+#include "runtime/pool/trim_policy.h"
+#include <tide/pool.h>
+
+/* What was handed out and came back, by size class. Several a pool, each its thread's own, by the
+** thread's number (thread_index.h); the first of all is for those whose number is too high, or who
+** have none. */
+#define TIDEI_TALLIES 16
+typedef struct tidei_tally {
+    struct {
+        _Atomic uint64_t made, made_bytes, gone, gone_bytes;
+    } of[TIDE_POOL_CLASSES];
+} tidei_tally;
+
+/* What a tide_pool refers to. */
+typedef struct tidei_user_pool tidei_user_pool;
+struct tidei_user_pool {
+    tidei_dev *dev;
+    tide_pool *ref; /* as users know it */
+    tidei_pool *p;
+    bool own;             /* not the default pool: its holders are counted */
+    atomic_bool released; /* its maker is done with it */
+    /* under dev->pools_lock */
+    tidei_user_pool *next;
+    unsigned walks; /* that stand here */
+    bool over;      /* an orphan that may be closed once none does */
+    _Atomic size_t holders;
+    atomic_bool orphan; /* set last by who let go last */
+    /* of an orphan: what each slot had submitted when it became one */
+    uint64_t ticks[TIDEI_STREAMS_MAX];
+    /* figures */
+    /* live: of an own one; the default pool has what is left of the device's */
+    _Atomic size_t live, peak_live;
+    _Atomic size_t pinned;
+    _Atomic uint64_t retries, ooms;
+    _Atomic uint64_t peak[TIDE_POOL_CLASSES], peak_bytes[TIDE_POOL_CLASSES]; /* sampled */
+    tidei_tally tallies[TIDEI_TALLIES];
+    _Atomic size_t window_live; /* most live at once since the last look */
+    tidei_release release;      /* under dev->looking */
+    atomic_bool adaptive;       /* the release threshold; if not, it is attrs.threshold */
+};
+
+/* The device's default pool, as its settings say; later ones are made by tide_pool_new. */
+tide_status tidei_pools_open(tidei_dev *d);
+/* Closes all, whatever is still in them: work is complete. */
+void tidei_pools_close(tidei_dev *d);
+
+/* A kind's pool, as the settings say, for who then enlists it, or discards it. */
+tide_status tidei_pools_open_kind(tidei_dev *d, tidei_mem_kind kind, tidei_user_pool **out);
+void tidei_pools_enlist(tidei_user_pool *x);
+void tidei_pools_discard(tidei_user_pool *x);
+
+/* A user's pool; NULL with the error set. */
+tidei_user_pool *tidei_user_pool_find(tide_pool *ref, const char *op);
+
+/* Nothing for the default pool. */
+static inline void tidei_pool_hold(tidei_user_pool *x) {
+    if (x->own) atomic_fetch_add_explicit(&x->holders, 1, memory_order_relaxed);
+}
+void tidei_pool_orphaned(tidei_user_pool *x);
+static inline void tidei_pool_let_go(tidei_user_pool *x) {
+    if (x->own && atomic_fetch_sub_explicit(&x->holders, 1, memory_order_acq_rel) == 1)
+        tidei_pool_orphaned(x);
+}
+
+/* A storage has a block of the pool, and the device `live` bytes with it; then it has given the
+** block back, which may be the last touch of an own pool. */
+void tidei_pool_made(tidei_user_pool *x, size_t bytes, size_t live);
+void tidei_pool_gone(tidei_user_pool *x, size_t bytes);
+void tidei_pools_reset_peaks(tidei_dev *d);
+static inline void tidei_raise_size(_Atomic size_t *x, size_t v) {
+    size_t old = atomic_load_explicit(x, memory_order_relaxed);
+    while (old < v && !atomic_compare_exchange_weak(x, &old, v)) {}
+}
+
+/* The walk's next pool after x (NULL: the first), which is left; NULL at the end. A walk goes to
+** its end. */
+tidei_user_pool *tidei_pools_next(tidei_dev *d, tidei_user_pool *x);
+
+/* Over all pools of the device: settle, trim, figures; and closing orphans whose work is done.
+** Without any lock. */
+size_t tidei_pools_settle(tidei_dev *d);
+/* the host has just waited for all streams */
+size_t tidei_pools_synced(tidei_dev *d);
+size_t tidei_pools_trim(tidei_dev *d, unsigned kinds); /* TIDEI_KINDS_*, like the next ones */
+/* Gives back so many bytes more by moving blocks off their pages, in pools that can. */
+size_t tidei_pools_clear(tidei_dev *d, unsigned kinds, size_t bytes);
+void tidei_pools_stats_of(tidei_dev *d, unsigned kinds, tidei_pool_stats *sum);
+/* of what counts against the device's limits */
+void tidei_pools_stats(tidei_dev *d, tidei_pool_stats *sum);
+size_t tidei_pools_pinned(tidei_dev *d); /* of live: must not move */
+void tidei_pools_sweep(tidei_dev *d);
+
+/* Pools give back what their thresholds do not let them keep (release.c); cheap where none is due.
+** `synced`: the host has just waited for the device; else only the adaptive ones are asked. Without
+** any lock. */
+void tidei_pools_look(tidei_dev *d, bool synced);
+void tidei_pools_look_soon(tidei_dev *d); /* something has changed: at the next chance */
+
+#endif

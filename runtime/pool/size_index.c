@@ -1,0 +1,159 @@
+/* size_index.c: the treaps of a shelf's bins, and walking a shelf in order. */
+#include "runtime/pool/size_index.h"
+
+static bool before(const tidei_extent *a, const tidei_extent *b) {
+    return tidei_extent_before(a, b->size, b->off);
+}
+
+static void put_among(tidei_extent **root, tidei_extent *x) {
+    while (*root && (*root)->rank >= x->rank)
+        root = before(x, *root) ? &(*root)->left : &(*root)->right;
+    tidei_extent *rest = *root, **low = &x->left, **high = &x->right;
+    *root = x;
+    while (rest) { /* what ranks lower falls apart into what comes before x and what comes behind */
+        if (before(rest, x)) {
+            *low = rest;
+            low = &rest->right;
+            rest = rest->right;
+        } else {
+            *high = rest;
+            high = &rest->left;
+            rest = rest->left;
+        }
+    }
+    *low = *high = NULL;
+}
+
+void tidei_shelf_take_among(tidei_extent **root, tidei_extent *x) {
+    while (*root != x) root = before(x, *root) ? &(*root)->left : &(*root)->right;
+    tidei_extent *low = x->left, *high = x->right;
+    while (low && high) {
+        if (low->rank >= high->rank) {
+            *root = low;
+            root = &low->right;
+            low = low->right;
+        } else {
+            *root = high;
+            root = &high->left;
+            high = high->left;
+        }
+    }
+    *root = low ? low : high;
+}
+
+/* The first that does not come before (size, off). */
+static tidei_extent *first_from(tidei_extent *root, size_t size, size_t off) {
+    tidei_extent *found = NULL;
+    while (root) {
+        if (tidei_extent_before(root, size, off)) {
+            root = root->right;
+        } else {
+            found = root;
+            root = root->left;
+        }
+    }
+    return found;
+}
+
+/* The treap of a bin, with all that lay loose. */
+static tidei_extent *root_of(tidei_shelf *sh, unsigned bin) {
+    tidei_extent *x = sh->in[bin].loose;
+    if (tidei_likely(!x)) return sh->in[bin].root;
+    sh->in[bin].loose = NULL;
+    for (tidei_extent *next; x; x = next) {
+        next = x->right;
+        x->loose = 0;
+        put_among(&sh->in[bin].root, x);
+    }
+    return sh->in[bin].root;
+}
+
+/* The lowest bin from `bin` on that is not empty; TIDEI_SHELF_BINS if there is none. */
+static unsigned bin_from(const tidei_shelf *sh, unsigned bin) {
+    unsigned w = bin / 64;
+    if (bin >= TIDEI_SHELF_BINS) return TIDEI_SHELF_BINS;
+    uint64_t bits = sh->bins[w] & ~(uint64_t)0 << bin % 64;
+    if (!bits) {
+        uint64_t words = sh->words & ~(uint64_t)0 << w << 1;
+        if (!words) return TIDEI_SHELF_BINS;
+        w = (unsigned)__builtin_ctzll(words);
+        bits = sh->bins[w];
+    }
+    return w * 64 + (unsigned)__builtin_ctzll(bits);
+}
+
+static tidei_extent *leftmost(tidei_extent *x) {
+    while (x->left) x = x->left;
+    return x;
+}
+
+static tidei_extent *first_of_bins(tidei_shelf *sh, unsigned bin) {
+    bin = bin_from(sh, bin);
+    return bin == TIDEI_SHELF_BINS ? NULL : leftmost(root_of(sh, bin));
+}
+
+tidei_extent *tidei_shelf_fit(tidei_shelf *sh, size_t size) {
+    if (sh->bytes < size) return NULL;
+    unsigned exact = tidei_shelf_bin(sh, size), bin = bin_from(sh, exact);
+    if (bin == exact) { /* it has larger ones and smaller ones */
+        tidei_extent *x = first_from(root_of(sh, bin), size, 0);
+        if (x) return x;
+        bin = bin_from(sh, bin + 1);
+    }
+    return bin == TIDEI_SHELF_BINS ? NULL : leftmost(root_of(sh, bin));
+}
+
+tidei_extent *tidei_shelf_next(tidei_shelf *sh, const tidei_extent *x) {
+    unsigned bin = tidei_shelf_bin(sh, x->size);
+    tidei_extent *root = root_of(sh, bin), *next = NULL;
+    if (x->right) return leftmost(x->right);
+    if (root != x) next = first_from(root, x->size, x->off + 1);
+    return next ? next : first_of_bins(sh, bin + 1);
+}
+
+tidei_extent *tidei_shelf_largest(tidei_shelf *sh) {
+    if (!sh->words) return NULL;
+    unsigned w = 63 - (unsigned)__builtin_clzll(sh->words);
+    tidei_extent *x = root_of(sh, w * 64 + 63 - (unsigned)__builtin_clzll(sh->bins[w]));
+    while (x->right) x = x->right;
+    return x;
+}
+
+static bool in_bin(const tidei_shelf *sh, unsigned bin, const tidei_extent *x) {
+    return tidei_extent_is(x) == TIDEI_EXTENT_FREE && tidei_shelf_bin(sh, x->size) == bin;
+}
+
+static bool bin_valid(const tidei_shelf *sh, unsigned bin, const tidei_extent *x, size_t *count,
+                      size_t *bytes) {
+    for (; x; x = x->right) {
+        if (!in_bin(sh, bin, x) || x->loose) return false;
+        if (x->left && (!before(x->left, x) || x->left->rank > x->rank)) return false;
+        if (x->right && (!before(x, x->right) || x->right->rank > x->rank)) return false;
+        ++*count;
+        *bytes += x->size;
+        if (!bin_valid(sh, bin, x->left, count, bytes)) return false;
+    }
+    return true;
+}
+
+static bool loose_valid(const tidei_shelf *sh, unsigned bin, size_t *count, size_t *bytes) {
+    const tidei_extent *before = NULL;
+    for (const tidei_extent *x = sh->in[bin].loose; x; before = x, x = x->right) {
+        if (!in_bin(sh, bin, x) || !x->loose || x->left != before) return false;
+        ++*count;
+        *bytes += x->size;
+    }
+    return true;
+}
+
+bool tidei_shelf_valid(const tidei_shelf *sh, size_t *count) {
+    size_t bytes = 0;
+    for (unsigned bin = 0; bin < TIDEI_SHELF_BINS; bin++) {
+        if (!!(sh->bins[bin / 64] >> bin % 64 & 1) != (sh->in[bin].root || sh->in[bin].loose))
+            return false;
+        if (!!(sh->words >> bin / 64 & 1) != !!sh->bins[bin / 64]) return false;
+        if (!bin_valid(sh, bin, sh->in[bin].root, count, &bytes)) return false;
+        if (!loose_valid(sh, bin, count, &bytes)) return false;
+    }
+    return bytes == sh->bytes;
+}

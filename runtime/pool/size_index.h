@@ -1,0 +1,190 @@
+/* size_index.h: free stretches of a pool's address range, found by size: the index behind the pool
+** `tide`.
+**
+** Model. An extent is a stretch of the range; all of them together tile it, linked by address. A
+** shelf holds free ones in bins, 64 to a doubling of size, with a bitmap over the bins; a bin is a
+** treap ordered by (size, address). So the best fit, lowest address first, is exact and does not
+** depend on the order in which extents came. Each step down a treap costs a cache miss and a branch
+** that nobody can foretell: so most bins hold one or two, and what comes to a bin that is not empty
+** lies loose, in a list, until somebody looks for something there. Many are taken away before that,
+** as parts of larger ones.
+** What must stay true: an extent is on one shelf at most; its place depends on its size and offset,
+** so they change only off the shelf or through tidei_shelf_reshape; a bit is set exactly where a
+** bin is not empty, be it of loose ones alone. */
+#ifndef TIDEI_SHELF_H
+#define TIDEI_SHELF_H
+
+#include "runtime/streams/stream.h"
+
+typedef struct tidei_extent tidei_extent;
+struct tidei_page;
+
+typedef enum {
+    TIDEI_EXTENT_SPARE,   /* describes nothing: on the list of spares */
+    TIDEI_EXTENT_LIVE,    /* handed out */
+    TIDEI_EXTENT_FREE,    /* on a shelf */
+    TIDEI_EXTENT_HOLE,    /* addresses without memory */
+    TIDEI_EXTENT_MAPPING, /* addresses that a thread is getting memory for */
+    /* backed, free, and off the shelves while a thread works on it without the lock */
+    TIDEI_EXTENT_CLAIMED,
+    /* freed, in a thread's cache; LIVE and CACHED alternate without the lock */
+    TIDEI_EXTENT_CACHED,
+    /* LIVE, while a thread that holds the lock asks its owner: it is not freed meanwhile */
+    TIDEI_EXTENT_LOOKED_AT
+} tidei_extent_state;
+
+/* `slot` of an extent: the stream whose work is pending on it, or one of these. */
+enum {
+    TIDEI_SLOT_READY = 0xffff,
+    /* nothing is pending */ TIDEI_SLOT_MANY = 0xfffe /* a pool knows which */
+};
+
+/* One cache line: walks and searches cost little more than to fetch them. */
+struct tidei_extent {
+    size_t off, size;          /* within the range; multiples of the granule */
+    tidei_extent *prev, *next; /* by address */
+    union {
+        /* FREE: in its bin; HOLE: the hole before; CLAIMED, CACHED and SPARE: a chain */
+        tidei_extent *left;
+        _Atomic(void *) owner; /* LIVE: who may be asked whether it may move; NULL: it may not */
+    };
+    union {
+        tidei_extent *right;      /* FREE: in its bin; HOLE: the hole behind */
+        struct tidei_page *pages; /* CLAIMED by a trim: the first of its pages */
+        struct {                  /* LIVE, while moves are planned: ... */
+            bool fixed;           /* it may not move */
+            bool leaves;          /* it lies on a page that is to be cleared */
+        };
+    };
+    union {
+        uint64_t tick; /* pending on `slot` up to here */
+        size_t bytes;  /* LIVE: as requested */
+    };
+    uint32_t rank : 31; /* in the treap; fixed with the descriptor */
+    uint32_t loose : 1; /* FREE: in its bin's list */
+    uint16_t slot;
+    _Atomic uint8_t state;
+    union {
+        uint8_t home; /* LIVE, CACHED: the number of the thread that took it (tidei_thread_index) */
+        bool far;     /* FREE, while a compaction is planned for which some are: out of its reach */
+    };
+};
+
+static inline tidei_extent_state tidei_extent_is(const tidei_extent *x) {
+    return (tidei_extent_state)atomic_load_explicit(&x->state, memory_order_relaxed);
+}
+static inline void tidei_extent_be(tidei_extent *x, tidei_extent_state state) {
+    atomic_store_explicit(&x->state, (uint8_t)state, memory_order_release);
+}
+
+enum {
+    TIDEI_SHELF_STEPS_LOG2 = 6, /* bins a doubling, in bits */
+    TIDEI_SHELF_WORDS = 40,     /* of 64 bins each: sizes of up to 2^45 granules */
+    TIDEI_SHELF_BINS = TIDEI_SHELF_WORDS * 64
+};
+
+typedef struct tidei_shelf {
+    size_t bytes;   /* in all its extents */
+    uint64_t tick;  /* none of them was put here, or given other ends, with a later one */
+    unsigned shift; /* the granule's, in bits */
+    uint64_t words; /* which words of `bins` are not zero */
+    uint64_t bins[TIDEI_SHELF_WORDS];
+    struct {
+        tidei_extent *root, *loose; /* loose: linked by `right` and, back, by `left` */
+    } in[TIDEI_SHELF_BINS];
+} tidei_shelf;
+
+/* Sizes below 128 granules have bins of their own; above, a doubling has 64. */
+static inline unsigned tidei_shelf_bin(const tidei_shelf *sh, size_t size) {
+    uint64_t g = (uint64_t)size >> sh->shift;
+    unsigned e =
+        63 - (unsigned)__builtin_clzll(g | 1u << TIDEI_SHELF_STEPS_LOG2) - TIDEI_SHELF_STEPS_LOG2;
+    return (e << TIDEI_SHELF_STEPS_LOG2) + (unsigned)(g >> e);
+}
+
+static inline bool tidei_extent_before(const tidei_extent *a, size_t size, size_t off) {
+    return a->size != size ? a->size < size : a->off < off;
+}
+
+static inline void tidei_shelf_mark(tidei_shelf *sh, unsigned bin) {
+    sh->bins[bin / 64] |= (uint64_t)1 << bin % 64;
+    sh->words |= (uint64_t)1 << bin / 64;
+}
+static inline void tidei_shelf_unmark(tidei_shelf *sh, unsigned bin) {
+    if (!(sh->bins[bin / 64] &= ~((uint64_t)1 << bin % 64)))
+        sh->words &= ~((uint64_t)1 << bin / 64);
+}
+
+/* The way out of a treap that holds others too. */
+void tidei_shelf_take_among(tidei_extent **root, tidei_extent *x);
+
+static inline void tidei_shelf_loosen(tidei_shelf *sh, unsigned bin, tidei_extent *x) {
+    x->loose = 1;
+    x->left = NULL;
+    x->right = sh->in[bin].loose;
+    if (x->right) x->right->left = x;
+    sh->in[bin].loose = x;
+}
+static inline void tidei_shelf_take_loose(tidei_shelf *sh, unsigned bin, tidei_extent *x) {
+    x->loose = 0;
+    if (x->right) x->right->left = x->left;
+    if (x->left)
+        x->left->right = x->right;
+    else
+        sh->in[bin].loose = x->right;
+}
+
+static inline void tidei_shelf_put(tidei_shelf *sh, tidei_extent *x) {
+    unsigned bin = tidei_shelf_bin(sh, x->size);
+    sh->bytes += x->size;
+    if (x->tick > sh->tick) sh->tick = x->tick;
+    if (sh->in[bin].root) {
+        tidei_shelf_loosen(sh, bin, x);
+    } else {
+        x->left = x->right = NULL;
+        sh->in[bin].root = x;
+        tidei_shelf_mark(sh, bin);
+    }
+}
+
+static inline bool tidei_shelf_alone(const tidei_shelf *sh, unsigned bin, const tidei_extent *x) {
+    return sh->in[bin].root == x && !x->left && !x->right;
+}
+
+static inline void tidei_shelf_take(tidei_shelf *sh, tidei_extent *x) {
+    unsigned bin = tidei_shelf_bin(sh, x->size);
+    sh->bytes -= x->size;
+    if (x->loose)
+        tidei_shelf_take_loose(sh, bin, x);
+    else if (tidei_shelf_alone(sh, bin, x))
+        sh->in[bin].root = NULL;
+    else
+        tidei_shelf_take_among(&sh->in[bin].root, x);
+    if (!sh->in[bin].root && !sh->in[bin].loose) tidei_shelf_unmark(sh, bin);
+}
+
+/* Gives an extent on the shelf other ends: where it has no place in an order and stays in its bin,
+** nothing else is touched. */
+static inline void tidei_shelf_reshape(tidei_shelf *sh, tidei_extent *x, size_t off, size_t size) {
+    unsigned bin = tidei_shelf_bin(sh, size);
+    if (x->loose ? tidei_shelf_bin(sh, x->size) == bin : tidei_shelf_alone(sh, bin, x)) {
+        sh->bytes += size - x->size;
+        if (x->tick > sh->tick) sh->tick = x->tick;
+        x->off = off, x->size = size;
+        return;
+    }
+    tidei_shelf_take(sh, x);
+    x->off = off, x->size = size;
+    tidei_shelf_put(sh, x);
+}
+
+/* These put into order what lies loose where they look. The smallest of at least `size`, of those
+** the lowest; NULL if there is none. */
+tidei_extent *tidei_shelf_fit(tidei_shelf *sh, size_t size);
+/* The next one in the order (size, address); x is on the shelf. */
+tidei_extent *tidei_shelf_next(tidei_shelf *sh, const tidei_extent *x);
+tidei_extent *tidei_shelf_largest(tidei_shelf *sh);
+/* Order, ranks, lists, bitmaps and sums. *count is raised by the number of extents. */
+bool tidei_shelf_valid(const tidei_shelf *sh, size_t *count);
+
+#endif

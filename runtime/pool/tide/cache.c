@@ -1,0 +1,182 @@
+/* cache.c: a thread's cache in the pool `tide`: making it, and emptying other threads'. */
+#include "runtime/pool/tide/tide.h"
+
+/* A thread's entries may hold this part of what is backed, all threads together, ... (uncapped ones
+** cost 1.25 to 1.53 times the memory on recorded traces) */
+#define CAP_PART 256
+/* ... but this much in any case: less than most programs' first page on a GPU. */
+#define CAP_FLOOR (256 * TIDEI_KIB)
+
+void tidei_tide_set_cap(tidei_tide *p) {
+    size_t share = p->backed / CAP_PART / (p->ncaches ? p->ncaches : 1);
+    bool on = atomic_load_explicit(&p->base.attrs.caches, memory_order_relaxed);
+    atomic_store_explicit(&p->cap, on ? tidei_max_size(share, CAP_FLOOR) : 0, memory_order_relaxed);
+}
+
+tidei_cache *tidei_tide_cache_new(tidei_tide *p, unsigned number) {
+    tidei_cache *c = tidei_host_alloc(p->base.dev->rt, sizeof *c);
+    if (!c) return NULL; /* everything works without, only slower */
+    tidei_lock_take(&p->lock);
+    atomic_store_explicit(&p->caches[number - 1], c, memory_order_release);
+    p->ncaches++;
+    if (number > p->caches_end) p->caches_end = number;
+    tidei_tide_set_cap(p);
+    tidei_lock_give(&p->lock);
+    return c;
+}
+
+static tidei_extent *chained(tidei_extent *x, tidei_extent *chain, size_t *bytes) {
+    *bytes += x->size;
+    x->left = chain;
+    return x;
+}
+
+static tidei_extent *rob_set(tidei_cache *c, tidei_cache_entry *e, tidei_extent *chain,
+                             size_t *bytes) {
+    for (const tidei_cache_entry *end = e + TIDEI_CACHE_WAYS; e < end; e++) {
+        if (!atomic_load_explicit(&e->x, memory_order_relaxed)) continue;
+        tidei_extent *x = atomic_exchange_explicit(&e->x, NULL, memory_order_acq_rel);
+        if (!x) continue;
+        atomic_fetch_add_explicit(&c->robbed, x->size, memory_order_relaxed);
+        chain = chained(x, chain, bytes);
+    }
+    return chain;
+}
+
+tidei_extent *tidei_cache_rob(tidei_cache *c, tidei_extent *chain, size_t *bytes) {
+    uint64_t sets = atomic_load_explicit(&c->sets, memory_order_relaxed);
+    for (; sets; sets &= sets - 1)
+        chain = rob_set(c, c->entries[__builtin_ctzll(sets)], chain, bytes);
+    for (tidei_extent *x = tidei_cache_receive(c), *next; x; x = next) {
+        next = x->left;
+        chain = chained(x, chain, bytes);
+    }
+    return chain;
+}
+
+/* ---- making room ---- by the owner. */
+
+/* One in so many blocks that find no place: what a thread asks for again and again gets in soon,
+** and where it asks for ever new sizes nothing is gained by a change. (each of them: 10 % more
+** instructions an event on a recorded trace, none saved) */
+#define PUSHING_EVERY 64
+/* A block of more than this part of the cap takes the place of too many others. */
+#define PUSHING_PART 4
+
+/* What lies there is of no use for whoever asks for such as x. */
+static bool differs(const tidei_cache_entry *e, const tidei_extent *x) {
+    return e->size != x->size || (e->slot != x->slot && e->slot != TIDEI_SLOT_READY);
+}
+
+static tidei_extent *push_out(tidei_cache *c, tidei_cache_entry *e, tidei_extent *chain,
+                              size_t *bytes) {
+    size_t size = e->size;
+    tidei_extent *x = size ? atomic_exchange_explicit(&e->x, NULL, memory_order_acq_rel) : NULL;
+    e->size = 0;
+    c->in_entries -= size;
+    if (x) return chained(x, chain, bytes);
+    atomic_fetch_sub_explicit(&c->robbed, size, memory_order_relaxed);
+    return chain;
+}
+
+/* An entry of x's set that is empty, or holds something else; NULL: all hold what serves as
+** well. */
+static tidei_cache_entry *place_for(tidei_cache *c, const tidei_extent *x) {
+    tidei_cache_entry *set = c->entries[tidei_cache_set(x->size)], *found = NULL;
+    for (unsigned i = 0; i < TIDEI_CACHE_WAYS; i++) {
+        tidei_cache_entry *e = &set[(c->refused / PUSHING_EVERY + i) % TIDEI_CACHE_WAYS];
+        if (!e->size) return e;
+        if (!found && differs(e, x)) found = e;
+    }
+    return found;
+}
+
+static bool fits_below(const tidei_cache *c, size_t size, size_t cap) {
+    return c->in_entries - atomic_load_explicit(&c->robbed, memory_order_relaxed) + size <= cap;
+}
+
+tidei_extent *tidei_cache_push_out(tidei_cache *c, const tidei_extent *x, size_t cap,
+                                   size_t *bytes) {
+    if (++c->refused % PUSHING_EVERY || x->size > cap / PUSHING_PART) return NULL;
+    tidei_cache_entry *place = place_for(c, x);
+    if (!place) return NULL;
+    tidei_extent *chain = push_out(c, place, NULL, bytes);
+    for (unsigned i = 0; i < TIDEI_CACHE_SETS && !fits_below(c, x->size, cap); i++) {
+        tidei_cache_entry *set = c->entries[++c->hand % TIDEI_CACHE_SETS];
+        for (unsigned k = 0; k < TIDEI_CACHE_WAYS; k++)
+            if (differs(&set[k], x)) chain = push_out(c, &set[k], chain, bytes);
+    }
+    return chain;
+}
+
+static void release_chain(tidei_tide *p, tidei_extent *chain) {
+    for (tidei_extent *next; chain; chain = next) {
+        next = chain->left;
+        p->used -= chain->size;
+        tidei_tide_release(p, chain);
+    }
+}
+
+void tidei_tide_flush(tidei_tide *p) {
+    tidei_extent *chain = NULL;
+    size_t bytes = 0;
+    for (unsigned i = 0; i < p->caches_end; i++) {
+        tidei_cache *c = atomic_load_explicit(&p->caches[i], memory_order_acquire);
+        if (c) chain = tidei_cache_rob(c, chain, &bytes);
+    }
+    p->held -= (int64_t)bytes;
+    release_chain(p, chain);
+}
+
+bool tidei_tide_cache_anew(tidei_tide *p, tidei_cache *c, tidei_extent *x) {
+    size_t bytes = 0, cap = atomic_load_explicit(&p->cap, memory_order_relaxed);
+    tidei_extent *chain = tidei_cache_push_out(c, x, cap, &bytes);
+    if (!chain) return false;
+    tidei_lock_take(&p->lock);
+    p->held -= (int64_t)bytes;
+    release_chain(p, chain);
+    tidei_lock_give(&p->lock);
+    return tidei_cache_put(c, x, cap);
+}
+
+/* One that fits what is wanted; the others go to the entries, or come to *rest. */
+static tidei_extent *sort_inbox(tidei_cache *c, size_t size, uint16_t slot, size_t cap,
+                                tidei_extent **rest) {
+    tidei_extent *found = NULL;
+    *rest = NULL;
+    for (tidei_extent *x = tidei_cache_receive(c), *next; x; x = next) {
+        next = x->left;
+        if (!found && x->size == size && (x->slot == slot || x->slot == TIDEI_SLOT_READY)) {
+            found = x;
+        } else if (!tidei_cache_put(c, x, cap)) {
+            x->left = *rest;
+            *rest = x;
+        }
+    }
+    return found;
+}
+
+tidei_extent *tidei_tide_from_inbox(tidei_tide *p, tidei_cache *c, size_t size, uint16_t slot) {
+    tidei_extent *rest;
+    tidei_extent *x =
+        sort_inbox(c, size, slot, atomic_load_explicit(&p->cap, memory_order_relaxed), &rest);
+    if (!rest) return x;
+    tidei_lock_take(&p->lock);
+    for (const tidei_extent *y = rest; y; y = y->left) p->held -= (int64_t)y->size;
+    release_chain(p, rest);
+    tidei_lock_give(&p->lock);
+    return x;
+}
+
+tidei_tide_sums tidei_tide_tally(const tidei_tide *p) {
+    tidei_tide_sums t = {.live = p->live, .held = p->held, .allocs = p->allocs, .frees = p->frees};
+    for (unsigned i = 0; i < p->caches_end; i++) {
+        const tidei_cache *c = atomic_load_explicit(&p->caches[i], memory_order_acquire);
+        if (!c) continue;
+        t.live += atomic_load_explicit(&c->live, memory_order_relaxed);
+        t.held += atomic_load_explicit(&c->held, memory_order_relaxed);
+        t.allocs += atomic_load_explicit(&c->allocs, memory_order_relaxed);
+        t.frees += atomic_load_explicit(&c->frees, memory_order_relaxed);
+    }
+    return t;
+}

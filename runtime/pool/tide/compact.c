@@ -1,0 +1,620 @@
+/* compact.c: the pool `tide` makes one large free piece of many small ones, by moving the
+** blocks between them.
+**
+** Model. Two ways, over stretches of neighbouring extents in which nothing is pinned. To *empty* a
+** stretch as long as the request, its blocks go to free pieces elsewhere; of the stretches the one
+** with the fewest bytes to move is taken. Where the pieces elsewhere are too small for that, the
+** blocks of a stretch *slide* together, towards its low end: of the stretches with enough free
+** bytes, again the one with the fewest to move. The second way needs no room elsewhere, so it works
+** whenever there are enough free bytes between two pins. To look for stretches takes time as well:
+** that ends where it costs more than it is likely to save.
+** What is pending on free pieces does not matter: the moves come after it, on the device.
+** What is chosen while windows are open may be over once they are closed: that is found out as it
+** is claimed.
+** What must stay true: the lock is not held while the mover works. Until it is done the blocks are
+** held by their owners, so none is freed, and the free pieces of both places are claimed. A move
+** that fails leaves what moved before it moved. */
+#include <stdlib.h>
+#include "runtime/pool/reuse.h"
+#include "runtime/pool/tide/compact.h"
+
+/* A block that slides by less than this part of its size would be copied in too many pieces. */
+#define SLIDE_PIECES 256
+
+typedef struct stretch {
+    tidei_extent *first, *last; /* NULL: there is none */
+    size_t off, end, cost, blocks;
+} stretch;
+typedef tidei_compaction compaction;
+
+/* ---- opening and closing ---- */
+
+static compaction *make(tidei_tide *p, size_t moves) {
+    compaction *c;
+    size_t each =
+        sizeof *c->moves + sizeof *c->places + sizeof *c->from + sizeof *c->to + sizeof *c->held;
+    if (!(c = tidei_host_alloc(p->base.dev->rt, sizeof *c + moves * each))) return NULL;
+    c->cap = moves;
+    c->moves = (tidei_move *)(c + 1);
+    c->places = (tidei_piece *)(c->moves + moves);
+    c->from = (tidei_extent **)(c->places + moves);
+    c->to = c->from + moves;
+    c->held = (void **)(c->to + moves);
+    return c;
+}
+
+compaction *tidei_compaction_open(tidei_tide *p, size_t moves, size_t size, tidei_stream *s,
+                                  tidei_reach reach) {
+    compaction *c = NULL;
+    if (p->compaction && p->compaction->cap >= moves) {
+        c = p->compaction;
+        p->compaction = NULL;
+    } else {
+        tidei_lock_give(&p->lock);
+        c = make(p, tidei_max_size(moves, TIDEI_MOVES_MAX));
+        tidei_lock_take(&p->lock);
+        if (!c) return NULL;
+    }
+    c->size = size, c->s = s, c->reach = reach;
+    c->waits = reach == TIDEI_REACH_ANY || tidei_reuse_rules(&p->base) & TIDEI_REUSE_WAIT;
+    c->lost = c->n = c->nheld = c->npending = 0;
+    return c;
+}
+
+void tidei_compaction_close(tidei_tide *p, compaction *c) {
+    if (!p->compaction && c->cap <= TIDEI_MOVES_MAX) {
+        p->compaction = c;
+        return;
+    }
+    tidei_lock_give(&p->lock);
+    tidei_host_free(p->base.dev->rt, c);
+    tidei_lock_take(&p->lock);
+}
+
+void tidei_compaction_begin(tidei_tide *p) {
+    tidei_lock_give(&p->lock);
+    p->base.mover->begin(p->base.dev);
+    tidei_lock_take(&p->lock);
+}
+
+void tidei_compaction_end(tidei_tide *p, compaction *c) {
+    tidei_lock_give(&p->lock);
+    p->base.mover->end(p->base.dev);
+    while (c->nheld) /* the last reference returns the block to this pool */
+        p->base.mover->let_go(c->held[--c->nheld]);
+    tidei_lock_take(&p->lock);
+}
+
+/* ---- what may move ---- */
+
+static bool is_free(const tidei_extent *x) { return tidei_extent_is_free(x); }
+
+static bool asked(tidei_extent *x, bool (*question)(void *owner)) {
+    uint8_t live = TIDEI_EXTENT_LIVE;
+    /* just freed */
+    if (!atomic_compare_exchange_strong(&x->state, &live, TIDEI_EXTENT_LOOKED_AT)) return false;
+    void *owner = atomic_load_explicit(&x->owner, memory_order_acquire);
+    bool yes = owner && question(owner);
+    tidei_extent_be(x, TIDEI_EXTENT_LIVE);
+    return yes;
+}
+
+void tidei_compaction_ask(tidei_tide *p) {
+    for (tidei_extent *x = p->first; x; x = x->next) {
+        bool out =
+            tidei_extent_is(x) == TIDEI_EXTENT_LIVE || tidei_extent_is(x) == TIDEI_EXTENT_CACHED;
+        if (out) x->fixed = !asked(x, p->base.mover->movable), x->leaves = false;
+    }
+}
+
+bool tidei_compaction_hold(tidei_tide *p, compaction *c, tidei_extent *x) {
+    x->fixed = !asked(x, p->base.mover->hold);
+    if (x->fixed) return false;
+    c->held[c->nheld++] = atomic_load_explicit(&x->owner, memory_order_relaxed);
+    return true;
+}
+
+/* ---- which stretch ---- */
+
+/* Tells each free piece whether it is within reach, where some may not be. Returns the bytes of
+** those that are. */
+static size_t ask_reach(tidei_tide *p, compaction *c) {
+    const tidei_shelf *own = tidei_tide_own(p, c->s->slot);
+    size_t bytes = 0, all = p->backed - p->used - p->claimed;
+    c->some_far = c->reach != TIDEI_REACH_ANY && all > p->ready.bytes + (own ? own->bytes : 0);
+    if (!c->some_far) return all;
+    for (tidei_extent *x = p->first; x; x = x->next) {
+        if (!is_free(x)) continue;
+        x->far = !tidei_tide_reaches(p, c->reach, c->s, x);
+        if (!x->far) bytes += x->size;
+    }
+    return bytes;
+}
+
+/* But for blocks that were not asked. */
+static inline bool stays(const compaction *c, const tidei_extent *x) {
+    tidei_extent_state is = tidei_extent_is(x);
+    if (is != TIDEI_EXTENT_LIVE && is != TIDEI_EXTENT_FREE) return true;
+    return c->some_far && !c->waits && is == TIDEI_EXTENT_FREE && x->far;
+}
+
+/* A stretch that is looked at, and sums over its extents. */
+struct look {
+    tidei_extent *low;     /* the first one */
+    tidei_extent *unasked; /* the first one that was not asked, or what comes behind the last one */
+    size_t bytes, free;
+    size_t blocks, strangers; /* strangers: of the blocks, those that were not asked */
+    size_t far, fars;         /* bytes of free pieces out of reach, and how many */
+};
+
+static struct look look_from(tidei_extent *x) { return (struct look){.low = x, .unasked = x}; }
+
+static inline void add_high(const compaction *c, struct look *a, const tidei_extent *x) {
+    bool free = is_free(x), far = c->some_far && free && x->far;
+    a->bytes += x->size;
+    a->free += free ? x->size : 0;
+    a->blocks += !free;
+    a->strangers += !free;
+    a->far += far ? x->size : 0;
+    a->fars += far;
+}
+
+static inline void leave_low(const compaction *c, struct look *a) {
+    const tidei_extent *x = a->low;
+    bool free = is_free(x), far = c->some_far && free && x->far;
+    a->bytes -= x->size;
+    a->free -= free ? x->size : 0;
+    a->blocks -= !free;
+    a->far -= far ? x->size : 0;
+    a->fars -= far;
+    if (a->unasked == x) {
+        a->strangers -= !free;
+        a->unasked = x->next;
+    }
+    a->low = x->next;
+}
+
+/* To move over a free piece out of reach means to wait, on the device, for what is pending there:
+** worse than to move as much. */
+static inline size_t cost_of(const struct look *a) {
+    return a->bytes - a->free + 2 * a->far + (a->blocks + a->fars) * TIDEI_MOVE_COST;
+}
+
+/* Asks its blocks, up to `end`, each once. False: one may not move, and the stretch begins behind
+** it now. */
+static bool may_all_move(const tidei_tide *p, const compaction *c, struct look *a,
+                         const tidei_extent *end) {
+    for (tidei_extent *x = a->unasked; x != end; a->unasked = x = x->next) {
+        if (is_free(x)) continue;
+        if (!asked(x, p->base.mover->movable)) {
+            for (const tidei_extent *behind = x->next; a->low != behind;) leave_low(c, a);
+            return false;
+        }
+        a->strangers--;
+    }
+    return true;
+}
+
+/* What the host does for an extent it looks at, or for a block it asks, costs as much as to move so
+** many bytes. */
+#define LOOK_COST (8 * TIDEI_KIB)
+/* Better stretches are looked for until that costs this part of what they can save at most; among
+** so many extents in any case, which takes no longer than to close the windows and to queue a
+** launch. */
+#define LOOK_PART   4
+#define LOOKS_LEAST 1024
+
+/* The cheapest stretch that has the bytes wanted, free ones if `slide`. For each end the latest
+** beginning is the cheapest. Blocks are asked only where that is worth while. */
+static stretch choose(tidei_tide *p, compaction *c, bool slide) {
+    size_t size = c->size + c->lost, all = ask_reach(p, c), cap = c->cap - c->nheld,
+           looks = SIZE_MAX;
+    stretch best = {.cost = SIZE_MAX};
+    struct look a = look_from(p->first);
+    for (tidei_extent *x = p->first; x && looks; x = x->next, looks--) {
+        if (stays(c, x)) {
+            a = look_from(x->next);
+            continue;
+        }
+        add_high(c, &a, x);
+        while ((slide ? a.free - (is_free(a.low) ? a.low->size : 0) : a.bytes - a.low->size) >=
+               size)
+            leave_low(c, &a);
+        bool fits =
+            slide ? a.free >= size : a.bytes >= size && a.bytes - a.free <= all - (a.free - a.far);
+        if (!fits || a.blocks > cap || cost_of(&a) + a.strangers * LOOK_COST >= best.cost) continue;
+        if (!may_all_move(p, c, &a, x->next)) continue;
+        best = (stretch){a.low, x, a.low->off, tidei_extent_end(x), cost_of(&a), a.blocks};
+        looks = tidei_max_size(best.cost / LOOK_COST / LOOK_PART, LOOKS_LEAST);
+    }
+    return best;
+}
+
+/* ---- claiming ---- */
+
+/* Descriptors for the places of so many blocks. */
+static size_t spares_for(size_t blocks, bool sliding) { return sliding ? 2 : blocks + 2; }
+
+static void note(compaction *c, tidei_stamp x) {
+    for (unsigned i = 0; i < c->npending; i++)
+        if (c->pending[i].stream == x.stream) {
+            if (c->pending[i].tick < x.tick) c->pending[i].tick = x.tick;
+            return;
+        }
+    c->pending[c->npending++] = x;
+}
+
+void tidei_compaction_note(compaction *c, tidei_extent *x) {
+    if (x->slot == TIDEI_SLOT_READY) return;
+    if (x->slot != TIDEI_SLOT_MANY) {
+        note(c, (tidei_stamp){.tick = x->tick, .stream = x->slot, .write = 1});
+        return;
+    }
+    for (unsigned i = 0; i < tidei_tide_many(x)->n; i++)
+        note(c, tidei_stamps_at(tidei_tide_many(x))[i]);
+}
+
+/* The history of x is the moves alone. */
+static void be_pending(tidei_extent *x, tidei_stream *s, uint64_t tick) {
+    if (x->slot == TIDEI_SLOT_MANY) tidei_stamps_clear(tidei_tide_many(x));
+    x->slot = s->slot;
+    x->tick = tick;
+}
+
+/* The claimed pieces from x to before `end`, but for one, become free; those that lie side by side
+** join. */
+static void unclaim_but(tidei_tide *p, tidei_extent *x, const tidei_extent *end,
+                        const tidei_extent *kept) {
+    for (tidei_extent *next; x != end; x = next) {
+        next = x->next;
+        if (x != kept && tidei_extent_is(x) == TIDEI_EXTENT_CLAIMED) tidei_tide_unclaim(p, x);
+    }
+}
+static void unclaim(tidei_tide *p, const stretch *w) {
+    unclaim_but(p, w->first, w->last->next, NULL);
+}
+
+/* Whether the extents that a stretch was chosen by, maybe a while ago, are its ends still. */
+static bool stands(const stretch *w) {
+    bool first = is_free(w->first) || tidei_extent_is(w->first) == TIDEI_EXTENT_LIVE;
+    bool last = is_free(w->last) || tidei_extent_is(w->last) == TIDEI_EXTENT_LIVE;
+    return first && last && w->first->off == w->off && tidei_extent_end(w->last) == w->end;
+}
+
+static bool claim_free(tidei_tide *p, compaction *c, tidei_extent *x) {
+    if (!c->waits && !tidei_tide_reaches(p, c->reach, c->s, x)) return false;
+    tidei_compaction_note(c, x);
+    tidei_tide_claim(p, x);
+    return true;
+}
+static bool claim_block(tidei_tide *p, compaction *c, tidei_extent *x) {
+    if (c->nheld == c->cap || tidei_extent_is(x) != TIDEI_EXTENT_LIVE ||
+        !tidei_compaction_hold(p, c, x))
+        return false;
+    c->from[c->n++] = x;
+    return true;
+}
+
+/* Claims the free pieces of the stretch and holds its blocks, in order. False: it is not what it
+** was when it was chosen, and nothing is claimed. Blocks that are held stay so. */
+static bool claim(tidei_tide *p, compaction *c, const stretch *w, bool slide) {
+    tidei_extent *x = w->first, *end = w->last->next;
+    size_t free = 0;
+    c->n = c->npending = 0;
+    if (!stands(w)) return false;
+    for (; x != end; x = x->next) {
+        if (is_free(x) ? !claim_free(p, c, x) : !claim_block(p, c, x)) break;
+        if (tidei_extent_is(x) == TIDEI_EXTENT_CLAIMED) free += x->size;
+    }
+    if (x == end && p->nspares >= spares_for(c->n, slide) && (!slide || free >= c->size + c->lost))
+        return true;
+    unclaim_but(p, w->first, x, NULL);
+    return false;
+}
+
+/* The stretch, claimed as a whole, becomes one piece, whose history is the moves alone. */
+static tidei_extent *joined(tidei_tide *p, const stretch *w, tidei_stream *s, uint64_t tick) {
+    tidei_extent *x = w->first, *end = w->last->next;
+    for (tidei_extent *y = x->next, *next; y != end; y = next) {
+        next = y->next;
+        if (y->slot == TIDEI_SLOT_MANY) tidei_stamps_clear(tidei_tide_many(y));
+        x->size += y->size;
+        tidei_tide_drop(p, y);
+    }
+    x->next = end;
+    if (end)
+        end->prev = x;
+    else
+        p->last = x;
+    be_pending(x, s, tick);
+    return x;
+}
+
+/* ---- moving ---- */
+
+/* Of a block that is held. */
+static void plan_move(tidei_tide *p, compaction *c, size_t i, tidei_extent *to, size_t to_off) {
+    tidei_extent *x = c->from[i];
+    c->moves[i] =
+        (tidei_move){.owner = atomic_load_explicit(&x->owner, memory_order_relaxed), .priv = to};
+    c->places[i] =
+        (tidei_piece){.dst = p->addr + to_off, .src = p->addr + x->off, .bytes = x->bytes};
+    /* for the copy; the slack is poisoned when the place is free again */
+    tidei_tide_unpoison(p, to_off, x->bytes);
+}
+
+/* Without the lock meanwhile. *moved of the moves have happened. */
+static tide_status move(tidei_tide *p, compaction *c, bool apart, size_t *moved, uint64_t *tick) {
+    tidei_lock_give(&p->lock);
+    tide_status st = p->base.mover->move(c->s, c->pending, c->npending, c->moves, c->places, c->n,
+                                         apart, moved, tick);
+    tidei_lock_take(&p->lock);
+    for (size_t i = 0; i < *moved; i++) p->bytes_moved += c->places[i].bytes;
+    p->compactions += *moved > 0;
+    return st;
+}
+
+/* ---- emptying ---- */
+
+static int by_size(const void *a, const void *b) {
+    const tidei_extent *x = *(tidei_extent *const *)a, *y = *(tidei_extent *const *)b;
+    return (x->size < y->size) - (x->size > y->size);
+}
+
+/* As blocks of one size are, which is common. */
+static bool in_order(const compaction *c) {
+    for (size_t i = 1; i < c->n; i++)
+        if (c->from[i - 1]->size < c->from[i]->size) return false;
+    return true;
+}
+
+static void vacate(tidei_tide *p, tidei_extent *x) {
+    /* a move that failed may have had it */
+    if (x->slot == TIDEI_SLOT_READY) tidei_tide_poison(p, x->off, x->size);
+    tidei_tide_unclaim(p, x);
+}
+
+void tidei_compaction_vacate(tidei_tide *p, compaction *c, size_t i) {
+    for (; i < c->n; i++)
+        if (c->to[i]) vacate(p, c->to[i]);
+}
+
+/* A claimed place of `size` bytes, the smallest that will do. NULL: there is none, or host memory
+** for its history. */
+static tidei_extent *find_place(tidei_tide *p, compaction *c, size_t size) {
+    tidei_extent *x = tidei_tide_fit(p, size, c->s, c->reach);
+    tidei_extent *y = x ? tidei_tide_cut(p, x, size) : NULL;
+    if (!y) return NULL;
+    tidei_extent_be(y, TIDEI_EXTENT_CLAIMED);
+    p->claimed += y->size;
+    tidei_compaction_note(c, y);
+    return y;
+}
+
+/* Pieces as long as the blocks of one size, from the i-th to before `end`, become their places: the
+** same that searches would find, in one walk. That looks at so many extents a place; more would
+** take longer than to search. Returns the first block without a place. */
+#define LOOKS_A_PLACE 32
+static size_t find_equal(tidei_tide *p, compaction *c, size_t i, size_t end) {
+    size_t size = c->from[i]->size, looks = (end - i) * LOOKS_A_PLACE;
+    for (tidei_extent *x = p->first; x && i < end && looks; x = x->next, looks--) {
+        if (!is_free(x) || x->size != size ||
+            (x->slot != TIDEI_SLOT_READY && x->slot != c->s->slot))
+            continue;
+        tidei_compaction_note(c, x);
+        tidei_tide_claim(p, x);
+        c->to[i++] = x;
+    }
+    return i;
+}
+
+/* How many blocks, from the i-th on, are as large as that. */
+static size_t equal_from(const compaction *c, size_t i) {
+    size_t n = 1;
+    while (i + n < c->n && c->from[i + n]->size == c->from[i]->size) n++;
+    return n;
+}
+
+bool tidei_compaction_find_places(tidei_tide *p, compaction *c) {
+    bool all = true;
+    if (!in_order(c)) qsort(c->from, c->n, sizeof(tidei_extent *), by_size);
+    for (size_t i = 0; i < c->n;) {
+        size_t end = i + equal_from(c, i);
+        for (i = find_equal(p, c, i, end); i < end; i++) {
+            c->to[i] = find_place(p, c, c->from[i]->size);
+            if (!c->to[i]) c->from[i]->fixed = true, all = false;
+        }
+    }
+    if (!all) tidei_compaction_vacate(p, c, 0);
+    return all;
+}
+
+/* The block of x is at y now; x is free. */
+static void exchange(tidei_extent *x, tidei_extent *y, tidei_stream *s, uint64_t tick) {
+    if (y->slot == TIDEI_SLOT_MANY) tidei_stamps_clear(tidei_tide_many(y));
+    y->slot = TIDEI_SLOT_READY;
+    y->bytes = x->bytes;
+    y->home = x->home;
+    atomic_store_explicit(&y->owner, atomic_load_explicit(&x->owner, memory_order_relaxed),
+                          memory_order_relaxed);
+    tidei_extent_be(y, TIDEI_EXTENT_LIVE);
+    tidei_extent_be(x, TIDEI_EXTENT_CLAIMED);
+    x->slot = s->slot;
+    x->tick = tick;
+    tidei_check(x->size == y->size); /* so that the claimed bytes are as many as before */
+}
+
+tide_status tidei_compaction_move_out(tidei_tide *p, compaction *c, uint64_t *tick) {
+    size_t moved = 0;
+    for (size_t i = 0; i < c->n; i++) plan_move(p, c, i, c->to[i], c->to[i]->off);
+    tide_status st = move(p, c, true, &moved, tick);
+    for (size_t i = 0; i < moved; i++) exchange(c->from[i], c->to[i], c->s, *tick);
+    /* it may be queued */
+    for (size_t i = moved; i < c->n && *tick; i++) be_pending(c->to[i], c->s, *tick);
+    tidei_compaction_vacate(p, c, moved);
+    return st;
+}
+
+static tide_status empty(tidei_tide *p, compaction *c, const stretch *w, tidei_extent **out) {
+    uint64_t tick = 0;
+    tide_status st =
+        tidei_compaction_find_places(p, c) ? tidei_compaction_move_out(p, c, &tick) : TIDE_E_NOMEM;
+    if (st == TIDE_OK)
+        *out = joined(p, w, c->s, tick);
+    else
+        unclaim(p, w);
+    return st;
+}
+
+/* ---- sliding ---- */
+
+/* Where each block goes: close behind the one before, but for those that would go so little that it
+** takes too many pieces; they stay. TIDE_E_NOMEM: what is lost between those makes the rest too
+** little; c->lost is raised to it for the next try. */
+static tide_status plan_slide(tidei_tide *p, compaction *c, const stretch *w) {
+    size_t at = w->first->off, n = 0, lost = 0;
+    for (size_t i = 0; i < c->n; i++) {
+        tidei_extent *x = c->from[i];
+        size_t by = x->off - at;
+        bool moves = by && x->size / by < SLIDE_PIECES;
+        if (moves) {
+            c->from[n] = x;
+            plan_move(p, c, n++, x, at);
+        } else {
+            lost += by;
+            at = x->off;
+        }
+        at += x->size;
+    }
+    c->n = n;
+    if (tidei_extent_end(w->last) - at >= c->size) return TIDE_OK;
+    c->lost = tidei_max_size(c->lost, lost);
+    return TIDE_E_NOMEM;
+}
+
+/* Takes the claimed pieces of the stretch out of the range, linked by `left`. */
+static tidei_extent *loosen(tidei_tide *p, const stretch *w) {
+    tidei_extent *loose = NULL;
+    for (tidei_extent *x = w->first, *next, *end = w->last->next; x != end; x = next) {
+        next = x->next;
+        if (tidei_extent_is(x) != TIDEI_EXTENT_CLAIMED) continue;
+        if (x->slot == TIDEI_SLOT_MANY) tidei_stamps_clear(tidei_tide_many(x));
+        tidei_tide_unlink(p, x);
+        x->left = loose;
+        loose = x;
+    }
+    return loose;
+}
+
+/* One of the loose pieces becomes the gap [low, high) behind the extent `prev`; NULL: the first of
+** the range. */
+static tidei_extent *fill_gap(tidei_tide *p, tidei_extent **loose, size_t low, size_t high,
+                              tidei_extent *prev) {
+    tidei_extent *gap = *loose;
+    *loose = gap->left;
+    gap->off = low;
+    gap->size = high - low;
+    if (prev)
+        tidei_tide_link_behind(p, gap, prev);
+    else
+        tidei_tide_link_before(p, gap, p->first);
+    return gap;
+}
+
+/* The blocks of the stretch are where they are now, in the same order, and the gaps between them
+** become its claimed pieces: no more of them than there were. */
+static void lay_out(tidei_tide *p, stretch *w, tidei_stream *s, uint64_t tick) {
+    size_t low = w->first->off, high = tidei_extent_end(w->last);
+    tidei_extent *before = w->first->prev, *behind = w->last->next, *prev = before,
+                 *loose = loosen(p, w), *next;
+    for (tidei_extent *x = before ? before->next : p->first; low < high; x = next) {
+        size_t off = x == behind ? high : x->off;
+        if (off > low) {
+            tidei_extent *gap = fill_gap(p, &loose, low, off, prev);
+            gap->slot = s->slot;
+            gap->tick = tick;
+        }
+        if (x == behind) break;
+        low = tidei_extent_end(x);
+        prev = x;
+        next = x->next;
+    }
+    for (; loose; loose = next) {
+        next = loose->left;
+        tidei_tide_drop(p, loose);
+    }
+    w->first = before ? before->next : p->first;
+    w->last = behind ? behind->prev : p->last;
+}
+
+/* *w is laid out anew. On success the piece that is wanted lies at its end. */
+static tide_status slide(tidei_tide *p, compaction *c, stretch *w, tidei_extent **out) {
+    size_t moved = 0;
+    uint64_t tick = 0;
+    tide_status st = plan_slide(p, c, w);
+    if (st == TIDE_OK) {
+        st = move(p, c, false, &moved, &tick);
+        for (size_t i = 0; i < moved; i++) c->from[i]->off = (size_t)(c->places[i].dst - p->addr);
+        if (tick) lay_out(p, w, c->s, tick); /* else the pieces' own history still counts */
+    }
+    if (st == TIDE_OK) *out = w->last;
+    unclaim_but(p, w->first, w->last->next, st == TIDE_OK ? w->last : NULL);
+    return st;
+}
+
+/* ---- the whole ---- */
+
+/* With windows closed. TIDE_E_NOMEM with *again: what was found is over, another stretch may do. */
+static tide_status clear(tidei_tide *p, compaction *c, stretch w, bool sliding, bool *again,
+                         tidei_extent **out) {
+    size_t lost = c->lost;
+    if (!claim(p, c, &w, sliding)) { /* the lock was let go of since */
+        w = choose(p, c, sliding);
+        if (!w.first) return TIDE_E_NOMEM;
+        if (!claim(p, c, &w, sliding)) {
+            *again = true;
+            return TIDE_E_NOMEM;
+        }
+    }
+    tide_status st = sliding ? slide(p, c, &w, out) : empty(p, c, &w, out);
+    *again = c->lost > lost;
+    return st;
+}
+
+/* One way, once. Windows stay open where there is nothing to be done. */
+static tide_status attempt(tidei_tide *p, compaction *c, bool sliding, bool *again,
+                           tidei_extent **out) {
+    *again = false;
+    stretch w = choose(p, c, sliding);
+    if (!w.first || tidei_tide_restock_to(p, spares_for(w.blocks, sliding)) != TIDE_OK)
+        return TIDE_E_NOMEM;
+    tidei_compaction_begin(p);
+    tide_status st = clear(p, c, w, sliding, again, out);
+    tidei_compaction_end(p, c);
+    return st;
+}
+
+/* Blocks that get pinned meanwhile, and want of descriptors, make a way begin again. */
+#define ATTEMPTS 8
+
+static tide_status try_ways(tidei_tide *p, compaction *c, tidei_extent **out) {
+    tide_status st = TIDE_E_NOMEM;
+    tidei_tide_flush(p);
+    for (unsigned way = 0; way < 2 && st == TIDE_E_NOMEM; way++) {
+        bool again = true;
+        for (unsigned i = 0; i < ATTEMPTS && again && st == TIDE_E_NOMEM; i++)
+            st = attempt(p, c, way == 1, &again, out);
+    }
+    return st;
+}
+
+tide_status tidei_tide_compact(tidei_tide *p, size_t size, size_t moves, tidei_stream *s,
+                               tidei_reach reach, size_t *lost, tidei_extent **out) {
+    if (!p->base.mover) return TIDE_E_NOMEM;
+    compaction *c = tidei_compaction_open(p, moves, size, s, reach);
+    if (!c) return TIDE_E_NOMEM;
+    tide_status st = try_ways(p, c, out);
+    *lost = c->lost;
+    tidei_compaction_close(p, c);
+    return st;
+}

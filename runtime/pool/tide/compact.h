@@ -1,0 +1,67 @@
+/* compact.h: what moving blocks needs, shared by the two ways to a large piece: tide_compact.c
+** (a stretch is cleared) and tide_remap.c (pages are cleared, and mapped elsewhere).
+**
+** Model. Who moves opens a compaction, asks what may move, and chooses. Then windows are closed,
+** the choice is made again where it is over by then, blocks are held and free pieces claimed, the
+** moves are queued, windows open, and the blocks are let go.
+** What must stay true: while windows are closed the runtime's host memory is not asked for and no
+** block let go of: both may be the embedder's code. (What sorts and what keeps histories takes the
+** C library's.) */
+#ifndef TIDEI_TIDE_COMPACT_H
+#define TIDEI_TIDE_COMPACT_H
+
+#include "runtime/pool/tide/tide.h"
+
+/* A move costs as much as this many bytes: a launch, and what the host does for it. */
+#define TIDEI_MOVE_COST (16 * TIDEI_KIB)
+
+/* Kept for the next one where it is not larger than usual. */
+struct tidei_compaction {
+    size_t size; /* that is wanted, for a stream */
+    tidei_stream *s;
+    tidei_reach reach;
+    bool waits;                             /* s may be made to wait for what is beyond its reach */
+    bool some_far;                          /* free pieces may be beyond it: each was told */
+    size_t lost;                            /* free bytes between blocks that cannot slide */
+    tidei_stamp pending[TIDEI_STREAMS_MAX]; /* on the free pieces, one a stream */
+    unsigned npending;
+    size_t cap, n, nheld;      /* n: blocks to move */
+    tidei_move *moves;         /* of `cap` each */
+    tidei_piece *places;       /* of the moves */
+    tidei_extent **from, **to; /* to: emptying */
+    void **held;               /* owners to let go of */
+};
+typedef struct tidei_compaction tidei_compaction;
+
+static inline bool tidei_extent_is_free(const tidei_extent *x) {
+    return tidei_extent_is(x) == TIDEI_EXTENT_FREE;
+}
+
+/* Room for so many moves; NULL: host memory is exhausted. Both let go of the lock meanwhile where
+** they need host memory. */
+tidei_compaction *tidei_compaction_open(tidei_tide *p, size_t moves, size_t size, tidei_stream *s,
+                                        tidei_reach reach);
+void tidei_compaction_close(tidei_tide *p, tidei_compaction *c);
+/* Closes the device's windows, and opens them again and lets go of what was held; without the lock
+** meanwhile. */
+void tidei_compaction_begin(tidei_tide *p);
+void tidei_compaction_end(tidei_tide *p, tidei_compaction *c);
+
+/* Tells each block whether it may move. */
+void tidei_compaction_ask(tidei_tide *p);
+/* Holds the block of x until windows open; false: it is fixed after all, and is marked. */
+bool tidei_compaction_hold(tidei_tide *p, tidei_compaction *c, tidei_extent *x);
+/* What is pending on the free piece x will be waited for. */
+void tidei_compaction_note(tidei_compaction *c, tidei_extent *x);
+
+/* Finds a place for each block of `from`, the largest first. Those that have none are marked as
+** fixed; false: there are some, and no place is taken. */
+bool tidei_compaction_find_places(tidei_tide *p, tidei_compaction *c);
+/* Gives places back, from the i-th on. */
+void tidei_compaction_vacate(tidei_tide *p, tidei_compaction *c, size_t i);
+/* The blocks, which are held, go to their places, and claimed free pieces are where they were,
+** pending on s. What fails is as it was. *tick is 0 where nothing was queued. Lets go of the lock
+** meanwhile. */
+tide_status tidei_compaction_move_out(tidei_tide *p, tidei_compaction *c, uint64_t *tick);
+
+#endif

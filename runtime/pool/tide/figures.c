@@ -1,0 +1,144 @@
+/* figures.c: what the pool `tide` says of itself: its figures, and whether all of it hangs
+** together.
+**
+** Threads take and free blocks meanwhile without the lock. What must stay true: a walk reads of a
+** block handed out only what nobody changes, or asks first (LOOKED_AT), so that it is not freed
+** under the look. */
+#include "runtime/pool/tide/tide.h"
+
+/* ---- figures ---- */
+
+/* All of them by number; NULL where a stream has none. */
+enum { SHELVES = TIDEI_STREAMS_MAX + 2 };
+static tidei_shelf *any_shelf(tidei_tide *p, unsigned i) {
+    if (i < TIDEI_STREAMS_MAX) return tidei_tide_own(p, i);
+    return i == TIDEI_STREAMS_MAX ? &p->ready : &p->mixed;
+}
+
+static size_t largest(tidei_tide *p) {
+    size_t most = 0;
+    for (unsigned i = 0; i < SHELVES; i++) {
+        tidei_shelf *sh = any_shelf(p, i);
+        const tidei_extent *x = sh ? tidei_shelf_largest(sh) : NULL;
+        if (x) most = tidei_max_size(most, x->size);
+    }
+    return most;
+}
+
+/* Other threads go on meanwhile, so what they count for themselves may not be of one moment; the
+** sums hold all the same. */
+void tidei_tide_stats(tidei_pool *pool, tidei_pool_stats *out) {
+    tidei_tide *p = (tidei_tide *)pool;
+    tidei_lock_take(&p->lock);
+    tidei_tide_flush(p);
+    tidei_tide_sums t = tidei_tide_tally(p);
+    size_t cached = p->ready.bytes + p->claimed,
+           live = t.live < 0 ? 0 : tidei_min_size((size_t)t.live, p->used);
+    *out = (tidei_pool_stats){.live = live,
+                              .rounding = p->used - live,
+                              .cached = cached,
+                              .pending = p->backed - p->used - cached,
+                              .backed = p->backed,
+                              .largest = largest(p),
+                              .allocs = t.allocs,
+                              .frees = t.frees,
+                              .compactions = p->compactions,
+                              .bytes_moved = p->bytes_moved,
+                              .bytes_remapped = p->bytes_remapped};
+    tidei_lock_give(&p->lock);
+}
+
+/* What a walk over all extents adds up to. */
+typedef struct census {
+    size_t live, used, claimed, backed;
+    size_t free_bytes, free_count;
+    uint64_t blocks;
+} census;
+
+/* A block handed out: it cannot be freed while it is looked at. False: there is something wrong
+** with it. */
+static bool count_live(const tidei_tide *p, tidei_extent *x, census *c) {
+    uint8_t live = TIDEI_EXTENT_LIVE;
+    c->used += x->size;
+    /* now in a cache */
+    if (!atomic_compare_exchange_strong(&x->state, &live, TIDEI_EXTENT_LOOKED_AT)) return true;
+    bool ok = x->bytes && x->bytes <= x->size && x->size - x->bytes < p->granule;
+    c->live += x->bytes;
+    c->blocks++;
+    tidei_extent_be(x, TIDEI_EXTENT_LIVE);
+    return ok;
+}
+
+static bool count_extent(const tidei_tide *p, tidei_extent *x, census *c) {
+    if (!x->size || x->size % p->granule || x->off % p->granule) return false;
+    switch (tidei_extent_is(x)) {
+    case TIDEI_EXTENT_LIVE:
+        if (!count_live(p, x, c)) return false;
+        break;
+    case TIDEI_EXTENT_CACHED: c->used += x->size; break;
+    case TIDEI_EXTENT_FREE:
+        c->free_bytes += x->size;
+        c->free_count++;
+        if (x->slot < TIDEI_STREAMS_MAX && !tidei_tide_shelf((tidei_tide *)p, x)) return false;
+        break;
+    case TIDEI_EXTENT_CLAIMED: c->claimed += x->size; break;
+    case TIDEI_EXTENT_MAPPING: return x->size % p->page_bytes == 0 && x->off % p->page_bytes == 0;
+    case TIDEI_EXTENT_HOLE:
+        if (x->next && tidei_extent_is(x->next) == TIDEI_EXTENT_HOLE) return false;
+        return x->size % p->page_bytes == 0 && x->off % p->page_bytes == 0;
+    default: return false;
+    }
+    c->backed += x->size;
+    return true;
+}
+
+static bool extents_valid(const tidei_tide *p, census *c) {
+    tidei_extent *x = p->first, *prev = NULL;
+    size_t off = 0;
+    for (; x; prev = x, x = x->next) {
+        if (x->off != off || x->prev != prev || !count_extent(p, x, c)) return false;
+        bool both_free = prev && tidei_extent_is(prev) == TIDEI_EXTENT_FREE &&
+                         tidei_extent_is(x) == TIDEI_EXTENT_FREE;
+        if (both_free && tidei_tide_joinable(p, prev, x)) return false;
+        off += x->size;
+    }
+    return off == p->span && p->last == prev;
+}
+
+static bool holes_valid(const tidei_tide *p) {
+    const tidei_extent *hole = p->holes, *before = NULL;
+    for (const tidei_extent *x = p->first; x; x = x->next) {
+        if (tidei_extent_is(x) != TIDEI_EXTENT_HOLE) continue;
+        if (x != hole || hole->left != before) return false;
+        before = hole;
+        hole = hole->right;
+    }
+    return !hole;
+}
+
+bool tidei_tide_valid_locked(tidei_tide *p) {
+    census c = {0};
+    if (!extents_valid(p, &c) || !holes_valid(p) || !tidei_tide_pages_valid(p)) return false;
+    size_t bytes = 0, count = 0;
+    for (unsigned i = 0; i < SHELVES; i++) {
+        tidei_shelf *sh = any_shelf(p, i);
+        if (sh && !tidei_shelf_valid(sh, &count)) return false;
+        if (sh) bytes += sh->bytes;
+    }
+    size_t spares = 0;
+    for (const tidei_extent *x = p->spares; x; x = x->left) spares++;
+    tidei_tide_sums t = tidei_tide_tally(p);
+    /* What threads count for themselves is exact where nobody is at it. */
+    bool alone = !p->ncaches || (p->ncaches == 1 && tidei_tide_cache_of(p, tidei_thread_number));
+    if (alone && ((int64_t)c.live != t.live || c.blocks != t.allocs - t.frees)) return false;
+    return bytes == c.free_bytes && count == c.free_count && c.used == p->used &&
+           c.claimed == p->claimed && c.backed == p->backed && spares == p->nspares;
+}
+
+bool tidei_tide_valid(tidei_pool *pool) {
+    tidei_tide *p = (tidei_tide *)pool;
+    tidei_lock_take(&p->lock);
+    bool ok = tidei_tide_valid_locked(p);
+    tidei_lock_give(&p->lock);
+    return ok;
+}

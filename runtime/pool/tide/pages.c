@@ -1,0 +1,544 @@
+/* pages.c: memory for the pool `tide`: growing into holes, and giving whole pages back.
+**
+** Model. A page is a piece of device memory: made, mapped, unmapped and released as a whole. Growth
+** fills the low or the high end of a hole, or all of it, so that with the free stretches beside it
+** the request fits; of all holes it takes the one that needs the least new memory, and of those the
+** lowest. Trim takes pages that lie wholly in ready extents, the highest first, and leaves holes.
+** The lock is never held across a call of the device or of the limits.
+** What must stay true: pages lie in address order, exactly where extents are backed. */
+#include "runtime/pool/tide/tide.h"
+
+/* A page is this part of what is backed with it, within bounds, and so is a step of growth: a page
+** that one small block holds back is a small part of the whole, there are few of them for their
+** number to matter, and a step takes little that may never be needed (1/16 cost 6 % on recorded
+** traces; with 1/64 the steps are still some hundred up to all of a GPU). */
+#define PAGE_PART 64
+/* One of 32 MiB costs about what one of 2 MiB does (create, set access, unmap, release: 100 us
+** together). */
+#define PAGE_MAX (32 * TIDEI_MIB)
+/* One pinned block keeps its whole page from being mapped elsewhere, which counts where the limit
+** is tight: so many pages it has at least, and at 100 us each they cost 0.2 s once. */
+#define PAGES_MIN 2048
+/* What is got at once for one request is likely to be wanted in one piece again, and what mapping
+** that elsewhere costs goes by the number of its pages: no more than these where they are ... */
+#define PAGES_OF_ONE 8
+/* ... no larger than this part of the limit: with 1/64 some requests failed on recorded traces with
+** few pages to spare. */
+#define ONE_PAGE_PART 256
+
+/* ---- pages ---- */
+
+static void pages_free(tidei_tide *p, tidei_page *first) {
+    for (tidei_page *next; first; first = next) {
+        next = first->next;
+        tidei_host_free(p->base.dev->rt, first);
+    }
+}
+
+static size_t whole_pages(const tidei_tide *p, size_t bytes) {
+    return tidei_max_size(bytes / p->page_bytes * p->page_bytes, p->page_bytes);
+}
+/* How much growth takes with so much backed. */
+static size_t growth(const tidei_tide *p, size_t backed) {
+    return whole_pages(p, tidei_min_size(backed / PAGE_PART, PAGE_MAX));
+}
+/* How large a page may be of `bytes` that are got at once, with so much backed then. */
+static size_t page_size(const tidei_tide *p, size_t backed, size_t bytes) {
+    size_t limit = atomic_load_explicit(&p->base.dev->limit, memory_order_relaxed);
+    limit = tidei_min_size(limit, p->base.dev->d->info.total_bytes);
+    size_t usual = tidei_min_size(growth(p, backed), limit / PAGES_MIN);
+    size_t of_one =
+        tidei_min_size(tidei_min_size(bytes / PAGES_OF_ONE, limit / ONE_PAGE_PART), PAGE_MAX);
+    return whole_pages(p, tidei_max_size(usual, of_one));
+}
+
+/* Pages of at most `most` bytes for a stretch, without memory yet, chained; NULL when host memory
+** is exhausted. */
+static tidei_page *pages_new(tidei_tide *p, size_t off, size_t bytes, size_t most) {
+    tidei_page *first = NULL, *last = NULL;
+    while (bytes) {
+        tidei_page *pg = tidei_host_alloc(p->base.dev->rt, sizeof *pg);
+        if (!pg) {
+            pages_free(p, first);
+            return NULL;
+        }
+        *pg = (tidei_page){.off = off, .bytes = tidei_min_size(bytes, most), .prev = last};
+        off += pg->bytes, bytes -= pg->bytes;
+        if (last)
+            last->next = pg;
+        else
+            first = pg;
+        last = pg;
+    }
+    return first;
+}
+
+/* The memory of the pages from `pg` on up to the address `end`, at most TIDEI_RUN_PAGES. Returns
+** the last one looked at. */
+static tidei_page *batch(tidei_page *pg, size_t end, tidei_dpage **mem, size_t *n) {
+    for (*n = 0;; pg = pg->next) {
+        mem[(*n)++] = pg->mem;
+        if (tidei_page_end(pg) >= end || *n == TIDEI_RUN_PAGES) return pg;
+    }
+}
+
+/* Some of the pages may not be mapped where they belong. */
+static bool adrift(const tidei_page *pg, size_t end) {
+    while (!pg->adrift && tidei_page_end(pg) < end) pg = pg->next;
+    return pg->adrift;
+}
+
+tide_status tidei_pages_unmap(tidei_tide *p, tidei_page *pg, size_t end) {
+    tidei_device *d = p->base.dev->d;
+    tidei_dpage *mem[TIDEI_RUN_PAGES];
+    if (adrift(pg, end)) return tidei_fail(TIDE_E_LOST, "pool tide", "%s is lost", d->info.name);
+    for (;; pg = pg->next) {
+        size_t off = pg->off, n;
+        pg = batch(pg, end, mem, &n);
+        tide_status st = d->ops->unmap(d, p->addr + off, mem, n);
+        if (st != TIDE_OK || tidei_page_end(pg) >= end) return st;
+    }
+}
+
+static tide_status map(tidei_tide *p, tidei_page *first, size_t end) {
+    tidei_device *d = p->base.dev->d;
+    tidei_dpage *mem[TIDEI_RUN_PAGES];
+    for (tidei_page *pg = first;; pg = pg->next) {
+        size_t off = pg->off, n;
+        pg = batch(pg, end, mem, &n);
+        tide_status st = d->ops->map(d, p->addr + off, mem, n);
+        if (st != TIDE_OK && off > first->off) tidei_pages_unmap(p, first, off);
+        if (st != TIDE_OK || tidei_page_end(pg) >= end) return st;
+    }
+}
+
+static void pages_release(tidei_tide *p, tidei_page *pg, size_t end) {
+    tidei_device *d = p->base.dev->d;
+    for (;; pg = pg->next) {
+        if (pg->mem) d->ops->page_release(d, pg->mem);
+        if (tidei_page_end(pg) >= end) return;
+    }
+}
+
+/* Memory for [off, off + bytes) in pages of at most `most`, counted against the limits, mapped;
+** *out the chained pages. Without the lock. */
+static tide_status back(tidei_tide *p, size_t off, size_t bytes, size_t most, tidei_page **out) {
+    tidei_device *d = p->base.dev->d;
+    tidei_page *first = pages_new(p, off, bytes, most);
+    if (!first) return tidei_fail_host_memory("pool tide", sizeof *first);
+    tide_status st = tidei_back(p->base.dev, bytes);
+    if (st == TIDE_OK) {
+        for (tidei_page *pg = first; pg && st == TIDE_OK; pg = pg->next)
+            st = d->ops->page_new(d, pg->bytes, &pg->mem);
+        if (st == TIDE_OK) st = map(p, first, off + bytes);
+        if (st == TIDE_OK) {
+            tidei_tide_poison(p, off, bytes);
+            *out = first;
+            return TIDE_OK;
+        }
+        pages_release(p, first, off + bytes);
+        tidei_unback(p->base.dev, bytes);
+    }
+    pages_free(p, first);
+    return st;
+}
+
+void tidei_pages_link(tidei_tide *p, tidei_page *first) {
+    tidei_page *last = first, *at = p->last_page;
+    while (last->next) last = last->next;
+    while (at && at->off > first->off) at = at->prev;
+    first->prev = at;
+    last->next = at ? at->next : p->first_page;
+    if (last->next)
+        last->next->prev = last;
+    else
+        p->last_page = last;
+    if (at)
+        at->next = first;
+    else
+        p->first_page = first;
+}
+
+tidei_page *tidei_pages_unlink(tidei_tide *p, tidei_page *first, size_t end) {
+    tidei_page *last = first;
+    while (tidei_page_end(last) < end) last = last->next;
+    if (first->prev)
+        first->prev->next = last->next;
+    else
+        p->first_page = last->next;
+    if (last->next)
+        last->next->prev = first->prev;
+    else
+        p->last_page = first->prev;
+    last->next = NULL;
+    return first;
+}
+
+/* ---- holes ---- */
+
+static void hole_unlink(tidei_tide *p, tidei_extent *x) {
+    if (x->left)
+        x->left->right = x->right;
+    else
+        p->holes = x->right;
+    if (x->right) x->right->left = x->left;
+}
+
+static void hole_link(tidei_tide *p, tidei_extent *x) {
+    tidei_extent *before = NULL, *behind = p->holes;
+    while (behind && behind->off < x->off) before = behind, behind = behind->right;
+    x->left = before;
+    x->right = behind;
+    if (behind) behind->left = x;
+    if (before)
+        before->right = x;
+    else
+        p->holes = x;
+}
+
+void tidei_tide_hole(tidei_tide *p, tidei_extent *x) {
+    tidei_extent *sides[] = {x->prev, x->next};
+    x->slot = TIDEI_SLOT_READY;
+    for (unsigned i = 0; i < TIDEI_COUNT(sides); i++) {
+        if (!sides[i] || tidei_extent_is(sides[i]) != TIDEI_EXTENT_HOLE) continue;
+        hole_unlink(p, sides[i]);
+        tidei_tide_absorb(p, x, sides[i]);
+    }
+    tidei_extent_be(x, TIDEI_EXTENT_HOLE);
+    hole_link(p, x);
+}
+
+/* ---- growing ---- */
+
+/* Where to grow: the memory goes to the hole's low end (beside `left`) or its high end (beside
+** `right`), or fills it. */
+typedef struct plan {
+    tidei_extent *hole;
+    tidei_extent *left, *right; /* free neighbours that become part of the piece, or NULL */
+    size_t bytes;               /* to get; whole pages */
+    bool high;
+} plan;
+
+static tidei_extent *usable(tidei_tide *p, tidei_extent *x, tidei_stream *s) {
+    if (!x || tidei_extent_is(x) != TIDEI_EXTENT_FREE || x->slot == TIDEI_SLOT_MANY) return NULL;
+    return tidei_tide_reaches(p, TIDEI_REACH_COVERED, s, x) ? x : NULL;
+}
+
+/* The least new memory that makes `size` bytes at this hole; false if it is too small. */
+static bool plan_hole(tidei_tide *p, tidei_extent *hole, size_t size, tidei_stream *s, plan *out) {
+    tidei_extent *left = usable(p, hole->prev, s), *right = usable(p, hole->next, s);
+    size_t l = left ? left->size : 0, r = right ? right->size : 0;
+    size_t low = l < size ? tidei_round_up(size - l, p->page_bytes) : p->page_bytes;
+    size_t high = r < size ? tidei_round_up(size - r, p->page_bytes) : p->page_bytes;
+    if (low <= hole->size && low <= high)
+        *out = (plan){.hole = hole, .left = left, .bytes = low};
+    else if (high <= hole->size)
+        *out = (plan){.hole = hole, .right = right, .bytes = high, .high = true};
+    else if (left && right && tidei_tide_joinable(p, left, right) && l + hole->size + r >= size)
+        *out = (plan){.hole = hole, .left = left, .right = right, .bytes = hole->size};
+    else
+        return false;
+    return true;
+}
+
+/* Of all holes the one that needs the least, and then a step more than that where it is less. */
+static bool plan_growth(tidei_tide *p, size_t size, size_t step, tidei_stream *s, plan *best) {
+    plan a;
+    best->hole = NULL;
+    for (tidei_extent *hole = p->holes; hole; hole = hole->right)
+        if (plan_hole(p, hole, size, s, &a) && (!best->hole || a.bytes < best->bytes)) *best = a;
+    if (!best->hole) return false;
+    best->bytes = tidei_min_size(tidei_max_size(best->bytes, step), best->hole->size);
+    return true;
+}
+
+/* So much in one piece: in the first hole that is large enough. */
+static bool plan_addition(tidei_tide *p, size_t bytes, tidei_stream *s, plan *out) {
+    for (tidei_extent *hole = p->holes; hole; hole = hole->right) {
+        if (hole->size < bytes) continue;
+        *out = (plan){.hole = hole, .left = usable(p, hole->prev, s), .bytes = bytes};
+        return true;
+    }
+    return false;
+}
+
+/* Cuts the plan's part off its hole, with the descriptor `spare` where the rest stays a hole. */
+static tidei_extent *cut_hole(tidei_tide *p, const plan *g, tidei_extent *spare) {
+    tidei_extent *hole = g->hole, *x = hole;
+    if (g->bytes == hole->size) {
+        hole_unlink(p, hole);
+        tidei_tide_drop(p, spare);
+    } else {
+        x = spare;
+        x->slot = TIDEI_SLOT_READY;
+        x->size = g->bytes;
+        hole->size -= g->bytes;
+        if (g->high) {
+            x->off = tidei_extent_end(hole);
+            tidei_tide_link_behind(p, x, hole);
+        } else {
+            x->off = hole->off;
+            hole->off += g->bytes;
+            tidei_tide_link_before(p, x, hole);
+        }
+    }
+    tidei_extent_be(x, TIDEI_EXTENT_MAPPING);
+    return x;
+}
+
+/* Gets the memory of a plan; there is a spare descriptor. *out is CLAIMED. */
+static tide_status carry_out(tidei_tide *p, const plan *g, tidei_extent **out) {
+    tidei_page *pages = NULL;
+    tidei_transit_begin(p->base.dev);
+    if (g->left) tidei_tide_claim(p, g->left);
+    if (g->right) tidei_tide_claim(p, g->right);
+    tidei_extent *x = cut_hole(p, g, tidei_tide_spare(p));
+    size_t most = page_size(p, p->backed + x->size, x->size);
+    tidei_lock_give(&p->lock);
+    tide_status st = back(p, x->off, x->size, most, &pages);
+    tidei_lock_take(&p->lock);
+    if (st != TIDE_OK) {
+        tidei_tide_hole(p, x);
+        if (g->left) tidei_tide_unclaim(p, g->left);
+        if (g->right) tidei_tide_unclaim(p, g->right);
+        tidei_transit_end(p->base.dev, false);
+        return st;
+    }
+    tidei_pages_link(p, pages);
+    p->backed += x->size;
+    tidei_tide_set_cap(p);
+    p->claimed += x->size;
+    tidei_extent_be(x, TIDEI_EXTENT_CLAIMED);
+    if (g->left) tidei_tide_absorb(p, x, g->left);
+    if (g->right) tidei_tide_absorb(p, x, g->right);
+    tidei_transit_end(p->base.dev, true);
+    *out = x;
+    return TIDE_OK;
+}
+
+static tide_status grow_by(tidei_tide *p, size_t size, size_t step, tidei_stream *s,
+                           tidei_extent **out) {
+    plan g;
+    tide_status st = tidei_tide_restock(p);
+    if (st != TIDE_OK) return st;
+    return plan_growth(p, size, step, s, &g) ? carry_out(p, &g, out) : TIDE_E_NOMEM;
+}
+
+tide_status tidei_tide_add(tidei_tide *p, size_t bytes, tidei_stream *s, tidei_extent **out) {
+    plan g;
+    tide_status st = tidei_tide_restock(p);
+    if (st != TIDE_OK) return st;
+    bytes = tidei_round_up(bytes, p->page_bytes);
+    return plan_addition(p, bytes, s, &g) ? carry_out(p, &g, out) : TIDE_E_NOMEM;
+}
+
+tide_status tidei_tide_add_at(tidei_tide *p, tidei_extent *hole, bool high, size_t bytes,
+                              tidei_extent **out) {
+    return carry_out(p, &(plan){.hole = hole, .bytes = bytes, .high = high}, out);
+}
+
+tide_status tidei_tide_grow(tidei_tide *p, size_t size, tidei_stream *s, tidei_extent **out) {
+    size_t step = growth(p, p->backed);
+    tide_status st = grow_by(p, size, step, s, out);
+    return st == TIDE_E_NOMEM && step > p->page_bytes ? grow_by(p, size, 0, s, out) : st;
+}
+
+tidei_extent *tidei_tide_reserve(tidei_tide *p, tidei_extent *hole, size_t bytes, bool high) {
+    return cut_hole(p, &(plan){.hole = hole, .bytes = bytes, .high = high}, tidei_tide_spare(p));
+}
+
+/* ---- giving back ---- */
+
+/* Makes the stretch [low, high) of the ready extent x a claimed extent of its own; there are spares
+** for the rests. */
+static void claim_part(tidei_tide *p, tidei_extent *x, size_t low, size_t high) {
+    size_t off = x->off, end = tidei_extent_end(x);
+    tidei_extent *rest[2] = {NULL, NULL};
+    tidei_shelf_take(&p->ready, x);
+    x->off = low;
+    x->size = high - low;
+    tidei_extent_be(x, TIDEI_EXTENT_CLAIMED);
+    p->claimed += x->size;
+    if (off < low) {
+        rest[0] = tidei_tide_spare(p);
+        rest[0]->off = off;
+        rest[0]->size = low - off;
+        tidei_tide_link_before(p, rest[0], x);
+    }
+    if (high < end) {
+        rest[1] = tidei_tide_spare(p);
+        rest[1]->off = high;
+        rest[1]->size = end - high;
+        tidei_tide_link_behind(p, rest[1], x);
+    }
+    for (unsigned i = 0; i < TIDEI_COUNT(rest); i++) {
+        if (!rest[i]) continue;
+        rest[i]->slot = TIDEI_SLOT_READY;
+        tidei_extent_be(rest[i], TIDEI_EXTENT_FREE);
+        tidei_shelf_put(&p->ready, rest[i]);
+    }
+}
+
+/* Claims whole pages in ready extents until `excess` bytes are, chained by `left`; at most one
+** batch an extent, so that the device refuses all of it or nothing. Stops early when spare
+** descriptors run out: *more. */
+static tidei_extent *claim_pages(tidei_tide *p, size_t excess, bool *more) {
+    tidei_extent *chain = NULL;
+    tidei_page *pg = p->last_page;
+    size_t got = 0;
+    *more = false;
+    if (!tidei_shelf_fit(&p->ready, p->page_bytes)) return NULL;
+    for (tidei_extent *x = p->last; x && got < excess; x = x->prev) {
+        if (tidei_extent_is(x) != TIDEI_EXTENT_FREE || x->slot != TIDEI_SLOT_READY ||
+            x->size < p->page_bytes)
+            continue;
+        while (pg && tidei_page_end(pg) > tidei_extent_end(x)) pg = pg->prev;
+        size_t high = pg ? tidei_page_end(pg) : 0, low = high;
+        tidei_page *first = NULL;
+        for (unsigned n = 0; pg && pg->off >= x->off && got < excess && n < TIDEI_RUN_PAGES;
+             pg = pg->prev, n++) {
+            first = pg;
+            low = pg->off;
+            got += pg->bytes;
+        }
+        if (!first) continue;
+        if (!p->spares || !p->spares->left) {
+            *more = true;
+            break;
+        }
+        claim_part(p, x, low, high);
+        x->pages = first;
+        x->left = chain;
+        chain = x;
+    }
+    return chain;
+}
+
+/* Unmaps and releases the pages of a claimed extent. Without the lock. Returns false where the
+** device refuses. */
+static bool unback(tidei_tide *p, tidei_extent *x) {
+    size_t end = tidei_extent_end(x);
+    tidei_tide_unpoison(p, x->off, x->size);
+    if (tidei_pages_unmap(p, x->pages, end) != TIDE_OK) {
+        tidei_tide_poison(p, x->off, x->size);
+        return false;
+    }
+    pages_release(p, x->pages, end);
+    tidei_unback(p->base.dev, x->size);
+    return true;
+}
+
+/* Makes holes of the extents that were given back and free ones of the others. Returns the pages to
+** free. */
+static tidei_page *commit_trim(tidei_tide *p, tidei_extent *given, tidei_extent *kept) {
+    tidei_page *gone = NULL;
+    for (tidei_extent *x = given, *next; x; x = next) {
+        next = x->left;
+        tidei_page *pg = tidei_pages_unlink(p, x->pages, tidei_extent_end(x)), *last = pg;
+        while (last->next) last = last->next;
+        last->next = gone;
+        gone = pg;
+        p->backed -= x->size;
+        p->claimed -= x->size;
+        tidei_tide_hole(p, x);
+    }
+    tidei_tide_set_cap(p);
+    for (tidei_extent *x = kept, *next; x; x = next) {
+        next = x->left;
+        tidei_tide_unclaim(p, x);
+    }
+    return gone;
+}
+
+size_t tidei_tide_trim(tidei_tide *p, size_t keep) {
+    size_t given_bytes = 0, round_bytes;
+    bool more;
+    do {
+        tidei_extent *given = NULL, *kept = NULL, *chain, *next;
+        round_bytes = 0;
+        tidei_lock_take(&p->lock);
+        bool stocked = tidei_tide_restock(p) == TIDE_OK;
+        tidei_tide_flush(p);
+        size_t excess = stocked && p->backed - p->used > keep ? p->backed - p->used - keep : 0;
+        tidei_transit_begin(p->base.dev);
+        chain = claim_pages(p, excess, &more);
+        tidei_lock_give(&p->lock);
+        for (; chain; chain = next) {
+            bool ok = unback(p, chain);
+            next = chain->left;
+            chain->left = ok ? given : kept;
+            if (ok) {
+                round_bytes += chain->size;
+                given = chain;
+            } else {
+                kept = chain;
+            }
+        }
+        tidei_lock_take(&p->lock);
+        tidei_page *gone = commit_trim(p, given, kept);
+        tidei_lock_give(&p->lock);
+        tidei_transit_end(p->base.dev, round_bytes > 0);
+        pages_free(p, gone);
+        given_bytes += round_bytes;
+    } while (more && round_bytes);
+    return given_bytes;
+}
+
+/* Unmaps `pg` and those behind it that lie beside each other, at most one batch. Returns the last
+** one of them; *stuck grows by their bytes where the device refuses. */
+static tidei_page *unmap_some(tidei_tide *p, tidei_page *pg, size_t *stuck) {
+    tidei_device *d = p->base.dev->d;
+    tidei_dpage *mem[TIDEI_RUN_PAGES] = {pg->mem};
+    tidei_page *last = pg;
+    size_t n = 1, at = pg->adrift ? pg->at : pg->off;
+    if (at == TIDEI_NOWHERE) return last;
+    for (; !pg->adrift && n < TIDEI_RUN_PAGES; last = last->next) {
+        const tidei_page *next = last->next;
+        if (!next || next->adrift || next->off != tidei_page_end(last)) break;
+        mem[n++] = next->mem;
+    }
+    size_t bytes = tidei_page_end(last) - pg->off;
+    if (!pg->adrift) tidei_tide_unpoison(p, pg->off, bytes);
+    if (d->ops->unmap(d, p->addr + at, mem, n) != TIDE_OK) *stuck += bytes;
+    return last;
+}
+
+void tidei_tide_unmap_all(tidei_tide *p) {
+    tidei_dev *dev = p->base.dev;
+    size_t stuck = 0;
+    tidei_saved_error e;
+    tidei_error_save(&e);
+    for (tidei_page *pg = p->first_page; pg; pg = unmap_some(p, pg, &stuck)->next) continue;
+    if (stuck && !atomic_load(&dev->d->lost))
+        tidei_log(dev->rt, TIDE_LOG_WARNING,
+                  "pool tide: %zu bytes stay mapped until the pool's addresses go: %s", stuck,
+                  tidei_error_record.message);
+    tidei_error_restore(&e);
+    for (tidei_page *pg = p->first_page; pg; pg = pg->next) {
+        dev->d->ops->page_release(dev->d, pg->mem);
+        tidei_unback(dev, pg->bytes);
+    }
+    pages_free(p, p->first_page);
+    p->first_page = p->last_page = NULL;
+}
+
+bool tidei_tide_pages_valid(tidei_tide *p) {
+    const tidei_page *pg = p->first_page, *prev = NULL;
+    const tidei_extent *x = p->first;
+    size_t sum = 0;
+    for (; pg; prev = pg, pg = pg->next) {
+        if (!pg->mem || !pg->bytes || pg->bytes % p->page_bytes || pg->off % p->page_bytes ||
+            pg->prev != prev)
+            return false;
+        if (prev && pg->off < tidei_page_end(prev)) return false;
+        sum += pg->bytes;
+        for (; x && x->off < tidei_page_end(pg); x = x->next) { /* what the page covers is backed */
+            if (tidei_extent_end(x) > pg->off && (tidei_extent_is(x) == TIDEI_EXTENT_HOLE ||
+                                                  tidei_extent_is(x) == TIDEI_EXTENT_MAPPING))
+                return false;
+            if (tidei_extent_end(x) > tidei_page_end(pg)) break;
+        }
+    }
+    /* and as the sums agree, what is backed is covered */
+    return sum == p->backed && p->last_page == prev;
+}

@@ -1,0 +1,411 @@
+/* remap.c: the pool `tide` makes one large free piece of whole pages from anywhere, where
+** blocks that stay stand between the free bytes.
+**
+** Model. Pages on which nothing stays can be had: those without blocks as they are, the others once
+** their blocks have moved to free pieces on pages that are not chosen. Of these, pages with the
+** fewest bytes to move for each byte that they give are chosen, until they are as many as the
+** request needs beyond the free pieces beside the hole they go to; of equal ones those beside
+** holes, since no piece reaches across a hole. The blocks move in stream order; then the host waits
+** for what is pending on the pages, unmaps them, and maps them side by side.
+** What must stay true: a page is unmapped only when nothing queued uses its addresses: its free
+** parts were claimed, its blocks moved away, and both are past. One thread at a time; the marks on
+** pages are its own. Whatever fails, the claimed is free again, and blocks are where they were or
+** at their new places. */
+#include "runtime/pool/tide/compact.h"
+
+/* Eighths of a page's bytes to be moved for it. Beyond the first, new memory is had for less, if
+** the limit allows. Beyond the second a page is left alone: that is a large block, or so many small
+** ones that their launches take longer than any allocation. */
+#define COST_CHEAP 4
+#define COST_MOST  512
+/* Choosing begins again where blocks find no place, or get pinned meanwhile. */
+#define ATTEMPTS 16
+#define CHOICES  16
+#define STAYS    SIZE_MAX
+
+/* How much is to be done about a request; grows from try to try. */
+typedef struct effort {
+    size_t cost;          /* of a page at most; COST_CHEAP or COST_MOST */
+    size_t pages, blocks; /* to be mapped elsewhere, to be moved */
+} effort;
+
+typedef struct choice {
+    tidei_extent *hole;          /* where the pages go: to its low end, */
+    bool high;                   /* or to the high one */
+    tidei_extent *below, *above; /* free pieces beside it that become part of the piece, or NULL */
+    tidei_extent *target;        /* of the hole, once all is claimed */
+    size_t need, bytes;          /* in whole pages: wanted, chosen */
+    size_t pages, blocks;        /* chosen; on them, to be moved */
+} choice;
+
+static bool is_free(const tidei_extent *x) { return tidei_extent_is_free(x); }
+static bool is_live(const tidei_extent *x) { return tidei_extent_is(x) == TIDEI_EXTENT_LIVE; }
+/* Blocks go into threads' caches and out of them without the lock: what was handed out a moment ago
+** may be there. */
+static bool is_out(const tidei_extent *x) {
+    return is_live(x) || tidei_extent_is(x) == TIDEI_EXTENT_CACHED;
+}
+
+/* ---- which pages ---- */
+
+static tidei_extent *if_free(tidei_extent *x) { return x && is_free(x) ? x : NULL; }
+static size_t size_of(const tidei_extent *x) { return x ? x->size : 0; }
+
+/* The least that makes `size` bytes at this hole. */
+static choice target_at(const tidei_tide *p, tidei_extent *hole, size_t size) {
+    tidei_extent *below = if_free(hole->prev), *above = if_free(hole->next);
+    size_t low = size_of(below), high = size_of(above), most = tidei_max_size(low, high);
+    size_t need = most < size ? tidei_round_up(size - most, p->page_bytes) : p->page_bytes;
+    if (hole->size < need && below && above && low + hole->size + high >= size)
+        return (choice){.hole = hole, .below = below, .above = above, .need = hole->size};
+    if (low >= high) return (choice){.hole = hole, .below = below, .need = need};
+    return (choice){.hole = hole, .above = above, .need = need, .high = true};
+}
+
+/* Fewer pages, or else more free memory beside them: what is left over is in one piece. */
+static bool better(const choice *a, const choice *b) {
+    if (!b->hole || a->need != b->need) return !b->hole || a->need < b->need;
+    return size_of(a->below) + size_of(a->above) > size_of(b->below) + size_of(b->above);
+}
+
+/* The best of the holes that are long enough. */
+static bool choose_target(const tidei_tide *p, size_t size, choice *c) {
+    *c = (choice){.hole = NULL};
+    for (tidei_extent *hole = p->holes; hole; hole = hole->right) {
+        choice a = target_at(p, hole, size);
+        if (a.need <= hole->size && better(&a, c)) *c = a;
+    }
+    return c->hole;
+}
+
+/* The bytes that clearing a page moves. A block that covers several pages frees them all: it counts
+** for its share. */
+static size_t cost_of(const tidei_page *pg, const tidei_extent *x, const choice *c) {
+    size_t cost = 0, wanted = (c->need - c->bytes) / pg->bytes + 1;
+    for (; x && x->off < tidei_page_end(pg); x = x->next) {
+        if (is_free(x) && x != c->below && x != c->above) continue;
+        if (!is_live(x) || x->fixed) return STAYS;
+        if (x->leaves) continue;
+        cost += (x->size + TIDEI_MOVE_COST) /
+                tidei_min_size(tidei_max_size(x->size / pg->bytes, 1), wanted);
+    }
+    return cost;
+}
+
+static void choose_page(tidei_page *pg, tidei_extent *x, choice *c) {
+    pg->chosen = true;
+    c->bytes += pg->bytes;
+    c->pages++;
+    for (; x && x->off < tidei_page_end(pg); x = x->next) {
+        if (!is_live(x) || x->leaves) continue;
+        x->leaves = true;
+        c->blocks++;
+    }
+}
+
+/* Whether addresses without memory begin, or will begin, at one of the page's ends. */
+static bool at_edge(const tidei_page *pg) {
+    const tidei_page *low = pg->prev, *high = pg->next;
+    bool below = low && tidei_page_end(low) == pg->off && !low->chosen;
+    bool above = high && tidei_page_end(pg) == high->off && !high->chosen;
+    return !below || !above;
+}
+
+/* Pages that cost at most so many eighths of their bytes; with `edges` only those that leave no new
+** hole. */
+static void choose_up_to(tidei_tide *p, size_t eighths, bool edges, choice *c) {
+    tidei_extent *x = p->first;
+    for (tidei_page *pg = p->first_page; pg && c->bytes < c->need; pg = pg->next) {
+        while (tidei_extent_end(x) <= pg->off) x = x->next;
+        if (pg->chosen || c->bytes + pg->bytes > c->hole->size || (edges && !at_edge(pg))) continue;
+        if (cost_of(pg, x, c) <= pg->bytes / 8 * eighths) choose_page(pg, x, c);
+    }
+}
+
+static void choose_none(tidei_tide *p) {
+    for (tidei_page *pg = p->first_page; pg; pg = pg->next) pg->chosen = false;
+    for (tidei_extent *x = p->first; x; x = x->next)
+        if (is_out(x)) x->leaves = false;
+}
+
+/* False: there are not enough; c->bytes is less than c->need. */
+static bool choose(tidei_tide *p, size_t size, size_t cost, choice *c) {
+    choose_none(p);
+    if (!choose_target(p, size, c)) return false;
+    for (size_t eighths = 0; c->bytes < c->need && eighths <= cost;
+         eighths = eighths ? 2 * eighths : 1) {
+        choose_up_to(p, eighths, true, c);
+        choose_up_to(p, eighths, false, c);
+    }
+    return c->bytes >= c->need;
+}
+
+/* ---- pieces of pages ---- */
+
+/* The end of the chosen pages that follow pg without a gap, `most` at most; *last is the last
+** one. */
+static size_t run_end(tidei_page *pg, size_t most, tidei_page **last) {
+    for (size_t n = 1;
+         pg->next && pg->next->chosen && pg->next->off == tidei_page_end(pg) && n < most; n++)
+        pg = pg->next;
+    *last = pg;
+    return tidei_page_end(pg);
+}
+
+static bool on_chosen(const tidei_page *pg, const tidei_extent *x) {
+    for (; pg && pg->off < tidei_extent_end(x); pg = pg->next)
+        if (pg->chosen) return true;
+    return false;
+}
+
+static void claim_sides(tidei_tide *p, tidei_compaction *m, const choice *c) {
+    tidei_extent *sides[] = {c->below, c->above};
+    for (unsigned i = 0; i < TIDEI_COUNT(sides); i++) {
+        if (!sides[i]) continue;
+        tidei_compaction_note(m, sides[i]);
+        tidei_tide_claim(p, sides[i]);
+    }
+}
+
+/* The sides and what is claimed on chosen pages are free again, and no page is chosen. */
+static void unclaim(tidei_tide *p, const choice *c) {
+    const tidei_page *pg = p->first_page;
+    /* that of one that is dropped still leads on */
+    for (tidei_extent *x = p->first; x; x = x->next) {
+        while (pg && tidei_page_end(pg) <= x->off) pg = pg->next;
+        if (tidei_extent_is(x) == TIDEI_EXTENT_CLAIMED && on_chosen(pg, x))
+            tidei_tide_unclaim(p, x);
+    }
+    choose_none(p);
+    if (c->below) tidei_tide_unclaim(p, c->below);
+    if (c->above) tidei_tide_unclaim(p, c->above);
+}
+
+/* ---- clearing them ---- */
+
+/* Claims the sides and what is free on the chosen pages, and lists the blocks there. */
+static void claim(tidei_tide *p, tidei_compaction *m, const choice *c) {
+    tidei_extent *x = p->first;
+    m->n = m->npending = 0;
+    claim_sides(p, m, c);
+    for (tidei_page *pg = p->first_page, *last; pg; pg = last->next) {
+        last = pg;
+        if (!pg->chosen) continue;
+        size_t low = pg->off, high = run_end(pg, SIZE_MAX, &last);
+        while (tidei_extent_end(x) <= low) x = x->next;
+        for (; x && x->off < high; x = x->next) {
+            if (is_free(x)) {
+                x = tidei_tide_claim_part(p, x, tidei_max_size(low, x->off),
+                                          tidei_min_size(high, tidei_extent_end(x)));
+                tidei_compaction_note(m, x);
+            } else if (is_out(x) && x->leaves) { /* if it was freed meanwhile it cannot be held */
+                x->leaves = false;               /* listed: it may lie on the next run too */
+                m->from[m->n++] = x;
+            }
+            if (tidei_extent_end(x) >= high) break;
+        }
+    }
+}
+
+/* Chooses pages, claims them, and finds places for their blocks. False: there are not enough in *c,
+** or it takes more than `e`. */
+static bool plan(tidei_tide *p, tidei_compaction *m, const effort *e, choice *c) {
+    for (unsigned i = 0; i < CHOICES; i++) {
+        if (!choose(p, m->size, e->cost, c) || c->pages > e->pages || c->blocks > e->blocks)
+            return false;
+        claim(p, m, c);
+        if (tidei_compaction_find_places(p, m)) return true;
+        unclaim(p, c);
+    }
+    return false;
+}
+
+/* Descriptors: for the rests of what is claimed, for places, and for the target. */
+static size_t spares_for(size_t pages, size_t blocks) { return 3 * pages + blocks + 2; }
+
+static bool hold_all(tidei_tide *p, tidei_compaction *m) {
+    for (size_t i = 0; i < m->n; i++)
+        if (!tidei_compaction_hold(p, m, m->from[i])) return false;
+    return true;
+}
+
+/* With windows closed: the chosen pages are claimed as a whole, blocks have left, and the target is
+** reserved. TIDE_E_NOMEM: there are not enough after all. */
+static tide_status clear(tidei_tide *p, tidei_compaction *m, const effort *e, choice *c,
+                         uint64_t *tick) {
+    tide_status st = TIDE_OK;
+    *tick = 0;
+    tidei_compaction_ask(p);
+    if (p->nspares < spares_for(e->pages, e->blocks) || !plan(p, m, e, c)) {
+        choose_none(p);
+        return TIDE_E_NOMEM;
+    }
+    if (!hold_all(p, m)) {
+        tidei_compaction_vacate(p, m, 0);
+        unclaim(p, c);
+        return TIDE_E_NOMEM;
+    }
+    c->target = tidei_tide_reserve(p, c->hole, c->bytes, c->high);
+    if (m->n) st = tidei_compaction_move_out(p, m, tick);
+    return st;
+}
+
+/* ---- mapping them elsewhere ---- */
+
+/* The host waits for all that is pending on the pages. */
+static tide_status wait_for(tidei_tide *p, const tidei_compaction *m, uint64_t tick) {
+    tide_status st = TIDE_OK;
+    tidei_lock_give(&p->lock);
+    if (tick)
+        st = tidei_stamp_wait(p->base.dev,
+                              (tidei_stamp){.tick = tick, .stream = m->s->slot, .write = 1});
+    for (unsigned i = 0; i < m->npending && st == TIDE_OK; i++)
+        st = tidei_stamp_wait(p->base.dev, m->pending[i]);
+    tidei_lock_take(&p->lock);
+    return st;
+}
+
+/* From x on, the extents of the stretch [low, high) become one. */
+static tidei_extent *joined(tidei_tide *p, tidei_extent *x, size_t low, size_t high) {
+    /* Free are rests of what was claimed for the run before; they may have joined what lies
+    ** beyond. */
+    if (is_free(x))
+        x = tidei_tide_claim_part(p, x, tidei_max_size(low, x->off),
+                                  tidei_min_size(high, tidei_extent_end(x)));
+    tidei_tide_be_ready(p, x);
+    while (tidei_extent_end(x) < high) {
+        tidei_extent *y = x->next;
+        if (is_free(y))
+            y = tidei_tide_claim_part(p, y, y->off, tidei_min_size(high, tidei_extent_end(y)));
+        tidei_tide_be_ready(p, y);
+        tidei_tide_absorb(p, x, y);
+    }
+    return tidei_tide_claim_part(p, x, low, high);
+}
+
+/* The chosen pages, cleared and done with, as claimed extents of so many pages as are unmapped at
+** once. There are spares for each. */
+static tidei_extent *make_runs(tidei_tide *p) {
+    tidei_extent *x = p->first, *runs = NULL, **at = &runs;
+    for (tidei_page *pg = p->first_page, *last; pg; pg = last->next) {
+        last = pg;
+        if (!pg->chosen) continue;
+        size_t low = pg->off, high = run_end(pg, TIDEI_RUN_PAGES, &last);
+        while (tidei_extent_end(x) <= low) x = x->next;
+        x = joined(p, x, low, high);
+        tidei_tide_be_ready(p, x);
+        x->pages = pg;
+        *at = x;
+        at = &x->left;
+    }
+    *at = NULL;
+    choose_none(p);
+    return runs;
+}
+
+static tide_status abandon(tidei_tide *p, const choice *c, tide_status st) {
+    unclaim(p, c);
+    tidei_tide_hole(p, c->target);
+    return st;
+}
+
+/* The pages go to the target, and *out is that with its sides. */
+static tide_status remap(tidei_tide *p, const tidei_compaction *m, const choice *c, uint64_t tick,
+                         tidei_extent **out) {
+    tide_status st = wait_for(p, m, tick);
+    if (st == TIDE_OK) st = tidei_tide_restock_to(p, spares_for(c->pages, 0));
+    if (st != TIDE_OK) return abandon(p, c, st);
+    st = tidei_tide_rehang(p, make_runs(p), c->target);
+    tidei_extent *sides[] = {c->below, c->above};
+    for (unsigned i = 0; i < TIDEI_COUNT(sides); i++) {
+        if (!sides[i]) continue;
+        tidei_tide_be_ready(p, sides[i]);
+        if (st == TIDE_OK)
+            tidei_tide_absorb(p, c->target, sides[i]);
+        else
+            tidei_tide_unclaim(p, sides[i]);
+    }
+    *out = c->target;
+    return st;
+}
+
+/* ---- the whole ---- */
+
+/* Once. TIDE_E_NOMEM without a target: it takes more than `e`, blocks got pinned meanwhile, or
+** pages are missing in *c. */
+static tide_status attempt(tidei_tide *p, tidei_compaction *m, const effort *e, choice *c,
+                           tidei_extent **out) {
+    uint64_t tick;
+    tide_status st = tidei_tide_restock_to(p, spares_for(e->pages, e->blocks));
+    if (st != TIDE_OK) return st;
+    if (e->blocks) tidei_compaction_begin(p);
+    st = clear(p, m, e, c, &tick);
+    if (e->blocks) tidei_compaction_end(p, m);
+    if (!c->target) return st;
+    return st == TIDE_OK ? remap(p, m, c, tick, out) : abandon(p, c, st);
+}
+
+/* New memory where the pages are to go, for those that are missing or some of them. */
+static tide_status add(tidei_tide *p, size_t size, size_t bytes) {
+    tide_status st = TIDE_E_NOMEM;
+    for (; bytes && st == TIDE_E_NOMEM; bytes = bytes / 2 / p->page_bytes * p->page_bytes) {
+        tidei_extent *more;
+        choice c;
+        if ((st = tidei_tide_restock(p)) != TIDE_OK) return st;
+        if (!choose_target(p, size, &c)) return TIDE_E_NOMEM;
+        st = tidei_tide_add_at(p, c.hole, c.high, tidei_min_size(bytes, c.hole->size), &more);
+        if (st == TIDE_OK) tidei_tide_unclaim(p, more);
+    }
+    return st;
+}
+
+/* What there is to be done, by a look at it while others go on, who may add part of as much
+** again. */
+static bool look(tidei_tide *p, const tidei_compaction *m, effort *e, choice *c) {
+    tidei_compaction_ask(p);
+    bool enough = choose(p, m->size, e->cost, c);
+    choose_none(p);
+    e->pages = tidei_max_size(e->pages, c->pages + c->pages / 4 + 4);
+    if (c->blocks) e->blocks = tidei_max_size(e->blocks, c->blocks + c->blocks / 4 + 16);
+    return enough;
+}
+
+/* TIDE_E_NOMEM with *again: it is worth another try. */
+static tide_status try_once(tidei_tide *p, tidei_compaction *m, effort *e, bool grow, bool *again,
+                            tidei_extent **out) {
+    choice c = {.hole = NULL};
+    tide_status st = TIDE_E_NOMEM;
+    *again = true;
+    if (look(p, m, e, &c)) {
+        if (e->blocks > m->cap) return st; /* with room for so many the next time */
+        c = (choice){.hole = NULL};
+        st = attempt(p, m, e, &c, out);
+        if (st != TIDE_E_NOMEM || c.target) return *again = false, st;
+        e->pages = tidei_max_size(e->pages, c.pages);
+        e->blocks = tidei_max_size(e->blocks, c.blocks);
+    }
+    if (c.bytes >= c.need) return st;
+    if (grow) st = add(p, m->size, c.need - c.bytes);
+    if (st != TIDE_E_NOMEM) return st == TIDE_OK ? TIDE_E_NOMEM : st;
+    *again = e->cost == COST_CHEAP;
+    e->cost = COST_MOST;
+    return st;
+}
+
+tide_status tidei_tide_remap(tidei_tide *p, size_t size, tidei_stream *s, bool grow,
+                             tidei_extent **out) {
+    effort e = {.cost = COST_CHEAP};
+    bool again = true;
+    tide_status st = TIDE_E_NOMEM;
+    if (!p->base.mover || p->remapping) return st;
+    p->remapping = true;
+    tidei_tide_flush(p);
+    for (unsigned i = 0; i < ATTEMPTS && again && st == TIDE_E_NOMEM; i++) {
+        tidei_compaction *m = tidei_compaction_open(p, e.blocks, size, s, TIDEI_REACH_ANY);
+        if (!m) break;
+        st = try_once(p, m, &e, grow, &again, out);
+        tidei_compaction_close(p, m);
+    }
+    p->remapping = false;
+    return st;
+}

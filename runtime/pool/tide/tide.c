@@ -1,0 +1,455 @@
+/* tide.c: the pool `tide`: blocks out of one address range, best fit, shared by all streams. The
+** model is in tide_pool.h.
+**
+** What must stay true: for one thread and one stream the addresses depend on the calls alone, not
+** on what the device has done: the best fit is exact over `ready` and the stream's own shelf, and
+** these two join. `free` takes no memory: the descriptor of a block serves when it is free
+** again. */
+#include "runtime/pool/reuse.h"
+#include "runtime/pool/tide/tide.h"
+
+/* Sizes are rounded to this, or to the device's alignment if that is more. Coarser wastes (16
+** classes a doubling cost 1 to 4 % on recorded traces), finer only makes more extents. */
+#define GRANULE ((size_t)256)
+
+/* ---- what is pending ---- */
+
+/* Drops what is known to be done, where that `counts`. Returns the slot of what is left; *tick is
+** the last one of a single stream. */
+static uint16_t reduce(tidei_dev *d, tidei_stamps *stamps, bool counts, uint64_t *tick) {
+    tidei_stamp *x = tidei_stamps_at(stamps);
+    uint16_t slot = TIDEI_SLOT_READY, kept = 0;
+    uint64_t last = 0;
+    for (const tidei_stamp *end = x + stamps->n, *at = x; at < end; at++) {
+        if (counts && tidei_reuse_known_done(d, *at)) continue;
+        slot = slot == TIDEI_SLOT_READY || slot == at->stream ? at->stream : TIDEI_SLOT_MANY;
+        if (at->tick > last) last = at->tick;
+        x[kept++] = *at;
+    }
+    stamps->n = kept;
+    *tick = last;
+    return slot;
+}
+
+/* The same for a single one. */
+static inline uint16_t only_stamp(tidei_dev *d, tidei_stamp x, bool counts, uint64_t *tick) {
+    bool done = counts && tidei_reuse_known_done(d, x);
+    *tick = done ? 0 : x.tick;
+    return done ? TIDEI_SLOT_READY : x.stream;
+}
+
+/* ---- handing out ---- */
+
+/* The history that goes with a block: what is not known to be done, where that counts; else who
+** waits for it has seen it. */
+static void hand_pending(const tidei_tide *p, tidei_extent *x, tidei_stamps *out) {
+    out->n = out->cap = 0;
+    if (x->slot == TIDEI_SLOT_READY) return;
+    if (x->slot == TIDEI_SLOT_MANY) {
+        *out = *tidei_tide_many(x);
+    } else if (!tidei_reuse_known_done(p->base.dev, tidei_extent_stamp(x)) ||
+               !(tidei_reuse_rules(&p->base) & TIDEI_REUSE_DONE)) {
+        out->few[0] = tidei_extent_stamp(x);
+        out->n = 1;
+    }
+}
+
+static inline size_t rounded(const tidei_tide *p, size_t bytes) {
+    return (bytes + p->granule - 1) & ~(p->granule - 1);
+}
+
+/* From the shelves or the device, with the lock held. */
+static tide_status take(tidei_tide *p, tidei_shelf *own, size_t size, tidei_stream *s,
+                        unsigned flags, tidei_extent **out) {
+    tide_status st;
+    if (tidei_unlikely(!p->spares) && (st = tidei_tide_restock(p)) != TIDE_OK) return st;
+    tidei_extent *x;
+    if ((st = tidei_tide_find(p, own, size, s, flags, &x)) != TIDE_OK) return st;
+    x = tidei_unlikely(size < p->small) ? tidei_tide_cut_high(p, x, size)
+                                        : tidei_tide_cut(p, x, size);
+    if (tidei_unlikely(!x))
+        return tidei_fail_host_memory("pool tide", TIDEI_STREAMS_MAX * sizeof(tidei_stamp));
+    tidei_extent_be(x, TIDEI_EXTENT_CACHED); /* nobody's, and on its way out */
+    p->used += size;
+    p->most_used = tidei_max_size(p->most_used, p->used);
+    *out = x;
+    return TIDE_OK;
+}
+
+static tide_status take_locked(tidei_tide *p, size_t size, tidei_stream *s, unsigned flags,
+                               tidei_extent **out) {
+    tidei_shelf *own = tidei_tide_own(p, s->slot);
+    if (tidei_unlikely(!own) && !(own = tidei_tide_own_made(p, s->slot)))
+        return tidei_fail_host_memory("pool tide", sizeof *own);
+    tidei_lock_take(&p->lock);
+    tide_status st = take(p, own, size, s, flags, out);
+    tidei_check_slow(tidei_tide_valid_locked(p));
+    tidei_lock_give(&p->lock);
+    return st;
+}
+
+/* ---- the way without the lock ---- */
+
+static tidei_cache *cache_made(tidei_tide *p, unsigned number) {
+    tidei_cache *c = tidei_tide_cache_of(p, (int)number);
+    return c || !number ? c : tidei_tide_cache_new(p, number);
+}
+
+/* x, which is nobody's, becomes the caller's. */
+static inline void hand_out(const tidei_tide *p, tidei_extent *x, size_t bytes, unsigned home,
+                            tidei_block *out) {
+    hand_pending(p, x, &out->stamps);
+    out->addr = p->addr + x->off;
+    out->bytes = bytes;
+    out->priv = x;
+    x->bytes = bytes;
+    atomic_store_explicit(&x->owner, NULL, memory_order_relaxed);
+    x->home = (uint8_t)home;
+    tidei_extent_be(x, TIDEI_EXTENT_LIVE);
+    if (TIDEI_TIDE_POISONS) tidei_tide_unpoison(p, out->addr - p->addr, bytes);
+}
+
+static void count_out(tidei_cache *c, size_t bytes) {
+    tidei_cache_add(&c->live, (int64_t)bytes);
+    tidei_cache_count(&c->allocs);
+}
+
+static void count_out_locked(tidei_tide *p, size_t bytes) {
+    tidei_lock_take(&p->lock);
+    p->live += (int64_t)bytes;
+    p->allocs++;
+    tidei_lock_give(&p->lock);
+}
+
+/* When no entry of the thread's cache serves. */
+__attribute__((noinline)) static tide_status
+alloc_slowly(tidei_tide *p, size_t bytes, tidei_stream *s, unsigned flags, tidei_block *out) {
+    size_t size = rounded(p, bytes);
+    tidei_cache *c = tidei_tide_cache_of(p, tidei_thread_number);
+    if (tidei_unlikely(!c)) c = cache_made(p, tidei_thread_index());
+    tidei_extent *x = NULL;
+    if (tidei_likely(c != NULL)) tidei_cache_forget_sets(c);
+    if (tidei_likely(c != NULL) &&
+        tidei_unlikely(atomic_load_explicit(&c->inbox, memory_order_relaxed) != NULL))
+        x = tidei_tide_from_inbox(p, c, size, s->slot);
+    if (x) {
+        tidei_cache_add(&c->held, -(int64_t)size);
+    } else {
+        tide_status st = take_locked(p, size, s, flags, &x);
+        if (tidei_unlikely(st != TIDE_OK)) return st;
+    }
+    hand_out(p, x, bytes, c ? (unsigned)tidei_thread_number : 0, out);
+    if (tidei_likely(c != NULL))
+        count_out(c, bytes);
+    else
+        count_out_locked(p, bytes);
+    return TIDE_OK;
+}
+
+static tide_status pool_alloc(tidei_pool *pool, size_t bytes, tidei_stream *s, unsigned flags,
+                              tidei_block *out) {
+    tidei_tide *p = (tidei_tide *)pool;
+    tidei_check(bytes > 0);
+    if (tidei_unlikely(bytes > p->most)) return TIDE_E_NOMEM;
+    size_t size = rounded(p, bytes);
+    int number = tidei_thread_number;
+    tidei_cache *c = tidei_tide_cache_of(p, number);
+    tidei_extent *x = c ? tidei_cache_take(c, size, s->slot) : NULL;
+    if (tidei_unlikely(!x)) return alloc_slowly(p, bytes, s, flags, out);
+    hand_out(p, x, bytes, (unsigned)number, out);
+    tidei_cache_add(&c->held, -(int64_t)size);
+    count_out(c, bytes);
+    return TIDE_OK;
+}
+
+static void pool_own(tidei_pool *pool, tidei_block *b, void *owner) {
+    tidei_extent *x = b->priv;
+    (void)pool;
+    atomic_store_explicit(&x->owner, owner, memory_order_release);
+}
+
+/* The thread's cache takes x, CACHED by now, or the cache of the thread that took it does. */
+static inline bool cached(tidei_tide *p, tidei_cache *c, unsigned number, tidei_extent *x,
+                          size_t cap) {
+    if (tidei_likely(x->home == number)) return tidei_cache_put(c, x, cap);
+    tidei_cache_send(atomic_load_explicit(&p->caches[x->home - 1], memory_order_acquire), x);
+    return true;
+}
+
+static void count_in(tidei_cache *c, size_t bytes, size_t size) {
+    tidei_cache_add(&c->live, -(int64_t)bytes);
+    tidei_cache_add(&c->held, (int64_t)size);
+    tidei_cache_count(&c->frees);
+}
+
+/* When no entry of the thread's cache takes x; c: there may be one once others are out of the way,
+** or NULL. */
+__attribute__((noinline)) static void free_slowly(tidei_tide *p, tidei_cache *c, tidei_extent *x,
+                                                  size_t bytes, uint16_t slot, uint64_t tick) {
+    size_t size = x->size; /* once a cache has x anybody may take it */
+    if (c && tidei_tide_cache_anew(p, c, x)) {
+        count_in(c, bytes, size);
+        return;
+    }
+    tidei_lock_take(&p->lock); /* whoever looked at x has done so now */
+    p->live -= (int64_t)bytes;
+    p->frees++;
+    p->used -= x->size;
+    x->slot = slot;
+    x->tick = tick;
+    tidei_tide_release(p, x);
+    tidei_check_slow(tidei_tide_valid_locked(p));
+    tidei_lock_give(&p->lock);
+}
+
+/* What is pending, on x once nobody else can look at it. The block's stamps are empty
+** afterwards. */
+static inline uint16_t take_stamps(tidei_tide *p, tidei_extent *x, tidei_stamps *stamps,
+                                   uint64_t *tick) {
+    if (tidei_likely(!stamps->n && !stamps->cap)) return *tick = 0, TIDEI_SLOT_READY;
+    bool counts = tidei_reuse_rules(&p->base) & TIDEI_REUSE_DONE;
+    uint16_t slot = stamps->n == 1 && !stamps->cap
+                        ? only_stamp(p->base.dev, stamps->few[0], counts, tick)
+                        : reduce(p->base.dev, stamps, counts, tick);
+    if (slot < TIDEI_STREAMS_MAX && tidei_unlikely(!tidei_tide_own(p, slot)) &&
+        !tidei_tide_own_made(p, slot))
+        slot = TIDEI_SLOT_MANY;
+    if (tidei_unlikely(slot == TIDEI_SLOT_MANY))
+        *tidei_tide_many(x) = *stamps; /* nobody looks at a live extent's */
+    else if (tidei_unlikely(stamps->cap))
+        tidei_stamps_clear(stamps);
+    stamps->n = stamps->cap = 0;
+    return slot;
+}
+
+static void pool_free(tidei_pool *pool, tidei_block *b) {
+    tidei_tide *p = (tidei_tide *)pool;
+    tidei_extent *x = b->priv;
+    size_t bytes = b->bytes, size = x->size,
+           cap = atomic_load_explicit(&p->cap, memory_order_relaxed);
+    int number = tidei_thread_number;
+    tidei_cache *c = tidei_tide_cache_of(p, number);
+    if (tidei_unlikely(!c)) c = cache_made(p, (unsigned)(number = (int)tidei_thread_index()));
+    uint64_t tick;
+    tidei_check(x->bytes == bytes);
+    uint16_t slot = take_stamps(p, x, &b->stamps, &tick);
+    /* queued work may still use the others */
+    if (slot == TIDEI_SLOT_READY) tidei_tide_poison(p, x->off, size);
+    uint8_t live = TIDEI_EXTENT_LIVE;
+    if (tidei_likely(c && x->home && size <= cap && slot != TIDEI_SLOT_MANY) &&
+        atomic_compare_exchange_strong(&x->state, &live, TIDEI_EXTENT_CACHED)) {
+        x->slot = slot;
+        x->tick = tick;
+        if (tidei_likely(cached(p, c, (unsigned)number, x, cap))) {
+            count_in(c, bytes, size);
+            return;
+        }
+    } else {
+        c = NULL;
+    }
+    free_slowly(p, c, x, bytes, slot, tick);
+}
+
+/* ---- settling ---- */
+
+/* For each slot the last tick that something free waits for, or a later one. */
+static void ticks_wanted(tidei_tide *p, tidei_reuse_ticks *t) {
+    for (unsigned slot = 0; slot < p->shelves_end; slot++) {
+        const tidei_shelf *sh = tidei_tide_own(p, slot);
+        if (sh && sh->bytes) t->last[slot] = sh->tick;
+    }
+    for (tidei_extent *x = tidei_shelf_fit(&p->mixed, 1); x; x = tidei_shelf_next(&p->mixed, x))
+        tidei_reuse_want(t, tidei_tide_many(x));
+}
+
+/* Updates what is pending on x; true if that became less. */
+static bool refresh(tidei_tide *p, tidei_extent *x) {
+    uint64_t tick;
+    if (x->slot != TIDEI_SLOT_MANY) {
+        if (!tidei_reuse_known_done(p->base.dev, tidei_extent_stamp(x))) return false;
+        x->slot = TIDEI_SLOT_READY;
+        return true;
+    }
+    uint16_t slot = reduce(p->base.dev, tidei_tide_many(x), true, &tick);
+    if (slot == TIDEI_SLOT_MANY) return false;
+    if (slot != TIDEI_SLOT_READY && !tidei_tide_own(p, slot)) return false;
+    tidei_stamps_clear(tidei_tide_many(x));
+    x->slot = slot;
+    x->tick = tick;
+    return true;
+}
+
+/* Takes off the shelf what waits for less than it did, chained before `chain`. CLAIMED only until
+** the lock is let go, so not counted as such. */
+static tidei_extent *collect_done(tidei_tide *p, tidei_shelf *sh, tidei_extent *chain) {
+    for (tidei_extent *x = tidei_shelf_fit(sh, 1), *next; x; x = next) {
+        next = tidei_shelf_next(sh, x);
+        if (!refresh(p, x)) continue;
+        tidei_shelf_take(sh, x);
+        tidei_extent_be(x, TIDEI_EXTENT_CLAIMED);
+        x->left = chain;
+        chain = x;
+    }
+    return chain;
+}
+
+size_t tidei_tide_settle(tidei_tide *p) {
+    tidei_reuse_ticks ticks = {0};
+    tidei_extent *chain = NULL, *next;
+    tidei_lock_take(&p->lock);
+    tidei_tide_flush(p);
+    ticks_wanted(p, &ticks);
+    tidei_lock_give(&p->lock);
+    tidei_reuse_ask(p->base.dev, &ticks);
+    tidei_lock_take(&p->lock);
+    size_t before = p->ready.bytes;
+    for (unsigned slot = 0; slot < p->shelves_end; slot++) {
+        tidei_shelf *sh = tidei_tide_own(p, slot);
+        if (sh && sh->bytes) chain = collect_done(p, sh, chain);
+    }
+    chain = collect_done(p, &p->mixed, chain);
+    for (; chain; chain = next) {
+        next = chain->left;
+        if (chain->slot == TIDEI_SLOT_READY) tidei_tide_poison(p, chain->off, chain->size);
+        tidei_tide_release(p, chain);
+    }
+    size_t after = p->ready.bytes;
+    tidei_lock_give(&p->lock);
+    return after > before ? after - before : 0;
+}
+
+static bool done_counts(const tidei_tide *p) {
+    return tidei_reuse_rules(&p->base) & TIDEI_REUSE_DONE;
+}
+
+/* Where it does not count that work is done, who may have a piece, and what a trim gives back, must
+** not depend on when somebody asked: only on where the host waited for everything. */
+static size_t pool_settle(tidei_pool *pool) {
+    tidei_tide *p = (tidei_tide *)pool;
+    return done_counts(p) ? tidei_tide_settle(p) : 0;
+}
+static size_t pool_synced(tidei_pool *pool) {
+    tidei_tide *p = (tidei_tide *)pool;
+    return done_counts(p) ? 0 : tidei_tide_settle(p);
+}
+
+static size_t pool_trim(tidei_pool *pool, size_t keep) {
+    tidei_tide *p = (tidei_tide *)pool;
+    pool_settle(pool);
+    return tidei_tide_trim(p, keep);
+}
+
+static void pool_changed(tidei_pool *pool) {
+    tidei_tide *p = (tidei_tide *)pool;
+    tidei_lock_take(&p->lock);
+    tidei_tide_set_cap(p);
+    tidei_tide_flush(p);
+    tidei_lock_give(&p->lock);
+}
+
+/* ---- opening and closing ---- */
+
+static size_t in_pages(const tidei_tide *p, size_t bytes) {
+    return tidei_max_size(bytes / p->page_bytes * p->page_bytes, p->page_bytes);
+}
+
+static bool too_many(tide_status st) { return st == TIDE_E_HOST_NOMEM || st == TIDE_E_NOMEM; }
+
+static tide_status no_addresses(const tidei_tide *p, tide_status st, size_t wanted) {
+    const tidei_device_info *info = &p->base.dev->d->info;
+    bool host = info->flags & TIDEI_DEV_RUNS_HOST;
+    return tidei_fail(
+        st, "pool tide",
+        "%s; the pool wanted %zu bytes at first, and %zu at least, for as much as %s has%s",
+        tidei_error_record.message, wanted, p->span, info->name,
+        host ? ": a smaller TIDE_HOST_DEVICE_MEMORY, or a higher ulimit -v, would do" : "");
+}
+
+/* Addresses for as much as the device recommends, or by halves for less: without some to spare,
+** pages are mapped elsewhere less often. There is one for each byte of the device's memory, or the
+** pool could not hand all of it out. */
+static tide_status reserve(tidei_tide *p) {
+    tidei_device *d = p->base.dev->d;
+    size_t wanted = in_pages(p, d->info.va_bytes),
+           least = tidei_min_size(in_pages(p, d->info.total_bytes), wanted);
+    tidei_saved_error e;
+    tidei_error_save(&e);
+    p->span = wanted;
+    tide_status st = d->ops->reserve(d, p->span, &p->addr);
+    while (too_many(st) && p->span > least) {
+        p->span = tidei_max_size(in_pages(p, p->span / 2), least);
+        st = d->ops->reserve(d, p->span, &p->addr);
+    }
+    if (st == TIDE_OK) tidei_error_restore(&e); /* what was refused before is no matter */
+    return too_many(st) ? no_addresses(p, st, wanted) : st;
+}
+
+static tide_status pool_open(tidei_dev *dev, tidei_mem_kind kind, tidei_pool **out) {
+    const tidei_device_info *info = &dev->d->info;
+    if (kind != TIDEI_MEM_DEVICE || !(info->flags & TIDEI_DEV_PAGES))
+        return tidei_fail(TIDE_E_UNSUPPORTED, "pool tide",
+                          "%s has no pages of this kind of memory; pool \"none\" does without",
+                          info->name);
+    tidei_tide *p = tidei_host_alloc(dev->rt, sizeof *p);
+    if (!p) return tidei_fail_host_memory("pool tide", sizeof *p);
+    tidei_pool_init(&p->base, &tidei_pool_tide, dev, kind);
+    atomic_init(&p->base.attrs.reuse, TIDEI_REUSE_FOLLOW | TIDEI_REUSE_DONE | TIDEI_REUSE_WAIT);
+    p->page_bytes = info->page_bytes;
+    p->granule = tidei_max_size(GRANULE, info->align);
+    p->poison = TIDEI_TIDE_POISONS && info->flags & TIDEI_DEV_RUNS_HOST;
+    tidei_check(p->page_bytes % p->granule == 0);
+    tidei_tide_shelf_open(p, &p->ready);
+    tidei_tide_shelf_open(p, &p->mixed);
+    tidei_tide_set_cap(p);
+    tidei_lock_take(&p->lock);
+    tide_status st = tidei_tide_restock(p);
+    tidei_lock_give(&p->lock);
+    if (st == TIDE_OK) st = reserve(p);
+    p->most = tidei_min_size(p->span, info->total_bytes);
+    if (st != TIDE_OK) {
+        p->addr = 0;
+        tidei_pool_tide.close(&p->base);
+        return st;
+    }
+    tidei_extent *all = tidei_tide_spare(p);
+    all->off = 0;
+    all->size = p->span;
+    all->prev = all->next = NULL;
+    p->first = p->last = all;
+    tidei_tide_hole(p, all);
+    *out = &p->base;
+    return TIDE_OK;
+}
+
+static void pool_close(tidei_pool *pool) {
+    tidei_tide *p = (tidei_tide *)pool;
+    tidei_device *d = pool->dev->d;
+    tidei_runtime *rt = pool->dev->rt;
+    tidei_tide_unmap_all(p);
+    if (p->addr) d->ops->unreserve(d, p->addr, p->span);
+    for (tidei_extent *x = tidei_shelf_fit(&p->mixed, 1); x; x = tidei_shelf_next(&p->mixed, x))
+        tidei_stamps_clear(tidei_tide_many(x));
+    for (unsigned slot = 0; slot < TIDEI_STREAMS_MAX; slot++)
+        tidei_host_free(rt, atomic_load(&p->own[slot]));
+    for (unsigned i = 0; i < TIDEI_THREADS_INDEXED; i++)
+        tidei_host_free(rt, atomic_load(&p->caches[i]));
+    tidei_tide_free_descriptors(p);
+    tidei_host_free(rt, p->compaction);
+    tidei_host_free(rt, p);
+}
+
+const struct tidei_pool_ops tidei_pool_tide = {
+    .name = "tide",
+    .open = pool_open,
+    .close = pool_close,
+    .alloc = pool_alloc,
+    .own = pool_own,
+    .free = pool_free,
+    .settle = pool_settle,
+    .synced = pool_synced,
+    .trim = pool_trim,
+    .clear = tidei_tide_clear,
+    .stats = tidei_tide_stats,
+    .changed = pool_changed,
+    .valid = tidei_tide_valid,
+};

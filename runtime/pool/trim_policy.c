@@ -1,0 +1,82 @@
+/* trim_policy.c: when pools give back by themselves: the adaptive rule, and the looks at sync points.
+** The rule's reasons stand in release.h. */
+#include "runtime/pool/trim_policy.h"
+#include "runtime/pool/pools.h"
+#include "runtime/runtime.h"
+
+/* ---- the rule ---- */
+
+static size_t spare(const tidei_release *r, const tidei_release_look *x) {
+    size_t beside = x->needed ? x->needed / 8 + 32 * TIDEI_MIB : 0;
+    size_t kept = tidei_max_size(x->needed + beside, x->used);
+    size_t most = (size_t)(r->window_ns / 100 * TIDEI_RELEASE_PER_NS);
+    return x->backed > kept ? tidei_min_size(x->backed - kept, most) : 0;
+}
+
+size_t tidei_release_keep(tidei_release *r, const tidei_release_look *x) {
+    bool grew = x->backed > r->backed;
+    size_t gives = grew ? 0 : spare(r, x);
+    if (grew && r->lowered)
+        r->window_ns = r->window_ns < TIDEI_RELEASE_WINDOW_MAX_NS / 2 ? 2 * r->window_ns
+                                                                      : TIDEI_RELEASE_WINDOW_MAX_NS;
+    if (gives && r->lowered)
+        r->window_ns =
+            r->window_ns / 2 > TIDEI_RELEASE_WINDOW_NS ? r->window_ns / 2 : TIDEI_RELEASE_WINDOW_NS;
+    r->lowered = gives || (r->lowered && !grew);
+    r->backed = x->backed - gives;
+    r->began_ns = x->now_ns;
+    return gives ? x->backed - x->used - gives : SIZE_MAX;
+}
+
+/* ---- looks ---- */
+
+static uint64_t now_ns(tidei_runtime *rt) { return rt->clock_ns ? rt->clock_ns() : tidei_now_ns(); }
+
+static size_t adaptive_keep(tidei_user_pool *x, const tidei_pool_stats *ps, uint64_t now) {
+    tidei_release_look look = {
+        .now_ns = now, .backed = ps->backed, .used = ps->live + ps->rounding};
+    look.needed = tidei_max_size(atomic_exchange(&x->window_live, ps->live), ps->live);
+    return tidei_release_keep(&x->release, &look);
+}
+
+/* Returns when to look again. */
+static uint64_t give_back(tidei_user_pool *x, uint64_t now, bool synced) {
+    size_t threshold = atomic_load(&x->p->attrs.threshold);
+    bool adaptive = atomic_load(&x->adaptive);
+    tidei_pool_stats ps;
+    /* it goes by the clock */
+    if (adaptive && atomic_load(&x->p->attrs.deterministic)) return UINT64_MAX;
+    if (!adaptive && threshold == TIDEI_THRESHOLD_NONE) return UINT64_MAX;
+    if (!adaptive && !synced) return 0;
+    if (adaptive && now < tidei_release_due_ns(&x->release))
+        return tidei_release_due_ns(&x->release);
+    x->p->ops->stats(x->p, &ps);
+    size_t keep = adaptive ? adaptive_keep(x, &ps, now) : threshold;
+    if (ps.cached + ps.pending > keep) {
+        x->p->ops->trim(x->p, keep);
+        x->p->ops->stats(x->p, &ps);
+        x->release.backed = ps.backed;
+    }
+    return adaptive ? tidei_release_due_ns(&x->release) : 0;
+}
+
+static void look_before(tidei_dev *d, uint64_t when) {
+    uint64_t old = atomic_load(&d->look_ns);
+    while (old > when && !atomic_compare_exchange_weak(&d->look_ns, &old, when)) {}
+}
+
+void tidei_pools_look_soon(tidei_dev *d) { atomic_store(&d->look_ns, 0); }
+
+void tidei_pools_look(tidei_dev *d, bool synced) {
+    uint64_t now = now_ns(d->rt), next = UINT64_MAX;
+    if (tidei_likely(now < atomic_load_explicit(&d->look_ns, memory_order_relaxed))) return;
+    if (atomic_flag_test_and_set(&d->looking)) return;
+    atomic_store(&d->look_ns, UINT64_MAX); /* who wants one from here on wants another */
+    for (tidei_user_pool *x = NULL; (x = tidei_pools_next(d, x));) {
+        uint64_t again = give_back(x, now, synced);
+        if (again < next) next = again;
+    }
+    tidei_pools_sweep(d);
+    look_before(d, atomic_load(&d->orphans) ? 0 : next);
+    atomic_flag_clear(&d->looking);
+}

@@ -1,0 +1,365 @@
+/* thread.c: a thread's record in a runtime, made at its first call there.
+**
+** A record belongs to its thread, which alone frees it; closing a runtime only cuts the tie
+** (record->rt = NULL). So a thread's look-up reads memory of its own, and a runtime that reuses the
+** address of a closed one is told apart by its serial number. */
+#include "runtime/pool/pools.h"
+#include "runtime/runtime.h"
+#include "runtime/base/uncancelled.h"
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER; /* ties between threads and runtimes */
+static pthread_cond_t left = PTHREAD_COND_INITIALIZER;       /* a record has left its runtime */
+/* at_exit and the mark; under all_lock */
+static bool prepared;
+static pthread_key_t at_exit;
+/* as `records`, or NULL inside callbacks (callback.h) */
+TIDEI_FAST_TLS tidei_thread *tidei_thread_records;
+static TIDEI_FAST_TLS tidei_thread *records; /* this thread's, most recently used first */
+static TIDEI_FAST_TLS bool hidden;
+TIDEI_FAST_TLS tidei_runtime *tidei_serves;
+
+/* One word that the kernel clears in a fork's child: tells the child apart without any hook in the
+** process. Where the kernel cannot, a word that stays set. */
+static _Atomic int never_cleared = 1;
+_Atomic int *tidei_parent_mark = &never_cleared;
+
+/* pthread_self may be another thread's once one has ended. */
+uint64_t tidei_thread_serial(void) {
+    static _Atomic uint64_t last;
+    static _Thread_local uint64_t here;
+    if (!here) here = atomic_fetch_add(&last, 1) + 1;
+    return here;
+}
+
+static void set_records(tidei_thread *first) {
+    records = first;
+    tidei_thread_records = hidden ? NULL : first;
+}
+
+void tidei_thread_hide(bool hide) {
+    hidden = hide;
+    set_records(records);
+}
+
+tidei_thread *tidei_thread_next(tidei_thread *t) { return t ? t->next_of_thread : records; }
+
+/* Ends the tie of `t`, whose runtime is open; under all_lock. */
+static void untie_locked(tidei_thread *t) {
+    if (t->next_of_rt) t->next_of_rt->prev_of_rt = t->prev_of_rt;
+    *t->prev_of_rt = t->next_of_rt;
+    atomic_store(&t->rt, NULL);
+    atomic_store(&t->ref, NULL);
+}
+
+tidei_runtime *tidei_thread_take(tidei_thread *t) {
+    pthread_mutex_lock(&all_lock);
+    while (t->taken) tidei_cond_wait(&left, &all_lock); /* by who closes the runtime */
+    tidei_runtime *rt = atomic_load(&t->rt);
+    if (rt) {
+        t->taken = true;
+        rt->taken++;
+    }
+    pthread_mutex_unlock(&all_lock);
+    return rt;
+}
+
+static void give_locked(tidei_runtime *rt, tidei_thread *t) {
+    t->taken = false;
+    rt->taken--;
+    pthread_cond_broadcast(&left);
+}
+
+void tidei_thread_give(tidei_thread *t, tidei_runtime *rt) {
+    pthread_mutex_lock(&all_lock);
+    give_locked(rt, t);
+    pthread_mutex_unlock(&all_lock);
+}
+
+static void leave(tidei_runtime *rt, tidei_thread *t) {
+    pthread_mutex_lock(&all_lock);
+    untie_locked(t);
+    give_locked(rt, t);
+    pthread_mutex_unlock(&all_lock);
+}
+
+/* Whoever has its own stream as current one goes back to its default one. */
+static void leave_seat(tidei_runtime *rt, tidei_seat *x) {
+    if (x->pool) tidei_pool_let_go(x->pool);
+    x->pool = NULL;
+    if (!x->own_stream) return;
+    tidei_stream_drop(x->own_stream);
+    x->own_stream = NULL;
+    atomic_fetch_sub(&rt->own_streams, 1);
+}
+
+/* Detaches from the collectors, outside the lock: they may call back. */
+static void detach(tidei_thread *t) {
+    tidei_runtime *rt = tidei_forked() ? NULL : tidei_thread_take(t);
+    if (!rt) return;
+    if (rt->gc_ops) rt->gc_ops->thread_detach(rt, t);
+    leave_seat(rt, &t->here);
+    for (unsigned i = 0; i < rt->ndevs; i++) leave_seat(rt, &t->away[i]);
+    leave(rt, t);
+}
+
+/* In a fork's child the process's lock of handles may be held by a thread that is not there. */
+static void free_record(tidei_thread *t) {
+    if (!tidei_forked()) tidei_spare_give(&t->spare);
+    tidei_callbacks_free(t);
+    free(t);
+}
+
+/* It may be in callbacks still, which it will not come back from. */
+static void thread_ends(void *unused) {
+    (void)unused;
+    for (tidei_thread *t = records; t && !tidei_forked();) {
+        bool inside = t->nnotes != 0;
+        if (inside) tidei_callbacks_end(t);
+        /* a line of the log may have brought others to the front */
+        t = inside ? records : t->next_of_thread;
+    }
+    for (tidei_thread *t = records, *next; t; t = next) {
+        next = t->next_of_thread;
+        detach(t);
+        free_record(t);
+    }
+    set_records(NULL);
+}
+
+static void mark_parent(void) {
+    void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED) return;
+    if (madvise(page, 4096, MADV_WIPEONFORK) == 0) {
+        atomic_store((_Atomic int *)page, 1);
+        tidei_parent_mark = page;
+    }
+}
+
+tide_status tidei_threads_prepare(void) {
+    pthread_mutex_lock(&all_lock);
+    bool first = !prepared;
+    if (first) prepared = pthread_key_create(&at_exit, thread_ends) == 0;
+    if (first && prepared) mark_parent();
+    bool ready = prepared;
+    pthread_mutex_unlock(&all_lock);
+    return ready ? TIDE_OK
+                 : tidei_fail(TIDE_E_HOST_NOMEM, "tide_open",
+                              "the process has no thread-specific key left");
+}
+
+/* Unlinks records whose runtime is gone from this thread's list. */
+static void sweep_records(void) {
+    for (tidei_thread **p = &records; *p;) {
+        tidei_thread *t = *p;
+        if (atomic_load(&t->rt) || t->nnotes || t->doubtful) {
+            p = &t->next_of_thread;
+        } else {
+            *p = t->next_of_thread;
+            free_record(t);
+        }
+    }
+    set_records(records);
+}
+
+static tidei_thread *new_record(tidei_runtime *rt) {
+    if (tidei_serves == rt) {
+        tidei_fail(TIDE_E_INVALID, "tide_thread_attach",
+                   "called by a function of tide_use_launch, which may only drop arrays");
+        return NULL;
+    }
+    tidei_thread *t = calloc(1, sizeof *t + rt->ndevs * sizeof t->away[0]);
+    if (!t) {
+        tidei_fail_host_memory("tide_thread_attach", sizeof *t);
+        return NULL;
+    }
+    t->serial = rt->serial;
+    tidei_callbacks_init(t);
+    atomic_init(&t->ref, rt->ref);
+    t->dev = &rt->devs[0];
+    t->collector = 0;
+    t->here.wants_stream =
+        rt->set.thread_streams && !rt->set.deterministic && tidei_thread_serial() != rt->opener;
+    for (unsigned i = 0; i < rt->ndevs; i++) t->away[i].wants_stream = t->here.wants_stream;
+    /* allocates, once a thread: later calls do not fail */
+    if (pthread_setspecific(at_exit, records)) {
+        free(t);
+        tidei_fail_host_memory("tide_thread_attach", sizeof(void *));
+        return NULL;
+    }
+    if (rt->gc_ops && rt->gc_ops->thread_attach(rt, t) != TIDE_OK) {
+        free(t);
+        return NULL;
+    }
+    sweep_records();
+    pthread_mutex_lock(&all_lock);
+    atomic_store(&t->rt, rt);
+    t->next_of_rt = rt->threads;
+    t->prev_of_rt = &rt->threads;
+    if (rt->threads) rt->threads->prev_of_rt = &t->next_of_rt;
+    rt->threads = t;
+    pthread_mutex_unlock(&all_lock);
+    t->next_of_thread = records;
+    set_records(t);
+    pthread_setspecific(at_exit, records);
+    return t;
+}
+
+static tidei_thread *find(tidei_runtime *rt) {
+    for (tidei_thread **p = &records; *p; p = &(*p)->next_of_thread) {
+        tidei_thread *t = *p;
+        if (atomic_load_explicit(&t->rt, memory_order_relaxed) != rt || t->serial != rt->serial)
+            continue;
+        if (t == records) return t;
+        *p = t->next_of_thread; /* to the front */
+        t->next_of_thread = records;
+        set_records(t);
+        pthread_setspecific(at_exit, records);
+        return t;
+    }
+    return NULL;
+}
+
+static tidei_thread *find_or_attach(tidei_runtime *rt, const char *op) {
+    if (tidei_forked()) {
+        tidei_fail(TIDE_E_FORKED, "tide_thread_attach",
+                   "this process is a fork's child; its parent's runtime cannot be used here");
+        return NULL;
+    }
+    if (tidei_unlikely(hidden) && !tidei_callbacks_look(rt, op)) return NULL;
+    tidei_thread *t = find(rt);
+    return t ? t : new_record(rt);
+}
+
+tidei_thread *tidei_thread_find(tidei_runtime *rt) { return find_or_attach(rt, ""); }
+
+tidei_thread *tidei_thread_find_by_ref(tide_runtime *ref, const char *op) {
+    tidei_runtime *rt = tidei_ref_find(TIDEI_REF_RUNTIME, ref, op);
+    return rt ? find_or_attach(rt, op) : NULL;
+}
+
+/* The closing thread's record stays tied: closing needs it. */
+void tidei_runtime_end_refs(tidei_runtime *rt) {
+    tidei_thread *own = find(rt);
+    if (own) atomic_store(&own->ref, NULL);
+    tidei_refs_close(rt);
+}
+
+tidei_thread *tidei_thread_look(tidei_runtime *rt) { return tidei_forked() ? NULL : find(rt); }
+
+tidei_pool *tidei_pool_found(tidei_dev *d) {
+    tidei_thread *t = find(d->rt);
+    const tidei_seat *x = t ? tidei_thread_seat(t, d) : NULL;
+    return x && x->pool ? x->pool->p : d->pool;
+}
+
+/* ---- where a thread's work goes ---- */
+
+/* The other streams of a runtime are for whoever asks for some. */
+#define OWN_STREAMS_MOST (TIDEI_STREAMS_MAX / 2)
+
+/* Where there is none to be had, the device's serves: no error of anybody's. */
+__attribute__((noinline)) static void make_own_stream(tidei_seat *x, tidei_dev *d) {
+    tidei_saved_error e;
+    tidei_error_save(&e);
+    x->wants_stream = false;
+    bool room = atomic_fetch_add(&d->rt->own_streams, 1) < OWN_STREAMS_MOST;
+    if (room && tidei_stream_open(d, &x->own_stream) == TIDE_OK) {
+        atomic_store(&x->own_stream->of_thread, true);
+        return;
+    }
+    atomic_fetch_sub(&d->rt->own_streams, 1);
+    tidei_error_restore(&e);
+}
+
+static tidei_stream *default_stream(tidei_seat *x, tidei_dev *d) {
+    if (tidei_unlikely(x->wants_stream)) make_own_stream(x, d);
+    return tidei_unlikely(x->own_stream != NULL) ? x->own_stream : d->stream0;
+}
+
+static inline tidei_stream *stream_of(tidei_seat *x, tidei_dev *d) {
+    tidei_stream *s = x->stream;
+    if (tidei_likely(!s)) return default_stream(x, d);
+    if (atomic_load_explicit(&s->ref, memory_order_relaxed) == x->stream_ref) return s;
+    /* released by somebody, and perhaps another stream by now: back to the default */
+    x->stream = NULL;
+    return default_stream(x, d);
+}
+
+tidei_stream *tidei_thread_stream(tidei_thread *t) { return stream_of(&t->here, t->dev); }
+
+tidei_stream *tidei_thread_stream_on(tidei_thread *t, tidei_dev *d) {
+    return stream_of(tidei_thread_seat(t, d), d);
+}
+
+void tidei_thread_go(tidei_thread *t, tidei_dev *d) {
+    if (t->dev == d) return;
+    t->away[t->dev->index] = t->here;
+    t->here = t->away[d->index];
+    t->away[d->index] = (tidei_seat){0};
+    t->dev = d;
+}
+
+tide_status tide_thread_attach(tide_runtime *ref) {
+    return tidei_enter(ref, "tide_thread_attach") ? TIDE_OK : tidei_last_status();
+}
+
+void tide_thread_detach(tide_runtime *ref) {
+    tidei_runtime *rt = ref ? tidei_ref_find(TIDEI_REF_RUNTIME, ref, "tide_thread_detach") : NULL;
+    if (rt && !tidei_forked()) (void)tidei_callbacks_look(rt, "tide_thread_detach");
+    tidei_thread *t = rt ? find(rt) : NULL;
+    if (!t || !tidei_may_leave(t, "tide_thread_detach")) return;
+    detach(t);
+    sweep_records();
+    pthread_setspecific(at_exit, records);
+}
+
+/* Under all_lock, which is let go meanwhile: what a call of that thread held that will not come
+** back. */
+static void undo_locked(tidei_runtime *rt, tidei_thread *t) {
+    t->taken = true;
+    rt->taken++;
+    pthread_mutex_unlock(&all_lock);
+    tidei_held_undo(rt, t, 0);
+    pthread_mutex_lock(&all_lock);
+    give_locked(rt, t);
+}
+
+void tidei_threads_part(tidei_runtime *rt) {
+    tidei_thread *own = find(rt);
+    pthread_mutex_lock(&all_lock);
+    for (;;) {
+        tidei_thread *t = rt->threads;
+        while (t && (t == own || t->taken)) t = t->next_of_rt;
+        if (t && tidei_held_here(t))
+            undo_locked(rt, t);
+        else if (t)
+            untie_locked(t);
+        else if (rt->taken)
+            tidei_cond_wait(&left, &all_lock);
+        else
+            break;
+    }
+    pthread_mutex_unlock(&all_lock);
+}
+
+/* What is waited for takes no lock of threads and calls nobody back. */
+void tidei_threads_bury(tidei_runtime *rt) {
+    tidei_thread *own = find(rt);
+    /* who emptied the queue that we saw empty has said so before */
+    atomic_thread_fence(memory_order_acquire);
+    pthread_mutex_lock(&all_lock);
+    for (tidei_thread *t = rt->threads; t; t = t->next_of_rt) {
+        uint64_t now = atomic_load(&t->burials);
+        while (t != own && now % 2 && atomic_load(&t->burials) == now) sched_yield();
+    }
+    pthread_mutex_unlock(&all_lock);
+}
+
+void tidei_threads_cut(tidei_runtime *rt) {
+    pthread_mutex_lock(&all_lock);
+    while (rt->threads) untie_locked(rt->threads);
+    pthread_mutex_unlock(&all_lock);
+}
