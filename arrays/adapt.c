@@ -476,7 +476,7 @@ tide_status tide_adapt(tide_runtime *ref, const char *type, const void *from, un
 ** has retained it. */
 static void give_array(tide_array *a) {
     if (!a->hidden) return;
-    tidei_handle *h = tidei_cell_handle(a);
+    tidei_header *h = tidei_cell_header(a);
     if (h->home == &h->cell)
         tide_release(a);
     else if (atomic_load_explicit(&h->refs, memory_order_acquire) == 0)

@@ -264,9 +264,9 @@ double tide_item_f64(tide_array *a) {
 
 /* The handle of an array that is not freed; NULL with the error set otherwise. The caller keeps the
 ** cell alive. */
-static tidei_handle *live_handle(tide_array *a, const char *op) {
+static tidei_header *live_handle(tide_array *a, const char *op) {
     if (tidei_unlikely(!a)) return (void)tidei_null_array(op, 1), NULL;
-    tidei_handle *h = a->hidden ? tidei_cell_handle(a) : NULL;
+    tidei_header *h = a->hidden ? tidei_cell_header(a) : NULL;
     if (h && !atomic_load_explicit(&h->deaths->rt, memory_order_relaxed)) {
         tidei_fail(TIDE_E_CLOSED, op, "the array's runtime was closed");
         return NULL;
@@ -280,22 +280,22 @@ static tidei_handle *live_handle(tide_array *a, const char *op) {
 
 void tide_free(tide_array *a) {
     if (!a || !a->hidden) return;
-    tidei_handle *h = tidei_cell_handle(a);
-    tidei_report(h, tidei_handle_generation(h), TIDEI_DEAD);
+    tidei_header *h = tidei_cell_header(a);
+    tidei_report(h, tidei_header_generation(h), TIDEI_DEAD);
     tidei_keep(a);
 }
 
 tide_array *tide_retain(tide_array *a) {
     tidei_runtime *rt; /* attaches the thread: the collector may have to allocate */
     if (tidei_operand_runtime(a, "tide_retain", 1, &rt) != TIDE_OK) return NULL;
-    if (rt->gc_ops->retain(tidei_cell_handle(a)) != TIDE_OK) return NULL;
+    if (rt->gc_ops->retain(tidei_cell_header(a)) != TIDE_OK) return NULL;
     tidei_keep(a);
     return a;
 }
 
 void tide_release(tide_array *a) {
     if (!a || !a->hidden) return;
-    (void)tidei_gc_release(tidei_cell_handle(a));
+    (void)tidei_gc_release(tidei_cell_header(a));
     tidei_keep(a);
 }
 
@@ -310,7 +310,7 @@ tide_status tide_array_on_death(tide_array *a, void (*fn)(void *user), void *use
         *note = (tidei_death_note){.fn = fn, .user = user};
         pthread_mutex_t *lock = &tidei_arrays_of(o.rt)->notes_lock;
         pthread_mutex_lock(lock);
-        tidei_death_note **end = &tidei_cell_handle(a)->notes;
+        tidei_death_note **end = &tidei_cell_header(a)->notes;
         while (*end) end = &(*end)->next;
         *end = note;
         pthread_mutex_unlock(lock);
@@ -334,28 +334,28 @@ tide_status tide_array_set_ordered(tide_array *a, int on) {
 /* ---- looking ---- */
 
 tide_runtime *tide_array_runtime(tide_array *a) {
-    tidei_handle *h = live_handle(a, "tide_array_runtime");
+    tidei_header *h = live_handle(a, "tide_array_runtime");
     const tidei_runtime *rt = h ? atomic_load_explicit(&h->deaths->rt, memory_order_acquire) : NULL;
     tidei_keep(a);
     return rt ? rt->ref : NULL;
 }
 
 tide_dtype tide_array_dtype(tide_array *a) {
-    tidei_handle *h = live_handle(a, "tide_array_dtype");
+    tidei_header *h = live_handle(a, "tide_array_dtype");
     tide_dtype t = h ? h->lay.dtype : -1;
     tidei_keep(a);
     return t;
 }
 
 int tide_array_ndim(tide_array *a) {
-    tidei_handle *h = live_handle(a, "tide_array_ndim");
+    tidei_header *h = live_handle(a, "tide_array_ndim");
     int n = h ? h->lay.ndim : -1;
     tidei_keep(a);
     return n;
 }
 
 int64_t tide_array_dim(tide_array *a, int axis) {
-    tidei_handle *h = live_handle(a, "tide_array_dim");
+    tidei_header *h = live_handle(a, "tide_array_dim");
     int64_t n = h && tidei_axis(axis, h->lay.ndim, "tide_array_dim", &axis) == TIDE_OK
                     ? h->lay.shape[axis]
                     : -1;
@@ -364,14 +364,14 @@ int64_t tide_array_dim(tide_array *a, int axis) {
 }
 
 int64_t tide_array_size(tide_array *a) {
-    tidei_handle *h = live_handle(a, "tide_array_size");
+    tidei_header *h = live_handle(a, "tide_array_size");
     int64_t n = h ? tidei_layout_size(&h->lay) : -1;
     tidei_keep(a);
     return n;
 }
 
 int64_t tide_array_stride(tide_array *a, int axis) {
-    tidei_handle *h = live_handle(a, "tide_array_stride");
+    tidei_header *h = live_handle(a, "tide_array_stride");
     int64_t n = h && tidei_axis(axis, h->lay.ndim, "tide_array_stride", &axis) == TIDE_OK
                     ? h->lay.strides[axis]
                     : 0;
@@ -380,7 +380,7 @@ int64_t tide_array_stride(tide_array *a, int axis) {
 }
 
 int tide_array_is_contiguous(tide_array *a) {
-    tidei_handle *h = live_handle(a, "tide_array_is_contiguous");
+    tidei_header *h = live_handle(a, "tide_array_is_contiguous");
     int yes = h ? tidei_layout_contiguous(&h->lay) : 0;
     tidei_keep(a);
     return yes;
@@ -389,7 +389,7 @@ int tide_array_is_contiguous(tide_array *a) {
 int tide_array_is_freed(tide_array *a) {
     if (!a) return live_handle(a, "tide_array_is_freed") != NULL;
     int yes = !a->hidden ||
-              atomic_load_explicit(&tidei_cell_handle(a)->word, memory_order_acquire) & TIDEI_DEAD;
+              atomic_load_explicit(&tidei_cell_header(a)->word, memory_order_acquire) & TIDEI_DEAD;
     tidei_keep(a);
     return yes;
 }

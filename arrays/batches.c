@@ -74,7 +74,7 @@ struct tidei_batches {
 
 /* Gives our reference back. */
 static void let_go(tide_array *a) {
-    tidei_handle *h = tidei_cell_handle(a);
+    tidei_header *h = tidei_cell_header(a);
     if (atomic_load_explicit(&h->refs, memory_order_relaxed) & TIDEI_SCOPED)
         tidei_gc_unscope(h, true);
     else
@@ -101,7 +101,7 @@ static void forget_past(tidei_batches *b) {
 /* Where ours is the only reference. A user may have released more than he retained: then there is
 ** none, but the handle stays. */
 static bool ours_alone(tide_array *a) {
-    return (atomic_load_explicit(&tidei_cell_handle(a)->refs, memory_order_acquire) &
+    return (atomic_load_explicit(&tidei_cell_header(a)->refs, memory_order_acquire) &
             ~TIDEI_SCOPED) <= 1;
 }
 
@@ -142,7 +142,7 @@ static tide_array *make_held(tidei_batches *b, tidei_storage *st, const tidei_la
     t->scope = scope;
     tidei_let(t, scope);
     if (!a) return NULL;
-    tidei_handle *h = tidei_cell_handle(a);
+    tidei_header *h = tidei_cell_header(a);
     bool counted = atomic_load_explicit(&h->refs, memory_order_relaxed) > 0;
     if (counted) atomic_fetch_or(&h->refs, TIDEI_SCOPED);
     if (counted || b->rt->gc_ops->retain(h) == TIDE_OK) return a;
@@ -215,7 +215,7 @@ static tide_status ask_user(tidei_batches *b, half *h, int64_t first, int64_t n)
 static tide_status upload(tidei_batches *b, half *h, size_t leaf, int64_t first, int64_t n) {
     const source *x = &b->sources[leaf];
     if (!x->d.ndim) return TIDE_OK;
-    tidei_storage *st = tidei_cell_handle(h->at[leaf])->st;
+    tidei_storage *st = tidei_cell_header(h->at[leaf])->st;
     void *p = place_of(h, x);
     if (!st->bytes) return TIDE_OK;
     if (x->d.host)

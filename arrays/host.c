@@ -314,7 +314,7 @@ static tide_status stretch(const tidei_operand *o, int64_t first, int64_t count,
 static tide_status prefetch(const tidei_operand *o, const tidei_use *use, bool to_host) {
     tidei_dev *d = o->st->dev;
     tidei_stream *s = tidei_stream_for(o);
-    tidei_window w;
+    tidei_submission w;
     if (!use->bytes) return TIDE_OK;
     tide_status status = tidei_submit_begin(&w, s, use, 1, "tide_array_prefetch");
     if (status != TIDE_OK) return status;

@@ -8,7 +8,7 @@ struct patch {
     char *params;
     const size_t *at;
 };
-static void add_addresses(const tidei_window *w, void *user) {
+static void add_addresses(const tidei_submission *w, void *user) {
     const struct patch *p = user;
     for (unsigned i = 0; i < w->n; i++) {
         uint64_t address;

@@ -35,13 +35,13 @@ tide_status tidei_foreign_array(const char *op, tidei_place place) {
 /* ---- gather ---- */
 
 /* The live handle of a cell, its open runtime, and the thread's record there. */
-static tide_status enter(tide_array *a, const char *op, tidei_place place, tidei_handle **h,
+static tide_status enter(tide_array *a, const char *op, tidei_place place, tidei_header **h,
                          tidei_runtime **rt, tidei_thread **t) {
     if (tidei_unlikely(!a)) return tidei_null_array(op, place);
     if (!a->hidden)
         return tidei_fail(TIDE_E_FREED, op,
                           "the array is gone: it was released, or its collector found it dead");
-    *h = tidei_cell_handle(a);
+    *h = tidei_cell_header(a);
     *rt = atomic_load_explicit(&(*h)->deaths->rt, memory_order_acquire);
     if (!*rt) return tidei_fail(TIDE_E_CLOSED, op, "the array's runtime was closed");
     if (atomic_load_explicit(&(*h)->word, memory_order_acquire) & TIDEI_DEAD)
@@ -53,14 +53,14 @@ static tide_status enter(tide_array *a, const char *op, tidei_place place, tidei
 
 tide_status tidei_operand_runtime(tide_array *a, const char *op, tidei_place place,
                                   tidei_runtime **rt) {
-    tidei_handle *h = NULL;
+    tidei_header *h = NULL;
     tidei_thread *t;
     return enter(a, op, place, &h, rt, &t);
 }
 
 tide_status tidei_operand_get(tide_array *a, const char *op, tidei_place place,
                               tidei_operand *out) {
-    tidei_handle *h = NULL;
+    tidei_header *h = NULL;
     tidei_runtime *rt = NULL;
     tidei_thread *t = NULL;
     tide_status s = enter(a, op, place, &h, &rt, &t);
@@ -185,14 +185,14 @@ tide_status tidei_operand_make_like(const tidei_operand *like, tidei_dev *d, con
 /* By a thread that may make arrays. */
 static inline tide_array *array_over(tidei_runtime *rt, tidei_thread *t, tidei_storage *st,
                                      const tidei_layout *lay, const char *op) {
-    tidei_handle *h = tidei_handle_new(rt, &t->spare, st, lay);
+    tidei_header *h = tidei_header_new(rt, &t->spare, st, lay);
     if (tidei_unlikely(!h)) {
         tidei_fail_host_memory(op, sizeof *h);
         tidei_storage_release(st);
         return NULL;
     }
     if (rt->gc_ops->new_cell(rt, t, h) != TIDE_OK) {
-        tidei_report(h, tidei_handle_generation(h),
+        tidei_report(h, tidei_header_generation(h),
                      TIDEI_DEAD | TIDEI_GONE); /* the storage goes with it, at a drain */
         return NULL;
     }
@@ -210,10 +210,10 @@ tide_array *tidei_array_over(tidei_runtime *rt, tidei_storage *st, const tidei_l
 /* An array that no user has seen. A tracing collector may have found it dead already: then its
 ** handle is another array's, or nobody's; it does not have this storage, which is retained here. */
 static void undo_made(tidei_runtime *rt, tidei_thread *t, void *st, uintptr_t handle) {
-    tidei_handle *h = (tidei_handle *)handle;
+    tidei_header *h = (tidei_header *)handle;
     (void)t;
     if (h->st == st && (h->home != &h->cell || rt->gc_ops->release(h) != TIDE_OK))
-        tidei_report(h, tidei_handle_generation(h), TIDEI_DEAD);
+        tidei_report(h, tidei_header_generation(h), TIDEI_DEAD);
     tidei_storage_release(st);
 }
 
@@ -230,20 +230,20 @@ tide_array *tidei_array_make_in(tidei_runtime *rt, tide_memory kind, tide_dtype 
         array_over(rt, o->t, o->st, &o->lay, op);
     if (!a) return NULL;
     tidei_storage_retain(o->st);
-    tidei_hold(o->t, undo_made, o->st, (uintptr_t)tidei_cell_handle(a));
+    tidei_hold(o->t, undo_made, o->st, (uintptr_t)tidei_cell_header(a));
     tidei_keep(a);
     return a;
 }
 
 void tidei_array_drop(tide_array *a) {
-    tidei_handle *h = tidei_cell_handle(a);
+    tidei_header *h = tidei_cell_header(a);
     tidei_runtime *rt = atomic_load_explicit(&h->deaths->rt, memory_order_relaxed);
     tidei_saved_error e;
     tidei_error_save(&e);
     /* A tracing owner holds no reference: there the cell stays until its collector finds it. */
     if (atomic_load_explicit(&h->refs, memory_order_relaxed) == 0 ||
         rt->gc_ops->release(h) != TIDE_OK)
-        tidei_report(h, tidei_handle_generation(h), TIDEI_DEAD);
+        tidei_report(h, tidei_header_generation(h), TIDEI_DEAD);
     tidei_keep(a);
     tidei_error_restore(&e);
 }

@@ -268,7 +268,7 @@ static void crew_drop(crew *c) {
 static bool all_work(bench *b, crew *c) {
     size_t pairs = tidei_round_up(bench_or(b->n, THREAD_PAIRS), BATCH),
            share = tidei_max_size(tidei_round_up(pairs / 4 / c->n, BATCH), BATCH);
-    struct figures own, mixed, local, passed, buried;
+    struct figures own, mixed, local, passed, finished;
     if (!run_rounds(c, OWN, pairs, &own) || !run_rounds(c, MIXED, share, &mixed) ||
         !run_rounds(c, LOCAL, share, &local))
         return false;
@@ -277,13 +277,13 @@ static bool all_work(bench *b, crew *c) {
     bench_note(b, mixed.p999_ns, "ns", "mixed_p999_t%u", c->n);
     bench_note(b, local.free_ns, "ns", "local_free_t%u", c->n);
     if (c->n == 1) return true;
-    if (!run_rounds(c, PASSED, share, &passed) || !run_rounds(c, BURIED, share, &buried))
+    if (!run_rounds(c, PASSED, share, &passed) || !run_rounds(c, BURIED, share, &finished))
         return false;
     bench_note(b, passed.pairs_per_s, "pairs/s", "passed_t%u", c->n);
     bench_note(b, passed.free_ns, "ns", "passed_free_t%u", c->n);
-    bench_note(b, buried.pairs_per_s, "pairs/s", "buried_t%u", c->n);
-    bench_note(b, buried.free_ns, "ns", "buried_free_t%u", c->n);
-    double remote = passed.free_ns > buried.free_ns ? passed.free_ns : buried.free_ns;
+    bench_note(b, finished.pairs_per_s, "pairs/s", "buried_t%u", c->n);
+    bench_note(b, finished.free_ns, "ns", "buried_free_t%u", c->n);
+    double remote = passed.free_ns > finished.free_ns ? passed.free_ns : finished.free_ns;
     bench_note(b, remote / local.free_ns, "", "remote_over_local_t%u", c->n);
     return true;
 }

@@ -54,7 +54,7 @@ tidei_boehm_switches tidei_boehm_test;
 
 typedef struct entry {
     uintptr_t hidden; /* ~cell */
-    tidei_handle *h;
+    tidei_header *h;
     uint64_t generation; /* its lowest bit: quarantine the cell */
 } entry;
 
@@ -663,13 +663,13 @@ void tidei_boehm_close(void) { tidei_stoppable_review(); }
 
 /* ---- cells ---- */
 
-tide_status tidei_boehm_cell(tidei_handle *h, bool quarantined) {
+tide_status tidei_boehm_cell(tidei_header *h, bool quarantined) {
     TIDEI_UNCANCELLED; /* an allocation may collect, and run the host's finalizers */
     if (tidei_unlikely(missed_a_sweep())) test_sweeps(atomic_load(&h->deaths->rt));
     tide_array *cell = GC_MALLOC_ATOMIC(CELL_BYTES);
     if (!cell) return tidei_fail_host_memory("tide_array", CELL_BYTES);
     cell->hidden = ~(uintptr_t)h;
-    entry e = {~(uintptr_t)cell, h, tidei_handle_generation(h) | quarantined};
+    entry e = {~(uintptr_t)cell, h, tidei_header_generation(h) | quarantined};
     watch_result r = watch(&e);
     if (r == WATCH_BY_FINALIZER && watch_by_finalizer(&e)) r = WATCHED;
     if (r != WATCHED) {
@@ -694,10 +694,10 @@ static bool step(_Atomic uint32_t *refs, uint32_t least, uint32_t most, int by) 
             return true;
     return false;
 }
-static bool add_one(tidei_handle *h) { return step(&h->refs, 1, UINT32_MAX - 1, 1); }
-static bool take_one(tidei_handle *h) { return step(&h->refs, 2, UINT32_MAX, -1); }
+static bool add_one(tidei_header *h) { return step(&h->refs, 1, UINT32_MAX - 1, 1); }
+static bool take_one(tidei_header *h) { return step(&h->refs, 2, UINT32_MAX, -1); }
 
-tide_status tidei_boehm_retain(tidei_handle *h) {
+tide_status tidei_boehm_retain(tidei_header *h) {
     if (add_one(h)) return TIDE_OK;
     TIDEI_UNCANCELLED;
     if (tidei_forked())
@@ -715,7 +715,7 @@ tide_status tidei_boehm_retain(tidei_handle *h) {
                : tidei_fail(TIDE_E_INVALID, "tide_retain", "the array has been retained too often");
 }
 
-tide_status tidei_boehm_release(tidei_handle *h) {
+tide_status tidei_boehm_release(tidei_header *h) {
     if (take_one(h) || tidei_forked()) return TIDE_OK;
     TIDEI_UNCANCELLED;
     void *root = NULL;

@@ -14,9 +14,9 @@ void tidei_boehm_leave(void);
 
 /* A watched cell for the handle: h->home. `quarantine`: its memory stays out of use for a while
 ** after death. */
-tide_status tidei_boehm_cell(tidei_handle *h, bool quarantine);
-tide_status tidei_boehm_retain(tidei_handle *h);
-tide_status tidei_boehm_release(tidei_handle *h);
+tide_status tidei_boehm_cell(tidei_header *h, bool quarantine);
+tide_status tidei_boehm_retain(tidei_header *h);
+tide_status tidei_boehm_release(tidei_header *h);
 
 /* Slots of tide_collector. */
 int tidei_boehm_collect(void *user, int level);

@@ -121,7 +121,7 @@ void tidei_undo_use(tidei_runtime *rt, tidei_thread *t, void *c, uintptr_t of);
 /* ---- scope.c ---- */
 tide_status tidei_scope_add(tidei_thread *t,
                             /* takes the creation reference; no scope: does nothing */
-                            tidei_handle *h);
+                            tidei_header *h);
 void tidei_scopes_end(tidei_thread *t); /* all of the thread's */
 void tidei_scopes_close(tidei_gc *gc);  /* all there are */
 

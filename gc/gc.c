@@ -10,7 +10,7 @@
 
 #define COUNT(refs) ((refs) & ~TIDEI_SCOPED)
 
-static tide_status count_up(tidei_handle *h) {
+static tide_status count_up(tidei_header *h) {
     uint32_t n = atomic_load_explicit(&h->refs, memory_order_relaxed);
     do {
         if (COUNT(n) == 0 || COUNT(n) == COUNT(UINT32_MAX))
@@ -25,8 +25,8 @@ static tide_status count_up(tidei_handle *h) {
 /* The last one reports the death; where a scope still holds the handle, that it is gone is the
 ** scope's to say. The generation is read while the reference still keeps the handle from being born
 ** again. */
-static tide_status count_down(tidei_handle *h) {
-    uint64_t generation = tidei_handle_generation(h);
+static tide_status count_down(tidei_header *h) {
+    uint64_t generation = tidei_header_generation(h);
     uint32_t n = atomic_load_explicit(&h->refs, memory_order_relaxed);
     do {
         if (COUNT(n) == 0)
@@ -39,8 +39,8 @@ static tide_status count_down(tidei_handle *h) {
     return TIDE_OK;
 }
 
-void tidei_gc_unscope(tidei_handle *h, bool release) {
-    uint64_t generation = tidei_handle_generation(h);
+void tidei_gc_unscope(tidei_header *h, bool release) {
+    uint64_t generation = tidei_header_generation(h);
     uint32_t n = atomic_load_explicit(&h->refs, memory_order_relaxed), left;
     do left = COUNT(n) - (release && COUNT(n) > 0);
     while (!atomic_compare_exchange_weak_explicit(&h->refs, &n, left, memory_order_acq_rel,
@@ -49,12 +49,12 @@ void tidei_gc_unscope(tidei_handle *h, bool release) {
 }
 
 /* An array of "boehm" has its cell in that heap; all others have it in the handle. */
-static bool counted(const tidei_handle *h) { return h->home == &h->cell; }
+static bool counted(const tidei_header *h) { return h->home == &h->cell; }
 
-static tide_status retain(tidei_handle *h) {
+static tide_status retain(tidei_header *h) {
     return counted(h) ? count_up(h) : tidei_boehm_retain(h);
 }
-tide_status tidei_gc_release(tidei_handle *h) {
+tide_status tidei_gc_release(tidei_header *h) {
     return counted(h) ? count_down(h) : tidei_boehm_release(h);
 }
 
@@ -79,7 +79,7 @@ static bool add_weight(tidei_collector *c, uint32_t owner, int64_t bytes, int64_
 
 /* Memory weighs on the collector that the first array over it belongs to, until no view of it is
 ** left. */
-static void weigh(tidei_thread *t, tidei_collector *c, tidei_handle *h) {
+static void weigh(tidei_thread *t, tidei_collector *c, tidei_header *h) {
     tidei_storage *st = h->st;
     if (!st->bytes || atomic_load_explicit(&st->refs, memory_order_relaxed) != 1) return;
     int64_t untold;
@@ -92,7 +92,7 @@ static void weigh(tidei_thread *t, tidei_collector *c, tidei_handle *h) {
     tidei_let(t, h);
 }
 
-static tide_status new_counted_cell(tidei_thread *t, tidei_collector *c, tidei_handle *h) {
+static tide_status new_counted_cell(tidei_thread *t, tidei_collector *c, tidei_header *h) {
     atomic_store_explicit(&h->refs, 1, memory_order_relaxed);
     h->cell.hidden = ~(uintptr_t)h;
     h->home = &h->cell;
@@ -102,7 +102,7 @@ static tide_status new_counted_cell(tidei_thread *t, tidei_collector *c, tidei_h
     return status;
 }
 
-static tide_status new_cell(tidei_runtime *rt, tidei_thread *t, tidei_handle *h) {
+static tide_status new_cell(tidei_runtime *rt, tidei_thread *t, tidei_header *h) {
     tidei_gc *gc = tidei_gc_of(rt);
     tidei_collector *c = tidei_collector_current(gc, t);
     h->owner = c == &gc->at[0] ? 0 : (uint32_t)t->collector;

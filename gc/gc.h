@@ -14,10 +14,10 @@ void tidei_gc_farewell(tidei_runtime *rt);
 void tidei_gc_close(tidei_runtime *rt); /* every close accepts a floor that never opened */
 
 /* As tide_release. A reference may be given back at any time, also after tide_close. */
-tide_status tidei_gc_release(tidei_handle *h);
+tide_status tidei_gc_release(tidei_header *h);
 
 /* A scope lets go of a handle that it holds, and of its reference, unless its user gave that back
 ** already (`release`), or leaves the reference to the caller. */
-void tidei_gc_unscope(tidei_handle *h, bool release);
+void tidei_gc_unscope(tidei_header *h, bool release);
 
 #endif

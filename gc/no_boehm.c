@@ -16,11 +16,11 @@ tide_status tidei_boehm_open(tidei_runtime *rt) {
 void tidei_boehm_close(void) {}
 tide_status tidei_boehm_enter(void) { return TIDE_OK; }
 void tidei_boehm_leave(void) {}
-tide_status tidei_boehm_cell(tidei_handle *h, bool quarantine) {
+tide_status tidei_boehm_cell(tidei_header *h, bool quarantine) {
     return (void)h, (void)quarantine, TIDE_E_UNSUPPORTED;
 }
-tide_status tidei_boehm_retain(tidei_handle *h) { return (void)h, TIDE_E_UNSUPPORTED; }
-tide_status tidei_boehm_release(tidei_handle *h) { return (void)h, TIDE_E_UNSUPPORTED; }
+tide_status tidei_boehm_retain(tidei_header *h) { return (void)h, TIDE_E_UNSUPPORTED; }
+tide_status tidei_boehm_release(tidei_header *h) { return (void)h, TIDE_E_UNSUPPORTED; }
 int tidei_boehm_collect(void *user, int level) {
     return (void)user, (void)level, TIDE_COLLECT_UNSUPPORTED;
 }

@@ -16,13 +16,13 @@ typedef struct tidei_scope {
     struct tidei_scope *outer;
     struct tidei_scope *next, **prev; /* the runtime's list, under gc->lock */
     tidei_runtime *rt;
-    tidei_handle **at; /* NULL: moved outwards */
+    tidei_header **at; /* NULL: moved outwards */
     size_t n, cap;
 } tidei_scope;
 
 static tide_status grow(tidei_scope *s, const char *op) {
     size_t cap = s->cap ? 2 * s->cap : FIRST_ROOM;
-    tidei_handle **more = cap <= UINT32_MAX ? tidei_host_alloc(s->rt, cap * sizeof *more) : NULL;
+    tidei_header **more = cap <= UINT32_MAX ? tidei_host_alloc(s->rt, cap * sizeof *more) : NULL;
     if (!more) return tidei_fail_host_memory(op, cap * sizeof *more);
     if (s->n) memcpy(more, s->at, s->n * sizeof *more);
     tidei_host_free(s->rt, s->at);
@@ -31,17 +31,17 @@ static tide_status grow(tidei_scope *s, const char *op) {
     return TIDE_OK;
 }
 
-static void put(tidei_scope *s, tidei_handle *h) {
+static void put(tidei_scope *s, tidei_header *h) {
     atomic_store_explicit(&h->scope, s, memory_order_relaxed);
     h->scope_index = (uint32_t)s->n;
     s->at[s->n++] = h;
 }
 
-static bool released(tidei_handle *h) {
+static bool released(tidei_header *h) {
     return atomic_load_explicit(&h->refs, memory_order_relaxed) == TIDEI_SCOPED;
 }
 
-static void let_go(tidei_handle *h, bool release) {
+static void let_go(tidei_header *h, bool release) {
     /* before others may have the handle */
     atomic_store_explicit(&h->scope, NULL, memory_order_relaxed);
     tidei_gc_unscope(h, release);
@@ -53,7 +53,7 @@ static void compact(tidei_scope *s) {
     size_t n = s->n;
     s->n = 0;
     for (size_t i = 0; i < n; i++) {
-        tidei_handle *h = s->at[i];
+        tidei_header *h = s->at[i];
         if (h && released(h))
             let_go(h, true);
         else if (h)
@@ -61,7 +61,7 @@ static void compact(tidei_scope *s) {
     }
 }
 
-static tide_status add(tidei_scope *s, tidei_handle *h, const char *op) {
+static tide_status add(tidei_scope *s, tidei_header *h, const char *op) {
     if (s->n == s->cap) {
         compact(s);
         tide_status status = s->n > s->cap / 2 || !s->cap ? grow(s, op) : TIDE_OK;
@@ -71,7 +71,7 @@ static tide_status add(tidei_scope *s, tidei_handle *h, const char *op) {
     return TIDE_OK;
 }
 
-tide_status tidei_scope_add(tidei_thread *t, tidei_handle *h) {
+tide_status tidei_scope_add(tidei_thread *t, tidei_header *h) {
     if (!t->scope) return TIDE_OK;
     tide_status status = add(t->scope, h, "tide_array");
     if (status == TIDE_OK) atomic_store_explicit(&h->refs, TIDEI_SCOPED | 1, memory_order_relaxed);
@@ -170,7 +170,7 @@ tide_status tide_scope_unwind(tide_runtime *ref, int depth) {
 }
 
 /* The thread's scope that holds h, or NULL. A scope of another thread is not looked into. */
-static tidei_scope *holder(tidei_thread *t, tidei_handle *h) {
+static tidei_scope *holder(tidei_thread *t, tidei_header *h) {
     tidei_scope *s = t->scope;
     while (s && s != atomic_load_explicit(&h->scope, memory_order_relaxed)) s = s->outer;
     return s;
@@ -178,7 +178,7 @@ static tidei_scope *holder(tidei_thread *t, tidei_handle *h) {
 
 tide_array *tide_scope_keep(tide_array *a) {
     if (!a) return (void)tidei_fail_null("tide_scope_keep", "argument 1"), NULL;
-    tidei_handle *h = a->hidden ? tidei_cell_handle(a) : NULL;
+    tidei_header *h = a->hidden ? tidei_cell_header(a) : NULL;
     tidei_runtime *rt = h ? atomic_load(&h->deaths->rt) : NULL;
     if (!rt) {
         tidei_fail(h ? TIDE_E_CLOSED : TIDE_E_FREED, "tide_scope_keep",

@@ -70,7 +70,7 @@ static int inner_dim(const tidei_gemm *g) {
     return best;
 }
 
-static tidei_cublas_status all_calls(job *j, tidei_cublas_handle h, const tidei_window *w) {
+static tidei_cublas_status all_calls(job *j, tidei_cublas_handle h, const tidei_submission *w) {
     const tidei_gemm *g = j->g;
     size_t size = tide_dtype_size(g->dtype);
     const tidei_matrix *const x[3] = {&g->a, &g->b, &g->c};
@@ -100,7 +100,7 @@ static tidei_cublas_status all_calls(job *j, tidei_cublas_handle h, const tidei_
     }
 }
 
-static unsigned run(const tidei_library_call *c, void *handle, const tidei_window *w) {
+static unsigned run(const tidei_library_call *c, void *handle, const tidei_submission *w) {
     job *j = c->arg;
     tidei_cublas_status r = all_calls(j, handle, w);
     j->refused = r != TIDEI_CUBLAS_SUCCESS && !c->workspace;

@@ -65,7 +65,7 @@ static void run(const void *params) {
     while (tidei_batch_next(g->nbatch, g->batch, index, all, 3, at));
 }
 
-static void patch(const tidei_window *w, void *user) {
+static void patch(const tidei_submission *w, void *user) {
     call *x = user;
     size_t size = tide_dtype_size(x->g.dtype);
     /* a range begins at the lowest element that its matrices touch, which with negative strides is

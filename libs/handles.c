@@ -581,7 +581,8 @@ static tide_status fail_call(const tidei_library_call *c, unsigned r) {
     return library_failed(c->s->dev, c->kind, r, what, c->op);
 }
 
-static unsigned bind_workspace(const tidei_library_call *c, void *handle, const tidei_window *w) {
+static unsigned bind_workspace(const tidei_library_call *c, void *handle,
+                               const tidei_submission *w) {
     if (!c->workspace) return c->kind->set_workspace(c->lib, handle, NULL, 0);
     const unsigned last = c->n - 1;
     return c->kind->set_workspace(c->lib, handle, (void *)(uintptr_t)w->ranges[last].addr,
@@ -594,7 +595,7 @@ static tide_status queue(attempted *a, slot *s) {
     const tidei_library_call *c = a->c;
     tidei_device *d = c->s->dev->d;
     tidei_thread *t = tidei_thread_get(c->s->dev->rt); /* it has come here through operands */
-    tidei_window w;
+    tidei_submission w;
     tidei_deepen(t, &t->depth_climb);
     tide_status status = tidei_submit_begin(&w, c->s, c->uses, c->n, c->op);
     tidei_rise(t, &t->depth_climb);

@@ -58,7 +58,7 @@ typedef struct tidei_library_call {
     const tidei_use *uses;
     unsigned n;
     bool workspace;
-    unsigned (*run)(const struct tidei_library_call *c, void *handle, const tidei_window *w);
+    unsigned (*run)(const struct tidei_library_call *c, void *handle, const tidei_submission *w);
     tide_status (*again)(const struct tidei_library_call *c);
     void (*describe)(const struct tidei_library_call *c, char *buf, size_t cap);
     void *arg;

@@ -103,7 +103,7 @@ static tidei_cublas_status one_call(const job *j, tidei_cublas_handle h, const t
 
 /* ---- all of a batch ---- */
 
-static tidei_cublas_status all_calls(job *j, tidei_cublas_handle h, const tidei_window *w) {
+static tidei_cublas_status all_calls(job *j, tidei_cublas_handle h, const tidei_submission *w) {
     const tidei_blas *x = j->x;
     const tidei_matrix *const all[] = {&x->a, &x->c, &x->b};
     const unsigned n = x->b.st ? 3 : 2;
@@ -126,7 +126,7 @@ static tidei_cublas_status all_calls(job *j, tidei_cublas_handle h, const tidei_
     return TIDEI_CUBLAS_SUCCESS;
 }
 
-static unsigned run(const tidei_library_call *c, void *handle, const tidei_window *w) {
+static unsigned run(const tidei_library_call *c, void *handle, const tidei_submission *w) {
     job *j = c->arg;
     const bool on_device = j->x->routine == TIDEI_DOT || j->x->routine == TIDEI_NRM2;
     tidei_cublas_status r = TIDEI_CUBLAS_SUCCESS, back = r;

@@ -188,7 +188,7 @@ static void run(const void *params) {
 
 /* ---- the launch ---- */
 
-static void patch(const tidei_window *w, void *user) {
+static void patch(const tidei_submission *w, void *user) {
     call *x = user;
     const tidei_matrix *const all[] = {&x->x.a, &x->x.c, &x->x.b};
     tide_dtype result = x->x.routine == TIDEI_NRM2 ? tidei_real_of(x->x.dtype) : x->x.dtype;

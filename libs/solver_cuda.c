@@ -277,7 +277,7 @@ static unsigned queue(const tidei_lapack_way *w, tidei_lapack_call *c) {
 }
 
 /* The addresses of this window. */
-static void set_where(const job *j, const tidei_window *w, tidei_lapack_call *c) {
+static void set_where(const job *j, const tidei_submission *w, tidei_lapack_call *c) {
     unsigned next = j->operands;
     for (unsigned i = 0; i < j->operands; i++)
         set_operand(&c->first, j->what[i], w->ranges[i].addr);
@@ -288,7 +288,7 @@ static void set_where(const job *j, const tidei_window *w, tidei_lapack_call *c)
     c->host = j->host;
 }
 
-static unsigned run(const tidei_library_call *lc, void *handle, const tidei_window *w) {
+static unsigned run(const tidei_library_call *lc, void *handle, const tidei_submission *w) {
     job *j = lc->arg;
     tidei_lapack_call c = call_of(j, handle);
     unsigned r = open_params(&c, j->way);

@@ -220,7 +220,7 @@ static void run(const void *params) {
     for (int64_t i = 0; i < c->x.count; i++) one_matrix(c, &x, i);
 }
 
-static void patch(const tidei_window *w, void *user) {
+static void patch(const tidei_submission *w, void *user) {
     call *c = user;
     for (unsigned i = 0; i < w->n; i++) {
         void *address = (void *)(uintptr_t)w->ranges[i].addr;

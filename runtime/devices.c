@@ -132,7 +132,7 @@ static void end_work(tidei_dev *d) {
 
 static void close_dev(tidei_dev *d) {
     tidei_pools_close(d);
-    tidei_storage_spares_free(d);
+    tidei_storage_free_list_drop(d);
 }
 
 static void free_streams(tidei_runtime *rt) {
@@ -190,7 +190,7 @@ static tide_status open_late(tidei_dev *d, int number) {
     d->d->ops->close(d->d);
     d->d = NULL;
     d->stream0 = NULL;
-    atomic_store(&d->story_state, 0);
+    atomic_store(&d->loss_state, 0);
     tidei_error_restore(&e);
     return status;
 }

@@ -52,15 +52,15 @@ size_t tidei_collect(tidei_runtime *rt, int level, const char *why, bool *ran) {
 static void tell(tidei_stream *s, const char *words) {
     tidei_dev *d = s->dev;
     int none = 0;
-    if (!atomic_compare_exchange_strong(&d->story_state, &none, 1)) return;
+    if (!atomic_compare_exchange_strong(&d->loss_state, &none, 1)) return;
     pthread_mutex_lock(&s->lock);
     const char *last = s->last_op;
     pthread_mutex_unlock(&s->lock);
     tidei_format(
-        d->story, sizeof d->story,
+        d->loss_report, sizeof d->loss_report,
         "%.400s; last operation of the stream: %.100s; %s's arrays cannot be used any more", words,
         *last ? last : "none", d->d->info.name);
-    atomic_store(&d->story_state, 2);
+    atomic_store(&d->loss_state, 2);
 }
 
 /* A stream that waits for another device's may meet with the loss of that one. */
@@ -71,12 +71,12 @@ tide_status tidei_lost_on(tidei_stream *s, const char *op) {
 }
 
 tide_status tidei_lost(tidei_dev *d, const char *op) {
-    if (!atomic_load(&d->story_state)) { /* noticed by a flag: the device is asked for its words */
+    if (!atomic_load(&d->loss_state)) { /* noticed by a flag: the device is asked for its words */
         size_t free_bytes, total;
         if (d->d->ops->memory(d->d, &free_bytes, &total) == TIDE_E_LOST)
             tell(d->stream0, tide_error_last()->message);
     }
-    if (atomic_load(&d->story_state) == 2) return tidei_fail(TIDE_E_LOST, op, "%s", d->story);
+    if (atomic_load(&d->loss_state) == 2) return tidei_fail(TIDE_E_LOST, op, "%s", d->loss_report);
     return tidei_fail(TIDE_E_LOST, op, "%s is lost since an earlier failure", d->d->info.name);
 }
 
@@ -247,7 +247,7 @@ static tide_status open_half(tidei_runtime *rt, tidei_device *device) {
     status =
         rt->deaths ? tidei_tracker_open(rt) : tidei_fail_host_memory("tide_open", sizeof(void *));
     if (status == TIDE_OK) status = tidei_recorder_open(rt);
-    if (status == TIDE_OK) status = tidei_loans_open(rt);
+    if (status == TIDE_OK) status = tidei_external_allocs_open(rt);
     if (status != TIDE_OK) return status;
     tidei_watch_open(rt);
     tidei_neighbours_enter(rt);
@@ -286,7 +286,7 @@ void tidei_runtime_close(tidei_runtime *rt) {
     tidei_neighbours_leave(rt);
     tidei_reclaimables_close(rt);
     if (rt->deaths) tidei_deaths_close(rt->deaths);
-    tidei_loans_close(rt);
+    tidei_external_allocs_close(rt);
     tidei_devices_close(rt);
     tidei_tracker_close(rt);
     tidei_recorder_close(rt);

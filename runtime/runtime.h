@@ -124,8 +124,8 @@ struct tidei_dev {
     tidei_advised *advised;
     /* of the other kinds; NULL: not opened yet; never changes then */
     _Atomic(tidei_pool *) kinds[TIDEI_MEM_KINDS];
-    _Atomic size_t nadvised;                            /* written under pools_lock */
-    tidei_storage_spares spares[TIDEI_THREADS_INDEXED]; /* each its thread's own */
+    _Atomic size_t nadvised;                               /* written under pools_lock */
+    tidei_storage_free_list spares[TIDEI_THREADS_INDEXED]; /* each its thread's own */
     /* counters */
     /* limit as given, rounded up to pages; SIZE_MAX: none */
     _Atomic size_t backed, library, limit, soft_limit;
@@ -134,24 +134,24 @@ struct tidei_dev {
     _Atomic size_t live, peak_live, peak_backed;
     _Atomic size_t spilled; /* of its arrays, in pinned memory: not in `live` */
     _Atomic uint64_t retries, driver_allocs, driver_frees;
-    tidei_transits transits;
+    tidei_inflight_growth inflight_growth;
     _Atomic uint64_t host_waits, host_wait_ns, device_waits;
     _Atomic uint64_t wait_ewma_ns; /* average wait at sync points */
     /* live + request at which the policy wants to be asked at an allocation */
     _Atomic size_t wake_at;
-    _Atomic int story_state; /* of the loss: 0 none, 1 being written, 2 there */
-    char story[640];
+    _Atomic int loss_state; /* of the loss: 0 none, 1 being written, 2 there */
+    char loss_report[640];
 };
 
 /* What a thread has chosen on a device. */
-typedef struct tidei_seat {
+typedef struct tidei_thread_device {
     tidei_stream *stream;    /* current stream; NULL: the thread's default one */
     tide_stream *stream_ref; /* stream->ref when it was set */
     /* this thread's default one; NULL: the device's, or not made yet */
     tidei_stream *own_stream;
     bool wants_stream;            /* not made yet */
     struct tidei_user_pool *pool; /* current pool, held; NULL: the device's default */
-} tidei_seat;
+} tidei_thread_device;
 
 struct tidei_thread {            /* per thread and runtime */
     _Atomic(tidei_runtime *) rt; /* NULL once the runtime closed or the thread detached */
@@ -159,16 +159,16 @@ struct tidei_thread {            /* per thread and runtime */
     uint64_t serial;             /* of the runtime */
     tidei_thread *next_of_thread;
     tidei_thread *next_of_rt, **prev_of_rt;
-    bool taken;                /* tidei_thread_take; under the process's lock of threads */
-    tidei_dev *dev;            /* current device */
-    tidei_seat here;           /* on it */
-    int collector;             /* of new arrays; 0: the runtime's own */
-    unsigned unsampled;        /* allocations since the last that the tracker looked at */
-    bool scalar;               /* may get and set elements of device memory one by one */
-    struct tidei_scope *scope; /* innermost (refcount) */
-    tidei_spare spare;         /* free handles */
+    bool taken;                   /* tidei_thread_take; under the process's lock of threads */
+    tidei_dev *dev;               /* current device */
+    tidei_thread_device here;     /* on it */
+    int collector;                /* of new arrays; 0: the runtime's own */
+    unsigned unsampled;           /* allocations since the last that the tracker looked at */
+    bool scalar;                  /* may get and set elements of device memory one by one */
+    struct tidei_scope *scope;    /* innermost (refcount) */
+    tidei_header_free_list spare; /* free handles */
     /* odd while the thread returns the storages of arrays that it drained */
-    _Atomic uint64_t burials;
+    _Atomic uint64_t finishing;
 
     int depth_drain, depth_climb, depth_collect; /* inside which: recursion guards */
     /* inside what does without the memory it asks for, if need be: nothing is spilled for it */
@@ -181,9 +181,9 @@ struct tidei_thread {            /* per thread and runtime */
     /* its thread said that a callback was left, which does not show: it stays to the thread's
     ** end */
     bool doubtful;
-    tidei_handle *dead; /* drained, whose callbacks of death are still to come; linked by `next` */
+    tidei_header *dead; /* drained, whose callbacks of death are still to come; linked by `next` */
     void *gc;           /* gc's own per-thread state */
-    tidei_seat away[];  /* on the other devices, by index */
+    tidei_thread_device away[]; /* on the other devices, by index */
 };
 
 struct tidei_runtime {
@@ -205,10 +205,10 @@ struct tidei_runtime {
     tidei_moves moves;
     tidei_spills spills;
     tidei_host_budget host_budget;
-    struct tidei_loans *loans;     /* runtime/memory/external_alloc.c */
-    tidei_recorder *recorder;      /* NULL: nothing is recorded; fixed once open */
-    bool ranges;                   /* a tool is told of spans */
-    struct tidei_tracker *tracker; /* NULL: nothing is tracked; fixed once open */
+    struct tidei_external_allocs *external_allocs; /* runtime/memory/external_alloc.c */
+    tidei_recorder *recorder;                      /* NULL: nothing is recorded; fixed once open */
+    bool ranges;                                   /* a tool is told of spans */
+    struct tidei_tracker *tracker;                 /* NULL: nothing is tracked; fixed once open */
     /* of so many storages the recorder or the tracker is told of one; 0: of none; fixed once
     ** open */
     uint32_t watch_every;
@@ -228,7 +228,7 @@ struct tidei_runtime {
     pthread_mutex_t reclaimables_lock;
     pthread_cond_t reclaimables_idle;
     tidei_reclaimable *reclaimables; /* newest first */
-    _Atomic uint64_t reclaim_occasions;
+    _Atomic uint64_t climb_ids;
     pthread_mutex_t climb_lock;
     pthread_cond_t climb_done;
     bool climbing;
@@ -267,7 +267,7 @@ static inline tidei_stream *tidei_stream_find(tide_stream *ref, const char *op) 
     return tidei_ref_find(TIDEI_REF_STREAM, ref, op);
 }
 tidei_stream *tidei_stream_of(tidei_thread *t, tide_stream *ref, const char *op);
-static inline tidei_seat *tidei_thread_seat(tidei_thread *t, const tidei_dev *d);
+static inline tidei_thread_device *tidei_thread_device_of(tidei_thread *t, const tidei_dev *d);
 /* makes it the current device; it is open */
 void tidei_thread_go(tidei_thread *t, tidei_dev *d);
 /* of the calling thread in the process; not used again */
@@ -291,7 +291,7 @@ tidei_thread *tidei_thread_next(tidei_thread *t);
 void tidei_thread_hide(bool hide); /* its records from the short ways, or no more */
 /* Waits until other threads have returned the storages of what they were draining: no drain of ours
 ** finds those. */
-void tidei_threads_bury(tidei_runtime *rt);
+void tidei_threads_finish_deaths(tidei_runtime *rt);
 void tidei_threads_cut(tidei_runtime *rt); /* the last step: all records lose it */
 /* this process is a fork's child and the runtimes are the parent's */
 static inline bool tidei_forked(void);
@@ -395,7 +395,7 @@ static inline tidei_pool *tidei_pool_here(tidei_dev *d) {
     bool known = t && atomic_load_explicit(&t->rt, memory_order_relaxed) == d->rt && t->dev == d;
     return tidei_likely(known && !t->here.pool) ? d->pool : tidei_pool_found(d);
 }
-static inline tidei_seat *tidei_thread_seat(tidei_thread *t, const tidei_dev *d) {
+static inline tidei_thread_device *tidei_thread_device_of(tidei_thread *t, const tidei_dev *d) {
     return t->dev == d ? &t->here : &t->away[d->index];
 }
 

@@ -4,7 +4,7 @@
 #define TIDETEST_DEVICES_H
 
 #include "runtime/device/host/host.h"
-#include "tests/kinds.h"
+#include "tests/memory_kinds.h"
 #include <pthread.h>
 
 #define PIECE (8 * MIB) /* of a copy through the host's memory: runtime/memory/transfer.c */

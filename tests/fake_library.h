@@ -146,7 +146,7 @@ typedef struct step {
     fake_handle *had;
 } step;
 
-static unsigned run(const tidei_library_call *c, void *handle, const tidei_window *w) {
+static unsigned run(const tidei_library_call *c, void *handle, const tidei_submission *w) {
     fake_handle *h = handle;
     step *x = c->arg;
     assert_ptr_equal(h->kind, c->kind);

@@ -26,7 +26,7 @@ typedef struct mock_object {
 
 typedef struct mock_death {
     tide_array *array;
-    tidei_handle *h;
+    tidei_header *h;
     uint64_t generation;
 } mock_death;
 
@@ -171,8 +171,8 @@ static inline void mock_find_dead(mock_tracer *m, int level) {
         mock_object *o = &m->objects[i];
         o->young = false;
         if (!o->array || o->marked) continue;
-        tidei_handle *h = tidei_cell_handle(o->array);
-        m->dead[m->ndead++] = (mock_death){o->array, h, tidei_handle_generation(h)};
+        tidei_header *h = tidei_cell_header(o->array);
+        m->dead[m->ndead++] = (mock_death){o->array, h, tidei_header_generation(h)};
         memset(o, 0, sizeof *o);
         m->holes++;
     }

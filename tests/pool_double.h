@@ -120,10 +120,12 @@ void tidei_unback_kind(tidei_dev *d, tidei_mem_kind kind, size_t bytes) {
     (void)kind, tidei_unback(d, bytes);
 }
 
-void tidei_transit_begin(tidei_dev *d) { atomic_fetch_add(&d->transits.under_way, 1); }
-void tidei_transit_end(tidei_dev *d, bool changed) {
-    if (changed) atomic_fetch_add(&d->transits.ended, 1);
-    atomic_fetch_sub(&d->transits.under_way, 1);
+void tidei_inflight_growth_begin(tidei_dev *d) {
+    atomic_fetch_add(&d->inflight_growth.under_way, 1);
+}
+void tidei_inflight_growth_end(tidei_dev *d, bool changed) {
+    if (changed) atomic_fetch_add(&d->inflight_growth.ended, 1);
+    atomic_fetch_sub(&d->inflight_growth.under_way, 1);
 }
 
 /* ---- streams and stamps ---- */
@@ -481,7 +483,7 @@ static inline void close_clean(tidei_pool *p) {
     assert_int_equal(dbl.pages, 0);
     assert_int_equal(dbl.raw_blocks, 0);
     assert_int_equal(dbl.dev.backed, 0);
-    assert_int_equal(dbl.dev.transits.under_way, 0);
+    assert_int_equal(dbl.dev.inflight_growth.under_way, 0);
 }
 
 static inline uint32_t dice(uint64_t *seed) {

@@ -49,7 +49,7 @@ static inline void run_work(const void *params) {
         w->dst[i] = (unsigned char)((w->src ? w->src[i] : 0) + w->add);
 }
 
-static inline void patch_work(const tidei_window *win, void *user) {
+static inline void patch_work(const tidei_submission *win, void *user) {
     struct work *w = user;
     w->dst = (unsigned char *)(uintptr_t)win->ranges[0].addr;
     if (win->n > 1) w->src = (unsigned char *)(uintptr_t)win->ranges[1].addr;

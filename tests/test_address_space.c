@@ -32,7 +32,7 @@ static void leave(size_t bytes) {
     must(setrlimit(RLIMIT_AS, &r) == 0);
 }
 
-static size_t span_of(tide_runtime *rt) { return ((tidei_tide *)test_rt(rt)->devs[0].pool)->span; }
+static size_t span_of(tide_runtime *rt) { return ((tidei_heap *)test_rt(rt)->devs[0].pool)->span; }
 
 /* Arrays in which each element is told from the others'; some go, and others come. */
 static void works_on(tide_runtime *rt, int64_t elements) {

@@ -443,7 +443,7 @@ static void test_foreign(void **state) {
 /* ---- empty arrays whose pool is gone ---- */
 
 static bool in_a_pool(tide_array *a) {
-    const tidei_storage *st = tidei_cell_handle(a)->st;
+    const tidei_storage *st = tidei_cell_header(a)->st;
     bool found = false;
     for (tidei_user_pool *x = NULL; (x = tidei_pools_next(st->dev, x));)
         found = found || x->p == st->pool;

@@ -313,8 +313,8 @@ static void test_after_close(void **state) {
     EACH_KIND(k) {
         tide_runtime *rt = keeper_open(k, (tide_config){.gc_early = TIDE_OFF});
         fill(rt, 20, 64);
-        tidei_handle *h = tidei_cell_handle(keeper.array[0]);
-        uint64_t generation = tidei_handle_generation(h);
+        tidei_header *h = tidei_cell_header(keeper.array[0]);
+        uint64_t generation = tidei_header_generation(h);
         tide_retain(keeper.array[1]);
         tide_close(rt);
         assert_true(tide_array_is_freed(keeper.array[0]));
@@ -344,12 +344,12 @@ static void test_late_report_finds_a_new_life(void **state) {
     (void)state;
     tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.gc_early = TIDE_OFF});
     tide_array *a = make(rt, 64);
-    tidei_handle *h = tidei_cell_handle(a);
-    uint64_t generation = tidei_handle_generation(h);
+    tidei_header *h = tidei_cell_header(a);
+    uint64_t generation = tidei_header_generation(h);
     tide_release(a);
     test_stats(rt);
     tide_array *b = make(rt, 64);
-    assert_ptr_equal(tidei_cell_handle(b), h); /* the very handle */
+    assert_ptr_equal(tidei_cell_header(b), h); /* the very handle */
     tidei_report(h, generation, TIDEI_DEAD | TIDEI_GONE);
     assert_int_equal(test_stats(rt).arrays, 1);
     assert_false(tide_array_is_freed(b));
@@ -362,13 +362,13 @@ static void test_forked_child(void **state) {
     EACH_KIND(k) {
         tide_runtime *rt = keeper_open(k, (tide_config){.gc_early = TIDE_OFF});
         fill(rt, 20, 64);
-        tidei_handle *h = tidei_cell_handle(keeper.array[0]);
+        tidei_header *h = tidei_cell_header(keeper.array[0]);
         tide_retain(keeper.array[1]);
         fflush(stdout);
         pid_t child = fork();
         if (child == 0) {
             alarm(120);
-            tidei_report(h, tidei_handle_generation(h), TIDEI_DEAD);
+            tidei_report(h, tidei_header_generation(h), TIDEI_DEAD);
             tide_free(keeper.array[2]);
             tide_release(keeper.array[1]);
             bool ok = !make(rt, 64) && tide_error_last()->status == TIDE_E_FORKED;
@@ -428,11 +428,11 @@ static void test_scope_holds_what_was_released(void **state) {
     tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.gc_early = TIDE_OFF});
     assert_ok(tide_scope_begin(rt));
     tide_array *early = make(rt, 64);
-    tidei_handle *h = tidei_cell_handle(early);
+    tidei_header *h = tidei_cell_header(early);
     tide_release(early);
     assert_int_equal(test_stats(rt).live, 0);
     tide_array *next = make(rt, 64);
-    assert_ptr_not_equal(tidei_cell_handle(next), h);
+    assert_ptr_not_equal(tidei_cell_header(next), h);
     assert_true(tide_array_is_freed(early));
     assert_null(tide_scope_keep(early));
     assert_error(TIDE_E_FREED, "released before");
@@ -600,7 +600,7 @@ static void test_too_many_releases(void **state) {
         } else {
             tide_array *a = keeper.array[0];
             tide_free(a); /* keeps the cell a cell */
-            tidei_handle *h = tidei_cell_handle(a);
+            tidei_header *h = tidei_cell_header(a);
             assert_int_equal(tidei_gc_release(h), TIDE_OK);
             assert_int_equal(tidei_gc_release(h), TIDE_E_INVALID);
             assert_int_equal(test_rt(rt)->gc_ops->retain(h), TIDE_E_INVALID);
@@ -617,7 +617,7 @@ static void test_too_many_references(void **state) {
         if (k->flags || k->mock) continue;
         tide_runtime *rt = keeper_open(k, (tide_config){.gc_early = TIDE_OFF});
         hold(0, make(rt, 64));
-        tidei_handle *h = tidei_cell_handle(keeper.array[0]);
+        tidei_header *h = tidei_cell_header(keeper.array[0]);
         const uint32_t before = atomic_load(&h->refs),
                        most = k->spare ? UINT32_MAX : UINT32_MAX & ~TIDEI_SCOPED;
         atomic_store(&h->refs, most);

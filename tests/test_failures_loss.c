@@ -8,7 +8,7 @@
 
 /* On a lost device: what needs it fails with one story; what does not goes on. */
 static void check_lost(tidei_device *d) {
-    static char story[1000], text[400];
+    static char loss_report[1000], text[400];
     tide_rng rng = {1, 0};
     tide_stream *s;
     tide_array *r;
@@ -16,14 +16,15 @@ static void check_lost(tidei_device *d) {
     tide_use_scope *scope;
     void *p;
     assert_true(atomic_load(&d->lost));
-    *story = 0;
+    *loss_report = 0;
 #define LOST(call)                                                                                 \
     do {                                                                                           \
         tide_error_clear();                                                                        \
         assert_true(call);                                                                         \
         assert_error(TIDE_E_LOST, d->info.name);                                                   \
-        if (!*story) snprintf(story, sizeof story, "%s", tide_error_last()->message);              \
-        assert_string_equal(tide_error_last()->message, story);                                    \
+        if (!*loss_report)                                                                         \
+            snprintf(loss_report, sizeof loss_report, "%s", tide_error_last()->message);           \
+        assert_string_equal(tide_error_last()->message, loss_report);                              \
         assert_true(is_public(tide_error_last()->operation));                                      \
     } while (0)
     LOST(!tide_map(work.rt, "(x) -> x + 1", work.in[0]));
@@ -47,7 +48,7 @@ static void check_lost(tidei_device *d) {
     LOST(tide_synchronize(work.rt, NULL) == TIDE_E_LOST);
     LOST(tide_device_synchronize(work.rt) == TIDE_E_LOST);
     LOST(tide_use_begin(work.rt, NULL, &use, 1, &p, &scope) == TIDE_E_LOST);
-    assert_non_null(strstr(story, "last operation of the stream: "));
+    assert_non_null(strstr(loss_report, "last operation of the stream: "));
     tide_array *view = tide_transpose(work.in[0], NULL); /* needs no device */
     assert_array(view);
     assert_int_equal(tide_array_dim(view, 0), 5);
@@ -124,7 +125,7 @@ static void waits_end(void **state) {
 }
 
 /* A loss in one runtime is not told as another's. */
-static void each_its_own_story(void **state) {
+static void each_loss_has_its_own_report(void **state) {
     tidei_device *d[2];
     tide_runtime *rt[2];
     (void)state;
@@ -150,7 +151,7 @@ int main(void) {
         {"loss of the device", TIDE_E_LOST, false, true, end_lost}};
     const struct CMUnitTest own[] = {
         cmocka_unit_test_setup(waits_end, fresh),
-        cmocka_unit_test_setup(each_its_own_story, fresh),
+        cmocka_unit_test_setup(each_loss_has_its_own_report, fresh),
     };
     return run_failures("failures_loss", losses, TIDEI_COUNT(losses), own, TIDEI_COUNT(own));
 }

@@ -75,8 +75,8 @@ static void calls_at_once_have_handles_of_their_own(void **state) {
     pthread_barrier_wait(&inside);
     assert_int_equal(figures(&one_kind).made, 4);
     assert_int_equal(figures(&one_kind).idle, 0);
-    uint64_t occasion = tidei_reclaim_occasion(fake.rt);
-    assert_int_equal(tidei_reclaimables_call(&fake.rt->devs[0], TIDEI_DROP, SIZE_MAX, occasion),
+    uint64_t climb_id = tidei_climb_id_new(fake.rt);
+    assert_int_equal(tidei_reclaimables_call(&fake.rt->devs[0], TIDEI_DROP, SIZE_MAX, climb_id),
                      0); /* those in calls stay */
     assert_int_equal(fake.destroyed, 0);
     pthread_barrier_wait(&inside);

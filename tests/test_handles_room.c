@@ -474,8 +474,8 @@ static void a_handle_comes_and_goes_among_arrays(void **state) {
     tide_status status = TIDE_OK;
     int rounds = test_quick() ? 20 : 100;
     for (int i = 0; i < rounds && status == TIDE_OK; i++) {
-        uint64_t occasion = tidei_reclaim_occasion(fake.rt);
-        tidei_reclaimables_call(&fake.rt->devs[0], TIDEI_DROP, SIZE_MAX, occasion);
+        uint64_t climb_id = tidei_climb_id_new(fake.rt);
+        tidei_reclaimables_call(&fake.rt->devs[0], TIDEI_DROP, SIZE_MAX, climb_id);
         if (!makers_keep_to(m, LARGER, MAKES) || !makers_keep_to(m, BUDGET, 1)) break;
         status = call();
     }

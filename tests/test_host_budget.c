@@ -2,7 +2,7 @@
 ** the device's, and the garbage that is collected for it. */
 #include "tests/mock_tracer.h"
 #include "gc/collector.h"
-#include "tests/kinds.h"
+#include "tests/memory_kinds.h"
 
 /* ---- figures ---- */
 

@@ -2,7 +2,7 @@
 ** what they must and for nothing else, what the checker says where somebody does not, and single
 ** elements. */
 #include "tests/counted_host.h"
-#include "tests/kinds.h"
+#include "tests/memory_kinds.h"
 #include <pthread.h>
 
 /* ---- the host reads and writes ---- */

@@ -315,12 +315,12 @@ static const tidei_layout vector = {
     .dtype = TIDE_U8, .ndim = 1, .shape = {REQUEST}, .strides = {1}};
 static void dies(struct scene *x, unsigned n) {
     if (n != 1) return;
-    tidei_handle *h = tidei_handle_new(x->rt, &tidei_thread_get(x->rt)->spare, x->other, &vector);
+    tidei_header *h = tidei_header_new(x->rt, &tidei_thread_get(x->rt)->spare, x->other, &vector);
     assert_non_null(h);
     h->home = &h->cell;
     h->cell.hidden = ~(uintptr_t)h;
     x->other = NULL;
-    tidei_report(h, tidei_handle_generation(h), TIDEI_DEAD | TIDEI_GONE);
+    tidei_report(h, tidei_header_generation(h), TIDEI_DEAD | TIDEI_GONE);
 }
 static void gets_done(struct scene *x, unsigned n) { /* and nobody asked yet */
     if (n != 2) return;

@@ -87,7 +87,7 @@ static void ask_for_statistics(void *user, int level, const char *line) {
 ** history: the block would be given back before it. */
 static void wait_until_written(const tide_array *x) {
     const volatile unsigned char *p =
-        (const volatile unsigned char *)(uintptr_t)tidei_cell_handle(x)->st->addr;
+        (const volatile unsigned char *)(uintptr_t)tidei_cell_header(x)->st->addr;
     for (int i = 0; i < 1000; i++)
         while (p[i] != 7) sched_yield();
 }

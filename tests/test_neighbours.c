@@ -149,7 +149,7 @@ static void e12_raw_allocations_wait_for_a_trim(void **state) {
         assert_int_equal(d->ops->raw_alloc(d, TIDEI_MEM_DEVICE, SCALED(6), &addr), TIDE_E_NOMEM);
         if (!idle) assert_ok(tide_reclaim(rt, TIDE_RECLAIM_PURGE, NULL));
         for (unsigned i = 0; i < 3 && idle; i++) {
-            told_ns += TIDEI_RELEASE_WINDOW_NS;
+            told_ns += TIDEI_TRIM_WINDOW_NS;
             assert_ok(tide_synchronize(rt, NULL));
         }
         assert_ok(d->ops->raw_alloc(d, TIDEI_MEM_DEVICE, SCALED(6), &addr));

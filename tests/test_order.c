@@ -355,32 +355,32 @@ static struct {
     void *block;
     tidei_addr addr;
     bool early;
-} loan;
+} external_alloc;
 static void *give_back(void *arg) {
     (void)arg;
-    tide_pool_free(tide_pool_default(rt), NULL, loan.block);
+    tide_pool_free(tide_pool_default(rt), NULL, external_alloc.block);
     tide_array *y = tide_empty(rt, TIDE_U8, SHAPE(300000));
     uint64_t waits = test_stats(rt).device_waits;
-    loan.early =
-        !y || tide_fill(y, tide_arg_int(1)) != TIDE_OK ||
-        (tidei_cell_handle(y)->st->addr == loan.addr && test_stats(rt).device_waits == waits);
+    external_alloc.early = !y || tide_fill(y, tide_arg_int(1)) != TIDE_OK ||
+                           (tidei_cell_header(y)->st->addr == external_alloc.addr &&
+                            test_stats(rt).device_waits == waits);
     tide_release(y);
     return NULL;
 }
-static void a_loan_keeps_its_history(void **state) {
+static void an_external_block_keeps_its_history(void **state) {
     atomic_int gate = 0;
     (void)state;
     if (!test_on_host()) skip();
     rt = test_open(&(tide_config){.collector = "refcount", .pool = "tide"});
     tide_array *a = tide_empty(rt, TIDE_U8, SHAPE(300000));
-    loan.addr = tidei_cell_handle(a)->st->addr;
+    external_alloc.addr = tidei_cell_header(a)->st->addr;
     hold_back(a, &gate);
     tide_release(a);
-    loan.block = tide_pool_malloc(tide_pool_default(rt), NULL, 300000);
+    external_alloc.block = tide_pool_malloc(tide_pool_default(rt), NULL, 300000);
     /* the stream's own pending block */
-    assert_int_equal((tidei_addr)(uintptr_t)loan.block, loan.addr);
+    assert_int_equal((tidei_addr)(uintptr_t)external_alloc.block, external_alloc.addr);
     on_thread(give_back, NULL);
-    assert_false(loan.early);
+    assert_false(external_alloc.early);
     atomic_store(&gate, 1);
     tide_close(rt);
 }
@@ -476,7 +476,7 @@ int main(void) {
         cmocka_unit_test(the_hosts_view_is_of_a_stretch),
         cmocka_unit_test(t17_opting_out),
         cmocka_unit_test(what_is_told_late_hides_nothing),
-        cmocka_unit_test(a_loan_keeps_its_history),
+        cmocka_unit_test(an_external_block_keeps_its_history),
         cmocka_unit_test(t12_a_captured_stream_takes_nothing),
         {"random_programs_refcount", random_programs, NULL, NULL, (void *)(uintptr_t) "refcount"},
 #if TEST_BOEHM

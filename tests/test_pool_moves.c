@@ -279,16 +279,16 @@ static void no_moves_beyond_reach(void **state) {
 static void adds_in_one_piece(void **state) {
     (void)state;
     tidei_pool *p = open_tide();
-    tidei_tide *t = (tidei_tide *)p;
+    tidei_heap *t = (tidei_heap *)p;
     tidei_block b[3];
     tidei_extent *x = NULL;
     for (unsigned i = 0; i < 3; i++) b[i] = must(p, PAGE, 0);
     put(p, &b[1], 0, 0);
     assert_int_equal(p->ops->trim(p, 0), PAGE);
     tidei_lock_take(&t->lock);
-    assert_int_equal(tidei_tide_add(t, 3 * PAGE, &dbl.streams[0], &x), TIDE_OK);
+    assert_int_equal(tidei_heap_add(t, 3 * PAGE, &dbl.streams[0], &x), TIDE_OK);
     assert_int_equal(x->size, 3 * PAGE);
-    tidei_tide_unclaim(t, x);
+    tidei_heap_unclaim(t, x);
     tidei_lock_give(&t->lock);
     put(p, &b[0], 0, 0);
     put(p, &b[2], 0, 0);
@@ -616,7 +616,7 @@ static void what_is_pending_on_free_pages_is_waited_for(void **state) {
             for (unsigned i = 0; i < streams; i++) assert_int_equal(dbl.word[1 + i], 5);
             assert_int_equal(dbl.word[7], 0);
             assert_int_equal(figures(p).backed, PAGE);
-            assert_false(((tidei_tide *)p)->takes[0]); /* its stream has wanted nothing */
+            assert_false(((tidei_heap *)p)->takes[0]); /* its stream has wanted nothing */
             assert_true(balanced(p));
             close_clean(p);
         }

@@ -681,7 +681,7 @@ static void what_is_not_asked_for_makes_room(void **state) {
                 {{61 * KIB, 62 * KIB, 63 * KIB, 64 * KIB}, 16 * KIB, 0}};
     for (unsigned r = 0; r < TIDEI_COUNT(rows); r++) {
         tidei_pool *p = open_pool(&tidei_pool_tide, 2 * MIB, 64 * MIB);
-        const tidei_tide *t = (const tidei_tide *)p;
+        const tidei_heap *t = (const tidei_heap *)p;
         tidei_block b[4];
         for (unsigned i = 0; i < 4; i++) b[i] = must(p, rows[r].old[i], 0);
         for (unsigned i = 0; i < 4; i++) put(p, &b[i], 0, 1); /* as much as the cache takes */

@@ -150,12 +150,12 @@ static struct {
 static void *drain_slowly(void *p) { /* the steps of a drain, with the climb in between */
     tidei_thread *t = tidei_thread_get(drained.rt);
     (void)p;
-    atomic_store(&t->burials, 1);
+    atomic_store(&t->finishing, 1);
     atomic_store(&drained.taken, 1);
     while (!atomic_load(&drained.rt->climbs)) sched_yield();
     usleep(20000); /* a climb that does not wait is over by then */
     tidei_storage_release(drained.st);
-    atomic_store(&t->burials, 2);
+    atomic_store(&t->finishing, 2);
     return NULL;
 }
 static void another_threads_drain_is_waited_for(void **state) {
@@ -418,29 +418,29 @@ static void eight_threads_climb_once(void **state) {
 
 /* Gives a block at the last rung, and takes it again at once the first time, as another thread
 ** would. */
-struct robber {
+struct thief {
     tidei_block block;
-    unsigned robs;
+    unsigned steals;
 };
-static size_t rob(void *self, tidei_dev *d, size_t wanted, bool *failed) {
-    struct robber *r = self;
+static size_t steal_from(void *self, tidei_dev *d, size_t wanted, bool *failed) {
+    struct thief *r = self;
     (void)wanted, (void)failed;
     d->pool->ops->free(d->pool, &r->block);
-    if (!r->robs) return 4 * MIB;
-    r->robs--;
+    if (!r->steals) return 4 * MIB;
+    r->steals--;
     assert_ok(d->pool->ops->alloc(d->pool, 4 * MIB, d->stream0, 0, &r->block));
     return 4 * MIB;
 }
 
-static void a_robbed_climber_climbs_again(void **state) {
+static void a_climber_whose_memory_was_stolen_climbs_again(void **state) {
     tidei_runtime *rt = open_limited(16 * MIB);
     tidei_dev *d = &rt->devs[0];
-    struct robber robber = {.robs = 1};
-    tidei_reclaimable r = {.name = "robber", .self = &robber, .drop = rob};
+    struct thief thief = {.steals = 1};
+    tidei_reclaimable r = {.name = "robber", .self = &thief, .drop = steal_from};
     tidei_storage *st, *more;
     (void)state;
     assert_ok(take(rt, NULL, 12 * MIB, &st));
-    assert_ok(d->pool->ops->alloc(d->pool, 4 * MIB, d->stream0, 0, &robber.block));
+    assert_ok(d->pool->ops->alloc(d->pool, 4 * MIB, d->stream0, 0, &thief.block));
     tidei_reclaimable_register(rt, &r);
     assert_ok(take(rt, NULL, 4 * MIB, &more));
     assert_int_equal(atomic_load(&rt->climbs), 2);
@@ -648,7 +648,7 @@ int main(void) {
         cmocka_unit_test(rounds_do_not_hide_entries),
         cmocka_unit_test(not_from_inside_a_collection),
         cmocka_unit_test(eight_threads_climb_once),
-        cmocka_unit_test(a_robbed_climber_climbs_again),
+        cmocka_unit_test(a_climber_whose_memory_was_stolen_climbs_again),
         cmocka_unit_test(the_report_names_everything),
         cmocka_unit_test(the_remedy_is_one),
         cmocka_unit_test(absurd_requests_fail_at_once),

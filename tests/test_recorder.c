@@ -231,7 +231,7 @@ enum { EXCHANGERS = 40, SHELVES = 16 }; /* more threads than have a buffer of th
 struct exchange {
     tide_runtime *rt;
     pthread_barrier_t all; /* of a generation: all of its threads live at the same time */
-    _Atomic(tide_array *) shelf[SHELVES];
+    _Atomic(tide_array *) size_index[SHELVES];
     atomic_uint names; /* of threads */
 };
 
@@ -246,7 +246,7 @@ static void *exchange(void *p) {
         tide_array *a = bytes(x->rt, 16 * (1 + (at + i) % 50));
         assert_array(a);
         at = at * 5 + 1;
-        a = atomic_exchange(&x->shelf[at / 8 % SHELVES], a);
+        a = atomic_exchange(&x->size_index[at / 8 % SHELVES], a);
         if (a) tide_free(a);
     }
     return NULL;
@@ -263,7 +263,7 @@ static void hand_over(const char *path) {
         for (unsigned i = 0; i < n; i++) pthread_join(thread[i], NULL);
         pthread_barrier_destroy(&x.all);
     }
-    for (unsigned i = 0; i < SHELVES; i++) tide_free(atomic_load(&x.shelf[i]));
+    for (unsigned i = 0; i < SHELVES; i++) tide_free(atomic_load(&x.size_index[i]));
     tide_runtime_figures s = test_stats(x.rt);
     tide_close(x.rt);
     if (strstr(path, ".csv")) {

@@ -77,11 +77,11 @@ static void test_owner_is_fixed_at_birth(void **state) {
     tide_array *of_a2 = make(rt, 64);
     assert_ok(tide_collector_use(rt, 0));
     tide_array *own2 = make(rt, 64);
-    assert_int_equal(tidei_cell_handle(own)->owner, 0);
-    assert_int_equal(tidei_cell_handle(own2)->owner, 0);
-    assert_int_equal(tidei_cell_handle(of_a)->owner, (uint32_t)a.id);
-    assert_int_equal(tidei_cell_handle(of_a2)->owner, (uint32_t)a.id);
-    assert_int_equal(tidei_cell_handle(of_b)->owner, (uint32_t)b.id);
+    assert_int_equal(tidei_cell_header(own)->owner, 0);
+    assert_int_equal(tidei_cell_header(own2)->owner, 0);
+    assert_int_equal(tidei_cell_header(of_a)->owner, (uint32_t)a.id);
+    assert_int_equal(tidei_cell_header(of_a2)->owner, (uint32_t)a.id);
+    assert_int_equal(tidei_cell_header(of_b)->owner, (uint32_t)b.id);
     mock_drop(&a, mock_hold(&a, of_a));
     mock_drop(&a, mock_hold(&a, of_a2));
     mock_drop(&b, mock_hold(&b, of_b));
@@ -93,7 +93,7 @@ static void test_owner_is_fixed_at_birth(void **state) {
     assert_ok(tide_collector_unregister(rt, b.id));
     assert_int_equal(atomic_load(&b.detached), 1);
     tide_array *orphan = make(rt, 64); /* the thread's collector is gone: the runtime's first */
-    assert_int_equal(tidei_cell_handle(orphan)->owner, 0);
+    assert_int_equal(tidei_cell_header(orphan)->owner, 0);
     tide_release(own);
     tide_release(own2);
     tide_release(orphan);

@@ -145,7 +145,7 @@ static void it_comes_last(void **state) {
     close_checked(rt);
 }
 
-static bool is_away(tide_array *a) { return tidei_storage_away(tidei_cell_handle(a)->st); }
+static bool is_spilled(tide_array *a) { return tidei_storage_spilled(tidei_cell_header(a)->st); }
 
 /* The longest not used goes; little ones stay while larger ones do not. */
 static void the_coldest_goes(void **state) {
@@ -158,13 +158,13 @@ static void the_coldest_goes(void **state) {
     assert_ok(add_one(a[0]));
     a[4] = filled(rt, 4);
     assert_int_equal(test_stats(rt).spills, 1);
-    assert_true(is_away(a[1]) && !is_away(little));
+    assert_true(is_spilled(a[1]) && !is_spilled(little));
     check(a[2], 2); /* reading is a use */
     a[5] = filled(rt, 5);
     assert_int_equal(test_stats(rt).spills, 2);
-    assert_true(is_away(a[3]));
+    assert_true(is_spilled(a[3]));
     for (int i = 0; i < 6; i++) check(a[i], i ? i : 1);
-    assert_false(is_away(little));
+    assert_false(is_spilled(little));
     close_checked(rt);
 }
 
@@ -177,8 +177,8 @@ static void no_more_than_wanted(void **state) {
         assert_array(small[i] = tide_full(rt, TIDE_I32, SHAPE(MIB / 16), tide_arg_int(i)));
     for (int i = 0; i < 4; i++) large[i] = filled(rt, i);
     assert_array(filled(rt, 4));
-    for (int i = 0; i < 4; i++) assert_false(is_away(small[i]));
-    assert_true(is_away(large[0]));
+    for (int i = 0; i < 4; i++) assert_false(is_spilled(small[i]));
+    assert_true(is_spilled(large[0]));
     assert_int_equal(spilled(rt), bytes_each);
     close_checked(rt);
 }
@@ -283,14 +283,14 @@ static void an_own_pool_is_kept(void **state) {
         assert_ok(tide_pool_new(rt, &k, &x));
         assert_ok(tide_pool_set(rt, x));
         tide_array *a = filled(rt, 1), *b = filled(rt, 2);
-        tidei_pool *of = tidei_cell_handle(a)->st->pool;
+        tidei_pool *of = tidei_cell_header(a)->st->pool;
         assert_ok(tide_pool_set(rt, NULL));
         tide_pool_release(x);
         spill_all(rt);
         assert_int_equal(spilled(rt), 2 * bytes_each);
         assert_ok(tide_synchronize(rt, NULL));
         check(a, 1);
-        assert_ptr_equal(tidei_cell_handle(a)->st->pool, of);
+        assert_ptr_equal(tidei_cell_header(a)->st->pool, of);
         tide_free(b);
         tide_free(a); /* and the pool goes with it */
         assert_int_equal(test_stats(rt).live, 0);

@@ -489,7 +489,7 @@ static void readers_beyond_memory_are_waited_for(void **state) {
     pthread_mutex_unlock(&s->lock);
     assert_false(known);
     atomic_store(&gate, 1);
-    tidei_window w = {.s = s, .unknown = true, .op = "test"};
+    tidei_submission w = {.s = s, .unknown = true, .op = "test"};
     pthread_mutex_lock(&s->lock);
     assert_ok(tidei_submit_end(&w, TIDE_OK));
     assert_int_equal(*(unsigned char *)(uintptr_t)out[TIDEI_STAMPS_INLINE]->addr, 7);

@@ -1,7 +1,7 @@
 /* test_tracked.c: the experiments about tracked memory that no other file has: two threads without
 ** a synchronisation between them (E2), single elements and folds by the host (E4), freeing early
 ** (E6). */
-#include "tests/kinds.h"
+#include "tests/memory_kinds.h"
 #include <pthread.h>
 #include <sched.h>
 

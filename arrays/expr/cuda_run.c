@@ -115,7 +115,7 @@ static void add_inputs(operand_uses *u, const tidei_call *c) {
         add_view(u, &c->in[i], c->ndim, c->shape, c->prog->input_dtype[i], TIDEI_READ);
 }
 
-static void write_addresses(const tidei_window *w, void *user) {
+static void write_addresses(const tidei_submission *w, void *user) {
     operand_uses *u = user;
     for (unsigned i = 0; i < u->n; i++) u->addresses[i] = w->ranges[i].addr + u->origin[i];
 }

@@ -82,7 +82,7 @@ static void put_call(message *m, const tidei_call *c, const tidei_vm_program *vp
     m->n += 2u * p->nscalars;
 }
 
-static void patch(const tidei_window *w, void *user) {
+static void patch(const tidei_submission *w, void *user) {
     message *m = user;
     for (unsigned i = 0; i < m->nuses; i++) m->words[m->address[i]].u += w->ranges[i].addr;
 }

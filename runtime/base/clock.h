@@ -10,36 +10,36 @@
 ** is even.
 ** What must stay true: who needs an order takes it from something else. Of two threads' ticks the
 ** later one may be the less, by some nanoseconds; of one thread's too. */
-#ifndef TIDEI_TICKS_H
-#define TIDEI_TICKS_H
+#ifndef TIDEI_CLOCK_H
+#define TIDEI_CLOCK_H
 
 #include "runtime/base/base.h"
 #if defined(__x86_64__)
 #include <x86intrin.h>
 #endif
 
-typedef struct tidei_ticks { /* fixed */
+typedef struct tidei_clock { /* fixed */
     bool counter;            /* it is the processor's; else ticks are the system's nanoseconds */
-} tidei_ticks;
+} tidei_clock;
 
 /* What ticks are, as the two clocks were compared. Who compares has it for himself. */
-typedef struct tidei_pace {
+typedef struct tidei_clock_pace {
     uint64_t start_ns; /* the system's; the other times are since then */
     struct tidei_moment {
         uint64_t ticks, ns;
     } before, now; /* the last comparison but one, and the last */
     double length; /* of a tick between them, in nanoseconds; 0: the counter did not rise */
-} tidei_pace;
+} tidei_clock_pace;
 
-bool tidei_ticks_have_counter(void); /* one that may serve */
-void tidei_pace_start(tidei_pace *p, const tidei_ticks *t);
-void tidei_pace_compare(tidei_pace *p, const tidei_ticks *t);
+bool tidei_clock_has_counter(void); /* one that may serve */
+void tidei_clock_pace_start(tidei_clock_pace *p, const tidei_clock *t);
+void tidei_clock_pace_compare(tidei_clock_pace *p, const tidei_clock *t);
 /* a comparison; ns as the system has it */
-void tidei_pace_add(tidei_pace *p, uint64_t ticks, uint64_t ns);
+void tidei_clock_pace_add(tidei_clock_pace *p, uint64_t ticks, uint64_t ns);
 /* Since the start; for what was taken before the last comparison. */
-uint64_t tidei_pace_ns(const tidei_pace *p, uint64_t ticks);
+uint64_t tidei_clock_pace_ns(const tidei_clock_pace *p, uint64_t ticks);
 
-static inline uint64_t tidei_ticks_now(const tidei_ticks *t) {
+static inline uint64_t tidei_clock_now(const tidei_clock *t) {
 #if defined(__x86_64__)
     if (tidei_likely(t->counter)) return __rdtsc();
 #endif

@@ -36,7 +36,7 @@ static void add_device(tidei_dev *d, tide_runtime_figures *s) {
     }
 }
 
-static void count_live(tidei_handle *h, void *user) {
+static void count_live(tidei_header *h, void *user) {
     if (!(atomic_load_explicit(&h->word, memory_order_relaxed) & TIDEI_DEAD)) ++*(uint64_t *)user;
 }
 
@@ -108,7 +108,7 @@ tide_status tide_runtime_info(tide_runtime *ref, tide_runtime_figures *out) {
     s.kernels = atomic_load(&rt->kernels);
     s.spills = atomic_load(&rt->spills.out);
     s.returns = atomic_load(&rt->spills.back);
-    tidei_each_handle(rt->deaths, count_live, &s.arrays);
+    tidei_each_header(rt->deaths, count_live, &s.arrays);
     memcpy(out, &s, out->struct_size);
     return TIDE_OK;
 }

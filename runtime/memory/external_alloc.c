@@ -22,7 +22,7 @@ struct lent {
     tidei_storage *st;
 };
 
-struct tidei_loans {
+struct tidei_external_allocs {
     struct shard {
         pthread_mutex_t lock;
         /* under lock */
@@ -32,7 +32,7 @@ struct tidei_loans {
 };
 
 static uint64_t hash(tidei_addr addr) { return (addr >> 8) * 0x9e3779b97f4a7c15u; }
-static struct shard *shard_of(tidei_loans *l, tidei_addr addr) {
+static struct shard *shard_of(tidei_external_allocs *l, tidei_addr addr) {
     return &l->shard[hash(addr) >> 60];
 }
 _Static_assert(SHARDS == 1 << (64 - 60), "shard_of takes four bits");
@@ -60,7 +60,7 @@ static bool grow(tidei_runtime *rt, struct shard *s) {
 }
 
 static tide_status enter(tidei_runtime *rt, tidei_storage *st) {
-    struct shard *s = shard_of(rt->loans, st->addr);
+    struct shard *s = shard_of(rt->external_allocs, st->addr);
     lent *x = tidei_host_alloc(rt, sizeof *x);
     if (!x) return tidei_fail_host_memory("tide_pool_malloc", sizeof *x);
     x->addr = st->addr;
@@ -81,7 +81,7 @@ static tide_status enter(tidei_runtime *rt, tidei_storage *st) {
 
 /* The storage, which is no longer in the table; NULL: nothing is lent there. */
 static tidei_storage *leave(tidei_runtime *rt, tidei_addr addr) {
-    struct shard *s = shard_of(rt->loans, addr);
+    struct shard *s = shard_of(rt->external_allocs, addr);
     lent *x = NULL;
     pthread_mutex_lock(&s->lock);
     if (s->buckets) {
@@ -99,16 +99,18 @@ static tidei_storage *leave(tidei_runtime *rt, tidei_addr addr) {
     return st;
 }
 
-tide_status tidei_loans_open(tidei_runtime *rt) {
-    rt->loans = tidei_host_alloc(rt, sizeof *rt->loans);
-    if (!rt->loans) return tidei_fail_host_memory("tide_open", sizeof *rt->loans);
-    for (unsigned i = 0; i < SHARDS; i++) pthread_mutex_init(&rt->loans->shard[i].lock, NULL);
+tide_status tidei_external_allocs_open(tidei_runtime *rt) {
+    rt->external_allocs = tidei_host_alloc(rt, sizeof *rt->external_allocs);
+    if (!rt->external_allocs)
+        return tidei_fail_host_memory("tide_open", sizeof *rt->external_allocs);
+    for (unsigned i = 0; i < SHARDS; i++)
+        pthread_mutex_init(&rt->external_allocs->shard[i].lock, NULL);
     return TIDE_OK;
 }
 
-void tidei_loans_close(tidei_runtime *rt) {
-    for (unsigned i = 0; i < SHARDS && rt->loans; i++) {
-        struct shard *s = &rt->loans->shard[i];
+void tidei_external_allocs_close(tidei_runtime *rt) {
+    for (unsigned i = 0; i < SHARDS && rt->external_allocs; i++) {
+        struct shard *s = &rt->external_allocs->shard[i];
         for (size_t b = 0; b < s->buckets; b++)
             for (lent *x = s->bucket[b], *next; x; x = next) {
                 next = x->next;
@@ -119,8 +121,8 @@ void tidei_loans_close(tidei_runtime *rt) {
         tidei_host_free(rt, s->bucket);
         pthread_mutex_destroy(&s->lock);
     }
-    tidei_host_free(rt, rt->loans);
-    rt->loans = NULL;
+    tidei_host_free(rt, rt->external_allocs);
+    rt->external_allocs = NULL;
 }
 
 /* ---- the hook ---- */

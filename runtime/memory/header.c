@@ -10,12 +10,12 @@
 
 /* 16 KiB a slab: small programs need one, and a slab is one malloc for 64 arrays */
 #define SLAB_HANDLES 64
-static_assert(sizeof(tidei_handle) == 4 * TIDEI_LINE,
+static_assert(sizeof(tidei_header) == 4 * TIDEI_LINE,
               "what a death touches is the first line, but for the cell");
 
 struct slab {
     struct slab *next;
-    tidei_handle handles[SLAB_HANDLES];
+    tidei_header handles[SLAB_HANDLES];
 };
 
 /* The process's: slabs are never given back, so that a late report reads valid memory; queues
@@ -23,7 +23,7 @@ struct slab {
 static struct {
     pthread_mutex_t lock;
     struct slab *slabs;
-    tidei_handle *free;
+    tidei_header *free;
     tidei_deaths *queues;
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -47,10 +47,10 @@ static bool grow_locked(void) {
 /* ---- a thread's spare ones ---- */
 
 /* Half of what there may be, so that neither taking nor putting soon comes back here. */
-static bool fetch(tidei_spare *spare) {
+static bool fetch(tidei_header_free_list *spare) {
     pthread_mutex_lock(&all.lock);
     while (spare->n < TIDEI_SPARE_HANDLES / 2 && (all.free || grow_locked())) {
-        tidei_handle *h = all.free;
+        tidei_header *h = all.free;
         all.free = h->next;
         h->next = spare->first;
         spare->first = h;
@@ -60,10 +60,10 @@ static bool fetch(tidei_spare *spare) {
     return spare->n != 0;
 }
 
-static void give(tidei_spare *spare, unsigned keep) {
+static void give(tidei_header_free_list *spare, unsigned keep) {
     pthread_mutex_lock(&all.lock);
     while (spare->n > keep) {
-        tidei_handle *h = spare->first;
+        tidei_header *h = spare->first;
         spare->first = h->next;
         h->next = all.free;
         all.free = h;
@@ -72,9 +72,9 @@ static void give(tidei_spare *spare, unsigned keep) {
     pthread_mutex_unlock(&all.lock);
 }
 
-void tidei_spare_give(tidei_spare *spare) { give(spare, 0); }
+void tidei_header_free_list_give(tidei_header_free_list *spare) { give(spare, 0); }
 
-static void put(tidei_spare *spare, tidei_handle *h) {
+static void put(tidei_header_free_list *spare, tidei_header *h) {
     if (spare->n == TIDEI_SPARE_HANDLES) give(spare, TIDEI_SPARE_HANDLES / 2);
     h->next = spare->first;
     spare->first = h;
@@ -83,10 +83,10 @@ static void put(tidei_spare *spare, tidei_handle *h) {
 
 /* ---- a handle's life ---- */
 
-tidei_handle *tidei_handle_new(tidei_runtime *rt, tidei_spare *spare, tidei_storage *st,
+tidei_header *tidei_header_new(tidei_runtime *rt, tidei_header_free_list *spare, tidei_storage *st,
                                const tidei_layout *lay) {
     if (!spare->first && !fetch(spare)) return NULL;
-    tidei_handle *h = spare->first;
+    tidei_header *h = spare->first;
     spare->first = h->next;
     spare->n--;
     uint64_t generation =
@@ -110,11 +110,11 @@ tidei_handle *tidei_handle_new(tidei_runtime *rt, tidei_spare *spare, tidei_stor
 #define QUARANTINE 4096 /* handles: 1 MiB; a stale pointer is mostly used soon */
 
 /* Keeps a handle out of use in exchange for the oldest one, NULL while there is room. */
-static tidei_handle *quarantine(tidei_handle *h) {
-    static tidei_handle *ring[QUARANTINE];
+static tidei_header *quarantine(tidei_header *h) {
+    static tidei_header *ring[QUARANTINE];
     static size_t at;
     pthread_mutex_lock(&all.lock);
-    tidei_handle *oldest = ring[at];
+    tidei_header *oldest = ring[at];
     ring[at] = h;
     at = (at + 1) % QUARANTINE;
     pthread_mutex_unlock(&all.lock);
@@ -125,7 +125,8 @@ static tidei_handle *quarantine(tidei_handle *h) {
 /* The handle's last step: nobody holds the cell any more, and its word, GONE, is nobody's but ours:
 ** later reports leave it alone. At debug level 1 it stays out of use for a while, so that a stale
 ** pointer to it keeps failing as one. */
-static void recycle(tidei_runtime *rt, tidei_handle *h, uint64_t word, tidei_spare *spare) {
+static void recycle(tidei_runtime *rt, tidei_header *h, uint64_t word,
+                    tidei_header_free_list *spare) {
     /* else the dead cell lies in another heap, and is its owner's to quarantine */
     bool counted = h->home == &h->cell;
     bool keep = counted && rt && rt->set.debug;
@@ -137,7 +138,7 @@ static void recycle(tidei_runtime *rt, tidei_handle *h, uint64_t word, tidei_spa
 }
 
 /* True: the handle is to be pushed, by the caller. */
-static bool mark(tidei_handle *h, uint64_t generation, unsigned flags) {
+static bool mark(tidei_header *h, uint64_t generation, unsigned flags) {
     uint64_t w = atomic_load_explicit(&h->word, memory_order_relaxed);
     do {
         if ((w & ~(uint64_t)TIDEI_WORD_FLAGS) != generation || (w & flags) == flags) return false;
@@ -147,23 +148,23 @@ static bool mark(tidei_handle *h, uint64_t generation, unsigned flags) {
 }
 
 /* All from the youngest to the oldest, linked by `next`. */
-static void push(tidei_deaths *q, tidei_handle *youngest, tidei_handle *oldest) {
-    tidei_handle *head = atomic_load_explicit(&q->head, memory_order_relaxed);
+static void push(tidei_deaths *q, tidei_header *youngest, tidei_header *oldest) {
+    tidei_header *head = atomic_load_explicit(&q->head, memory_order_relaxed);
     do oldest->next = head;
     while (!atomic_compare_exchange_weak_explicit(&q->head, &head, youngest, memory_order_release,
                                                   memory_order_relaxed));
 }
 
-void tidei_report(tidei_handle *h, uint64_t generation, unsigned flags) {
+void tidei_report(tidei_header *h, uint64_t generation, unsigned flags) {
     if (mark(h, generation, flags))
         push(atomic_load_explicit(&h->deaths, memory_order_relaxed), h, h);
 }
 
 void tidei_report_many(const tidei_death *at, size_t n, unsigned flags) {
     tidei_deaths *q = NULL;
-    tidei_handle *youngest = NULL, *oldest = NULL;
+    tidei_header *youngest = NULL, *oldest = NULL;
     for (const tidei_death *d = at; d < at + n; d++) {
-        tidei_handle *h = d->handle;
+        tidei_header *h = d->handle;
         if (!mark(h, d->generation, flags)) continue;
         tidei_deaths *of = atomic_load_explicit(&h->deaths, memory_order_relaxed);
         if (q && q != of) push(q, youngest, oldest);
@@ -178,7 +179,7 @@ void tidei_report_many(const tidei_death *at, size_t n, unsigned flags) {
 
 /* Each is taken from the handle before it is called: one that does not come back has had its
 ** turn. */
-static void run_notes(tidei_runtime *rt, tidei_handle *h) {
+static void run_notes(tidei_runtime *rt, tidei_header *h) {
     TIDEI_UNCANCELLED;
     for (tidei_death_note *n; (n = h->notes);) {
         tidei_callback in = {.t = NULL};
@@ -193,12 +194,12 @@ static void run_notes(tidei_runtime *rt, tidei_handle *h) {
 }
 
 /* Who holds the handle is about to be done; it was alive then, and a dead one is not held again. */
-__attribute__((noinline)) static void wait_while_held(tidei_handle *h) {
+__attribute__((noinline)) static void wait_while_held(tidei_header *h) {
     while (atomic_load_explicit(&h->word, memory_order_acquire) & TIDEI_HELD) sched_yield();
 }
 
 /* Lets go of a dead handle's storage; returns it if nobody else has it: the caller ends it. */
-static tidei_storage *let_go(tidei_handle *h) {
+static tidei_storage *let_go(tidei_header *h) {
     tidei_storage *st = h->st;
     uint64_t w = atomic_load_explicit(&h->word, memory_order_acquire);
     if (tidei_unlikely(w & (TIDEI_DRAINED | TIDEI_HELD))) {
@@ -210,7 +211,7 @@ static tidei_storage *let_go(tidei_handle *h) {
 }
 
 /* The rest: callbacks, and the handle itself once it is gone. True: it was recycled. */
-static bool bury(tidei_runtime *rt, tidei_handle *h, tidei_spare *spare) {
+static bool finish_death(tidei_runtime *rt, tidei_header *h, tidei_header_free_list *spare) {
     uint64_t w = atomic_load_explicit(&h->word, memory_order_acquire);
     if (!(w & TIDEI_DRAINED) && tidei_unlikely(h->notes != NULL)) run_notes(rt, h);
     do {
@@ -224,11 +225,11 @@ static bool bury(tidei_runtime *rt, tidei_handle *h, tidei_spare *spare) {
 }
 
 /* The queue is a stack; callbacks and frees should come in the order of the deaths. */
-static tidei_handle *take_all(tidei_deaths *q) {
-    tidei_handle *list = atomic_exchange_explicit(&q->head, NULL, memory_order_acq_rel),
+static tidei_header *take_all(tidei_deaths *q) {
+    tidei_header *list = atomic_exchange_explicit(&q->head, NULL, memory_order_acq_rel),
                  *reversed = NULL;
     while (list) {
-        tidei_handle *next = list->next;
+        tidei_header *next = list->next;
         list->next = reversed;
         reversed = list;
         list = next;
@@ -242,7 +243,7 @@ static tidei_handle *take_all(tidei_deaths *q) {
 /* Returns the storages of the handles; their bytes. A collection leaves many dead of which nothing
 ** is in the nearest cache: what the next step touches of all of them is fetched before it begins,
 ** so that they are waited for together. */
-static size_t let_go_all(tidei_handle *const *h, unsigned n) {
+static size_t let_go_all(tidei_header *const *h, unsigned n) {
     tidei_storage *over[BATCH];
     unsigned m = 0;
     size_t bytes = 0;
@@ -262,7 +263,7 @@ static size_t let_go_all(tidei_handle *const *h, unsigned n) {
 }
 
 /* The first of the list, off it. */
-static unsigned take_batch(tidei_handle **list, tidei_handle **batch) {
+static unsigned take_batch(tidei_header **list, tidei_header **batch) {
     unsigned n = 0;
     for (; *list && n < BATCH; *list = (*list)->next) batch[n++] = *list;
     return n;
@@ -270,12 +271,12 @@ static unsigned take_batch(tidei_handle **list, tidei_handle **batch) {
 
 /* The drain was left inside a callback of death. The first of the list is the one whose callback
 ** that was: its others follow, in another drain. */
-static void undo_burial(tidei_runtime *rt, tidei_thread *t, void *list, uintptr_t of) {
-    tidei_handle *youngest = NULL, *oldest = t->dead;
+static void undo_finishing(tidei_runtime *rt, tidei_thread *t, void *list, uintptr_t of) {
+    tidei_header *youngest = NULL, *oldest = t->dead;
     (void)list, (void)of;
     t->dead = NULL;
     t->depth_drain--;
-    for (tidei_handle *h = oldest, *next; h; h = next) {
+    for (tidei_header *h = oldest, *next; h; h = next) {
         next = h->next;
         h->next = youngest;
         youngest = h;
@@ -285,14 +286,14 @@ static void undo_burial(tidei_runtime *rt, tidei_thread *t, void *list, uintptr_
 
 /* Calls their callbacks. What is left of the list stands in the thread's record meanwhile, if it
 ** has one. */
-static void bury_noted(tidei_runtime *rt, tidei_deaths *q, tidei_spare *spare, tidei_thread *t,
-                       tidei_handle *list) {
-    tidei_handle *alone, **noted = t ? &t->dead : &alone;
+static void finish_noted_death(tidei_runtime *rt, tidei_deaths *q, tidei_header_free_list *spare,
+                               tidei_thread *t, tidei_header *list) {
+    tidei_header *alone, **noted = t ? &t->dead : &alone;
     *noted = list;
-    tidei_hold(t, undo_burial, noted, 0);
-    for (tidei_handle *h; (h = *noted);) {
-        tidei_handle *next = h->next;
-        bool recycled = bury(rt, h, spare);
+    tidei_hold(t, undo_finishing, noted, 0);
+    for (tidei_header *h; (h = *noted);) {
+        tidei_header *next = h->next;
+        bool recycled = finish_death(rt, h, spare);
         *noted = next;
         if (recycled) atomic_fetch_sub_explicit(&q->handles, 1, memory_order_release);
     }
@@ -302,14 +303,15 @@ static void bury_noted(tidei_runtime *rt, tidei_deaths *q, tidei_spare *spare, t
 /* Returns the storages of what is dead, and then calls the callbacks. Meanwhile nobody else can
 ** find these storages: in `burials` (odd) one sees that they are on their way, and not that a
 ** callback takes its time. */
-static size_t drain_queue(tidei_runtime *rt, tidei_deaths *q, tidei_spare *spare,
-                          _Atomic uint64_t *burials, tidei_thread *t) {
+static size_t drain_queue(tidei_runtime *rt, tidei_deaths *q, tidei_header_free_list *spare,
+                          _Atomic uint64_t *finishing, tidei_thread *t) {
     size_t bytes = 0;
     uint64_t recycled = 0;
-    tidei_handle *batch[BATCH], *noted = NULL, **end = &noted;
-    uint64_t before = atomic_load_explicit(burials, memory_order_relaxed);
-    atomic_store_explicit(burials, before + 1, memory_order_relaxed); /* before the list is taken */
-    tidei_handle *list = take_all(q);
+    tidei_header *batch[BATCH], *noted = NULL, **end = &noted;
+    uint64_t before = atomic_load_explicit(finishing, memory_order_relaxed);
+    atomic_store_explicit(finishing, before + 1,
+                          memory_order_relaxed); /* before the list is taken */
+    tidei_header *list = take_all(q);
     for (unsigned n; (n = take_batch(&list, batch));) {
         bytes += let_go_all(batch, n);
         for (unsigned i = 0; i < n; i++) {
@@ -317,13 +319,13 @@ static size_t drain_queue(tidei_runtime *rt, tidei_deaths *q, tidei_spare *spare
                 *end = batch[i];
                 end = &batch[i]->next;
             } else
-                recycled += bury(rt, batch[i], spare);
+                recycled += finish_death(rt, batch[i], spare);
         }
     }
     *end = NULL;
     if (recycled) atomic_fetch_sub_explicit(&q->handles, recycled, memory_order_release);
-    atomic_store_explicit(burials, before + 2, memory_order_release);
-    if (tidei_unlikely(noted != NULL)) bury_noted(rt, q, spare, t, noted);
+    atomic_store_explicit(finishing, before + 2, memory_order_release);
+    if (tidei_unlikely(noted != NULL)) finish_noted_death(rt, q, spare, t, noted);
     return bytes;
 }
 
@@ -334,7 +336,7 @@ size_t tidei_drain(tidei_runtime *rt) {
     tidei_saved_error e;
     tidei_error_save(&e);
     t->depth_drain++;
-    size_t bytes = drain_queue(rt, rt->deaths, &t->spare, &t->burials, t);
+    size_t bytes = drain_queue(rt, rt->deaths, &t->spare, &t->finishing, t);
     t->depth_drain--;
     tidei_error_restore(&e);
     return bytes;
@@ -350,10 +352,10 @@ static tidei_deaths *idle_queue(void) {
         /* or another opening runtime takes it, and its dead would be buried here as nobody's */
         q->claimed = true;
         pthread_mutex_unlock(&all.lock); /* recycling takes it; queues never leave the list */
-        tidei_spare spare = {NULL, 0};
+        tidei_header_free_list spare = {NULL, 0};
         _Atomic uint64_t alone = 0;
         drain_queue(NULL, q, &spare, &alone, NULL);
-        tidei_spare_give(&spare);
+        tidei_header_free_list_give(&spare);
         pthread_mutex_lock(&all.lock);
         if (atomic_load(&q->handles) == 0) return q;
         q->claimed = false;
@@ -376,7 +378,7 @@ tidei_deaths *tidei_deaths_open(tidei_runtime *rt) {
     return q;
 }
 
-static void each_handle_locked(tidei_deaths *q, void (*fn)(tidei_handle *h, void *user),
+static void each_handle_locked(tidei_deaths *q, void (*fn)(tidei_header *h, void *user),
                                void *user) {
     for (struct slab *s = all.slabs; s; s = s->next)
         for (unsigned i = 0; i < SLAB_HANDLES; i++) {
@@ -385,7 +387,7 @@ static void each_handle_locked(tidei_deaths *q, void (*fn)(tidei_handle *h, void
         }
 }
 
-void tidei_each_handle(tidei_deaths *q, void (*fn)(tidei_handle *h, void *user), void *user) {
+void tidei_each_header(tidei_deaths *q, void (*fn)(tidei_header *h, void *user), void *user) {
     pthread_mutex_lock(&all.lock);
     each_handle_locked(q, fn, user);
     pthread_mutex_unlock(&all.lock);
@@ -393,7 +395,7 @@ void tidei_each_handle(tidei_deaths *q, void (*fn)(tidei_handle *h, void *user),
 
 /* The fields are read as they come, and count only if the handle is then what it was before: hence
 ** no sanitizer. */
-__attribute__((no_sanitize("thread"))) bool tidei_handle_look(tidei_handle *h, tidei_dev **dev,
+__attribute__((no_sanitize("thread"))) bool tidei_header_look(tidei_header *h, tidei_dev **dev,
                                                               size_t *bytes, tidei_layout *lay) {
     uint64_t w = atomic_load_explicit(&h->word, memory_order_acquire);
     *dev = h->dev;
@@ -403,7 +405,7 @@ __attribute__((no_sanitize("thread"))) bool tidei_handle_look(tidei_handle *h, t
 }
 
 __attribute__((no_sanitize("thread"))) tidei_storage *
-tidei_handle_holds(tidei_handle *h, size_t *bytes, tidei_layout *lay) {
+tidei_header_holds(tidei_header *h, size_t *bytes, tidei_layout *lay) {
     uint64_t w = atomic_load_explicit(&h->word, memory_order_acquire);
     tidei_storage *st = h->st;
     *bytes = h->bytes;
@@ -420,12 +422,12 @@ struct idle_look {
     size_t n, room;
 };
 
-static void let_die(tidei_handle *h) {
+static void let_die(tidei_header *h) {
     atomic_fetch_and_explicit(&h->word, ~(uint64_t)TIDEI_HELD, memory_order_release);
 }
 
 /* Until it is let die, a live one's storage keeps the array's reference. False: it is dead. */
-static bool hold_live(tidei_handle *h) {
+static bool hold_live(tidei_header *h) {
     uint64_t w = atomic_load_explicit(&h->word, memory_order_acquire);
     do {
         if (w & (TIDEI_DEAD | TIDEI_DRAINED)) return false;
@@ -433,20 +435,20 @@ static bool hold_live(tidei_handle *h) {
     return true;
 }
 
-bool tidei_handle_away(tidei_handle *h) {
+bool tidei_header_spilled(tidei_header *h) {
     if (!hold_live(h)) return false;
     tidei_storage *st = h->st;
     bool away = false;
     if (st) {
         tidei_stamps_lock(st);
-        away = tidei_storage_away(st);
+        away = tidei_storage_spilled(st);
         tidei_stamps_unlock(st);
     }
     let_die(h);
     return away;
 }
 
-static void look_at(tidei_handle *h, void *user) {
+static void look_at(tidei_header *h, void *user) {
     struct idle_look *x = user;
     if (x->n == x->room || !hold_live(h)) return;
     tidei_storage *st = h->st;
@@ -488,8 +490,8 @@ size_t tidei_handles_idle(tidei_deaths *q, const tidei_dev *d, tidei_idle *at, s
     return kept;
 }
 
-static void report_dead(tidei_handle *h, void *count) {
-    tidei_report(h, tidei_handle_generation(h), TIDEI_DEAD);
+static void report_dead(tidei_header *h, void *count) {
+    tidei_report(h, tidei_header_generation(h), TIDEI_DEAD);
     ++*(size_t *)count;
 }
 
@@ -498,7 +500,7 @@ static void report_dead(tidei_handle *h, void *count) {
 void tidei_deaths_end(tidei_deaths *q) {
     tidei_runtime *rt = atomic_load(&q->rt);
     tidei_thread *t = tidei_thread_get(rt);
-    tidei_spare spare = {NULL, 0};
+    tidei_header_free_list spare = {NULL, 0};
     tidei_saved_error e;
     size_t left;
     _Atomic uint64_t alone = 0;
@@ -506,13 +508,13 @@ void tidei_deaths_end(tidei_deaths *q) {
     if (t) t->depth_drain++;
     do {
         left = 0;
-        tidei_each_handle(q, report_dead, &left);
+        tidei_each_header(q, report_dead, &left);
         drain_queue(rt, q, t ? &t->spare : &spare, &alone, t);
         if (left) sched_yield();
     } while (left);
     if (t) t->depth_drain--;
     tidei_error_restore(&e);
-    tidei_spare_give(&spare);
+    tidei_header_free_list_give(&spare);
 }
 
 void tidei_deaths_close(tidei_deaths *q) {

@@ -11,8 +11,8 @@
 ** Who looks for storages to spill sets HELD on live handles for a moment: until it is gone a drain
 ** lets go of no storage of theirs. Handles lie in slabs that the process never gives back, so a
 ** late or repeated report reads valid memory, and the generation tells it that it is late. */
-#ifndef TIDEI_HANDLE_H
-#define TIDEI_HANDLE_H
+#ifndef TIDEI_HEADER_H
+#define TIDEI_HEADER_H
 
 #include "runtime/memory/storage.h"
 #include <stdalign.h>
@@ -48,7 +48,7 @@ typedef struct tidei_death_note { /* a callback of tide_array_on_death */
 
 /* A runtime's death queue. Outlives the runtime: reports may come later. */
 typedef struct tidei_deaths {
-    _Atomic(struct tidei_handle *) head; /* push by CAS, taken whole by exchange */
+    _Atomic(struct tidei_header *) head; /* push by CAS, taken whole by exchange */
     _Atomic(tidei_runtime *) rt;         /* NULL once closed */
     /* not yet recycled, or more: what a drain recycles is taken off at its end */
     _Atomic uint64_t handles;
@@ -58,10 +58,10 @@ typedef struct tidei_deaths {
     bool claimed;
 } tidei_deaths;
 
-typedef struct tidei_handle {
+typedef struct tidei_header {
     /* What a death touches: one cache line, and `cell` where that is the cell. */
     alignas(TIDEI_LINE) _Atomic uint64_t word;
-    struct tidei_handle *next; /* queue or free list */
+    struct tidei_header *next; /* queue or free list */
     _Atomic(tidei_deaths *) deaths;
     tidei_storage *st; /* NULL once drained */
     tidei_death_note *notes;
@@ -79,7 +79,7 @@ typedef struct tidei_handle {
         scope; /* refcount: the scope that holds it, or NULL; written by its thread only */
     uint32_t scope_index;
     tidei_layout lay;
-} tidei_handle;
+} tidei_header;
 
 /* In refs: a scope holds the handle, which is therefore not GONE even where nobody else refers to
 ** it. One word with the count, so that the last release and the scope's end agree on who reports
@@ -88,29 +88,29 @@ typedef struct tidei_handle {
 
 /* A thread's own free handles, so that making and ending an array takes no lock of the process. */
 #define TIDEI_SPARE_HANDLES 32
-typedef struct tidei_spare {
-    tidei_handle *first;
+typedef struct tidei_header_free_list {
+    tidei_header *first;
     unsigned n;
-} tidei_spare;
+} tidei_header_free_list;
 /* all of them to the process: before the thread's record goes */
-void tidei_spare_give(tidei_spare *spare);
+void tidei_header_free_list_give(tidei_header_free_list *spare);
 
 /* A handle with generation and LIVE state; no cell yet. Takes over the storage reference. NULL:
 ** host memory exhausted. */
-tidei_handle *tidei_handle_new(tidei_runtime *rt, tidei_spare *spare, tidei_storage *st,
+tidei_header *tidei_header_new(tidei_runtime *rt, tidei_header_free_list *spare, tidei_storage *st,
                                const tidei_layout *lay);
-static inline tidei_handle *tidei_cell_handle(const tide_array *cell) {
-    return (tidei_handle *)~cell->hidden;
+static inline tidei_header *tidei_cell_header(const tide_array *cell) {
+    return (tidei_header *)~cell->hidden;
 }
-static inline uint64_t tidei_handle_generation(tidei_handle *h) {
+static inline uint64_t tidei_header_generation(tidei_header *h) {
     return atomic_load_explicit(&h->word, memory_order_relaxed) & ~(uint64_t)TIDEI_WORD_FLAGS;
 }
 
 /* The report. `generation` as read when the handle was live. flags: TIDEI_DEAD, perhaps |
 ** TIDEI_GONE. */
-void tidei_report(tidei_handle *h, uint64_t generation, unsigned flags);
+void tidei_report(tidei_header *h, uint64_t generation, unsigned flags);
 typedef struct tidei_death {
-    tidei_handle *handle;
+    tidei_header *handle;
     uint64_t generation;
 } tidei_death;
 void tidei_report_many(const tidei_death *at, size_t n, unsigned flags); /* in their order */
@@ -124,23 +124,23 @@ static inline bool tidei_deaths_pending(tidei_deaths *q) {
 /* Calls fn for every handle of the queue whose storage is not yet returned. The process's lock of
 ** handles is held: fn may look at the handle and report it, nothing else. Others go on meanwhile:
 ** the handle may end, and be another's then. */
-void tidei_each_handle(tidei_deaths *q, void (*fn)(tidei_handle *h, void *user), void *user);
+void tidei_each_header(tidei_deaths *q, void (*fn)(tidei_header *h, void *user), void *user);
 /* What a handle that others use meanwhile holds; false: it ended while it was looked at. */
-bool tidei_handle_look(tidei_handle *h, tidei_dev **dev, size_t *bytes, tidei_layout *lay);
+bool tidei_header_look(tidei_header *h, tidei_dev **dev, size_t *bytes, tidei_layout *lay);
 /* The same, for who keeps storages that have an origin from ending meanwhile (tracker.h): what a
 ** live array holds; NULL: it is none, or died. Storages without an origin must not be followed. */
-tidei_storage *tidei_handle_holds(tidei_handle *h, size_t *bytes, tidei_layout *lay);
+tidei_storage *tidei_header_holds(tidei_header *h, size_t *bytes, tidei_layout *lay);
 /* Storages on device d that live arrays alone refer to: no operation under way, scope or view does
 ** just then. At most `room` arrays are looked at. at[i].st is retained for the caller, at[i].arrays
 ** of the queue's share it. Returns how many there are. */
 typedef struct tidei_idle {
     tidei_storage *st;
-    tidei_handle *handle; /* the look's own */
+    tidei_header *handle; /* the look's own */
     uint32_t arrays;
 } tidei_idle;
-bool tidei_handle_away(
-    /* within tidei_each_handle: whether it is a live array whose storage is spilled */
-    tidei_handle *h);
+bool tidei_header_spilled(
+    /* within tidei_each_header: whether it is a live array whose storage is spilled */
+    tidei_header *h);
 size_t tidei_handles_idle(tidei_deaths *q, const tidei_dev *d, tidei_idle *at, size_t room);
 tidei_deaths *tidei_deaths_open(tidei_runtime *rt);
 /* Every handle left loses its storage, and its callbacks run, as in any drain: while the runtime

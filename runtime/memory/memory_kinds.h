@@ -9,8 +9,8 @@
 ** different kinds never mix. They serve arrays alone: workspaces are always device memory.
 ** What must stay true: pinned memory is in no figure of the device's; unified memory is in those of
 ** both budgets. */
-#ifndef TIDEI_KINDS_H
-#define TIDEI_KINDS_H
+#ifndef TIDEI_MEMORY_KINDS_H
+#define TIDEI_MEMORY_KINDS_H
 
 #include "runtime/pool/pool.h"
 #include <tide/memory.h>

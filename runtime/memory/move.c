@@ -53,7 +53,7 @@ static void let_go(void *owner) { tidei_storage_release(owner); }
 static unsigned uses(void *owner, tidei_stamp *out) {
     tidei_storage *st = owner;
     tidei_stamps_lock(st); /* who looks whether a window can be opened may make room in them */
-    tidei_parts_fold(st);
+    tidei_subranges_fold(st);
     unsigned n = st->stamps.n;
     memcpy(out, tidei_stamps_at(&st->stamps), n * sizeof *out);
     tidei_stamps_unlock(st);
@@ -81,7 +81,7 @@ tide_status tidei_moves_follow_uses(tidei_stream *s, tidei_storage *st) {
     tidei_stamp uses[2 * TIDEI_STREAMS_MAX]; /* a reading and a writing one a stream */
     /* who looks whether a window can be opened may make room in them */
     tidei_stamps_lock(st);
-    tidei_parts_fold(st);
+    tidei_subranges_fold(st);
     /* as nearly always: no copy of them then */
     bool covered = tidei_stamps_covered(s, &st->stamps);
     unsigned n = st->stamps.n;
@@ -131,7 +131,7 @@ static tide_status copy_over_itself(tidei_stream *s, const tidei_piece *p) {
 }
 
 void tidei_moves_be_after(tidei_storage *st, tidei_stamp x) {
-    tidei_parts_forget(st);
+    tidei_subranges_forget(st);
     st->stamps.n = 1;
     *tidei_stamps_at(&st->stamps) = x;
 }

@@ -149,7 +149,7 @@ static void keep_enough(tidei_pool *pinned, tidei_stream *s, struct cold *cold, 
 static bool may_go(const struct cold *c) {
     const tidei_storage *st = c->st;
     return c->kept && !atomic_load(&st->pins) && atomic_load(&st->refs) <= c->arrays + 1 &&
-           !tidei_storage_away(st);
+           !tidei_storage_spilled(st);
 }
 
 static tide_status order(tidei_stream *s, struct cold *cold, size_t n) {
@@ -298,9 +298,9 @@ struct back {
     tidei_block block;
 };
 
-static bool is_away(tidei_storage *st) {
+static bool is_spilled(tidei_storage *st) {
     tidei_stamps_lock(st);
-    bool away = tidei_storage_away(st);
+    bool away = tidei_storage_spilled(st);
     tidei_stamps_unlock(st);
     return away;
 }
@@ -310,13 +310,13 @@ static bool is_away(tidei_storage *st) {
 static tide_status attempt(void *arg, unsigned flags) {
     struct back *b = arg;
     tidei_pool *pool = b->st->pool;
-    b->there = !is_away(b->st);
+    b->there = !is_spilled(b->st);
     if (b->there) return TIDE_OK;
     if (flags & TIDEI_ALLOC_FLUSHED)
         atomic_fetch_add_explicit(&pool->users->retries, 1, memory_order_relaxed);
-    tidei_transit_begin(pool->dev);
+    tidei_inflight_growth_begin(pool->dev);
     tide_status status = pool->ops->alloc(pool, b->st->bytes, b->s, flags, &b->block);
-    if (status != TIDE_OK) tidei_transit_end(pool->dev, false);
+    if (status != TIDE_OK) tidei_inflight_growth_end(pool->dev, false);
     return status;
 }
 
@@ -380,14 +380,14 @@ static tide_status put_back(struct back *b, const char *op) {
     tidei_storage *kept = NULL;
     tide_status status = TIDE_OK;
     tidei_moves_begin(d->rt);
-    bool held = tidei_stream_hold(b->s), away = tidei_storage_away(b->st);
+    bool held = tidei_stream_hold(b->s), away = tidei_storage_spilled(b->st);
     if (held && away)
         status = copy_back(b, op, &kept);
     else
         give_block(b, (tidei_stamp){0});
     if (held) tidei_stream_let_go(b->s);
     tidei_moves_end(d->rt);
-    tidei_transit_end(d, true);
+    tidei_inflight_growth_end(d, true);
     if (kept) tidei_storage_release(kept);
     tidei_device_speak(d->d);
     if (status != TIDE_OK) return tidei_device_failed(b->s, status, op);
@@ -409,7 +409,7 @@ tide_status tidei_uses_return(tidei_stream *s, const tidei_use *uses, unsigned n
     if (tidei_likely(!atomic_load_explicit(&rt->moves.away, memory_order_relaxed))) return TIDE_OK;
     for (unsigned i = 0; i < n; i++) {
         tidei_storage *st = uses[i].st;
-        tide_status status = st->dev->rt == rt && is_away(st) ? bring_back(st, s, op) : TIDE_OK;
+        tide_status status = st->dev->rt == rt && is_spilled(st) ? bring_back(st, s, op) : TIDE_OK;
         if (status != TIDE_OK) return status;
     }
     return TIDE_OK;

@@ -17,7 +17,7 @@
 #endif
 
 /* NULL: the calling thread has no number. */
-static tidei_storage_spares *spares_here(tidei_dev *d) {
+static tidei_storage_free_list *spares_here(tidei_dev *d) {
     int number = tidei_thread_number;
     return tidei_likely(number > 0) ? &d->spares[number - 1] : NULL;
 }
@@ -25,7 +25,7 @@ static tidei_storage_spares *spares_here(tidei_dev *d) {
 /* A record, not zeroed, and room for its origin where that is wanted. NULL: host memory is
 ** exhausted. */
 static tidei_storage *take_record(tidei_dev *d) {
-    tidei_storage_spares *x = spares_here(d);
+    tidei_storage_free_list *x = spares_here(d);
     tidei_storage *st = x ? x->first : NULL;
     if (tidei_unlikely(!st))
         return tidei_host_take(d->rt, d->rt->tracker ? TIDEI_ORIGIN_AT + sizeof(tidei_origin)
@@ -36,7 +36,7 @@ static tidei_storage *take_record(tidei_dev *d) {
 }
 
 static void give_record(tidei_dev *d, tidei_storage *st) {
-    tidei_storage_spares *x = spares_here(d);
+    tidei_storage_free_list *x = spares_here(d);
     if (tidei_unlikely(!x || x->n >= SPARES_MOST)) {
         tidei_host_free(d->rt, st);
         return;
@@ -46,7 +46,7 @@ static void give_record(tidei_dev *d, tidei_storage *st) {
     x->n++;
 }
 
-void tidei_storage_spares_free(tidei_dev *d) {
+void tidei_storage_free_list_drop(tidei_dev *d) {
     for (unsigned i = 0; i < TIDEI_THREADS_INDEXED; i++)
         for (tidei_storage *st; (st = d->spares[i].first);) {
             d->spares[i].first = st->priv;
@@ -57,13 +57,13 @@ void tidei_storage_spares_free(tidei_dev *d) {
 /* Whether a new storage is watched. A thread without a number has no count: all of its are, and the
 ** tracker chooses. */
 static inline bool watch(tidei_dev *d) {
-    tidei_storage_spares *x = spares_here(d);
+    tidei_storage_free_list *x = spares_here(d);
     return tidei_likely(x) ? --x->unwatched == 0 : d->rt->watch_every != 0;
 }
 
 void tidei_watch_made(tidei_storage *st, const tidei_stream *s) {
     tidei_runtime *rt = st->dev->rt;
-    tidei_storage_spares *x = spares_here(st->dev);
+    tidei_storage_free_list *x = spares_here(st->dev);
     if (x) x->unwatched = rt->watch_every;
     if (rt->recorder && tidei_on_device(st->pool->kind)) tidei_recorder_alloc(rt->recorder, st, s);
     if (rt->tracker) tidei_tracker_add(rt->tracker, st, x && !rt->recorder);
@@ -82,7 +82,7 @@ void tidei_watch_gone(tidei_storage *st) {
     if ((st->watched & TIDEI_WATCHED_BY_OWNER) && rt->gc_ops)
         rt->gc_ops->discharge(rt, st->owner, st->bytes);
     if (!(st->watched & TIDEI_WATCHED_BY_OBSERVERS)) return;
-    if (rt->recorder && tidei_on_device(st->pool->kind) && !tidei_storage_away(st))
+    if (rt->recorder && tidei_on_device(st->pool->kind) && !tidei_storage_spilled(st))
         tidei_recorder_free(rt->recorder, st);
     if (rt->tracker) tidei_tracker_remove(rt->tracker, st);
 }
@@ -281,9 +281,9 @@ void tidei_scratch_host_free(tidei_runtime *rt, void *p) {
 
 void tidei_storage_end(tidei_storage *st) {
     tidei_dev *d = st->dev;
-    if (tidei_unlikely(st->parts)) tidei_parts_drop(st);
+    if (tidei_unlikely(st->parts)) tidei_subranges_drop(st);
     if (st->bytes) tidei_record_free(st);
-    if (tidei_unlikely(tidei_storage_away(st))) {
+    if (tidei_unlikely(tidei_storage_spilled(st))) {
         tidei_spilled_end(st);
     } else if (st->bytes) {
         tidei_block b;
@@ -354,7 +354,7 @@ static tide_status look_at_use(const tidei_use *u, tidei_stream *s, struct needs
     if (status != TIDE_OK) return status;
     tidei_stamps_lock(st);
     look_back(u, s, w);
-    bool room = tidei_parts_reserve(st, u, s);
+    bool room = tidei_subranges_reserve(st, u, s);
     tidei_stamps_unlock(st);
     return room ? TIDE_OK : tidei_fail_host_memory(op, sizeof(tidei_stamp));
 }
@@ -386,7 +386,7 @@ static void add_whole(tidei_storage *st, const tidei_use *u, tidei_stream *s, ti
         for (unsigned i = 0; i < st->stamps.n; i++)
             if (!tidei_stamp_covered(s, a[i])) a[n++] = a[i];
         st->stamps.n = (uint16_t)n;
-        if (tidei_unlikely(st->parts)) tidei_parts_replace(st, s);
+        if (tidei_unlikely(st->parts)) tidei_subranges_replace(st, s);
         x.write = 1;
     }
     tidei_stamps_add(&st->stamps, x);
@@ -396,7 +396,7 @@ static void add_whole(tidei_storage *st, const tidei_use *u, tidei_stream *s, ti
 ** there may be no parts. */
 static void add_use(tidei_storage *st, const tidei_use *u, tidei_stream *s, tidei_stamp x) {
     if (tidei_unlikely(st->parts && (tidei_use_is_part(u, s) || atomic_load(&st->unordered))))
-        tidei_parts_add(st, u, s, x);
+        tidei_subranges_add(st, u, s, x);
     else
         add_whole(st, u, s, x);
 }
@@ -406,7 +406,7 @@ static bool publish_use(const tidei_use *u, tidei_stream *s, tidei_stamp x) {
     if (!st->bytes) return true;
     tidei_stamps_lock(st);
     /* Room was made in tidei_order; several readers may have raced for it since. */
-    bool room = tidei_parts_reserve(st, u, s);
+    bool room = tidei_subranges_reserve(st, u, s);
     if (room) add_use(st, u, s, x);
     tidei_stamps_unlock(st);
     return room;
@@ -427,7 +427,7 @@ __attribute__((noinline)) static bool part_at_once(const tidei_use *u, tidei_str
     struct needs w;
     w.n = 0;
     look_back(u, s, &w);
-    if (w.n || !tidei_parts_reserve(u->st, u, s)) return false;
+    if (w.n || !tidei_subranges_reserve(u->st, u, s)) return false;
     add_use(u->st, u, s, (tidei_stamp){.tick = tick, .stream = s->slot});
     return true;
 }
@@ -487,17 +487,17 @@ static bool moved_since(tidei_moves *m, uint64_t done) {
 
 /* Under a stream's lock while nobody moves: whether one of the window's storages is not on its
 ** device. */
-static bool any_away(const tidei_window *w) {
+static bool any_away(const tidei_submission *w) {
     const tidei_runtime *rt = w->s->dev->rt;
     if (tidei_likely(!atomic_load_explicit(&rt->moves.away, memory_order_relaxed))) return false;
     for (unsigned i = 0; i < w->n; i++)
-        if (w->uses[i].st->dev->rt == rt && tidei_storage_away(w->uses[i].st)) return true;
+        if (w->uses[i].st->dev->rt == rt && tidei_storage_spilled(w->uses[i].st)) return true;
     return false;
 }
 
 /* On success s->lock is held, unless *again: storages moved meanwhile, or are to be brought
 ** back. */
-static tide_status open_window(tidei_window *w, bool *again) {
+static tide_status open_window(tidei_submission *w, bool *again) {
     tidei_stream *s = w->s;
     tidei_moves *moves = &s->dev->rt->moves;
     pthread_mutex_lock(&s->lock);
@@ -528,8 +528,8 @@ static tide_status open_window(tidei_window *w, bool *again) {
     return TIDE_OK;
 }
 
-tide_status tidei_submit_begin(tidei_window *w, tidei_stream *s, const tidei_use *uses, unsigned n,
-                               const char *op) {
+tide_status tidei_submit_begin(tidei_submission *w, tidei_stream *s, const tidei_use *uses,
+                               unsigned n, const char *op) {
     bool again;
     tidei_check(n <= TIDEI_USES_MAX);
     w->s = s;
@@ -566,7 +566,7 @@ static tide_status wait_whole(tidei_stream *s, bool quiet) {
     return status;
 }
 
-tide_status tidei_submit_end(tidei_window *w, tide_status result) {
+tide_status tidei_submit_end(tidei_submission *w, tide_status result) {
     tidei_stream_after_work(w->s);
     tidei_record_submit(w->s, w->began, w->op);
     pthread_mutex_unlock(&w->s->lock);
@@ -612,7 +612,7 @@ tide_status tidei_submit_copy(tidei_stream *s, tidei_copy_kind kind, tidei_stora
     unsigned n = 0;
     if (kind != TIDEI_COPY_D2H) uses[n++] = (tidei_use){dst, dst_offset, bytes, TIDEI_WRITE};
     if (kind != TIDEI_COPY_H2D) uses[n++] = (tidei_use){src, src_offset, bytes, TIDEI_READ};
-    tidei_window w;
+    tidei_submission w;
     bool busy = false, waits = waits_itself(s->dev, kind, dst, src, bytes);
     tide_status status = waits ? tidei_uses_return(s, uses, n, op) : TIDE_OK;
     if (status != TIDE_OK) return status;
@@ -637,7 +637,7 @@ tide_status tidei_submit_upload(tidei_stream *s, tidei_storage *dst, size_t dst_
     if (!bytes) return TIDE_OK;
     const tidei_use uses[2] = {{dst, dst_offset, bytes, TIDEI_WRITE},
                                {pinned, offset, bytes, TIDEI_READ}};
-    tidei_window w;
+    tidei_submission w;
     bool busy; /* with it the table never waits for pinned memory */
     tide_status status = tidei_submit_begin(&w, s, uses, 2, op);
     if (status != TIDE_OK) return status;
@@ -650,7 +650,7 @@ tide_status tidei_submit_fill(tidei_stream *s, tidei_storage *dst, size_t offset
                               const void *pattern, size_t width, size_t count, const char *op) {
     if (!count) return TIDE_OK;
     tidei_use use = {dst, offset, width * count, TIDEI_WRITE};
-    tidei_window w;
+    tidei_submission w;
     tide_status status = tidei_submit_begin(&w, s, &use, 1, op);
     if (status != TIDE_OK) return status;
     tidei_count_locked(&s->launches);
@@ -659,9 +659,9 @@ tide_status tidei_submit_fill(tidei_stream *s, tidei_storage *dst, size_t offset
 }
 
 tide_status tidei_submit_launch(tidei_stream *s, const tidei_use *uses, unsigned n, tidei_launch *l,
-                                void (*patch)(const tidei_window *w, void *user), void *user,
+                                void (*patch)(const tidei_submission *w, void *user), void *user,
                                 const char *op) {
-    tidei_window w;
+    tidei_submission w;
     tide_status status = tidei_submit_begin(&w, s, uses, n, op);
     if (status != TIDE_OK) return status;
     if (patch) patch(&w, user);

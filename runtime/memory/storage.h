@@ -28,13 +28,14 @@ typedef struct tidei_storage {
     size_t bytes;     /* as requested; 0: no block */
     /* the pool's; while it is spilled, the pinned storage that has its bytes */
     void *priv;
-    struct tidei_parts *parts; /* NULL for most; guarded as the stamps are: runtime/memory/subranges.h */
-    _Atomic uint32_t pins;     /* an address was handed out that many times: it must not move */
+    struct tidei_subranges
+        *parts; /* NULL for most; guarded as the stamps are: runtime/memory/subranges.h */
+    _Atomic uint32_t pins; /* an address was handed out that many times: it must not move */
     /* the collector on which it weighs; fixed as `watched` is, and told by it */
     uint32_t owner;
     tidei_stamps stamps;
 } tidei_storage;
-typedef struct tidei_parts tidei_parts;
+typedef struct tidei_subranges tidei_subranges;
 enum {
     TIDEI_WATCHED_BY_OBSERVERS = 1,
     /* the recorder or the tracker was told of it */ TIDEI_WATCHED_BY_OWNER = 2
@@ -42,14 +43,14 @@ enum {
 
 /* Records that a thread keeps for its next storages, by its number (thread_index.h); linked by
 ** `priv`. In tidei_dev. */
-typedef struct tidei_storage_spares {
+typedef struct tidei_storage_free_list {
     tidei_storage *first;
     int n;
     /* storages up to the next that is watched, that one too; 0: none is, in a while to come */
     uint32_t unwatched;
     char apart[64]; /* from the next thread's */
-} tidei_storage_spares;
-void tidei_storage_spares_free(tidei_dev *d); /* all threads'; at close */
+} tidei_storage_free_list;
+void tidei_storage_free_list_drop(tidei_dev *d); /* all threads'; at close */
 
 /* Makes a storage on stream s: drains, asks the policy, takes a block, climbs the ladder when it
 ** does not fit. Zero bytes are legal and take no block. `op` names the operation in the
@@ -100,7 +101,7 @@ static inline void tidei_stamps_unlock(tidei_storage *st) {
 }
 
 /* Under its flag, or while no window opens that could use it and find out (storage.c). */
-static inline bool tidei_storage_away(const tidei_storage *st) { return !st->addr && st->bytes; }
+static inline bool tidei_storage_spilled(const tidei_storage *st) { return !st->addr && st->bytes; }
 
 /* What an operation does to one storage. */
 typedef struct tidei_use {
@@ -119,7 +120,7 @@ static inline tidei_range tidei_use_range(const tidei_use *u) {
 }
 
 #define TIDEI_USES_MAX 64
-typedef struct tidei_window {
+typedef struct tidei_submission {
     tidei_stream *s;
     const tidei_use *uses; /* the caller's, valid until end */
     unsigned n;
@@ -129,7 +130,7 @@ typedef struct tidei_window {
     uint64_t began; /* the recorder's */
     /* the uses as the device table wants them; addresses are valid until end */
     tidei_range ranges[TIDEI_USES_MAX];
-} tidei_window;
+} tidei_submission;
 
 /* Orders stream s after what the uses need and opens the window: its stream's lock is held from
 ** here to tidei_submit_end, which must follow on success. w->ranges[i].addr is the address of
@@ -137,11 +138,11 @@ typedef struct tidei_window {
 ** brought back first, which takes memory and climbs the ladder: a caller that holds a lock has
 ** called tidei_uses_return before. Storages of another device are used where it can be reached
 ** (runtime/devices.h), else TIDE_E_UNSUPPORTED. */
-tide_status tidei_submit_begin(tidei_window *w, tidei_stream *s, const tidei_use *uses, unsigned n,
-                               const char *op);
+tide_status tidei_submit_begin(tidei_submission *w, tidei_stream *s, const tidei_use *uses,
+                               unsigned n, const char *op);
 /* `result`: what queueing gave; returned (a lost device is reported with the stream's last
 ** operation). The uses count as having happened either way. */
-tide_status tidei_submit_end(tidei_window *w, tide_status result);
+tide_status tidei_submit_end(tidei_submission *w, tide_status result);
 
 /* Brings back what is spilled of them, by work on s where it is of its device. What the caller
 ** retains meanwhile stays, but for rare cases that tidei_submit_begin sees to. No lock held. */
@@ -169,7 +170,7 @@ tide_status tidei_submit_fill(tidei_stream *s, tidei_storage *dst, size_t offset
 /* Launch: `l->ranges` is filled from the uses. `patch`, when not NULL, is called in the window to
 ** write the addresses (w->ranges[i].addr) into the parameters before the launch. */
 tide_status tidei_submit_launch(tidei_stream *s, const tidei_use *uses, unsigned n, tidei_launch *l,
-                                void (*patch)(const tidei_window *w, void *user), void *user,
+                                void (*patch)(const tidei_submission *w, void *user), void *user,
                                 const char *op);
 
 /* The two halves of a window apart, for scopes in which others queue the work (tide_use_begin):

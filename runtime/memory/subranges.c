@@ -1,27 +1,27 @@
 /* subranges.c: uses of parts of storages. The model stands in parts.h. */
 #include "runtime/memory/subranges.h"
 
-static tidei_parts *parts_made(tidei_storage *st) {
+static tidei_subranges *parts_made(tidei_storage *st) {
     if (!st->parts) st->parts = tidei_host_alloc(st->dev->rt, sizeof *st->parts);
     return st->parts;
 }
 
-bool tidei_parts_reserve(tidei_storage *st, const tidei_use *u, const tidei_stream *s) {
+bool tidei_subranges_reserve(tidei_storage *st, const tidei_use *u, const tidei_stream *s) {
     if (tidei_use_is_part(u, s) && !parts_made(st)) return false;
-    tidei_parts *p = st->parts;
+    tidei_subranges *p = st->parts;
     if (p && !tidei_stamps_reserve(&p->unordered, 1)) return false;
     /* What is there, this use, and one that somebody else adds before it. */
     return tidei_stamps_reserve(&st->stamps, 2 + (p ? p->n + p->unordered.n : 0));
 }
 
-static void remove_part(tidei_parts *p, unsigned i) {
+static void remove_part(tidei_subranges *p, unsigned i) {
     p->n--;
     memmove(&p->part[i], &p->part[i + 1], (p->n - i) * sizeof *p->part);
 }
 
 /* What x makes superfluous within its stretch: if it writes, all that s is ordered after; else the
 ** stream's own earlier reading. */
-static void remove_covered(tidei_parts *p, tidei_stream *s, const tidei_part *x) {
+static void remove_covered(tidei_subranges *p, tidei_stream *s, const tidei_part *x) {
     for (unsigned i = p->n; i-- > 0;) {
         const tidei_part *old = &p->part[i];
         bool covered = x->at.write ? tidei_stamp_covered(s, old->at)
@@ -30,8 +30,8 @@ static void remove_covered(tidei_parts *p, tidei_stream *s, const tidei_part *x)
     }
 }
 
-void tidei_parts_add(tidei_storage *st, const tidei_use *u, tidei_stream *s, tidei_stamp x) {
-    tidei_parts *p = st->parts;
+void tidei_subranges_add(tidei_storage *st, const tidei_use *u, tidei_stream *s, tidei_stamp x) {
+    tidei_subranges *p = st->parts;
     x.write = u->mode & TIDEI_WRITE ? 1 : 0;
     if (atomic_load_explicit(&st->unordered, memory_order_relaxed)) {
         tidei_stamps_add(&p->unordered, x);
@@ -46,22 +46,22 @@ void tidei_parts_add(tidei_storage *st, const tidei_use *u, tidei_stream *s, tid
     p->part[p->n++] = part;
 }
 
-void tidei_parts_replace(tidei_storage *st, tidei_stream *s) {
+void tidei_subranges_replace(tidei_storage *st, tidei_stream *s) {
     const tidei_part all = {.from = 0, .to = SIZE_MAX, .at.write = 1};
     remove_covered(st->parts, s, &all);
 }
 
-void tidei_parts_fold(tidei_storage *st) {
-    tidei_parts *p = st->parts;
+void tidei_subranges_fold(tidei_storage *st) {
+    tidei_subranges *p = st->parts;
     if (tidei_likely(!p)) return;
     for (unsigned i = 0; i < p->n; i++) tidei_stamps_add(&st->stamps, p->part[i].at);
     for (unsigned i = 0; i < p->unordered.n; i++)
         tidei_stamps_add(&st->stamps, tidei_stamps_at(&p->unordered)[i]);
-    tidei_parts_forget(st);
+    tidei_subranges_forget(st);
 }
 
-void tidei_parts_drop(tidei_storage *st) {
-    tidei_parts_fold(st);
+void tidei_subranges_drop(tidei_storage *st) {
+    tidei_subranges_fold(st);
     tidei_stamps_clear(&st->parts->unordered);
     tidei_host_free(st->dev->rt, st->parts);
     st->parts = NULL;
@@ -71,7 +71,7 @@ tide_status tidei_storage_set_ordered(tidei_storage *st, bool ordered, const cha
     tidei_stamps_lock(st);
     bool can = ordered || parts_made(st);
     if (can && atomic_load(&st->unordered) == ordered) {
-        tidei_parts_fold(st);
+        tidei_subranges_fold(st);
         atomic_store(&st->unordered, !ordered);
     }
     tidei_stamps_unlock(st);

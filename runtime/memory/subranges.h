@@ -12,8 +12,8 @@
 ** What must stay true: among the stamps there is room for all parts, so that folding them in takes
 ** no memory. Everything is done under the storage's flag, but where nobody else knows the
 ** storage. */
-#ifndef TIDEI_PARTS_H
-#define TIDEI_PARTS_H
+#ifndef TIDEI_SUBRANGES_H
+#define TIDEI_SUBRANGES_H
 
 #include "runtime/runtime.h"
 #include "runtime/memory/storage.h"
@@ -25,7 +25,7 @@ typedef struct tidei_part {
     tidei_stamp at;
 } tidei_part;
 
-struct tidei_parts {
+struct tidei_subranges {
     unsigned n;
     tidei_part part[TIDEI_PARTS_MAX]; /* the oldest first */
     tidei_stamps unordered;
@@ -41,19 +41,19 @@ static inline bool tidei_part_meets(const tidei_part *p, const tidei_use *u) {
 }
 
 /* Room for one more use by s, whole or part. False: host memory is exhausted. */
-bool tidei_parts_reserve(tidei_storage *st, const tidei_use *u, const tidei_stream *s);
+bool tidei_subranges_reserve(tidei_storage *st, const tidei_use *u, const tidei_stream *s);
 /* Adds a use by s at x. There is room. */
-void tidei_parts_add(tidei_storage *st, const tidei_use *u, tidei_stream *s, tidei_stamp x);
+void tidei_subranges_add(tidei_storage *st, const tidei_use *u, tidei_stream *s, tidei_stamp x);
 /* A write of the whole by s takes the place of the parts that s is ordered after. */
-void tidei_parts_replace(tidei_storage *st, tidei_stream *s);
+void tidei_subranges_replace(tidei_storage *st, tidei_stream *s);
 /* All parts become stamps of the whole. */
-void tidei_parts_fold(tidei_storage *st);
+void tidei_subranges_fold(tidei_storage *st);
 /* Forgets them, for something came after them all. */
-static inline void tidei_parts_forget(tidei_storage *st) {
+static inline void tidei_subranges_forget(tidei_storage *st) {
     if (tidei_unlikely(st->parts)) st->parts->n = st->parts->unordered.n = 0;
 }
 /* Makes them stamps of the whole, and gives back their memory; at the storage's end. */
-void tidei_parts_drop(tidei_storage *st);
+void tidei_subranges_drop(tidei_storage *st);
 
 /* From now on uses of the storage wait for none of the later ones of other streams, or do again. */
 tide_status tidei_storage_set_ordered(tidei_storage *st, bool ordered, const char *op);

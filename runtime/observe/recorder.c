@@ -72,7 +72,7 @@ struct tidei_recorder {
     const _Atomic size_t *backed;
     int fd;
     void *entries; /* host memory */
-    tidei_ticks clock;
+    tidei_clock clock;
     char path[1100];
     /* without a lock */
     atomic_bool ended;    /* by an error */
@@ -89,9 +89,9 @@ struct tidei_recorder {
     unsigned waiting; /* for room */
     pthread_t writer;
     /* the writer's; once it has ended, the closing thread's */
-    tidei_pace pace;  /* of the clock's ticks */
-    unsigned reading; /* the ring of the last entry */
-    uint32_t next;    /* in order */
+    tidei_clock_pace pace; /* of the clock's ticks */
+    unsigned reading;      /* the ring of the last entry */
+    uint32_t next;         /* in order */
     /* its time, what was backed then; a span's names until it comes */
     tidei_record last;
     uint64_t until[TIDEI_STREAMS_MAX]; /* the end of each stream's last submission */
@@ -240,7 +240,7 @@ static const char *text_at(uint64_t word) { return (const char *)(uintptr_t)word
 /* A submission lies behind the one before it on its stream, and ends behind its own begin, whatever
 ** the clock says. */
 static void take_submission(tidei_recorder *r, tidei_record *y, const entry *x) {
-    y->a = later(tidei_pace_ns(&r->pace, x->a), r->until[y->stream]);
+    y->a = later(tidei_clock_pace_ns(&r->pace, x->a), r->until[y->stream]);
     r->last.ns = y->ns = later(y->ns, y->a);
     y->name = text_at(x->b);
     r->until[y->stream] = y->ns;
@@ -249,7 +249,7 @@ static void take_submission(tidei_recorder *r, tidei_record *y, const entry *x) 
 /* Times never fall: what r->last has is no less than any that was written. */
 static void take(tidei_recorder *r, const entry *x) {
     tidei_record y = r->last;
-    r->last.ns = y.ns = later(tidei_pace_ns(&r->pace, x->ticks), y.ns);
+    r->last.ns = y.ns = later(tidei_clock_pace_ns(&r->pace, x->ticks), y.ns);
     y.kind = (uint8_t)x->what;
     y.span = (uint8_t)(x->what >> 8);
     y.stream = (uint16_t)(x->what >> 16);
@@ -299,7 +299,7 @@ static bool take_all(tidei_recorder *r) {
     uint32_t before = r->next;
     for (unsigned i = 0; i <= RINGS; i++)
         r->ring[i].seen = atomic_load_explicit(&r->ring[i].added, memory_order_acquire);
-    tidei_pace_compare(&r->pace, &r->clock);
+    tidei_clock_pace_compare(&r->pace, &r->clock);
     for (ring *g; (g = next_ring(r));) take_run(r, g);
     write_text(r);
     return r->next != before;
@@ -387,7 +387,7 @@ static inline bool push(tidei_recorder *r, ring *g, uint32_t what, uint64_t a, u
     e->a = a;
     e->b = b;
     e->what = what;
-    e->ticks = tidei_ticks_now(&r->clock);
+    e->ticks = tidei_clock_now(&r->clock);
     e->order = atomic_fetch_add_explicit(&r->order, 1, memory_order_relaxed);
     atomic_store_explicit(&g->added, added + 1, memory_order_release);
     return (added + 1) % HALF == 0;
@@ -473,7 +473,7 @@ void tidei_recorder_follow(tidei_recorder *r, const tidei_stream *s, const tidei
 }
 
 uint64_t tidei_recorder_moment(const tidei_recorder *r) {
-    return r->form->submissions ? tidei_ticks_now(&r->clock) : 0;
+    return r->form->submissions ? tidei_clock_now(&r->clock) : 0;
 }
 
 void tidei_recorder_submit(tidei_recorder *r, const tidei_stream *s, uint64_t began,
@@ -582,8 +582,8 @@ static tide_status open_recorder(tidei_runtime *rt) {
         return status;
     }
     prepare_lock(r);
-    r->clock.counter = tidei_ticks_have_counter();
-    tidei_pace_start(&r->pace, &r->clock);
+    r->clock.counter = tidei_clock_has_counter();
+    tidei_clock_pace_start(&r->pace, &r->clock);
     r->rows.at = r->text;
     r->rows.device = rt->devs[0].d->info.name;
     r->form->head(&r->rows);

@@ -231,10 +231,10 @@ static void list_item(struct listing *l, struct item x) {
     if (l->n < LISTED) l->item[l->n++] = x;
 }
 
-static void note(tidei_handle *h, void *user) {
+static void note(tidei_header *h, void *user) {
     struct listing *l = user;
     struct item x;
-    tidei_storage *st = tidei_handle_holds(h, &x.bytes, &x.lay);
+    tidei_storage *st = tidei_header_holds(h, &x.bytes, &x.lay);
     tidei_origin *o = st && x.bytes ? find(l->t, st) : NULL;
     if (!o) return;
     x.st = st;
@@ -259,7 +259,7 @@ static void take_listing(tidei_tracker *t, struct listing *l) {
     pthread_mutex_lock(&t->lock);
     l->number = ++t->listings;
     l->ns = tidei_now_ns();
-    tidei_each_handle(t->rt->deaths, note, l);
+    tidei_each_header(t->rt->deaths, note, l);
     for (unsigned i = 0; i < l->n; i++) {
         const tidei_trace *x = l->item[i].trace;
         l->frames[i].n = x ? x->n : 0;

@@ -21,7 +21,7 @@
 #include "runtime/memory/storage.h"
 
 typedef struct tidei_tracker tidei_tracker;
-typedef struct tidei_handle tidei_handle;
+typedef struct tidei_header tidei_header;
 
 /* Of a storage whose runtime tracks: the bytes behind its record. Under the tracker's lock, but for
 ** `looked_at`. */

@@ -110,12 +110,12 @@ static size_t uncharge(driver *p) {
 static size_t trim_to(driver *p, size_t keep) {
     tidei_saved_error e;
     tidei_error_save(&e);
-    tidei_transit_begin(p->base.dev);
+    tidei_inflight_growth_begin(p->base.dev);
     tide_status st = ops_of(p)->mempool_trim(p->base.dev->d, p->mp, keep);
     if (st == TIDE_OK) st = look(p);
     if (st != TIDE_OK) tidei_error_restore(&e);
     size_t bytes = uncharge(p);
-    tidei_transit_end(p->base.dev, bytes > 0);
+    tidei_inflight_growth_end(p->base.dev, bytes > 0);
     return bytes;
 }
 
@@ -397,9 +397,9 @@ static tide_status driver_alloc(tidei_pool *pool, size_t bytes, tidei_stream *s,
     record *r = tidei_host_alloc(dev->rt, sizeof *r);
     if (!r) return tidei_fail_host_memory("pool driver", sizeof *r);
     *r = (record){.bytes = bytes, .rounded = tidei_round_up(bytes, p->align), .slot = s->slot};
-    tidei_transit_begin(dev);
+    tidei_inflight_growth_begin(dev);
     st = take(p, s, r, flags);
-    tidei_transit_end(dev, st == TIDE_OK);
+    tidei_inflight_growth_end(dev, st == TIDE_OK);
     if (st != TIDE_OK) return st;
     *out = (tidei_block){.addr = r->addr, .bytes = bytes, .priv = r, .stamps = r->stamps};
     r->stamps = (tidei_stamps){0};

@@ -28,10 +28,10 @@ static tide_status back(tidei_pool *p, size_t bytes, tidei_addr *out) {
     tidei_device *d = p->dev->d;
     tide_status st = tidei_back_kind(p->dev, p->kind, bytes);
     if (st != TIDE_OK) return st;
-    tidei_transit_begin(p->dev);
+    tidei_inflight_growth_begin(p->dev);
     st = d->ops->raw_alloc(d, p->kind, bytes, out);
     if (st != TIDE_OK) tidei_unback_kind(p->dev, p->kind, bytes);
-    tidei_transit_end(p->dev, st == TIDE_OK);
+    tidei_inflight_growth_end(p->dev, st == TIDE_OK);
     return st;
 }
 
@@ -49,8 +49,8 @@ tide_status tidei_pool_back(tidei_pool *p, size_t *bytes, size_t least, tidei_ad
 
 void tidei_pool_unback(tidei_pool *p, tidei_addr addr, size_t bytes) {
     tidei_device *d = p->dev->d;
-    tidei_transit_begin(p->dev);
+    tidei_inflight_growth_begin(p->dev);
     d->ops->raw_free(d, p->kind, addr, bytes);
     tidei_unback_kind(p->dev, p->kind, bytes);
-    tidei_transit_end(p->dev, true);
+    tidei_inflight_growth_end(p->dev, true);
 }

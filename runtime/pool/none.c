@@ -75,7 +75,7 @@ static size_t none_settle(tidei_pool *pool) {
     pthread_mutex_unlock(&p->lock);
     if (!any) return 0;
     pthread_mutex_lock(&p->settling);
-    tidei_transit_begin(pool->dev);
+    tidei_inflight_growth_begin(pool->dev);
     pthread_mutex_lock(&p->lock);
     record *all = p->pending;
     p->pending = NULL;
@@ -97,7 +97,7 @@ static size_t none_settle(tidei_pool *pool) {
     pthread_mutex_unlock(&p->lock);
     pthread_mutex_unlock(&p->settling);
     give_all_back(p, done);
-    tidei_transit_end(pool->dev, bytes > 0);
+    tidei_inflight_growth_end(pool->dev, bytes > 0);
     return bytes;
 }
 
@@ -105,10 +105,10 @@ static tide_status take(none *p, record *r) {
     tidei_dev *dev = p->base.dev;
     tide_status st = tidei_back_kind(dev, p->base.kind, r->rounded);
     if (st != TIDE_OK) return st;
-    tidei_transit_begin(dev);
+    tidei_inflight_growth_begin(dev);
     st = dev->d->ops->raw_alloc(dev->d, p->base.kind, r->bytes, &r->addr);
     if (st != TIDE_OK) tidei_unback_kind(dev, p->base.kind, r->rounded);
-    tidei_transit_end(dev, st == TIDE_OK);
+    tidei_inflight_growth_end(dev, st == TIDE_OK);
     return st;
 }
 
@@ -195,7 +195,7 @@ static void none_free(tidei_pool *pool, tidei_block *b) {
     r->stamps = b->stamps;
     b->stamps = (tidei_stamps){0};
     bool over = uses_over(pool->dev, &r->stamps);
-    if (over) tidei_transit_begin(pool->dev);
+    if (over) tidei_inflight_growth_begin(pool->dev);
     pthread_mutex_lock(&p->lock);
     if (r->next) r->next->prev = r->prev;
     if (r->prev)
@@ -214,7 +214,7 @@ static void none_free(tidei_pool *pool, tidei_block *b) {
     pthread_mutex_unlock(&p->lock);
     if (!over) return;
     give_back(p, r);
-    tidei_transit_end(pool->dev, true);
+    tidei_inflight_growth_end(pool->dev, true);
 }
 
 static size_t none_trim(tidei_pool *pool, size_t keep) {

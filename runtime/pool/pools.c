@@ -52,7 +52,7 @@ static tide_status open_one(tidei_dev *d, struct wish w, tidei_mem_kind kind,
     x->dev = d;
     x->p->users = x;
     x->p->mover = &tidei_storage_mover;
-    tidei_release_init(&x->release, d->rt->clock_ns ? d->rt->clock_ns() : tidei_now_ns());
+    tidei_trim_policy_init(&x->release, d->rt->clock_ns ? d->rt->clock_ns() : tidei_now_ns());
     atomic_store(&x->p->attrs.max_split, w.max_split);
     *out = x;
     return TIDE_OK;
@@ -422,7 +422,7 @@ tide_status tide_pool_set(tide_runtime *ref, tide_pool *pool) {
     if (pool && !x) return tidei_last_status();
     if (x && x->dev->rt != t->dev->rt)
         return tidei_fail(TIDE_E_INVALID, "tide_pool_set", "the pool belongs to another runtime");
-    tidei_seat *at = tidei_thread_seat(t, x ? x->dev : t->dev);
+    tidei_thread_device *at = tidei_thread_device_of(t, x ? x->dev : t->dev);
     tidei_user_pool *old = at->pool;
     tidei_dev *old_dev = old ? old->dev : NULL;
     at->pool = x && x->own ? x : NULL;

@@ -48,7 +48,7 @@ struct tidei_user_pool {
     _Atomic uint64_t peak[TIDE_POOL_CLASSES], peak_bytes[TIDE_POOL_CLASSES]; /* sampled */
     tidei_tally tallies[TIDEI_TALLIES];
     _Atomic size_t window_live; /* most live at once since the last look */
-    tidei_release release;      /* under dev->looking */
+    tidei_trim_policy release;  /* under dev->looking */
     atomic_bool adaptive;       /* the release threshold; if not, it is attrs.threshold */
 };
 

@@ -24,7 +24,7 @@ static void put_among(tidei_extent **root, tidei_extent *x) {
     *low = *high = NULL;
 }
 
-void tidei_shelf_take_among(tidei_extent **root, tidei_extent *x) {
+void tidei_size_index_take_among(tidei_extent **root, tidei_extent *x) {
     while (*root != x) root = before(x, *root) ? &(*root)->left : &(*root)->right;
     tidei_extent *low = x->left, *high = x->right;
     while (low && high) {
@@ -56,7 +56,7 @@ static tidei_extent *first_from(tidei_extent *root, size_t size, size_t off) {
 }
 
 /* The treap of a bin, with all that lay loose. */
-static tidei_extent *root_of(tidei_shelf *sh, unsigned bin) {
+static tidei_extent *root_of(tidei_size_index *sh, unsigned bin) {
     tidei_extent *x = sh->in[bin].loose;
     if (tidei_likely(!x)) return sh->in[bin].root;
     sh->in[bin].loose = NULL;
@@ -69,7 +69,7 @@ static tidei_extent *root_of(tidei_shelf *sh, unsigned bin) {
 }
 
 /* The lowest bin from `bin` on that is not empty; TIDEI_SHELF_BINS if there is none. */
-static unsigned bin_from(const tidei_shelf *sh, unsigned bin) {
+static unsigned bin_from(const tidei_size_index *sh, unsigned bin) {
     unsigned w = bin / 64;
     if (bin >= TIDEI_SHELF_BINS) return TIDEI_SHELF_BINS;
     uint64_t bits = sh->bins[w] & ~(uint64_t)0 << bin % 64;
@@ -87,14 +87,14 @@ static tidei_extent *leftmost(tidei_extent *x) {
     return x;
 }
 
-static tidei_extent *first_of_bins(tidei_shelf *sh, unsigned bin) {
+static tidei_extent *first_of_bins(tidei_size_index *sh, unsigned bin) {
     bin = bin_from(sh, bin);
     return bin == TIDEI_SHELF_BINS ? NULL : leftmost(root_of(sh, bin));
 }
 
-tidei_extent *tidei_shelf_fit(tidei_shelf *sh, size_t size) {
+tidei_extent *tidei_size_index_fit(tidei_size_index *sh, size_t size) {
     if (sh->bytes < size) return NULL;
-    unsigned exact = tidei_shelf_bin(sh, size), bin = bin_from(sh, exact);
+    unsigned exact = tidei_size_index_bin(sh, size), bin = bin_from(sh, exact);
     if (bin == exact) { /* it has larger ones and smaller ones */
         tidei_extent *x = first_from(root_of(sh, bin), size, 0);
         if (x) return x;
@@ -103,15 +103,15 @@ tidei_extent *tidei_shelf_fit(tidei_shelf *sh, size_t size) {
     return bin == TIDEI_SHELF_BINS ? NULL : leftmost(root_of(sh, bin));
 }
 
-tidei_extent *tidei_shelf_next(tidei_shelf *sh, const tidei_extent *x) {
-    unsigned bin = tidei_shelf_bin(sh, x->size);
+tidei_extent *tidei_size_index_next(tidei_size_index *sh, const tidei_extent *x) {
+    unsigned bin = tidei_size_index_bin(sh, x->size);
     tidei_extent *root = root_of(sh, bin), *next = NULL;
     if (x->right) return leftmost(x->right);
     if (root != x) next = first_from(root, x->size, x->off + 1);
     return next ? next : first_of_bins(sh, bin + 1);
 }
 
-tidei_extent *tidei_shelf_largest(tidei_shelf *sh) {
+tidei_extent *tidei_size_index_largest(tidei_size_index *sh) {
     if (!sh->words) return NULL;
     unsigned w = 63 - (unsigned)__builtin_clzll(sh->words);
     tidei_extent *x = root_of(sh, w * 64 + 63 - (unsigned)__builtin_clzll(sh->bins[w]));
@@ -119,12 +119,12 @@ tidei_extent *tidei_shelf_largest(tidei_shelf *sh) {
     return x;
 }
 
-static bool in_bin(const tidei_shelf *sh, unsigned bin, const tidei_extent *x) {
-    return tidei_extent_is(x) == TIDEI_EXTENT_FREE && tidei_shelf_bin(sh, x->size) == bin;
+static bool in_bin(const tidei_size_index *sh, unsigned bin, const tidei_extent *x) {
+    return tidei_extent_is(x) == TIDEI_EXTENT_FREE && tidei_size_index_bin(sh, x->size) == bin;
 }
 
-static bool bin_valid(const tidei_shelf *sh, unsigned bin, const tidei_extent *x, size_t *count,
-                      size_t *bytes) {
+static bool bin_valid(const tidei_size_index *sh, unsigned bin, const tidei_extent *x,
+                      size_t *count, size_t *bytes) {
     for (; x; x = x->right) {
         if (!in_bin(sh, bin, x) || x->loose) return false;
         if (x->left && (!before(x->left, x) || x->left->rank > x->rank)) return false;
@@ -136,7 +136,7 @@ static bool bin_valid(const tidei_shelf *sh, unsigned bin, const tidei_extent *x
     return true;
 }
 
-static bool loose_valid(const tidei_shelf *sh, unsigned bin, size_t *count, size_t *bytes) {
+static bool loose_valid(const tidei_size_index *sh, unsigned bin, size_t *count, size_t *bytes) {
     const tidei_extent *before = NULL;
     for (const tidei_extent *x = sh->in[bin].loose; x; before = x, x = x->right) {
         if (!in_bin(sh, bin, x) || !x->loose || x->left != before) return false;
@@ -146,7 +146,7 @@ static bool loose_valid(const tidei_shelf *sh, unsigned bin, size_t *count, size
     return true;
 }
 
-bool tidei_shelf_valid(const tidei_shelf *sh, size_t *count) {
+bool tidei_size_index_valid(const tidei_size_index *sh, size_t *count) {
     size_t bytes = 0;
     for (unsigned bin = 0; bin < TIDEI_SHELF_BINS; bin++) {
         if (!!(sh->bins[bin / 64] >> bin % 64 & 1) != (sh->in[bin].root || sh->in[bin].loose))

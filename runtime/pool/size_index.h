@@ -9,10 +9,10 @@
 ** lies loose, in a list, until somebody looks for something there. Many are taken away before that,
 ** as parts of larger ones.
 ** What must stay true: an extent is on one shelf at most; its place depends on its size and offset,
-** so they change only off the shelf or through tidei_shelf_reshape; a bit is set exactly where a
+** so they change only off the shelf or through tidei_size_index_reshape; a bit is set exactly where a
 ** bin is not empty, be it of loose ones alone. */
-#ifndef TIDEI_SHELF_H
-#define TIDEI_SHELF_H
+#ifndef TIDEI_SIZE_INDEX_H
+#define TIDEI_SIZE_INDEX_H
 
 #include "runtime/streams/stream.h"
 
@@ -83,7 +83,7 @@ enum {
     TIDEI_SHELF_BINS = TIDEI_SHELF_WORDS * 64
 };
 
-typedef struct tidei_shelf {
+typedef struct tidei_size_index {
     size_t bytes;   /* in all its extents */
     uint64_t tick;  /* none of them was put here, or given other ends, with a later one */
     unsigned shift; /* the granule's, in bits */
@@ -92,10 +92,10 @@ typedef struct tidei_shelf {
     struct {
         tidei_extent *root, *loose; /* loose: linked by `right` and, back, by `left` */
     } in[TIDEI_SHELF_BINS];
-} tidei_shelf;
+} tidei_size_index;
 
 /* Sizes below 128 granules have bins of their own; above, a doubling has 64. */
-static inline unsigned tidei_shelf_bin(const tidei_shelf *sh, size_t size) {
+static inline unsigned tidei_size_index_bin(const tidei_size_index *sh, size_t size) {
     uint64_t g = (uint64_t)size >> sh->shift;
     unsigned e =
         63 - (unsigned)__builtin_clzll(g | 1u << TIDEI_SHELF_STEPS_LOG2) - TIDEI_SHELF_STEPS_LOG2;
@@ -106,26 +106,27 @@ static inline bool tidei_extent_before(const tidei_extent *a, size_t size, size_
     return a->size != size ? a->size < size : a->off < off;
 }
 
-static inline void tidei_shelf_mark(tidei_shelf *sh, unsigned bin) {
+static inline void tidei_size_index_mark(tidei_size_index *sh, unsigned bin) {
     sh->bins[bin / 64] |= (uint64_t)1 << bin % 64;
     sh->words |= (uint64_t)1 << bin / 64;
 }
-static inline void tidei_shelf_unmark(tidei_shelf *sh, unsigned bin) {
+static inline void tidei_size_index_unmark(tidei_size_index *sh, unsigned bin) {
     if (!(sh->bins[bin / 64] &= ~((uint64_t)1 << bin % 64)))
         sh->words &= ~((uint64_t)1 << bin / 64);
 }
 
 /* The way out of a treap that holds others too. */
-void tidei_shelf_take_among(tidei_extent **root, tidei_extent *x);
+void tidei_size_index_take_among(tidei_extent **root, tidei_extent *x);
 
-static inline void tidei_shelf_loosen(tidei_shelf *sh, unsigned bin, tidei_extent *x) {
+static inline void tidei_size_index_loosen(tidei_size_index *sh, unsigned bin, tidei_extent *x) {
     x->loose = 1;
     x->left = NULL;
     x->right = sh->in[bin].loose;
     if (x->right) x->right->left = x;
     sh->in[bin].loose = x;
 }
-static inline void tidei_shelf_take_loose(tidei_shelf *sh, unsigned bin, tidei_extent *x) {
+static inline void tidei_size_index_take_loose(tidei_size_index *sh, unsigned bin,
+                                               tidei_extent *x) {
     x->loose = 0;
     if (x->right) x->right->left = x->left;
     if (x->left)
@@ -134,57 +135,59 @@ static inline void tidei_shelf_take_loose(tidei_shelf *sh, unsigned bin, tidei_e
         sh->in[bin].loose = x->right;
 }
 
-static inline void tidei_shelf_put(tidei_shelf *sh, tidei_extent *x) {
-    unsigned bin = tidei_shelf_bin(sh, x->size);
+static inline void tidei_size_index_put(tidei_size_index *sh, tidei_extent *x) {
+    unsigned bin = tidei_size_index_bin(sh, x->size);
     sh->bytes += x->size;
     if (x->tick > sh->tick) sh->tick = x->tick;
     if (sh->in[bin].root) {
-        tidei_shelf_loosen(sh, bin, x);
+        tidei_size_index_loosen(sh, bin, x);
     } else {
         x->left = x->right = NULL;
         sh->in[bin].root = x;
-        tidei_shelf_mark(sh, bin);
+        tidei_size_index_mark(sh, bin);
     }
 }
 
-static inline bool tidei_shelf_alone(const tidei_shelf *sh, unsigned bin, const tidei_extent *x) {
+static inline bool tidei_size_index_alone(const tidei_size_index *sh, unsigned bin,
+                                          const tidei_extent *x) {
     return sh->in[bin].root == x && !x->left && !x->right;
 }
 
-static inline void tidei_shelf_take(tidei_shelf *sh, tidei_extent *x) {
-    unsigned bin = tidei_shelf_bin(sh, x->size);
+static inline void tidei_size_index_take(tidei_size_index *sh, tidei_extent *x) {
+    unsigned bin = tidei_size_index_bin(sh, x->size);
     sh->bytes -= x->size;
     if (x->loose)
-        tidei_shelf_take_loose(sh, bin, x);
-    else if (tidei_shelf_alone(sh, bin, x))
+        tidei_size_index_take_loose(sh, bin, x);
+    else if (tidei_size_index_alone(sh, bin, x))
         sh->in[bin].root = NULL;
     else
-        tidei_shelf_take_among(&sh->in[bin].root, x);
-    if (!sh->in[bin].root && !sh->in[bin].loose) tidei_shelf_unmark(sh, bin);
+        tidei_size_index_take_among(&sh->in[bin].root, x);
+    if (!sh->in[bin].root && !sh->in[bin].loose) tidei_size_index_unmark(sh, bin);
 }
 
 /* Gives an extent on the shelf other ends: where it has no place in an order and stays in its bin,
 ** nothing else is touched. */
-static inline void tidei_shelf_reshape(tidei_shelf *sh, tidei_extent *x, size_t off, size_t size) {
-    unsigned bin = tidei_shelf_bin(sh, size);
-    if (x->loose ? tidei_shelf_bin(sh, x->size) == bin : tidei_shelf_alone(sh, bin, x)) {
+static inline void tidei_size_index_reshape(tidei_size_index *sh, tidei_extent *x, size_t off,
+                                            size_t size) {
+    unsigned bin = tidei_size_index_bin(sh, size);
+    if (x->loose ? tidei_size_index_bin(sh, x->size) == bin : tidei_size_index_alone(sh, bin, x)) {
         sh->bytes += size - x->size;
         if (x->tick > sh->tick) sh->tick = x->tick;
         x->off = off, x->size = size;
         return;
     }
-    tidei_shelf_take(sh, x);
+    tidei_size_index_take(sh, x);
     x->off = off, x->size = size;
-    tidei_shelf_put(sh, x);
+    tidei_size_index_put(sh, x);
 }
 
 /* These put into order what lies loose where they look. The smallest of at least `size`, of those
 ** the lowest; NULL if there is none. */
-tidei_extent *tidei_shelf_fit(tidei_shelf *sh, size_t size);
+tidei_extent *tidei_size_index_fit(tidei_size_index *sh, size_t size);
 /* The next one in the order (size, address); x is on the shelf. */
-tidei_extent *tidei_shelf_next(tidei_shelf *sh, const tidei_extent *x);
-tidei_extent *tidei_shelf_largest(tidei_shelf *sh);
+tidei_extent *tidei_size_index_next(tidei_size_index *sh, const tidei_extent *x);
+tidei_extent *tidei_size_index_largest(tidei_size_index *sh);
 /* Order, ranks, lists, bitmaps and sums. *count is raised by the number of extents. */
-bool tidei_shelf_valid(const tidei_shelf *sh, size_t *count);
+bool tidei_size_index_valid(const tidei_size_index *sh, size_t *count);
 
 #endif

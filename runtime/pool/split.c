@@ -45,7 +45,7 @@ typedef struct split {
     pthread_mutex_t lock;
     /* under lock */
     segment *segments;
-    tidei_shelf small, large; /* free pieces */
+    tidei_size_index small, large; /* free pieces */
     /* requested; handed out; of segments; free but not done */
     size_t live_bytes, used, backed, pending;
     uint64_t allocs, frees;
@@ -92,19 +92,19 @@ static tide_status restock(split *p) {
 
 /* ---- free pieces; under the lock ---- */
 
-static tidei_shelf *shelf_of(split *p, const piece *a) {
+static tidei_size_index *size_index_of(split *p, const piece *a) {
     return a->seg->small ? &p->small : &p->large;
 }
 
-static void shelve(split *p, piece *a) {
+static void index_by_size(split *p, piece *a) {
     a->x.state = TIDEI_EXTENT_FREE;
     if (!a->done) p->pending += a->x.size;
-    tidei_shelf_put(shelf_of(p, a), &a->x);
+    tidei_size_index_put(size_index_of(p, a), &a->x);
 }
 
 static void unshelve(split *p, piece *a) {
     if (!a->done) p->pending -= a->x.size;
-    tidei_shelf_take(shelf_of(p, a), &a->x);
+    tidei_size_index_take(size_index_of(p, a), &a->x);
 }
 
 /* The one stream whose work is pending, or TIDEI_SLOT_READY, TIDEI_SLOT_MANY. */
@@ -147,7 +147,7 @@ static void release(split *p, piece *a) {
         unshelve(p, b);
         absorb(p, a, b);
     }
-    shelve(p, a);
+    index_by_size(p, a);
 }
 
 /* ---- handing out; under the lock ---- */
@@ -164,9 +164,9 @@ static bool may_serve(const tidei_extent *x, const request *r) {
 }
 
 static piece *find(split *p, const request *r, tidei_stream *s, unsigned rules, bool wait) {
-    tidei_shelf *sh = r->small ? &p->small : &p->large;
-    for (tidei_extent *x = tidei_shelf_fit(sh, r->size); x && may_serve(x, r);
-         x = tidei_shelf_next(sh, x)) {
+    tidei_size_index *sh = r->small ? &p->small : &p->large;
+    for (tidei_extent *x = tidei_size_index_fit(sh, r->size); x && may_serve(x, r);
+         x = tidei_size_index_next(sh, x)) {
         bool done = piece_of(x)->done && rules & TIDEI_REUSE_DONE;
         if (wait || done || tidei_reuse_may(s, &piece_of(x)->many, rules)) return piece_of(x);
     }
@@ -202,7 +202,7 @@ static bool cut(split *p, piece *a, const request *r) {
     a->x.next = &rest->x;
     a->x.size = r->size;
     a->x.state = TIDEI_EXTENT_LIVE; /* nothing joins with it */
-    shelve(p, rest);
+    index_by_size(p, rest);
     return true;
 }
 
@@ -230,7 +230,7 @@ static tide_status take_held(split *p, const request *r, tidei_stream *s, bool w
     if (a) {
         unshelve(p, a);
         if (!hand_out(p, a, r, out)) {
-            shelve(p, a);
+            index_by_size(p, a);
             st = tidei_fail_host_memory("pool split", TIDEI_STREAMS_MAX * sizeof(tidei_stamp));
         }
     }
@@ -329,9 +329,9 @@ static void split_free(tidei_pool *pool, tidei_block *b) {
 
 /* All free pieces in turn: the first for NULL, NULL at the end. */
 static tidei_extent *free_after(split *p, tidei_extent *x) {
-    tidei_shelf *sh = !x || piece_of(x)->seg->small ? &p->small : &p->large;
-    tidei_extent *next = x ? tidei_shelf_next(sh, x) : tidei_shelf_fit(sh, 1);
-    return next || sh == &p->large ? next : tidei_shelf_fit(&p->large, 1);
+    tidei_size_index *sh = !x || piece_of(x)->seg->small ? &p->small : &p->large;
+    tidei_extent *next = x ? tidei_size_index_next(sh, x) : tidei_size_index_fit(sh, 1);
+    return next || sh == &p->large ? next : tidei_size_index_fit(&p->large, 1);
 }
 
 /* Looks at a free piece again. Where less is pending than was known and that makes a difference to
@@ -347,7 +347,7 @@ static piece *look(split *p, piece *a, piece *chain) {
     unshelve(p, a);
     a->done = tidei_reuse_prune(p->base.dev, &a->many);
     if (a->many.n == before) {
-        shelve(p, a);
+        index_by_size(p, a);
         return chain;
     }
     a->x.state = TIDEI_EXTENT_CLAIMED;
@@ -433,8 +433,8 @@ static size_t split_trim(tidei_pool *pool, size_t keep) {
 
 /* ---- figures ---- */
 
-static size_t largest_on(tidei_shelf *sh) {
-    const tidei_extent *x = tidei_shelf_largest(sh);
+static size_t largest_on(tidei_size_index *sh) {
+    const tidei_extent *x = tidei_size_index_largest(sh);
     return x ? x->size : 0;
 }
 
@@ -492,12 +492,13 @@ static bool segment_valid(const split *p, const segment *seg, census *c) {
 
 static bool valid_locked(split *p) {
     census c = {0};
-    size_t on_shelves = 0;
+    size_t in_size_indexes = 0;
     for (segment *seg = p->segments, *prev = NULL; seg; prev = seg, seg = seg->next)
         if (seg->prev != prev || !segment_valid(p, seg, &c)) return false;
-    if (!tidei_shelf_valid(&p->small, &on_shelves) || !tidei_shelf_valid(&p->large, &on_shelves))
+    if (!tidei_size_index_valid(&p->small, &in_size_indexes) ||
+        !tidei_size_index_valid(&p->large, &in_size_indexes))
         return false;
-    return on_shelves == c.free_count && p->small.bytes == c.free_bytes[true] &&
+    return in_size_indexes == c.free_count && p->small.bytes == c.free_bytes[true] &&
            p->large.bytes == c.free_bytes[false] && c.live_bytes == p->live_bytes &&
            c.used == p->used && c.backed == p->backed && c.pending == p->pending &&
            c.blocks == p->allocs - p->frees;

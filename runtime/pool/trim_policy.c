@@ -6,22 +6,22 @@
 
 /* ---- the rule ---- */
 
-static size_t spare(const tidei_release *r, const tidei_release_look *x) {
+static size_t spare(const tidei_trim_policy *r, const tidei_trim_policy_look *x) {
     size_t beside = x->needed ? x->needed / 8 + 32 * TIDEI_MIB : 0;
     size_t kept = tidei_max_size(x->needed + beside, x->used);
-    size_t most = (size_t)(r->window_ns / 100 * TIDEI_RELEASE_PER_NS);
+    size_t most = (size_t)(r->window_ns / 100 * TIDEI_TRIM_BYTES_PER_NS);
     return x->backed > kept ? tidei_min_size(x->backed - kept, most) : 0;
 }
 
-size_t tidei_release_keep(tidei_release *r, const tidei_release_look *x) {
+size_t tidei_trim_policy_keep(tidei_trim_policy *r, const tidei_trim_policy_look *x) {
     bool grew = x->backed > r->backed;
     size_t gives = grew ? 0 : spare(r, x);
     if (grew && r->lowered)
-        r->window_ns = r->window_ns < TIDEI_RELEASE_WINDOW_MAX_NS / 2 ? 2 * r->window_ns
-                                                                      : TIDEI_RELEASE_WINDOW_MAX_NS;
+        r->window_ns = r->window_ns < TIDEI_TRIM_WINDOW_MAX_NS / 2 ? 2 * r->window_ns
+                                                                   : TIDEI_TRIM_WINDOW_MAX_NS;
     if (gives && r->lowered)
         r->window_ns =
-            r->window_ns / 2 > TIDEI_RELEASE_WINDOW_NS ? r->window_ns / 2 : TIDEI_RELEASE_WINDOW_NS;
+            r->window_ns / 2 > TIDEI_TRIM_WINDOW_NS ? r->window_ns / 2 : TIDEI_TRIM_WINDOW_NS;
     r->lowered = gives || (r->lowered && !grew);
     r->backed = x->backed - gives;
     r->began_ns = x->now_ns;
@@ -33,10 +33,10 @@ size_t tidei_release_keep(tidei_release *r, const tidei_release_look *x) {
 static uint64_t now_ns(tidei_runtime *rt) { return rt->clock_ns ? rt->clock_ns() : tidei_now_ns(); }
 
 static size_t adaptive_keep(tidei_user_pool *x, const tidei_pool_stats *ps, uint64_t now) {
-    tidei_release_look look = {
+    tidei_trim_policy_look look = {
         .now_ns = now, .backed = ps->backed, .used = ps->live + ps->rounding};
     look.needed = tidei_max_size(atomic_exchange(&x->window_live, ps->live), ps->live);
-    return tidei_release_keep(&x->release, &look);
+    return tidei_trim_policy_keep(&x->release, &look);
 }
 
 /* Returns when to look again. */
@@ -48,8 +48,8 @@ static uint64_t give_back(tidei_user_pool *x, uint64_t now, bool synced) {
     if (adaptive && atomic_load(&x->p->attrs.deterministic)) return UINT64_MAX;
     if (!adaptive && threshold == TIDEI_THRESHOLD_NONE) return UINT64_MAX;
     if (!adaptive && !synced) return 0;
-    if (adaptive && now < tidei_release_due_ns(&x->release))
-        return tidei_release_due_ns(&x->release);
+    if (adaptive && now < tidei_trim_policy_due_ns(&x->release))
+        return tidei_trim_policy_due_ns(&x->release);
     x->p->ops->stats(x->p, &ps);
     size_t keep = adaptive ? adaptive_keep(x, &ps, now) : threshold;
     if (ps.cached + ps.pending > keep) {
@@ -57,7 +57,7 @@ static uint64_t give_back(tidei_user_pool *x, uint64_t now, bool synced) {
         x->p->ops->stats(x->p, &ps);
         x->release.backed = ps.backed;
     }
-    return adaptive ? tidei_release_due_ns(&x->release) : 0;
+    return adaptive ? tidei_trim_policy_due_ns(&x->release) : 0;
 }
 
 static void look_before(tidei_dev *d, uint64_t when) {

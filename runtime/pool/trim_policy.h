@@ -10,38 +10,38 @@
 ** give back in segments, an eighth of it and 32 MiB; and all there is, if the pool grew in the
 ** window. A pool that grows again after it had given back was wrong to: its windows double, so that
 ** a loop of any length is learnt. Giving back without regret halves them, down to the shortest. */
-#ifndef TIDEI_RELEASE_H
-#define TIDEI_RELEASE_H
+#ifndef TIDEI_TRIM_POLICY_H
+#define TIDEI_TRIM_POLICY_H
 
 #include "runtime/base/base.h"
 
 /* the shortest: longer than most programs' pauses between steps */
-#define TIDEI_RELEASE_WINDOW_NS     10000000000u
-#define TIDEI_RELEASE_WINDOW_MAX_NS 3600000000000u /* an hour */
+#define TIDEI_TRIM_WINDOW_NS     10000000000u
+#define TIDEI_TRIM_WINDOW_MAX_NS 3600000000000u /* an hour */
 /* bytes taken again: 2 MiB made, mapped, released in 86 us (H200) */
-#define TIDEI_RELEASE_PER_NS 24
+#define TIDEI_TRIM_BYTES_PER_NS 24
 
-typedef struct tidei_release {
+typedef struct tidei_trim_policy {
     uint64_t began_ns, window_ns;
     size_t backed; /* when it began; the caller corrects it where less went back than it was told */
     bool lowered;  /* something has gone back since the pool last grew */
-} tidei_release;
+} tidei_trim_policy;
 
-typedef struct tidei_release_look {
+typedef struct tidei_trim_policy_look {
     uint64_t now_ns;
     size_t backed;
     size_t used;   /* of this, in blocks handed out */
     size_t needed; /* live at once, at most, in this window */
-} tidei_release_look;
+} tidei_trim_policy_look;
 
-static inline void tidei_release_init(tidei_release *r, uint64_t now_ns) {
-    *r = (tidei_release){.began_ns = now_ns, .window_ns = TIDEI_RELEASE_WINDOW_NS};
+static inline void tidei_trim_policy_init(tidei_trim_policy *r, uint64_t now_ns) {
+    *r = (tidei_trim_policy){.began_ns = now_ns, .window_ns = TIDEI_TRIM_WINDOW_NS};
 }
-static inline uint64_t tidei_release_due_ns(const tidei_release *r) {
+static inline uint64_t tidei_trim_policy_due_ns(const tidei_trim_policy *r) {
     return r->began_ns + r->window_ns;
 }
 
 /* A window is over, and the next one begins. Returns how much may stay free; SIZE_MAX: all. */
-size_t tidei_release_keep(tidei_release *r, const tidei_release_look *x);
+size_t tidei_trim_policy_keep(tidei_trim_policy *r, const tidei_trim_policy_look *x);
 
 #endif

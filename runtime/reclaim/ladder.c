@@ -72,11 +72,13 @@ bool tidei_library_back(tidei_dev *d, size_t bytes) {
 
 void tidei_library_unback(tidei_dev *d, size_t bytes) { atomic_fetch_sub(&d->library, bytes); }
 
-void tidei_transit_begin(tidei_dev *d) { atomic_fetch_add(&d->transits.under_way, 1); }
+void tidei_inflight_growth_begin(tidei_dev *d) {
+    atomic_fetch_add(&d->inflight_growth.under_way, 1);
+}
 
-void tidei_transit_end(tidei_dev *d, bool changed) {
-    if (changed) atomic_fetch_add(&d->transits.ended, 1); /* before the waiters look */
-    atomic_fetch_sub(&d->transits.under_way, 1);
+void tidei_inflight_growth_end(tidei_dev *d, bool changed) {
+    if (changed) atomic_fetch_add(&d->inflight_growth.ended, 1); /* before the waiters look */
+    atomic_fetch_sub(&d->inflight_growth.under_way, 1);
 }
 
 bool tidei_above_soft(tidei_dev *d, size_t bytes) {
@@ -97,10 +99,10 @@ struct climb {
     bool outside; /* the memory wanted is no pool's */
     bool by_host; /* it was the host's memory that the last attempt lacked */
     size_t given[RUNGS];
-    unsigned climbed;      /* rungs that ran */
-    uint64_t transits;     /* ended before the last attempt */
-    uint64_t occasion;     /* for what reclaimables fail */
-    uint64_t *patience_ns; /* left for collectors of other threads */
+    unsigned climbed;         /* rungs that ran */
+    uint64_t inflight_growth; /* ended before the last attempt */
+    uint64_t climb_id;        /* for what reclaimables fail */
+    uint64_t *patience_ns;    /* left for collectors of other threads */
 };
 
 /* Whose memory helps. */
@@ -176,7 +178,7 @@ static size_t give_to_driver(const struct climb *c) {
 }
 /* Arrays among what they let go are dead, and in the queue. */
 static size_t purge(const struct climb *c, tidei_reclaim_slot which) {
-    size_t before = occupied(c), said = tidei_reclaimables_call(c->d, which, c->bytes, c->occasion);
+    size_t before = occupied(c), said = tidei_reclaimables_call(c->d, which, c->bytes, c->climb_id);
     tidei_drain(c->d->rt);
     settle(c);
     return given_since(c, before, said);
@@ -201,10 +203,10 @@ static size_t rung_wait(const struct climb *c) { return wait_for_work(c); }
 /* Complete at its strength. */
 static size_t rung_drop(const struct climb *c) {
     size_t before = occupied(c),
-           said = tidei_reclaimables_call(c->d, TIDEI_DROP, c->bytes, c->occasion);
+           said = tidei_reclaimables_call(c->d, TIDEI_DROP, c->bytes, c->climb_id);
     rung_full(c);
     tidei_drain(c->d->rt);
-    said += tidei_reclaimables_call(c->d, TIDEI_PURGE, c->bytes, c->occasion);
+    said += tidei_reclaimables_call(c->d, TIDEI_PURGE, c->bytes, c->climb_id);
     tidei_drain(c->d->rt);
     wait_for_work(c);
     size_t given = given_since(c, before, said), to_driver = give_to_driver(c);
@@ -280,11 +282,11 @@ struct holders {
     struct holder top[HOLDERS];
 };
 
-static void note_holder(tidei_handle *h, void *user) {
+static void note_holder(tidei_header *h, void *user) {
     struct holders *x = user;
     struct holder one;
     tidei_dev *d;
-    if (!tidei_handle_look(h, &d, &one.bytes, &one.lay) || d != x->d || tidei_handle_away(h))
+    if (!tidei_header_look(h, &d, &one.bytes, &one.lay) || d != x->d || tidei_header_spilled(h))
         return;
     for (unsigned i = 0; i < HOLDERS; i++)
         if (one.bytes > x->top[i].bytes) {
@@ -314,7 +316,7 @@ static const char *size_text(char buf[32], size_t bytes) {
 static void put_holders(struct text *t, tidei_dev *d) {
     struct holders x = {.d = d};
     char b[32];
-    tidei_each_handle(d->rt->deaths, note_holder, &x);
+    tidei_each_header(d->rt->deaths, note_holder, &x);
     for (unsigned i = 0; i < HOLDERS && x.top[i].bytes; i++) {
         put(t, "%s%s %s (", i ? ", " : "\n  largest holders: ", size_text(b, x.top[i].bytes),
             tide_dtype_name(x.top[i].lay.dtype));
@@ -531,10 +533,11 @@ static tide_status climb(struct climb *c, tidei_attempt_fn attempt, void *arg) {
         bool to_driver = ladder[i].climb == rung_trim || ladder[i].climb == rung_compact;
         freed = to_driver ? tidei_max_size(freed, given) : freed + given;
         c->climbed = i + 1;
-        tidei_threads_bury(rt); /* what is dead may be in another thread's hands just now */
+        tidei_threads_finish_deaths(
+            rt); /* what is dead may be in another thread's hands just now */
         if (ladder[i].flags & TIDEI_ALLOC_FLUSHED) atomic_fetch_add(&c->d->retries, 1);
         tide_error_clear();
-        c->transits = atomic_load(&c->d->transits.ended);
+        c->inflight_growth = atomic_load(&c->d->inflight_growth.ended);
         status = attempt(arg, ladder[i].flags);
         if (status == TIDE_OK)
             tidei_log(rt, TIDE_LOG_INFO, "reclaim: freed %s at rung %s",
@@ -562,7 +565,7 @@ static tide_status gently(tidei_dev *d, size_t bytes, tidei_attempt_fn attempt, 
     if (status != TIDE_E_NOMEM) return status;
     tidei_thread *t = tidei_thread_get(d->rt);
     if (!may_reclaim(t)) return attempt(arg, 0);
-    struct climb c = {.d = d, .bytes = bytes, .occasion = tidei_reclaim_occasion(d->rt)};
+    struct climb c = {.d = d, .bytes = bytes, .climb_id = tidei_climb_id_new(d->rt)};
     tidei_deepen(t, &t->depth_climb);
     rung_drain(&c);
     rung_settle(&c);
@@ -579,10 +582,11 @@ static tide_status gently(tidei_dev *d, size_t bytes, tidei_attempt_fn attempt, 
 
 /* A transit is a few calls of the driver, which may take long: so the processor is left to others
 ** soon. */
-static void wait_for_transits(void *p) {
+static void wait_for_inflight_growth(void *p) {
     const struct climb *c = p;
-    const tidei_transits *t = &c->d->transits;
-    for (unsigned i = 0; atomic_load(&t->under_way) && atomic_load(&t->ended) == c->transits; i++) {
+    const tidei_inflight_growth *t = &c->d->inflight_growth;
+    for (unsigned i = 0; atomic_load(&t->under_way) && atomic_load(&t->ended) == c->inflight_growth;
+         i++) {
         if (i < 64)
             sched_yield();
         else
@@ -592,10 +596,10 @@ static void wait_for_transits(void *p) {
 
 /* Whether memory was on its way during the last attempt. If it still is, one of those who move it
 ** is waited for. */
-static bool missed_transits(struct climb *c) {
-    const tidei_transits *t = &c->d->transits;
-    bool missed = atomic_load(&t->under_way) || atomic_load(&t->ended) != c->transits;
-    if (missed) tidei_blocking(c->d->rt, wait_for_transits, c);
+static bool missed_growth(struct climb *c) {
+    const tidei_inflight_growth *t = &c->d->inflight_growth;
+    bool missed = atomic_load(&t->under_way) || atomic_load(&t->ended) != c->inflight_growth;
+    if (missed) tidei_blocking(c->d->rt, wait_for_inflight_growth, c);
     return missed;
 }
 
@@ -605,13 +609,13 @@ static uint64_t handed_out(tidei_dev *d) {
     return ps.allocs;
 }
 
-static tide_status climb_while_robbed(struct climb *c, tidei_attempt_fn attempt, void *arg) {
+static tide_status climb_while_stolen_from(struct climb *c, tidei_attempt_fn attempt, void *arg) {
     tide_status status = TIDE_E_NOMEM;
-    bool robbed = true;
-    for (unsigned i = 0; i < CLIMBS && robbed && status == TIDE_E_NOMEM; i++) {
+    bool stolen_from = true;
+    for (unsigned i = 0; i < CLIMBS && stolen_from && status == TIDE_E_NOMEM; i++) {
         uint64_t before = handed_out(c->d);
         status = climb(c, attempt, arg);
-        robbed = status == TIDE_E_NOMEM && (missed_transits(c) || handed_out(c->d) != before);
+        stolen_from = status == TIDE_E_NOMEM && (missed_growth(c) || handed_out(c->d) != before);
     }
     return status;
 }
@@ -627,11 +631,11 @@ static tide_status make_room(struct climb *c, tidei_attempt_fn attempt, void *ar
         tide_status status = attempt(arg, 0);
         if (status != TIDE_E_NOMEM) return status;
     }
-    c->occasion = tidei_reclaim_occasion(d->rt);
+    c->climb_id = tidei_climb_id_new(d->rt);
     c->patience_ns = &patience_ns;
     tidei_hold(t, undo_lead, d->rt, 0);
     tidei_deepen(t, &t->depth_climb);
-    tide_status status = climb_while_robbed(c, attempt, arg);
+    tide_status status = climb_while_stolen_from(c, attempt, arg);
     tidei_rise(t, &t->depth_climb);
     tidei_let(t, d->rt);
     stop_leading(d->rt);
@@ -704,9 +708,9 @@ static tidei_dev *next_of(tidei_runtime *rt, tidei_dev *only, const tidei_dev *a
     return !only ? tidei_dev_next(rt, after) : after ? NULL : only;
 }
 
-static void give_back(tidei_dev *d, int level, uint64_t occasion) {
+static void give_back(tidei_dev *d, int level, uint64_t climb_id) {
     if (level >= TIDE_RECLAIM_SYNC) tidei_streams_wait_users(d);
-    tidei_reclaimables_call(d, TIDEI_PURGE, SIZE_MAX, occasion);
+    tidei_reclaimables_call(d, TIDEI_PURGE, SIZE_MAX, climb_id);
     tidei_drain(d->rt);
     if (level >= TIDE_RECLAIM_SYNC && tidei_streams_wait_users(d) == TIDE_OK) tidei_pools_synced(d);
     tidei_pools_settle(d);
@@ -714,14 +718,14 @@ static void give_back(tidei_dev *d, int level, uint64_t occasion) {
 }
 
 static void reclaim(tidei_runtime *rt, tidei_dev *only, int level) {
-    uint64_t occasion = tidei_reclaim_occasion(rt);
+    uint64_t climb_id = tidei_climb_id_new(rt);
     for (tidei_dev *d = NULL; level >= TIDE_RECLAIM_DROP && (d = next_of(rt, only, d));)
-        tidei_reclaimables_call(d, TIDEI_DROP, SIZE_MAX, occasion);
+        tidei_reclaimables_call(d, TIDEI_DROP, SIZE_MAX, climb_id);
     if (level >= TIDE_RECLAIM_GC) tidei_collect(rt, TIDE_COLLECT_FULL, "tide_reclaim", NULL);
     tidei_drain(rt);
     for (tidei_dev *d = NULL; level >= TIDE_RECLAIM_SPILL && (d = next_of(rt, only, d));)
         tidei_spill(d, SIZE_MAX);
-    for (tidei_dev *d = NULL; (d = next_of(rt, only, d));) give_back(d, level, occasion);
+    for (tidei_dev *d = NULL; (d = next_of(rt, only, d));) give_back(d, level, climb_id);
 }
 
 /* What is taken from the driver, host memory included, but for what is spilled there. */

@@ -34,8 +34,8 @@ void tidei_reclaimable_unregister(tidei_runtime *rt, tidei_reclaimable *r);
 ** call. What fails is logged once an `occasion`: a climb, or one reclaim by hand. */
 typedef enum { TIDEI_PURGE_CHEAP, TIDEI_PURGE, TIDEI_DROP } tidei_reclaim_slot;
 size_t tidei_reclaimables_call(tidei_dev *d, tidei_reclaim_slot which, size_t wanted,
-                               uint64_t occasion);
-uint64_t tidei_reclaim_occasion(tidei_runtime *rt); /* a new one */
+                               uint64_t climb_id);
+uint64_t tidei_climb_id_new(tidei_runtime *rt); /* a new one */
 /* The number of the entry in such a call of which the thread is, of whatever runtime; 0: of none.
 ** The second: calls were left, down to one that was made inside of that one. */
 uint64_t tidei_inside_reclaimable(void);
@@ -108,11 +108,11 @@ bool tidei_above_soft(tidei_dev *d, size_t bytes); /* whether so much more would
 ** to be there. Between begin, after tidei_back or before memory is taken from where it could be
 ** had, and end, once it can be had or no longer counts, a thread takes part in no climb. `changed`:
 ** something came of it. In tidei_dev. */
-typedef struct tidei_transits {
+typedef struct tidei_inflight_growth {
     _Atomic unsigned under_way;
     _Atomic uint64_t ended; /* of which something came */
-} tidei_transits;
-void tidei_transit_begin(tidei_dev *d);
-void tidei_transit_end(tidei_dev *d, bool changed);
+} tidei_inflight_growth;
+void tidei_inflight_growth_begin(tidei_dev *d);
+void tidei_inflight_growth_end(tidei_dev *d, bool changed);
 
 #endif

@@ -70,7 +70,7 @@ static size_t give_back(tidei_runtime *rt, const char *name, size_t wanted) {
     for (tidei_dev *d = NULL; (d = tidei_dev_next(rt, d));) {
         if (strcmp(d->d->info.name, name) != 0 || atomic_load(&d->d->lost)) continue;
         size_t before = held(d);
-        size_t said = tidei_reclaimables_call(d, TIDEI_PURGE, wanted, tidei_reclaim_occasion(rt));
+        size_t said = tidei_reclaimables_call(d, TIDEI_PURGE, wanted, tidei_climb_id_new(rt));
         tidei_pools_settle(d);
         tidei_pools_trim(d, TIDEI_KIND_BIT(TIDEI_MEM_DEVICE));
         size_t after = held(d), came = before > after ? before - after : 0;

@@ -163,20 +163,18 @@ static size_t call(const struct round *x, tidei_reclaimable *r, tidei_dev *d, bo
 }
 
 /* Whether this occasion's first failure of the entry. */
-static bool first_failure(tidei_runtime *rt, tidei_reclaimable *r, uint64_t occasion) {
+static bool first_failure(tidei_runtime *rt, tidei_reclaimable *r, uint64_t climb_id) {
     pthread_mutex_lock(&rt->reclaimables_lock);
-    bool first = r->told != occasion;
-    r->told = occasion;
+    bool first = r->told != climb_id;
+    r->told = climb_id;
     pthread_mutex_unlock(&rt->reclaimables_lock);
     return first;
 }
 
-uint64_t tidei_reclaim_occasion(tidei_runtime *rt) {
-    return atomic_fetch_add(&rt->reclaim_occasions, 1) + 1;
-}
+uint64_t tidei_climb_id_new(tidei_runtime *rt) { return atomic_fetch_add(&rt->climb_ids, 1) + 1; }
 
 size_t tidei_reclaimables_call(tidei_dev *d, tidei_reclaim_slot which, size_t wanted,
-                               uint64_t occasion) {
+                               uint64_t climb_id) {
     tidei_runtime *rt = d->rt;
     bool drop = which == TIDEI_DROP;
     size_t given = 0;
@@ -188,7 +186,7 @@ size_t tidei_reclaimables_call(tidei_dev *d, tidei_reclaim_slot which, size_t wa
         bool failed = false;
         if ((drop ? r->drop : r->purge) && (which != TIDEI_PURGE_CHEAP || r->cheap))
             given += call(&x, r, d, drop, wanted, &failed);
-        if (failed && first_failure(rt, r, occasion))
+        if (failed && first_failure(rt, r, climb_id))
             tidei_log(rt, TIDE_LOG_WARNING, "reclaim: %s of %s failed: %s", drop ? "drop" : "purge",
                       r->name, tide_error_last()->message);
         done_reclaimable(&x, r);

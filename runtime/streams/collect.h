@@ -25,13 +25,13 @@ typedef struct tidei_gc_ops {
     size_t (*collect)(tidei_runtime *rt, int level, const char *why, bool *ran);
     /* A cell for a new handle, of the thread's current collector: sets h->owner, h->home, h->refs.
     ** TIDE_E_HOST_NOMEM. */
-    tide_status (*new_cell)(tidei_runtime *rt, tidei_thread *t, tidei_handle *h);
+    tide_status (*new_cell)(tidei_runtime *rt, tidei_thread *t, tidei_header *h);
     /* Memory is gone that weighed on collector `owner` with `bytes`. */
     void (*discharge)(tidei_runtime *rt, uint32_t owner, size_t bytes);
     /* tide_retain / tide_release on a live handle. release on a tracing owner's array that was not
     ** retained: TIDE_E_INVALID. */
-    tide_status (*retain)(tidei_handle *h);
-    tide_status (*release)(tidei_handle *h);
+    tide_status (*retain)(tidei_header *h);
+    tide_status (*release)(tidei_header *h);
     /* A thread enters its first call / leaves. */
     tide_status (*thread_attach)(tidei_runtime *rt, tidei_thread *t);
     void (*thread_detach)(tidei_runtime *rt, tidei_thread *t);

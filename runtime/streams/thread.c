@@ -86,7 +86,7 @@ static void leave(tidei_runtime *rt, tidei_thread *t) {
 }
 
 /* Whoever has its own stream as current one goes back to its default one. */
-static void leave_seat(tidei_runtime *rt, tidei_seat *x) {
+static void leave_thread_device(tidei_runtime *rt, tidei_thread_device *x) {
     if (x->pool) tidei_pool_let_go(x->pool);
     x->pool = NULL;
     if (!x->own_stream) return;
@@ -100,14 +100,14 @@ static void detach(tidei_thread *t) {
     tidei_runtime *rt = tidei_forked() ? NULL : tidei_thread_take(t);
     if (!rt) return;
     if (rt->gc_ops) rt->gc_ops->thread_detach(rt, t);
-    leave_seat(rt, &t->here);
-    for (unsigned i = 0; i < rt->ndevs; i++) leave_seat(rt, &t->away[i]);
+    leave_thread_device(rt, &t->here);
+    for (unsigned i = 0; i < rt->ndevs; i++) leave_thread_device(rt, &t->away[i]);
     leave(rt, t);
 }
 
 /* In a fork's child the process's lock of handles may be held by a thread that is not there. */
 static void free_record(tidei_thread *t) {
-    if (!tidei_forked()) tidei_spare_give(&t->spare);
+    if (!tidei_forked()) tidei_header_free_list_give(&t->spare);
     tidei_callbacks_free(t);
     free(t);
 }
@@ -251,7 +251,7 @@ tidei_thread *tidei_thread_look(tidei_runtime *rt) { return tidei_forked() ? NUL
 
 tidei_pool *tidei_pool_found(tidei_dev *d) {
     tidei_thread *t = find(d->rt);
-    const tidei_seat *x = t ? tidei_thread_seat(t, d) : NULL;
+    const tidei_thread_device *x = t ? tidei_thread_device_of(t, d) : NULL;
     return x && x->pool ? x->pool->p : d->pool;
 }
 
@@ -261,7 +261,7 @@ tidei_pool *tidei_pool_found(tidei_dev *d) {
 #define OWN_STREAMS_MOST (TIDEI_STREAMS_MAX / 2)
 
 /* Where there is none to be had, the device's serves: no error of anybody's. */
-__attribute__((noinline)) static void make_own_stream(tidei_seat *x, tidei_dev *d) {
+__attribute__((noinline)) static void make_own_stream(tidei_thread_device *x, tidei_dev *d) {
     tidei_saved_error e;
     tidei_error_save(&e);
     x->wants_stream = false;
@@ -274,12 +274,12 @@ __attribute__((noinline)) static void make_own_stream(tidei_seat *x, tidei_dev *
     tidei_error_restore(&e);
 }
 
-static tidei_stream *default_stream(tidei_seat *x, tidei_dev *d) {
+static tidei_stream *default_stream(tidei_thread_device *x, tidei_dev *d) {
     if (tidei_unlikely(x->wants_stream)) make_own_stream(x, d);
     return tidei_unlikely(x->own_stream != NULL) ? x->own_stream : d->stream0;
 }
 
-static inline tidei_stream *stream_of(tidei_seat *x, tidei_dev *d) {
+static inline tidei_stream *stream_of(tidei_thread_device *x, tidei_dev *d) {
     tidei_stream *s = x->stream;
     if (tidei_likely(!s)) return default_stream(x, d);
     if (atomic_load_explicit(&s->ref, memory_order_relaxed) == x->stream_ref) return s;
@@ -291,14 +291,14 @@ static inline tidei_stream *stream_of(tidei_seat *x, tidei_dev *d) {
 tidei_stream *tidei_thread_stream(tidei_thread *t) { return stream_of(&t->here, t->dev); }
 
 tidei_stream *tidei_thread_stream_on(tidei_thread *t, tidei_dev *d) {
-    return stream_of(tidei_thread_seat(t, d), d);
+    return stream_of(tidei_thread_device_of(t, d), d);
 }
 
 void tidei_thread_go(tidei_thread *t, tidei_dev *d) {
     if (t->dev == d) return;
     t->away[t->dev->index] = t->here;
     t->here = t->away[d->index];
-    t->away[d->index] = (tidei_seat){0};
+    t->away[d->index] = (tidei_thread_device){0};
     t->dev = d;
 }
 
@@ -346,14 +346,14 @@ void tidei_threads_part(tidei_runtime *rt) {
 }
 
 /* What is waited for takes no lock of threads and calls nobody back. */
-void tidei_threads_bury(tidei_runtime *rt) {
+void tidei_threads_finish_deaths(tidei_runtime *rt) {
     tidei_thread *own = find(rt);
     /* who emptied the queue that we saw empty has said so before */
     atomic_thread_fence(memory_order_acquire);
     pthread_mutex_lock(&all_lock);
     for (tidei_thread *t = rt->threads; t; t = t->next_of_rt) {
-        uint64_t now = atomic_load(&t->burials);
-        while (t != own && now % 2 && atomic_load(&t->burials) == now) sched_yield();
+        uint64_t now = atomic_load(&t->finishing);
+        while (t != own && now % 2 && atomic_load(&t->finishing) == now) sched_yield();
     }
     pthread_mutex_unlock(&all_lock);
 }

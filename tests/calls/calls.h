@@ -131,13 +131,13 @@ typedef struct thing {
     int64_t *order;
 } thing;
 
-typedef struct loan {  /* memory by address */
-    unsigned char *at; /* NULL: the place is empty */
+typedef struct external_alloc { /* memory by address */
+    unsigned char *at;          /* NULL: the place is empty */
     size_t bytes;
     int rt; /* NOBODY: of the runtimes for PyTorch */
     int device;
     bool claimed; /* its bytes were written, and stay as they are */
-} loan;
+} external_alloc;
 
 typedef struct cache { /* a tide_reclaimable */
     world *w;
@@ -267,7 +267,7 @@ struct world {
     array arrays[ARRAYS], odd_array;
     content contents[ARRAYS + 8 * THINGS];
     thing things[THINGS], odd_things[16];
-    loan loans[LOANS];
+    external_alloc external_allocs[LOANS];
     cache caches[CACHES];
     foreign collectors[COLLECTORS];
     note notes[NOTES];
@@ -339,8 +339,9 @@ array *draw_target(world *w, unsigned wanted); /* for such a call */
 
 /* ---- what others give back for it ---- */
 
-void give_loan(world *w, loan *l, int rt); /* memory_calls.c; if it is of that runtime */
-void give_moved(world *w, moved *m);       /* data_calls.c */
+void give_external_alloc(world *w, external_alloc *l,
+                         int rt);    /* memory_calls.c; if it is of that runtime */
+void give_moved(world *w, moved *m); /* data_calls.c */
 
 /* ---- draw.c ---- */
 

@@ -291,7 +291,7 @@ void done(world *w) {
 
 /* No element lies outside the memory that the array holds. */
 static bool is_within(tide_array *a) {
-    const tidei_handle *h = tidei_cell_handle(a);
+    const tidei_header *h = tidei_cell_header(a);
     int64_t lo, hi, size = (int64_t)tide_dtype_size(h->lay.dtype);
     tidei_layout_extent(&h->lay, &lo, &hi);
     return lo == hi || (h->st && lo >= 0 && hi <= (int64_t)(h->st->bytes / (size_t)size));

@@ -130,18 +130,18 @@ static void on_pool_text(world *w) {
 
 /* ---- lending ---- */
 
-static loan *room_for_loan(world *w) {
+static external_alloc *room_for_external_alloc(world *w) {
     for (int i = 0; i < LOANS; i++)
-        if (!w->loans[i].at) return &w->loans[i];
-    loan *l = &w->loans[below(w, LOANS)];
-    give_loan(w, l, l->rt);
+        if (!w->external_allocs[i].at) return &w->external_allocs[i];
+    external_alloc *l = &w->external_allocs[below(w, LOANS)];
+    give_external_alloc(w, l, l->rt);
     return l;
 }
 
-static loan *find_loan(world *w, int rt) {
+static external_alloc *find_external_alloc(world *w, int rt) {
     unsigned from = below(w, LOANS);
     for (unsigned i = 0; i < LOANS; i++) {
-        loan *l = &w->loans[(from + i) % LOANS];
+        external_alloc *l = &w->external_allocs[(from + i) % LOANS];
         if (l->at && l->rt == rt) return l;
     }
     return NULL;
@@ -149,27 +149,27 @@ static loan *find_loan(world *w, int rt) {
 
 /* Blocks of others would lie in it: its bytes are its own once the stream's earlier work is
 ** done. */
-static void claim(loan *l) {
+static void claim(external_alloc *l) {
     memset(l->at, (int)((uintptr_t)l->at >> 8 & 0xff), l->bytes < 4096 ? l->bytes : 4096);
 }
 
-static void look_at_loan(world *w, const loan *l) {
+static void look_at_external_alloc(world *w, const external_alloc *l) {
     for (size_t i = 0; l->claimed && i < l->bytes && i < 4096; i++)
         if (l->at[i] != ((uintptr_t)l->at >> 8 & 0xff))
             broken(w, "lent memory was written by others");
 }
 
 /* On its device, where a current stream is found. */
-static void free_there(const runtime *r, const loan *l) {
+static void free_there(const runtime *r, const external_alloc *l) {
     int before = tide_device_current(r->ref);
     (void)!tide_device_set(r->ref, l->device);
     tide_pool_free(tide_pool_default(r->ref), NULL, l->at);
     (void)!tide_device_set(r->ref, before);
 }
 
-void give_loan(world *w, loan *l, int rt) {
+void give_external_alloc(world *w, external_alloc *l, int rt) {
     if (!l->at || l->rt != rt) return;
-    look_at_loan(w, l);
+    look_at_external_alloc(w, l);
     tide_error_clear();
     if (rt == NOBODY)
         tide_torch_free(l->at, (ptrdiff_t)l->bytes, l->device, NULL);
@@ -193,8 +193,8 @@ static void on_pool_malloc(world *w) {
     calling(w, "tide_pool_malloc(%s, %s, %zu)", p->name, s ? s->name : "NULL", bytes);
     unsigned char *at = tide_pool_malloc(p->ref, s ? s->ref : NULL, bytes);
     if (!told(w, !at)) return;
-    loan *l = room_for_loan(w);
-    *l = (loan){.at = at, .bytes = bytes ? bytes : 1, .rt = p->rt, .device = p->device};
+    external_alloc *l = room_for_external_alloc(w);
+    *l = (external_alloc){.at = at, .bytes = bytes ? bytes : 1, .rt = p->rt, .device = p->device};
     if (chance(w, 60) || p->device != tide_device_current(r->ref)) return;
     l->claimed = tide_device_synchronize(r->ref) == TIDE_OK;
     if (l->claimed) claim(l);
@@ -207,12 +207,12 @@ static void *odd_address(world *w) {
 
 static void on_pool_free(world *w) {
     thing *p = draw_pool(w, 0), *s = chance(w, 25) ? draw_thing(w, TIDEI_REF_STREAM, ABSENT) : NULL;
-    loan *l = p->rt == NOBODY ? NULL : find_loan(w, p->rt);
+    external_alloc *l = p->rt == NOBODY ? NULL : find_external_alloc(w, p->rt);
     void *at = l ? l->at : NULL;
     if (chance(w, 10)) l = NULL, at = odd_address(w);
     if (at && !l) expect(w, TIDE_E_INVALID);
     if (!at) w->frame->must_fail = false;
-    if (l) look_at_loan(w, l);
+    if (l) look_at_external_alloc(w, l);
     calling(w, "tide_pool_free(%s, %s, %s)", p->name, s ? s->name : "NULL",
             l    ? "lent"
             : at ? "(void *)odd"
@@ -234,11 +234,12 @@ static void on_torch_malloc(world *w) {
     calling(w, "tide_torch_malloc(%td, %d, NULL)", bytes, device);
     unsigned char *at = tide_torch_malloc(bytes, device, NULL);
     if (!told(w, !at)) return;
-    *room_for_loan(w) = (loan){.at = at, .bytes = (size_t)bytes, .rt = NOBODY, .device = device};
+    *room_for_external_alloc(w) =
+        (external_alloc){.at = at, .bytes = (size_t)bytes, .rt = NOBODY, .device = device};
 }
 
 static void on_torch_free(world *w) {
-    loan *l = find_loan(w, NOBODY);
+    external_alloc *l = find_external_alloc(w, NOBODY);
     int device = l ? l->device : 0;
     void *at = l ? l->at : NULL;
     if (chance(w, 20)) l = NULL, at = odd_address(w);
@@ -264,7 +265,7 @@ static void on_torch_close(world *w) {
     calling(w, "tide_torch_close()");
     tide_torch_close();
     for (int i = 0; i < LOANS; i++)
-        if (w->loans[i].rt == NOBODY) w->loans[i].at = NULL;
+        if (w->external_allocs[i].rt == NOBODY) w->external_allocs[i].at = NULL;
     done(w);
 }
 

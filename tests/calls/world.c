@@ -122,7 +122,7 @@ array *room_for_array(world *w) {
 }
 
 static void learn_layout(array *x) {
-    const tidei_handle *h = tidei_cell_handle(x->a);
+    const tidei_header *h = tidei_cell_header(x->a);
     x->counted = x->a == &h->cell;
     x->dtype = tide_array_dtype(x->a);
     x->ndim = tide_array_ndim(x->a);
@@ -262,7 +262,7 @@ void world_drop_all(world *w, int rt) {
         end_thing(w, t);
         world_ended(t);
     }
-    for (int i = 0; i < LOANS; i++) give_loan(w, &w->loans[i], rt);
+    for (int i = 0; i < LOANS; i++) give_external_alloc(w, &w->external_allocs[i], rt);
     world_give_moved(w, rt);
     r->closing = true; /* everything is freed */
     for (int i = 0; i < ARRAYS; i++)
@@ -329,7 +329,7 @@ static void close_records(world *w, int rt) {
         if (w->things[i].ref && w->things[i].rt == rt)
             w->things[i].rt = NOBODY, thaw(&w->things[i]);
     for (int i = 0; i < LOANS; i++)
-        if (w->loans[i].rt == rt) w->loans[i].at = NULL;
+        if (w->external_allocs[i].rt == rt) w->external_allocs[i].at = NULL;
     for (int i = 0; i < CACHES; i++)
         if (w->caches[i].rt == rt) w->caches[i].registered = false;
 }

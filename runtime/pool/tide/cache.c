@@ -7,20 +7,20 @@
 /* ... but this much in any case: less than most programs' first page on a GPU. */
 #define CAP_FLOOR (256 * TIDEI_KIB)
 
-void tidei_tide_set_cap(tidei_tide *p) {
+void tidei_heap_set_cap(tidei_heap *p) {
     size_t share = p->backed / CAP_PART / (p->ncaches ? p->ncaches : 1);
     bool on = atomic_load_explicit(&p->base.attrs.caches, memory_order_relaxed);
     atomic_store_explicit(&p->cap, on ? tidei_max_size(share, CAP_FLOOR) : 0, memory_order_relaxed);
 }
 
-tidei_cache *tidei_tide_cache_new(tidei_tide *p, unsigned number) {
+tidei_cache *tidei_heap_cache_new(tidei_heap *p, unsigned number) {
     tidei_cache *c = tidei_host_alloc(p->base.dev->rt, sizeof *c);
     if (!c) return NULL; /* everything works without, only slower */
     tidei_lock_take(&p->lock);
     atomic_store_explicit(&p->caches[number - 1], c, memory_order_release);
     p->ncaches++;
     if (number > p->caches_end) p->caches_end = number;
-    tidei_tide_set_cap(p);
+    tidei_heap_set_cap(p);
     tidei_lock_give(&p->lock);
     return c;
 }
@@ -31,22 +31,22 @@ static tidei_extent *chained(tidei_extent *x, tidei_extent *chain, size_t *bytes
     return x;
 }
 
-static tidei_extent *rob_set(tidei_cache *c, tidei_cache_entry *e, tidei_extent *chain,
-                             size_t *bytes) {
+static tidei_extent *steal_from_set(tidei_cache *c, tidei_cache_entry *e, tidei_extent *chain,
+                                    size_t *bytes) {
     for (const tidei_cache_entry *end = e + TIDEI_CACHE_WAYS; e < end; e++) {
         if (!atomic_load_explicit(&e->x, memory_order_relaxed)) continue;
         tidei_extent *x = atomic_exchange_explicit(&e->x, NULL, memory_order_acq_rel);
         if (!x) continue;
-        atomic_fetch_add_explicit(&c->robbed, x->size, memory_order_relaxed);
+        atomic_fetch_add_explicit(&c->stolen_from, x->size, memory_order_relaxed);
         chain = chained(x, chain, bytes);
     }
     return chain;
 }
 
-tidei_extent *tidei_cache_rob(tidei_cache *c, tidei_extent *chain, size_t *bytes) {
+tidei_extent *tidei_cache_steal(tidei_cache *c, tidei_extent *chain, size_t *bytes) {
     uint64_t sets = atomic_load_explicit(&c->sets, memory_order_relaxed);
     for (; sets; sets &= sets - 1)
-        chain = rob_set(c, c->entries[__builtin_ctzll(sets)], chain, bytes);
+        chain = steal_from_set(c, c->entries[__builtin_ctzll(sets)], chain, bytes);
     for (tidei_extent *x = tidei_cache_receive(c), *next; x; x = next) {
         next = x->left;
         chain = chained(x, chain, bytes);
@@ -75,7 +75,7 @@ static tidei_extent *push_out(tidei_cache *c, tidei_cache_entry *e, tidei_extent
     e->size = 0;
     c->in_entries -= size;
     if (x) return chained(x, chain, bytes);
-    atomic_fetch_sub_explicit(&c->robbed, size, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&c->stolen_from, size, memory_order_relaxed);
     return chain;
 }
 
@@ -92,7 +92,8 @@ static tidei_cache_entry *place_for(tidei_cache *c, const tidei_extent *x) {
 }
 
 static bool fits_below(const tidei_cache *c, size_t size, size_t cap) {
-    return c->in_entries - atomic_load_explicit(&c->robbed, memory_order_relaxed) + size <= cap;
+    return c->in_entries - atomic_load_explicit(&c->stolen_from, memory_order_relaxed) + size <=
+           cap;
 }
 
 tidei_extent *tidei_cache_push_out(tidei_cache *c, const tidei_extent *x, size_t cap,
@@ -109,26 +110,26 @@ tidei_extent *tidei_cache_push_out(tidei_cache *c, const tidei_extent *x, size_t
     return chain;
 }
 
-static void release_chain(tidei_tide *p, tidei_extent *chain) {
+static void release_chain(tidei_heap *p, tidei_extent *chain) {
     for (tidei_extent *next; chain; chain = next) {
         next = chain->left;
         p->used -= chain->size;
-        tidei_tide_release(p, chain);
+        tidei_heap_release(p, chain);
     }
 }
 
-void tidei_tide_flush(tidei_tide *p) {
+void tidei_heap_flush(tidei_heap *p) {
     tidei_extent *chain = NULL;
     size_t bytes = 0;
     for (unsigned i = 0; i < p->caches_end; i++) {
         tidei_cache *c = atomic_load_explicit(&p->caches[i], memory_order_acquire);
-        if (c) chain = tidei_cache_rob(c, chain, &bytes);
+        if (c) chain = tidei_cache_steal(c, chain, &bytes);
     }
     p->held -= (int64_t)bytes;
     release_chain(p, chain);
 }
 
-bool tidei_tide_cache_anew(tidei_tide *p, tidei_cache *c, tidei_extent *x) {
+bool tidei_heap_cache_anew(tidei_heap *p, tidei_cache *c, tidei_extent *x) {
     size_t bytes = 0, cap = atomic_load_explicit(&p->cap, memory_order_relaxed);
     tidei_extent *chain = tidei_cache_push_out(c, x, cap, &bytes);
     if (!chain) return false;
@@ -156,7 +157,7 @@ static tidei_extent *sort_inbox(tidei_cache *c, size_t size, uint16_t slot, size
     return found;
 }
 
-tidei_extent *tidei_tide_from_inbox(tidei_tide *p, tidei_cache *c, size_t size, uint16_t slot) {
+tidei_extent *tidei_heap_from_inbox(tidei_heap *p, tidei_cache *c, size_t size, uint16_t slot) {
     tidei_extent *rest;
     tidei_extent *x =
         sort_inbox(c, size, slot, atomic_load_explicit(&p->cap, memory_order_relaxed), &rest);
@@ -168,8 +169,8 @@ tidei_extent *tidei_tide_from_inbox(tidei_tide *p, tidei_cache *c, size_t size, 
     return x;
 }
 
-tidei_tide_sums tidei_tide_tally(const tidei_tide *p) {
-    tidei_tide_sums t = {.live = p->live, .held = p->held, .allocs = p->allocs, .frees = p->frees};
+tidei_heap_sums tidei_heap_tally(const tidei_heap *p) {
+    tidei_heap_sums t = {.live = p->live, .held = p->held, .allocs = p->allocs, .frees = p->frees};
     for (unsigned i = 0; i < p->caches_end; i++) {
         const tidei_cache *c = atomic_load_explicit(&p->caches[i], memory_order_acquire);
         if (!c) continue;

@@ -38,7 +38,7 @@ typedef struct tidei_cache {
     /* blocks that found no place; the set from which others were pushed out last */
     unsigned refused, hand;
     char apart[64];                /* what others write is on lines of its own */
-    _Atomic size_t robbed;         /* bytes that others took out of the entries */
+    _Atomic size_t stolen_from;    /* bytes that others took out of the entries */
     _Atomic(tidei_extent *) inbox; /* linked by `left` */
 } tidei_cache;
 
@@ -67,7 +67,7 @@ static inline tidei_extent *tidei_cache_take(tidei_cache *c, size_t size, uint16
         tidei_extent *x = atomic_exchange_explicit(&e->x, NULL, memory_order_acq_rel);
         if (tidei_likely(x != NULL)) return x;
         /* somebody else took it */
-        atomic_fetch_sub_explicit(&c->robbed, size, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&c->stolen_from, size, memory_order_relaxed);
     }
     return NULL;
 }
@@ -76,7 +76,7 @@ static inline tidei_extent *tidei_cache_take(tidei_cache *c, size_t size, uint16
 ** `cap` bytes. */
 static inline bool tidei_cache_put(tidei_cache *c, tidei_extent *x, size_t cap) {
     size_t size = x->size,
-           there = c->in_entries - atomic_load_explicit(&c->robbed, memory_order_relaxed);
+           there = c->in_entries - atomic_load_explicit(&c->stolen_from, memory_order_relaxed);
     if (there + size > cap) return false;
     unsigned set = tidei_cache_set(size);
     uint64_t sets = atomic_load_explicit(&c->sets, memory_order_relaxed);
@@ -85,7 +85,7 @@ static inline bool tidei_cache_put(tidei_cache *c, tidei_extent *x, size_t cap) 
     if (e == end) return false;
     if (tidei_unlikely(e->size)) { /* robbed */
         c->in_entries -= e->size;
-        atomic_fetch_sub_explicit(&c->robbed, e->size, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&c->stolen_from, e->size, memory_order_relaxed);
     }
     e->size = size;
     e->slot = x->slot;
@@ -98,7 +98,7 @@ static inline bool tidei_cache_put(tidei_cache *c, tidei_extent *x, size_t cap) 
 /* Where nothing is in the entries any more, whoever empties them need not look there. Called by the
 ** owner. */
 static inline void tidei_cache_forget_sets(tidei_cache *c) {
-    if (c->in_entries == atomic_load_explicit(&c->robbed, memory_order_relaxed))
+    if (c->in_entries == atomic_load_explicit(&c->stolen_from, memory_order_relaxed))
         atomic_store_explicit(&c->sets, 0, memory_order_relaxed);
 }
 
@@ -125,6 +125,6 @@ static inline tidei_extent *tidei_cache_receive(tidei_cache *c) {
 
 /* Empties everything in it, whosever it is, onto `chain` (by `left`); returns the new chain.
 ** `bytes` is raised by theirs. */
-tidei_extent *tidei_cache_rob(tidei_cache *c, tidei_extent *chain, size_t *bytes);
+tidei_extent *tidei_cache_steal(tidei_cache *c, tidei_extent *chain, size_t *bytes);
 
 #endif

@@ -16,10 +16,10 @@ struct stock {
     size_t largest; /* page */
 };
 
-static struct stock stock_of(tidei_tide *p) {
+static struct stock stock_of(tidei_heap *p) {
     struct stock a = {0};
     tidei_lock_take(&p->lock);
-    tidei_tide_flush(p);
+    tidei_heap_flush(p);
     a.free = p->backed - p->used - p->claimed;
     for (const tidei_page *pg = p->first_page; pg; pg = pg->next)
         a.largest = tidei_max_size(a.largest, pg->bytes);
@@ -28,57 +28,57 @@ static struct stock stock_of(tidei_tide *p) {
 }
 
 /* The host waits for what is pending on x, which is claimed. Without the lock. */
-static tide_status wait_for(tidei_tide *p, tidei_extent *x) {
+static tide_status wait_for(tidei_heap *p, tidei_extent *x) {
     tide_status st = TIDE_OK;
     if (x->slot == TIDEI_SLOT_READY) return st;
     if (x->slot != TIDEI_SLOT_MANY) return tidei_stamp_wait(p->base.dev, tidei_extent_stamp(x));
-    for (unsigned i = 0; i < tidei_tide_many(x)->n && st == TIDE_OK; i++)
-        st = tidei_stamp_wait(p->base.dev, tidei_stamps_at(tidei_tide_many(x))[i]);
+    for (unsigned i = 0; i < tidei_heap_many(x)->n && st == TIDE_OK; i++)
+        st = tidei_stamp_wait(p->base.dev, tidei_stamps_at(tidei_heap_many(x))[i]);
     return st;
 }
 
 /* A free piece of `size` bytes on which nothing is pending. The lock is held, but for a while
 ** not. */
-static tide_status make_piece(tidei_tide *p, tidei_shelf *own, size_t size, tidei_stream *s) {
+static tide_status make_piece(tidei_heap *p, tidei_size_index *own, size_t size, tidei_stream *s) {
     const unsigned flags =
         TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE | TIDEI_ALLOC_FLUSHED | TIDEI_ALLOC_NO_GROW;
     tidei_extent *x;
-    tide_status st = tidei_tide_restock(p);
-    if (st == TIDE_OK) st = tidei_tide_find(p, own, size, s, flags, &x);
+    tide_status st = tidei_heap_restock(p);
+    if (st == TIDE_OK) st = tidei_heap_find(p, own, size, s, flags, &x);
     if (st != TIDE_OK) return st;
-    if (tidei_extent_is(x) == TIDEI_EXTENT_FREE) tidei_tide_claim(p, x);
+    if (tidei_extent_is(x) == TIDEI_EXTENT_FREE) tidei_heap_claim(p, x);
     tidei_lock_give(&p->lock);
     st = wait_for(p, x);
     tidei_lock_take(&p->lock);
-    if (st == TIDE_OK) tidei_tide_be_ready(p, x);
-    tidei_tide_unclaim(p, x);
+    if (st == TIDE_OK) tidei_heap_be_ready(p, x);
+    tidei_heap_unclaim(p, x);
     return st;
 }
 
 /* Makes such a piece and gives back what can be. Who fails meanwhile tries again. */
-static size_t clear_piece(tidei_tide *p, size_t size) {
+static size_t clear_piece(tidei_heap *p, size_t size) {
     tidei_stream *s = p->base.dev->stream0;
-    tidei_shelf *own = tidei_tide_own(p, s->slot);
-    if (!own && !(own = tidei_tide_own_made(p, s->slot))) return 0;
-    tidei_transit_begin(p->base.dev);
+    tidei_size_index *own = tidei_heap_own(p, s->slot);
+    if (!own && !(own = tidei_heap_own_made(p, s->slot))) return 0;
+    tidei_inflight_growth_begin(p->base.dev);
     tidei_lock_take(&p->lock);
     tide_status st = make_piece(p, own, size, s);
-    tidei_check_slow(tidei_tide_valid_locked(p));
+    tidei_check_slow(tidei_heap_valid_locked(p));
     tidei_lock_give(&p->lock);
     size_t given = st == TIDE_OK ? p->base.ops->trim(&p->base, 0) : 0;
-    tidei_transit_end(p->base.dev, st == TIDE_OK);
+    tidei_inflight_growth_end(p->base.dev, st == TIDE_OK);
     return given;
 }
 
 /* Of so many bytes wanted those that the pool can give alone. */
-static size_t share(const tidei_tide *p, const struct stock *a, size_t bytes) {
+static size_t share(const tidei_heap *p, const struct stock *a, size_t bytes) {
     size_t margin = p->page_bytes - p->granule;
     if (bytes <= a->free) return bytes;
     return a->free > margin ? (a->free - margin) / p->page_bytes * p->page_bytes : 0;
 }
 
-size_t tidei_tide_clear(tidei_pool *pool, size_t bytes) {
-    tidei_tide *p = (tidei_tide *)pool;
+size_t tidei_heap_clear(tidei_pool *pool, size_t bytes) {
+    tidei_heap *p = (tidei_heap *)pool;
     if (!p->base.mover) return 0;
     struct stock a = stock_of(p);
     /* Where all pages have one size the parts of pages at both ends of a piece are less than one

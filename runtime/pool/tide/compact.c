@@ -29,7 +29,7 @@ typedef tidei_compaction compaction;
 
 /* ---- opening and closing ---- */
 
-static compaction *make(tidei_tide *p, size_t moves) {
+static compaction *make(tidei_heap *p, size_t moves) {
     compaction *c;
     size_t each =
         sizeof *c->moves + sizeof *c->places + sizeof *c->from + sizeof *c->to + sizeof *c->held;
@@ -43,7 +43,7 @@ static compaction *make(tidei_tide *p, size_t moves) {
     return c;
 }
 
-compaction *tidei_compaction_open(tidei_tide *p, size_t moves, size_t size, tidei_stream *s,
+compaction *tidei_compaction_open(tidei_heap *p, size_t moves, size_t size, tidei_stream *s,
                                   tidei_reach reach) {
     compaction *c = NULL;
     if (p->compaction && p->compaction->cap >= moves) {
@@ -61,7 +61,7 @@ compaction *tidei_compaction_open(tidei_tide *p, size_t moves, size_t size, tide
     return c;
 }
 
-void tidei_compaction_close(tidei_tide *p, compaction *c) {
+void tidei_compaction_close(tidei_heap *p, compaction *c) {
     if (!p->compaction && c->cap <= TIDEI_MOVES_MAX) {
         p->compaction = c;
         return;
@@ -71,13 +71,13 @@ void tidei_compaction_close(tidei_tide *p, compaction *c) {
     tidei_lock_take(&p->lock);
 }
 
-void tidei_compaction_begin(tidei_tide *p) {
+void tidei_compaction_begin(tidei_heap *p) {
     tidei_lock_give(&p->lock);
     p->base.mover->begin(p->base.dev);
     tidei_lock_take(&p->lock);
 }
 
-void tidei_compaction_end(tidei_tide *p, compaction *c) {
+void tidei_compaction_end(tidei_heap *p, compaction *c) {
     tidei_lock_give(&p->lock);
     p->base.mover->end(p->base.dev);
     while (c->nheld) /* the last reference returns the block to this pool */
@@ -99,7 +99,7 @@ static bool asked(tidei_extent *x, bool (*question)(void *owner)) {
     return yes;
 }
 
-void tidei_compaction_ask(tidei_tide *p) {
+void tidei_compaction_ask(tidei_heap *p) {
     for (tidei_extent *x = p->first; x; x = x->next) {
         bool out =
             tidei_extent_is(x) == TIDEI_EXTENT_LIVE || tidei_extent_is(x) == TIDEI_EXTENT_CACHED;
@@ -107,7 +107,7 @@ void tidei_compaction_ask(tidei_tide *p) {
     }
 }
 
-bool tidei_compaction_hold(tidei_tide *p, compaction *c, tidei_extent *x) {
+bool tidei_compaction_hold(tidei_heap *p, compaction *c, tidei_extent *x) {
     x->fixed = !asked(x, p->base.mover->hold);
     if (x->fixed) return false;
     c->held[c->nheld++] = atomic_load_explicit(&x->owner, memory_order_relaxed);
@@ -118,14 +118,14 @@ bool tidei_compaction_hold(tidei_tide *p, compaction *c, tidei_extent *x) {
 
 /* Tells each free piece whether it is within reach, where some may not be. Returns the bytes of
 ** those that are. */
-static size_t ask_reach(tidei_tide *p, compaction *c) {
-    const tidei_shelf *own = tidei_tide_own(p, c->s->slot);
+static size_t ask_reach(tidei_heap *p, compaction *c) {
+    const tidei_size_index *own = tidei_heap_own(p, c->s->slot);
     size_t bytes = 0, all = p->backed - p->used - p->claimed;
     c->some_far = c->reach != TIDEI_REACH_ANY && all > p->ready.bytes + (own ? own->bytes : 0);
     if (!c->some_far) return all;
     for (tidei_extent *x = p->first; x; x = x->next) {
         if (!is_free(x)) continue;
-        x->far = !tidei_tide_reaches(p, c->reach, c->s, x);
+        x->far = !tidei_heap_reaches(p, c->reach, c->s, x);
         if (!x->far) bytes += x->size;
     }
     return bytes;
@@ -182,7 +182,7 @@ static inline size_t cost_of(const struct look *a) {
 
 /* Asks its blocks, up to `end`, each once. False: one may not move, and the stretch begins behind
 ** it now. */
-static bool may_all_move(const tidei_tide *p, const compaction *c, struct look *a,
+static bool may_all_move(const tidei_heap *p, const compaction *c, struct look *a,
                          const tidei_extent *end) {
     for (tidei_extent *x = a->unasked; x != end; a->unasked = x = x->next) {
         if (is_free(x)) continue;
@@ -206,7 +206,7 @@ static bool may_all_move(const tidei_tide *p, const compaction *c, struct look *
 
 /* The cheapest stretch that has the bytes wanted, free ones if `slide`. For each end the latest
 ** beginning is the cheapest. Blocks are asked only where that is worth while. */
-static stretch choose(tidei_tide *p, compaction *c, bool slide) {
+static stretch choose(tidei_heap *p, compaction *c, bool slide) {
     size_t size = c->size + c->lost, all = ask_reach(p, c), cap = c->cap - c->nheld,
            looks = SIZE_MAX;
     stretch best = {.cost = SIZE_MAX};
@@ -250,27 +250,27 @@ void tidei_compaction_note(compaction *c, tidei_extent *x) {
         note(c, (tidei_stamp){.tick = x->tick, .stream = x->slot, .write = 1});
         return;
     }
-    for (unsigned i = 0; i < tidei_tide_many(x)->n; i++)
-        note(c, tidei_stamps_at(tidei_tide_many(x))[i]);
+    for (unsigned i = 0; i < tidei_heap_many(x)->n; i++)
+        note(c, tidei_stamps_at(tidei_heap_many(x))[i]);
 }
 
 /* The history of x is the moves alone. */
 static void be_pending(tidei_extent *x, tidei_stream *s, uint64_t tick) {
-    if (x->slot == TIDEI_SLOT_MANY) tidei_stamps_clear(tidei_tide_many(x));
+    if (x->slot == TIDEI_SLOT_MANY) tidei_stamps_clear(tidei_heap_many(x));
     x->slot = s->slot;
     x->tick = tick;
 }
 
 /* The claimed pieces from x to before `end`, but for one, become free; those that lie side by side
 ** join. */
-static void unclaim_but(tidei_tide *p, tidei_extent *x, const tidei_extent *end,
+static void unclaim_but(tidei_heap *p, tidei_extent *x, const tidei_extent *end,
                         const tidei_extent *kept) {
     for (tidei_extent *next; x != end; x = next) {
         next = x->next;
-        if (x != kept && tidei_extent_is(x) == TIDEI_EXTENT_CLAIMED) tidei_tide_unclaim(p, x);
+        if (x != kept && tidei_extent_is(x) == TIDEI_EXTENT_CLAIMED) tidei_heap_unclaim(p, x);
     }
 }
-static void unclaim(tidei_tide *p, const stretch *w) {
+static void unclaim(tidei_heap *p, const stretch *w) {
     unclaim_but(p, w->first, w->last->next, NULL);
 }
 
@@ -281,13 +281,13 @@ static bool stands(const stretch *w) {
     return first && last && w->first->off == w->off && tidei_extent_end(w->last) == w->end;
 }
 
-static bool claim_free(tidei_tide *p, compaction *c, tidei_extent *x) {
-    if (!c->waits && !tidei_tide_reaches(p, c->reach, c->s, x)) return false;
+static bool claim_free(tidei_heap *p, compaction *c, tidei_extent *x) {
+    if (!c->waits && !tidei_heap_reaches(p, c->reach, c->s, x)) return false;
     tidei_compaction_note(c, x);
-    tidei_tide_claim(p, x);
+    tidei_heap_claim(p, x);
     return true;
 }
-static bool claim_block(tidei_tide *p, compaction *c, tidei_extent *x) {
+static bool claim_block(tidei_heap *p, compaction *c, tidei_extent *x) {
     if (c->nheld == c->cap || tidei_extent_is(x) != TIDEI_EXTENT_LIVE ||
         !tidei_compaction_hold(p, c, x))
         return false;
@@ -297,7 +297,7 @@ static bool claim_block(tidei_tide *p, compaction *c, tidei_extent *x) {
 
 /* Claims the free pieces of the stretch and holds its blocks, in order. False: it is not what it
 ** was when it was chosen, and nothing is claimed. Blocks that are held stay so. */
-static bool claim(tidei_tide *p, compaction *c, const stretch *w, bool slide) {
+static bool claim(tidei_heap *p, compaction *c, const stretch *w, bool slide) {
     tidei_extent *x = w->first, *end = w->last->next;
     size_t free = 0;
     c->n = c->npending = 0;
@@ -313,13 +313,13 @@ static bool claim(tidei_tide *p, compaction *c, const stretch *w, bool slide) {
 }
 
 /* The stretch, claimed as a whole, becomes one piece, whose history is the moves alone. */
-static tidei_extent *joined(tidei_tide *p, const stretch *w, tidei_stream *s, uint64_t tick) {
+static tidei_extent *joined(tidei_heap *p, const stretch *w, tidei_stream *s, uint64_t tick) {
     tidei_extent *x = w->first, *end = w->last->next;
     for (tidei_extent *y = x->next, *next; y != end; y = next) {
         next = y->next;
-        if (y->slot == TIDEI_SLOT_MANY) tidei_stamps_clear(tidei_tide_many(y));
+        if (y->slot == TIDEI_SLOT_MANY) tidei_stamps_clear(tidei_heap_many(y));
         x->size += y->size;
-        tidei_tide_drop(p, y);
+        tidei_heap_drop(p, y);
     }
     x->next = end;
     if (end)
@@ -333,18 +333,18 @@ static tidei_extent *joined(tidei_tide *p, const stretch *w, tidei_stream *s, ui
 /* ---- moving ---- */
 
 /* Of a block that is held. */
-static void plan_move(tidei_tide *p, compaction *c, size_t i, tidei_extent *to, size_t to_off) {
+static void plan_move(tidei_heap *p, compaction *c, size_t i, tidei_extent *to, size_t to_off) {
     tidei_extent *x = c->from[i];
     c->moves[i] =
         (tidei_move){.owner = atomic_load_explicit(&x->owner, memory_order_relaxed), .priv = to};
     c->places[i] =
         (tidei_piece){.dst = p->addr + to_off, .src = p->addr + x->off, .bytes = x->bytes};
     /* for the copy; the slack is poisoned when the place is free again */
-    tidei_tide_unpoison(p, to_off, x->bytes);
+    tidei_heap_unpoison(p, to_off, x->bytes);
 }
 
 /* Without the lock meanwhile. *moved of the moves have happened. */
-static tide_status move(tidei_tide *p, compaction *c, bool apart, size_t *moved, uint64_t *tick) {
+static tide_status move(tidei_heap *p, compaction *c, bool apart, size_t *moved, uint64_t *tick) {
     tidei_lock_give(&p->lock);
     tide_status st = p->base.mover->move(c->s, c->pending, c->npending, c->moves, c->places, c->n,
                                          apart, moved, tick);
@@ -368,22 +368,22 @@ static bool in_order(const compaction *c) {
     return true;
 }
 
-static void vacate(tidei_tide *p, tidei_extent *x) {
+static void vacate(tidei_heap *p, tidei_extent *x) {
     /* a move that failed may have had it */
-    if (x->slot == TIDEI_SLOT_READY) tidei_tide_poison(p, x->off, x->size);
-    tidei_tide_unclaim(p, x);
+    if (x->slot == TIDEI_SLOT_READY) tidei_heap_poison(p, x->off, x->size);
+    tidei_heap_unclaim(p, x);
 }
 
-void tidei_compaction_vacate(tidei_tide *p, compaction *c, size_t i) {
+void tidei_compaction_vacate(tidei_heap *p, compaction *c, size_t i) {
     for (; i < c->n; i++)
         if (c->to[i]) vacate(p, c->to[i]);
 }
 
 /* A claimed place of `size` bytes, the smallest that will do. NULL: there is none, or host memory
 ** for its history. */
-static tidei_extent *find_place(tidei_tide *p, compaction *c, size_t size) {
-    tidei_extent *x = tidei_tide_fit(p, size, c->s, c->reach);
-    tidei_extent *y = x ? tidei_tide_cut(p, x, size) : NULL;
+static tidei_extent *find_place(tidei_heap *p, compaction *c, size_t size) {
+    tidei_extent *x = tidei_heap_fit(p, size, c->s, c->reach);
+    tidei_extent *y = x ? tidei_heap_cut(p, x, size) : NULL;
     if (!y) return NULL;
     tidei_extent_be(y, TIDEI_EXTENT_CLAIMED);
     p->claimed += y->size;
@@ -395,14 +395,14 @@ static tidei_extent *find_place(tidei_tide *p, compaction *c, size_t size) {
 ** same that searches would find, in one walk. That looks at so many extents a place; more would
 ** take longer than to search. Returns the first block without a place. */
 #define LOOKS_A_PLACE 32
-static size_t find_equal(tidei_tide *p, compaction *c, size_t i, size_t end) {
+static size_t find_equal(tidei_heap *p, compaction *c, size_t i, size_t end) {
     size_t size = c->from[i]->size, looks = (end - i) * LOOKS_A_PLACE;
     for (tidei_extent *x = p->first; x && i < end && looks; x = x->next, looks--) {
         if (!is_free(x) || x->size != size ||
             (x->slot != TIDEI_SLOT_READY && x->slot != c->s->slot))
             continue;
         tidei_compaction_note(c, x);
-        tidei_tide_claim(p, x);
+        tidei_heap_claim(p, x);
         c->to[i++] = x;
     }
     return i;
@@ -415,7 +415,7 @@ static size_t equal_from(const compaction *c, size_t i) {
     return n;
 }
 
-bool tidei_compaction_find_places(tidei_tide *p, compaction *c) {
+bool tidei_compaction_find_places(tidei_heap *p, compaction *c) {
     bool all = true;
     if (!in_order(c)) qsort(c->from, c->n, sizeof(tidei_extent *), by_size);
     for (size_t i = 0; i < c->n;) {
@@ -431,7 +431,7 @@ bool tidei_compaction_find_places(tidei_tide *p, compaction *c) {
 
 /* The block of x is at y now; x is free. */
 static void exchange(tidei_extent *x, tidei_extent *y, tidei_stream *s, uint64_t tick) {
-    if (y->slot == TIDEI_SLOT_MANY) tidei_stamps_clear(tidei_tide_many(y));
+    if (y->slot == TIDEI_SLOT_MANY) tidei_stamps_clear(tidei_heap_many(y));
     y->slot = TIDEI_SLOT_READY;
     y->bytes = x->bytes;
     y->home = x->home;
@@ -444,7 +444,7 @@ static void exchange(tidei_extent *x, tidei_extent *y, tidei_stream *s, uint64_t
     tidei_check(x->size == y->size); /* so that the claimed bytes are as many as before */
 }
 
-tide_status tidei_compaction_move_out(tidei_tide *p, compaction *c, uint64_t *tick) {
+tide_status tidei_compaction_move_out(tidei_heap *p, compaction *c, uint64_t *tick) {
     size_t moved = 0;
     for (size_t i = 0; i < c->n; i++) plan_move(p, c, i, c->to[i], c->to[i]->off);
     tide_status st = move(p, c, true, &moved, tick);
@@ -455,7 +455,7 @@ tide_status tidei_compaction_move_out(tidei_tide *p, compaction *c, uint64_t *ti
     return st;
 }
 
-static tide_status empty(tidei_tide *p, compaction *c, const stretch *w, tidei_extent **out) {
+static tide_status empty(tidei_heap *p, compaction *c, const stretch *w, tidei_extent **out) {
     uint64_t tick = 0;
     tide_status st =
         tidei_compaction_find_places(p, c) ? tidei_compaction_move_out(p, c, &tick) : TIDE_E_NOMEM;
@@ -471,7 +471,7 @@ static tide_status empty(tidei_tide *p, compaction *c, const stretch *w, tidei_e
 /* Where each block goes: close behind the one before, but for those that would go so little that it
 ** takes too many pieces; they stay. TIDE_E_NOMEM: what is lost between those makes the rest too
 ** little; c->lost is raised to it for the next try. */
-static tide_status plan_slide(tidei_tide *p, compaction *c, const stretch *w) {
+static tide_status plan_slide(tidei_heap *p, compaction *c, const stretch *w) {
     size_t at = w->first->off, n = 0, lost = 0;
     for (size_t i = 0; i < c->n; i++) {
         tidei_extent *x = c->from[i];
@@ -493,13 +493,13 @@ static tide_status plan_slide(tidei_tide *p, compaction *c, const stretch *w) {
 }
 
 /* Takes the claimed pieces of the stretch out of the range, linked by `left`. */
-static tidei_extent *loosen(tidei_tide *p, const stretch *w) {
+static tidei_extent *loosen(tidei_heap *p, const stretch *w) {
     tidei_extent *loose = NULL;
     for (tidei_extent *x = w->first, *next, *end = w->last->next; x != end; x = next) {
         next = x->next;
         if (tidei_extent_is(x) != TIDEI_EXTENT_CLAIMED) continue;
-        if (x->slot == TIDEI_SLOT_MANY) tidei_stamps_clear(tidei_tide_many(x));
-        tidei_tide_unlink(p, x);
+        if (x->slot == TIDEI_SLOT_MANY) tidei_stamps_clear(tidei_heap_many(x));
+        tidei_heap_unlink(p, x);
         x->left = loose;
         loose = x;
     }
@@ -508,22 +508,22 @@ static tidei_extent *loosen(tidei_tide *p, const stretch *w) {
 
 /* One of the loose pieces becomes the gap [low, high) behind the extent `prev`; NULL: the first of
 ** the range. */
-static tidei_extent *fill_gap(tidei_tide *p, tidei_extent **loose, size_t low, size_t high,
+static tidei_extent *fill_gap(tidei_heap *p, tidei_extent **loose, size_t low, size_t high,
                               tidei_extent *prev) {
     tidei_extent *gap = *loose;
     *loose = gap->left;
     gap->off = low;
     gap->size = high - low;
     if (prev)
-        tidei_tide_link_behind(p, gap, prev);
+        tidei_heap_link_behind(p, gap, prev);
     else
-        tidei_tide_link_before(p, gap, p->first);
+        tidei_heap_link_before(p, gap, p->first);
     return gap;
 }
 
 /* The blocks of the stretch are where they are now, in the same order, and the gaps between them
 ** become its claimed pieces: no more of them than there were. */
-static void lay_out(tidei_tide *p, stretch *w, tidei_stream *s, uint64_t tick) {
+static void lay_out(tidei_heap *p, stretch *w, tidei_stream *s, uint64_t tick) {
     size_t low = w->first->off, high = tidei_extent_end(w->last);
     tidei_extent *before = w->first->prev, *behind = w->last->next, *prev = before,
                  *loose = loosen(p, w), *next;
@@ -541,14 +541,14 @@ static void lay_out(tidei_tide *p, stretch *w, tidei_stream *s, uint64_t tick) {
     }
     for (; loose; loose = next) {
         next = loose->left;
-        tidei_tide_drop(p, loose);
+        tidei_heap_drop(p, loose);
     }
     w->first = before ? before->next : p->first;
     w->last = behind ? behind->prev : p->last;
 }
 
 /* *w is laid out anew. On success the piece that is wanted lies at its end. */
-static tide_status slide(tidei_tide *p, compaction *c, stretch *w, tidei_extent **out) {
+static tide_status slide(tidei_heap *p, compaction *c, stretch *w, tidei_extent **out) {
     size_t moved = 0;
     uint64_t tick = 0;
     tide_status st = plan_slide(p, c, w);
@@ -565,7 +565,7 @@ static tide_status slide(tidei_tide *p, compaction *c, stretch *w, tidei_extent 
 /* ---- the whole ---- */
 
 /* With windows closed. TIDE_E_NOMEM with *again: what was found is over, another stretch may do. */
-static tide_status clear(tidei_tide *p, compaction *c, stretch w, bool sliding, bool *again,
+static tide_status clear(tidei_heap *p, compaction *c, stretch w, bool sliding, bool *again,
                          tidei_extent **out) {
     size_t lost = c->lost;
     if (!claim(p, c, &w, sliding)) { /* the lock was let go of since */
@@ -582,11 +582,11 @@ static tide_status clear(tidei_tide *p, compaction *c, stretch w, bool sliding, 
 }
 
 /* One way, once. Windows stay open where there is nothing to be done. */
-static tide_status attempt(tidei_tide *p, compaction *c, bool sliding, bool *again,
+static tide_status attempt(tidei_heap *p, compaction *c, bool sliding, bool *again,
                            tidei_extent **out) {
     *again = false;
     stretch w = choose(p, c, sliding);
-    if (!w.first || tidei_tide_restock_to(p, spares_for(w.blocks, sliding)) != TIDE_OK)
+    if (!w.first || tidei_heap_restock_to(p, spares_for(w.blocks, sliding)) != TIDE_OK)
         return TIDE_E_NOMEM;
     tidei_compaction_begin(p);
     tide_status st = clear(p, c, w, sliding, again, out);
@@ -597,9 +597,9 @@ static tide_status attempt(tidei_tide *p, compaction *c, bool sliding, bool *aga
 /* Blocks that get pinned meanwhile, and want of descriptors, make a way begin again. */
 #define ATTEMPTS 8
 
-static tide_status try_ways(tidei_tide *p, compaction *c, tidei_extent **out) {
+static tide_status try_ways(tidei_heap *p, compaction *c, tidei_extent **out) {
     tide_status st = TIDE_E_NOMEM;
-    tidei_tide_flush(p);
+    tidei_heap_flush(p);
     for (unsigned way = 0; way < 2 && st == TIDE_E_NOMEM; way++) {
         bool again = true;
         for (unsigned i = 0; i < ATTEMPTS && again && st == TIDE_E_NOMEM; i++)
@@ -608,7 +608,7 @@ static tide_status try_ways(tidei_tide *p, compaction *c, tidei_extent **out) {
     return st;
 }
 
-tide_status tidei_tide_compact(tidei_tide *p, size_t size, size_t moves, tidei_stream *s,
+tide_status tidei_heap_compact(tidei_heap *p, size_t size, size_t moves, tidei_stream *s,
                                tidei_reach reach, size_t *lost, tidei_extent **out) {
     if (!p->base.mover) return TIDE_E_NOMEM;
     compaction *c = tidei_compaction_open(p, moves, size, s, reach);

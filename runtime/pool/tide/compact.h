@@ -39,29 +39,29 @@ static inline bool tidei_extent_is_free(const tidei_extent *x) {
 
 /* Room for so many moves; NULL: host memory is exhausted. Both let go of the lock meanwhile where
 ** they need host memory. */
-tidei_compaction *tidei_compaction_open(tidei_tide *p, size_t moves, size_t size, tidei_stream *s,
+tidei_compaction *tidei_compaction_open(tidei_heap *p, size_t moves, size_t size, tidei_stream *s,
                                         tidei_reach reach);
-void tidei_compaction_close(tidei_tide *p, tidei_compaction *c);
+void tidei_compaction_close(tidei_heap *p, tidei_compaction *c);
 /* Closes the device's windows, and opens them again and lets go of what was held; without the lock
 ** meanwhile. */
-void tidei_compaction_begin(tidei_tide *p);
-void tidei_compaction_end(tidei_tide *p, tidei_compaction *c);
+void tidei_compaction_begin(tidei_heap *p);
+void tidei_compaction_end(tidei_heap *p, tidei_compaction *c);
 
 /* Tells each block whether it may move. */
-void tidei_compaction_ask(tidei_tide *p);
+void tidei_compaction_ask(tidei_heap *p);
 /* Holds the block of x until windows open; false: it is fixed after all, and is marked. */
-bool tidei_compaction_hold(tidei_tide *p, tidei_compaction *c, tidei_extent *x);
+bool tidei_compaction_hold(tidei_heap *p, tidei_compaction *c, tidei_extent *x);
 /* What is pending on the free piece x will be waited for. */
 void tidei_compaction_note(tidei_compaction *c, tidei_extent *x);
 
 /* Finds a place for each block of `from`, the largest first. Those that have none are marked as
 ** fixed; false: there are some, and no place is taken. */
-bool tidei_compaction_find_places(tidei_tide *p, tidei_compaction *c);
+bool tidei_compaction_find_places(tidei_heap *p, tidei_compaction *c);
 /* Gives places back, from the i-th on. */
-void tidei_compaction_vacate(tidei_tide *p, tidei_compaction *c, size_t i);
+void tidei_compaction_vacate(tidei_heap *p, tidei_compaction *c, size_t i);
 /* The blocks, which are held, go to their places, and claimed free pieces are where they were,
 ** pending on s. What fails is as it was. *tick is 0 where nothing was queued. Lets go of the lock
 ** meanwhile. */
-tide_status tidei_compaction_move_out(tidei_tide *p, tidei_compaction *c, uint64_t *tick);
+tide_status tidei_compaction_move_out(tidei_heap *p, tidei_compaction *c, uint64_t *tick);
 
 #endif

@@ -12,7 +12,7 @@ struct tidei_slab {
     tidei_slab *next;
     void *memory; /* as allocated */
     alignas(TIDEI_LINE) tidei_extent extents[TIDEI_SLAB_EXTENTS];
-    tidei_stamps many[TIDEI_SLAB_EXTENTS]; /* tidei_tide_many */
+    tidei_stamps many[TIDEI_SLAB_EXTENTS]; /* tidei_heap_many */
 };
 #define SLAB_BYTES (sizeof(tidei_slab) + TIDEI_LINE - 1)
 static_assert(sizeof(tidei_extent) == TIDEI_LINE, "what every step touches lies on one line");
@@ -20,7 +20,7 @@ static_assert(sizeof(tidei_stamps) == sizeof(tidei_extent), "as far behind each"
 
 /* ---- descriptors ---- */
 
-static void add_slab(tidei_tide *p, void *memory) {
+static void add_slab(tidei_heap *p, void *memory) {
     tidei_slab *slab = (tidei_slab *)tidei_round_up((uintptr_t)memory, TIDEI_LINE);
     uint32_t rank = p->slabs ? p->slabs->extents[TIDEI_SLAB_EXTENTS - 1].rank | 1 : 1;
     slab->memory = memory;
@@ -30,13 +30,13 @@ static void add_slab(tidei_tide *p, void *memory) {
         /* xorshift32: any spread will do */
         rank ^= rank << 13, rank ^= rank >> 17, rank ^= rank << 5;
         slab->extents[i].rank = rank >> 1;
-        tidei_tide_drop(p, &slab->extents[i]);
+        tidei_heap_drop(p, &slab->extents[i]);
     }
 }
 
-tide_status tidei_tide_restock(tidei_tide *p) { return tidei_tide_restock_to(p, 2); }
+tide_status tidei_heap_restock(tidei_heap *p) { return tidei_heap_restock_to(p, 2); }
 
-tide_status tidei_tide_restock_to(tidei_tide *p, size_t n) {
+tide_status tidei_heap_restock_to(tidei_heap *p, size_t n) {
     while (tidei_unlikely(p->nspares < n)) {
         tidei_lock_give(&p->lock);
         void *memory = tidei_host_alloc(p->base.dev->rt, SLAB_BYTES);
@@ -47,21 +47,21 @@ tide_status tidei_tide_restock_to(tidei_tide *p, size_t n) {
     return TIDE_OK;
 }
 
-tidei_extent *tidei_tide_spare(tidei_tide *p) {
+tidei_extent *tidei_heap_spare(tidei_heap *p) {
     tidei_extent *x = p->spares;
     p->spares = x->left;
     p->nspares--;
     return x;
 }
 
-void tidei_tide_drop(tidei_tide *p, tidei_extent *x) {
+void tidei_heap_drop(tidei_heap *p, tidei_extent *x) {
     tidei_extent_be(x, TIDEI_EXTENT_SPARE);
     x->left = p->spares;
     p->spares = x;
     p->nspares++;
 }
 
-void tidei_tide_link(tidei_tide *p, tidei_extent *x, tidei_extent *last, tidei_extent *prev,
+void tidei_heap_link(tidei_heap *p, tidei_extent *x, tidei_extent *last, tidei_extent *prev,
                      tidei_extent *next) {
     x->prev = prev;
     last->next = next;
@@ -75,15 +75,15 @@ void tidei_tide_link(tidei_tide *p, tidei_extent *x, tidei_extent *last, tidei_e
         p->last = last;
 }
 
-void tidei_tide_link_before(tidei_tide *p, tidei_extent *x, tidei_extent *at) {
-    tidei_tide_link(p, x, x, at->prev, at);
+void tidei_heap_link_before(tidei_heap *p, tidei_extent *x, tidei_extent *at) {
+    tidei_heap_link(p, x, x, at->prev, at);
 }
 
-void tidei_tide_link_behind(tidei_tide *p, tidei_extent *x, tidei_extent *at) {
-    tidei_tide_link(p, x, x, at, at->next);
+void tidei_heap_link_behind(tidei_heap *p, tidei_extent *x, tidei_extent *at) {
+    tidei_heap_link(p, x, x, at, at->next);
 }
 
-void tidei_tide_unlink(tidei_tide *p, tidei_extent *x) {
+void tidei_heap_unlink(tidei_heap *p, tidei_extent *x) {
     if (x->prev)
         x->prev->next = x->next;
     else
@@ -94,7 +94,7 @@ void tidei_tide_unlink(tidei_tide *p, tidei_extent *x) {
         p->last = x->prev;
 }
 
-void tidei_tide_free_descriptors(tidei_tide *p) {
+void tidei_heap_free_descriptors(tidei_heap *p) {
     for (tidei_slab *slab = p->slabs, *next; slab; slab = next) {
         next = slab->next;
         tidei_host_free(p->base.dev->rt, slab->memory);
@@ -103,19 +103,19 @@ void tidei_tide_free_descriptors(tidei_tide *p) {
 
 /* ---- shelves ---- */
 
-void tidei_tide_shelf_open(const tidei_tide *p, tidei_shelf *sh) {
+void tidei_heap_size_index_open(const tidei_heap *p, tidei_size_index *sh) {
     sh->shift = (unsigned)__builtin_ctzll(p->granule);
 }
 
-tidei_shelf *tidei_tide_own_made(tidei_tide *p, unsigned slot) {
-    tidei_shelf *sh = NULL, *made = tidei_host_alloc(p->base.dev->rt, sizeof *made);
+tidei_size_index *tidei_heap_own_made(tidei_heap *p, unsigned slot) {
+    tidei_size_index *sh = NULL, *made = tidei_host_alloc(p->base.dev->rt, sizeof *made);
     if (!made) return NULL;
-    tidei_tide_shelf_open(p, made);
+    tidei_heap_size_index_open(p, made);
     tidei_lock_take(&p->lock);
     bool first = atomic_compare_exchange_strong(&p->own[slot], &sh, made);
     if (first) {
         p->shared = p->nshelves++ > 0;
-        if (p->shelves_end <= slot) p->shelves_end = slot + 1;
+        if (p->size_indexes_end <= slot) p->size_indexes_end = slot + 1;
     }
     tidei_lock_give(&p->lock);
     if (first) return made;
@@ -123,13 +123,13 @@ tidei_shelf *tidei_tide_own_made(tidei_tide *p, unsigned slot) {
     return sh;
 }
 
-tidei_shelf *tidei_tide_shelf(tidei_tide *p, const tidei_extent *x) {
+tidei_size_index *tidei_heap_size_index(tidei_heap *p, const tidei_extent *x) {
     if (x->slot == TIDEI_SLOT_READY) return &p->ready;
     if (x->slot == TIDEI_SLOT_MANY) return &p->mixed;
-    return tidei_tide_own(p, x->slot);
+    return tidei_heap_own(p, x->slot);
 }
 
-bool tidei_tide_joinable(const tidei_tide *p, const tidei_extent *a, const tidei_extent *b) {
+bool tidei_heap_joinable(const tidei_heap *p, const tidei_extent *a, const tidei_extent *b) {
     if (a->slot == TIDEI_SLOT_MANY || b->slot == TIDEI_SLOT_MANY) return false;
     if (a->slot == b->slot) return a->slot == TIDEI_SLOT_READY || !p->shared || a->tick == b->tick;
     return !p->shared && (a->slot == TIDEI_SLOT_READY || b->slot == TIDEI_SLOT_READY);
@@ -141,37 +141,37 @@ static void join_pending(tidei_extent *x, const tidei_extent *y) {
     x->slot = y->slot;
 }
 
-void tidei_tide_absorb(tidei_tide *p, tidei_extent *x, tidei_extent *y) {
+void tidei_heap_absorb(tidei_heap *p, tidei_extent *x, tidei_extent *y) {
     if (y->off < x->off) x->off = y->off;
     x->size += y->size;
     join_pending(x, y);
-    tidei_tide_unlink(p, y);
-    tidei_tide_drop(p, y);
+    tidei_heap_unlink(p, y);
+    tidei_heap_drop(p, y);
 }
 
-static bool joins(const tidei_tide *p, const tidei_extent *x, const tidei_extent *neighbour) {
+static bool joins(const tidei_heap *p, const tidei_extent *x, const tidei_extent *neighbour) {
     return neighbour && tidei_extent_is(neighbour) == TIDEI_EXTENT_FREE &&
-           tidei_tide_joinable(p, x, neighbour);
+           tidei_heap_joinable(p, x, neighbour);
 }
 
 /* The free neighbour y takes over x, staying on its shelf and mostly in its place there; x is
 ** dropped. */
-static void give_to(tidei_tide *p, tidei_extent *y, tidei_extent *x) {
+static void give_to(tidei_heap *p, tidei_extent *y, tidei_extent *x) {
     size_t off = y->off < x->off ? y->off : x->off;
-    tidei_shelf *sh = tidei_tide_shelf(p, y);
+    tidei_size_index *sh = tidei_heap_size_index(p, y);
     join_pending(y, x);
-    tidei_tide_unlink(p, x);
-    tidei_shelf_reshape(sh, y, off, y->size + x->size);
-    tidei_tide_drop(p, x);
+    tidei_heap_unlink(p, x);
+    tidei_size_index_reshape(sh, y, off, y->size + x->size);
+    tidei_heap_drop(p, x);
 }
 
-void tidei_tide_release(tidei_tide *p, tidei_extent *x) {
+void tidei_heap_release(tidei_heap *p, tidei_extent *x) {
     tidei_extent *prev = joins(p, x, x->prev) ? x->prev : NULL;
     if (prev) join_pending(x, prev);
     tidei_extent *next = joins(p, x, x->next) ? x->next : NULL;
     if (prev && next) {
-        tidei_shelf_take(tidei_tide_shelf(p, prev), prev);
-        tidei_tide_absorb(p, x, prev);
+        tidei_size_index_take(tidei_heap_size_index(p, prev), prev);
+        tidei_heap_absorb(p, x, prev);
     }
     tidei_extent *heir = next ? next : prev;
     if (heir && (x->slot == heir->slot || x->slot == TIDEI_SLOT_READY)) {
@@ -179,29 +179,29 @@ void tidei_tide_release(tidei_tide *p, tidei_extent *x) {
         return;
     }
     if (heir) {
-        tidei_shelf_take(tidei_tide_shelf(p, heir), heir);
-        tidei_tide_absorb(p, x, heir);
+        tidei_size_index_take(tidei_heap_size_index(p, heir), heir);
+        tidei_heap_absorb(p, x, heir);
     }
     tidei_extent_be(x, TIDEI_EXTENT_FREE);
-    tidei_shelf_put(tidei_tide_shelf(p, x), x);
+    tidei_size_index_put(tidei_heap_size_index(p, x), x);
 }
 
-void tidei_tide_claim(tidei_tide *p, tidei_extent *x) {
-    tidei_shelf_take(tidei_tide_shelf(p, x), x);
+void tidei_heap_claim(tidei_heap *p, tidei_extent *x) {
+    tidei_size_index_take(tidei_heap_size_index(p, x), x);
     tidei_extent_be(x, TIDEI_EXTENT_CLAIMED);
     p->claimed += x->size;
 }
 
-void tidei_tide_unclaim(tidei_tide *p, tidei_extent *x) {
+void tidei_heap_unclaim(tidei_heap *p, tidei_extent *x) {
     p->claimed -= x->size;
-    tidei_tide_release(p, x);
+    tidei_heap_release(p, x);
 }
 
-void tidei_tide_be_ready(tidei_tide *p, tidei_extent *x) {
-    if (x->slot == TIDEI_SLOT_MANY) tidei_stamps_clear(tidei_tide_many(x));
+void tidei_heap_be_ready(tidei_heap *p, tidei_extent *x) {
+    if (x->slot == TIDEI_SLOT_MANY) tidei_stamps_clear(tidei_heap_many(x));
     x->slot = TIDEI_SLOT_READY;
     x->tick = 0;
-    tidei_tide_poison(p, x->off, x->size);
+    tidei_heap_poison(p, x->off, x->size);
 }
 
 /* ---- cutting ---- */
@@ -211,76 +211,76 @@ static bool copy_pending(tidei_extent *to, tidei_extent *from) {
     to->slot = from->slot;
     to->tick = from->tick;
     if (from->slot != TIDEI_SLOT_MANY) return true;
-    *tidei_tide_many(to) = (tidei_stamps){0};
-    if (!tidei_stamps_reserve(tidei_tide_many(to), tidei_tide_many(from)->n)) return false;
-    for (unsigned i = 0; i < tidei_tide_many(from)->n; i++)
-        tidei_stamps_add(tidei_tide_many(to), tidei_stamps_at(tidei_tide_many(from))[i]);
+    *tidei_heap_many(to) = (tidei_stamps){0};
+    if (!tidei_stamps_reserve(tidei_heap_many(to), tidei_heap_many(from)->n)) return false;
+    for (unsigned i = 0; i < tidei_heap_many(from)->n; i++)
+        tidei_stamps_add(tidei_heap_many(to), tidei_stamps_at(tidei_heap_many(from))[i]);
     return true;
 }
 
 /* Cuts the low `size` bytes off x, which is larger, as an extent of its own; the rest is free.
 ** There is a spare descriptor. NULL: host memory is exhausted. */
-static tidei_extent *split(tidei_tide *p, tidei_extent *x, size_t size) {
+static tidei_extent *split(tidei_heap *p, tidei_extent *x, size_t size) {
     tidei_extent *low = p->spares;
     if (!copy_pending(low, x)) return NULL;
-    tidei_tide_spare(p);
+    tidei_heap_spare(p);
     low->off = x->off;
     low->size = size;
-    tidei_tide_link_before(p, low, x);
+    tidei_heap_link_before(p, low, x);
     if (tidei_extent_is(x) == TIDEI_EXTENT_FREE) {
-        tidei_shelf_reshape(tidei_tide_shelf(p, x), x, x->off + size, x->size - size);
+        tidei_size_index_reshape(tidei_heap_size_index(p, x), x, x->off + size, x->size - size);
     } else {
         p->claimed -= x->size;
         x->off += size;
         x->size -= size;
-        tidei_tide_release(p, x);
+        tidei_heap_release(p, x);
     }
     return low;
 }
 
-static tidei_extent *whole(tidei_tide *p, tidei_extent *x) {
+static tidei_extent *whole(tidei_heap *p, tidei_extent *x) {
     if (tidei_extent_is(x) == TIDEI_EXTENT_FREE)
-        tidei_shelf_take(tidei_tide_shelf(p, x), x);
+        tidei_size_index_take(tidei_heap_size_index(p, x), x);
     else
         p->claimed -= x->size;
     return x;
 }
 
-tidei_extent *tidei_tide_cut(tidei_tide *p, tidei_extent *x, size_t size) {
+tidei_extent *tidei_heap_cut(tidei_heap *p, tidei_extent *x, size_t size) {
     return x->size > size ? split(p, x, size) : whole(p, x);
 }
 
-tidei_extent *tidei_tide_cut_high(tidei_tide *p, tidei_extent *x, size_t size) {
+tidei_extent *tidei_heap_cut_high(tidei_heap *p, tidei_extent *x, size_t size) {
     tidei_extent *high = p->spares;
     if (x->size == size || tidei_extent_is(x) != TIDEI_EXTENT_FREE)
-        return tidei_tide_cut(p, x, size);
+        return tidei_heap_cut(p, x, size);
     if (!copy_pending(high, x)) return NULL;
-    tidei_tide_spare(p);
+    tidei_heap_spare(p);
     high->off = tidei_extent_end(x) - size;
     high->size = size;
-    tidei_tide_link_behind(p, high, x);
-    tidei_shelf_reshape(tidei_tide_shelf(p, x), x, x->off, x->size - size);
+    tidei_heap_link_behind(p, high, x);
+    tidei_size_index_reshape(tidei_heap_size_index(p, x), x, x->off, x->size - size);
     return high;
 }
 
-static tidei_extent *claimed(tidei_tide *p, tidei_extent *x) {
+static tidei_extent *claimed(tidei_heap *p, tidei_extent *x) {
     tidei_extent_be(x, TIDEI_EXTENT_CLAIMED);
     p->claimed += x->size;
     return x;
 }
 
-tidei_extent *tidei_tide_claim_part(tidei_tide *p, tidei_extent *x, size_t low, size_t high) {
+tidei_extent *tidei_heap_claim_part(tidei_heap *p, tidei_extent *x, size_t low, size_t high) {
     tidei_extent *rest = NULL;
     if (x->off < low &&
         /* off the shelves its rest would join what lies behind it */
         tidei_extent_is(x) != TIDEI_EXTENT_FREE) {
         p->claimed -= x->size;
         tidei_extent_be(x, TIDEI_EXTENT_FREE);
-        tidei_shelf_put(tidei_tide_shelf(p, x), x);
+        tidei_size_index_put(tidei_heap_size_index(p, x), x);
     }
-    if (x->off < low) rest = tidei_tide_cut(p, x, low - x->off);
-    if (tidei_extent_is(x) == TIDEI_EXTENT_FREE) tidei_tide_claim(p, x);
-    if (rest) tidei_tide_unclaim(p, claimed(p, rest));
-    tidei_extent *part = tidei_extent_end(x) > high ? tidei_tide_cut(p, x, high - x->off) : NULL;
+    if (x->off < low) rest = tidei_heap_cut(p, x, low - x->off);
+    if (tidei_extent_is(x) == TIDEI_EXTENT_FREE) tidei_heap_claim(p, x);
+    if (rest) tidei_heap_unclaim(p, claimed(p, rest));
+    tidei_extent *part = tidei_extent_end(x) > high ? tidei_heap_cut(p, x, high - x->off) : NULL;
     return part ? claimed(p, part) : x;
 }

@@ -10,16 +10,16 @@
 
 /* All of them by number; NULL where a stream has none. */
 enum { SHELVES = TIDEI_STREAMS_MAX + 2 };
-static tidei_shelf *any_shelf(tidei_tide *p, unsigned i) {
-    if (i < TIDEI_STREAMS_MAX) return tidei_tide_own(p, i);
+static tidei_size_index *any_size_index(tidei_heap *p, unsigned i) {
+    if (i < TIDEI_STREAMS_MAX) return tidei_heap_own(p, i);
     return i == TIDEI_STREAMS_MAX ? &p->ready : &p->mixed;
 }
 
-static size_t largest(tidei_tide *p) {
+static size_t largest(tidei_heap *p) {
     size_t most = 0;
     for (unsigned i = 0; i < SHELVES; i++) {
-        tidei_shelf *sh = any_shelf(p, i);
-        const tidei_extent *x = sh ? tidei_shelf_largest(sh) : NULL;
+        tidei_size_index *sh = any_size_index(p, i);
+        const tidei_extent *x = sh ? tidei_size_index_largest(sh) : NULL;
         if (x) most = tidei_max_size(most, x->size);
     }
     return most;
@@ -27,11 +27,11 @@ static size_t largest(tidei_tide *p) {
 
 /* Other threads go on meanwhile, so what they count for themselves may not be of one moment; the
 ** sums hold all the same. */
-void tidei_tide_stats(tidei_pool *pool, tidei_pool_stats *out) {
-    tidei_tide *p = (tidei_tide *)pool;
+void tidei_heap_stats(tidei_pool *pool, tidei_pool_stats *out) {
+    tidei_heap *p = (tidei_heap *)pool;
     tidei_lock_take(&p->lock);
-    tidei_tide_flush(p);
-    tidei_tide_sums t = tidei_tide_tally(p);
+    tidei_heap_flush(p);
+    tidei_heap_sums t = tidei_heap_tally(p);
     size_t cached = p->ready.bytes + p->claimed,
            live = t.live < 0 ? 0 : tidei_min_size((size_t)t.live, p->used);
     *out = (tidei_pool_stats){.live = live,
@@ -57,7 +57,7 @@ typedef struct census {
 
 /* A block handed out: it cannot be freed while it is looked at. False: there is something wrong
 ** with it. */
-static bool count_live(const tidei_tide *p, tidei_extent *x, census *c) {
+static bool count_live(const tidei_heap *p, tidei_extent *x, census *c) {
     uint8_t live = TIDEI_EXTENT_LIVE;
     c->used += x->size;
     /* now in a cache */
@@ -69,7 +69,7 @@ static bool count_live(const tidei_tide *p, tidei_extent *x, census *c) {
     return ok;
 }
 
-static bool count_extent(const tidei_tide *p, tidei_extent *x, census *c) {
+static bool count_extent(const tidei_heap *p, tidei_extent *x, census *c) {
     if (!x->size || x->size % p->granule || x->off % p->granule) return false;
     switch (tidei_extent_is(x)) {
     case TIDEI_EXTENT_LIVE:
@@ -79,7 +79,7 @@ static bool count_extent(const tidei_tide *p, tidei_extent *x, census *c) {
     case TIDEI_EXTENT_FREE:
         c->free_bytes += x->size;
         c->free_count++;
-        if (x->slot < TIDEI_STREAMS_MAX && !tidei_tide_shelf((tidei_tide *)p, x)) return false;
+        if (x->slot < TIDEI_STREAMS_MAX && !tidei_heap_size_index((tidei_heap *)p, x)) return false;
         break;
     case TIDEI_EXTENT_CLAIMED: c->claimed += x->size; break;
     case TIDEI_EXTENT_MAPPING: return x->size % p->page_bytes == 0 && x->off % p->page_bytes == 0;
@@ -92,20 +92,20 @@ static bool count_extent(const tidei_tide *p, tidei_extent *x, census *c) {
     return true;
 }
 
-static bool extents_valid(const tidei_tide *p, census *c) {
+static bool extents_valid(const tidei_heap *p, census *c) {
     tidei_extent *x = p->first, *prev = NULL;
     size_t off = 0;
     for (; x; prev = x, x = x->next) {
         if (x->off != off || x->prev != prev || !count_extent(p, x, c)) return false;
         bool both_free = prev && tidei_extent_is(prev) == TIDEI_EXTENT_FREE &&
                          tidei_extent_is(x) == TIDEI_EXTENT_FREE;
-        if (both_free && tidei_tide_joinable(p, prev, x)) return false;
+        if (both_free && tidei_heap_joinable(p, prev, x)) return false;
         off += x->size;
     }
     return off == p->span && p->last == prev;
 }
 
-static bool holes_valid(const tidei_tide *p) {
+static bool holes_valid(const tidei_heap *p) {
     const tidei_extent *hole = p->holes, *before = NULL;
     for (const tidei_extent *x = p->first; x; x = x->next) {
         if (tidei_extent_is(x) != TIDEI_EXTENT_HOLE) continue;
@@ -116,29 +116,29 @@ static bool holes_valid(const tidei_tide *p) {
     return !hole;
 }
 
-bool tidei_tide_valid_locked(tidei_tide *p) {
+bool tidei_heap_valid_locked(tidei_heap *p) {
     census c = {0};
-    if (!extents_valid(p, &c) || !holes_valid(p) || !tidei_tide_pages_valid(p)) return false;
+    if (!extents_valid(p, &c) || !holes_valid(p) || !tidei_heap_pages_valid(p)) return false;
     size_t bytes = 0, count = 0;
     for (unsigned i = 0; i < SHELVES; i++) {
-        tidei_shelf *sh = any_shelf(p, i);
-        if (sh && !tidei_shelf_valid(sh, &count)) return false;
+        tidei_size_index *sh = any_size_index(p, i);
+        if (sh && !tidei_size_index_valid(sh, &count)) return false;
         if (sh) bytes += sh->bytes;
     }
     size_t spares = 0;
     for (const tidei_extent *x = p->spares; x; x = x->left) spares++;
-    tidei_tide_sums t = tidei_tide_tally(p);
+    tidei_heap_sums t = tidei_heap_tally(p);
     /* What threads count for themselves is exact where nobody is at it. */
-    bool alone = !p->ncaches || (p->ncaches == 1 && tidei_tide_cache_of(p, tidei_thread_number));
+    bool alone = !p->ncaches || (p->ncaches == 1 && tidei_heap_cache_of(p, tidei_thread_number));
     if (alone && ((int64_t)c.live != t.live || c.blocks != t.allocs - t.frees)) return false;
     return bytes == c.free_bytes && count == c.free_count && c.used == p->used &&
            c.claimed == p->claimed && c.backed == p->backed && spares == p->nspares;
 }
 
-bool tidei_tide_valid(tidei_pool *pool) {
-    tidei_tide *p = (tidei_tide *)pool;
+bool tidei_heap_valid(tidei_pool *pool) {
+    tidei_heap *p = (tidei_heap *)pool;
     tidei_lock_take(&p->lock);
-    bool ok = tidei_tide_valid_locked(p);
+    bool ok = tidei_heap_valid_locked(p);
     tidei_lock_give(&p->lock);
     return ok;
 }

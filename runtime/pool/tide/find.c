@@ -27,17 +27,17 @@ static bool stale(tidei_dev *d, tidei_stamp x) {
     return s && atomic_load_explicit(&s->submitted, memory_order_relaxed) >= x.tick + STALE_TICKS;
 }
 
-static bool reaches(const tidei_tide *p, tidei_reach reach, tidei_stream *s, tidei_stamp x) {
+static bool reaches(const tidei_heap *p, tidei_reach reach, tidei_stream *s, tidei_stamp x) {
     unsigned r = tidei_reuse_rules(&p->base);
     if (reach == TIDEI_REACH_ANY || tidei_reuse_may_one(s, x, r)) return true;
     return reach == TIDEI_REACH_STALE && r & TIDEI_REUSE_WAIT && stale(p->base.dev, x);
 }
 
-bool tidei_tide_reaches(tidei_tide *p, tidei_reach reach, tidei_stream *s, tidei_extent *x) {
+bool tidei_heap_reaches(tidei_heap *p, tidei_reach reach, tidei_stream *s, tidei_extent *x) {
     if (x->slot == TIDEI_SLOT_READY) return true;
     if (x->slot != TIDEI_SLOT_MANY) return reaches(p, reach, s, tidei_extent_stamp(x));
-    for (unsigned i = 0; i < tidei_tide_many(x)->n; i++)
-        if (!reaches(p, reach, s, tidei_stamps_at(tidei_tide_many(x))[i])) return false;
+    for (unsigned i = 0; i < tidei_heap_many(x)->n; i++)
+        if (!reaches(p, reach, s, tidei_stamps_at(tidei_heap_many(x))[i])) return false;
     return true;
 }
 
@@ -48,28 +48,29 @@ static tidei_extent *better(tidei_extent *a, tidei_extent *b) {
     return tidei_extent_before(b, a->size, a->off) ? b : a;
 }
 
-static tidei_extent *best_own(tidei_tide *p, tidei_shelf *own, size_t size) {
-    tidei_extent *x = tidei_shelf_fit(own, size);
-    return tidei_likely(p->ready.bytes < size) ? x : better(x, tidei_shelf_fit(&p->ready, size));
+static tidei_extent *best_own(tidei_heap *p, tidei_size_index *own, size_t size) {
+    tidei_extent *x = tidei_size_index_fit(own, size);
+    return tidei_likely(p->ready.bytes < size) ? x
+                                               : better(x, tidei_size_index_fit(&p->ready, size));
 }
 
 /* The best of the first `looks` within reach of s, or best itself. */
-static tidei_extent *look(tidei_tide *p, tidei_shelf *sh, size_t size, tidei_stream *s,
+static tidei_extent *look(tidei_heap *p, tidei_size_index *sh, size_t size, tidei_stream *s,
                           tidei_reach reach, size_t looks, tidei_extent *best) {
-    for (tidei_extent *x = tidei_shelf_fit(sh, size); x && looks;
-         x = tidei_shelf_next(sh, x), looks--) {
+    for (tidei_extent *x = tidei_size_index_fit(sh, size); x && looks;
+         x = tidei_size_index_next(sh, x), looks--) {
         if (best && better(best, x) == best) break;
-        if (tidei_tide_reaches(p, reach, s, x)) return x;
+        if (tidei_heap_reaches(p, reach, s, x)) return x;
     }
     return best;
 }
 
 /* The same over everything that others' work is pending on. */
-static tidei_extent *best_foreign(tidei_tide *p, tidei_shelf *own, size_t size, tidei_stream *s,
-                                  tidei_reach reach, size_t looks) {
+static tidei_extent *best_foreign(tidei_heap *p, tidei_size_index *own, size_t size,
+                                  tidei_stream *s, tidei_reach reach, size_t looks) {
     tidei_extent *best = look(p, &p->mixed, size, s, reach, looks, NULL);
-    for (unsigned slot = 0; slot < p->shelves_end; slot++) {
-        tidei_shelf *sh = tidei_tide_own(p, slot);
+    for (unsigned slot = 0; slot < p->size_indexes_end; slot++) {
+        tidei_size_index *sh = tidei_heap_own(p, slot);
         if (sh && sh != own && sh->bytes >= size) best = look(p, sh, size, s, reach, looks, best);
     }
     return best;
@@ -77,7 +78,7 @@ static tidei_extent *best_foreign(tidei_tide *p, tidei_shelf *own, size_t size, 
 
 /* How much has been submitted after the work that is pending on x; 0 where that is on several
 ** streams. */
-static uint64_t age(const tidei_tide *p, const tidei_extent *x) {
+static uint64_t age(const tidei_heap *p, const tidei_extent *x) {
     if (x->slot >= TIDEI_STREAMS_MAX) return 0;
     tidei_stream *s =
         atomic_load_explicit(&p->base.dev->rt->streams.at[x->slot], memory_order_acquire);
@@ -85,11 +86,11 @@ static uint64_t age(const tidei_tide *p, const tidei_extent *x) {
 }
 
 /* The smallest of at least `size` that work of any one other stream is pending on; SIZE_MAX. */
-static size_t least_foreign(const tidei_tide *p, tidei_shelf *own, size_t size) {
+static size_t least_foreign(const tidei_heap *p, tidei_size_index *own, size_t size) {
     size_t least = SIZE_MAX;
-    for (unsigned slot = 0; slot < p->shelves_end; slot++) {
-        tidei_shelf *sh = tidei_tide_own(p, slot);
-        const tidei_extent *x = sh && sh != own ? tidei_shelf_fit(sh, size) : NULL;
+    for (unsigned slot = 0; slot < p->size_indexes_end; slot++) {
+        tidei_size_index *sh = tidei_heap_own(p, slot);
+        const tidei_extent *x = sh && sh != own ? tidei_size_index_fit(sh, size) : NULL;
         if (x) least = tidei_min_size(least, x->size);
     }
     return least;
@@ -97,22 +98,22 @@ static size_t least_foreign(const tidei_tide *p, tidei_shelf *own, size_t size) 
 
 /* Of others' pieces that fit nearly as well as the best one, the one that is waited for the least.
 ** Streams take turns: what was submitted to them tells nothing of which is further behind. */
-static tidei_extent *oldest_foreign(tidei_tide *p, tidei_shelf *own, size_t size) {
+static tidei_extent *oldest_foreign(tidei_heap *p, tidei_size_index *own, size_t size) {
     size_t least = least_foreign(p, own, size);
     tidei_extent *oldest = NULL;
-    for (unsigned i = 0; i < p->shelves_end && least < SIZE_MAX; i++) {
-        tidei_shelf *sh = tidei_tide_own(p, (p->turn + i) % p->shelves_end);
-        tidei_extent *x = sh && sh != own ? tidei_shelf_fit(sh, least) : NULL;
-        for (; x && x->size <= least + least / 8; x = tidei_shelf_next(sh, x))
+    for (unsigned i = 0; i < p->size_indexes_end && least < SIZE_MAX; i++) {
+        tidei_size_index *sh = tidei_heap_own(p, (p->turn + i) % p->size_indexes_end);
+        tidei_extent *x = sh && sh != own ? tidei_size_index_fit(sh, least) : NULL;
+        for (; x && x->size <= least + least / 8; x = tidei_size_index_next(sh, x))
             if (!oldest || age(p, x) > age(p, oldest)) oldest = x;
     }
     if (oldest) p->turn = oldest->slot + 1u;
     return oldest;
 }
 
-tidei_extent *tidei_tide_fit(tidei_tide *p, size_t size, tidei_stream *s, tidei_reach reach) {
-    tidei_shelf *own = tidei_tide_own(p, s->slot);
-    tidei_extent *x = own ? best_own(p, own, size) : tidei_shelf_fit(&p->ready, size);
+tidei_extent *tidei_heap_fit(tidei_heap *p, size_t size, tidei_stream *s, tidei_reach reach) {
+    tidei_size_index *own = tidei_heap_own(p, s->slot);
+    tidei_extent *x = own ? best_own(p, own, size) : tidei_size_index_fit(&p->ready, size);
     if (!x)
         x = best_foreign(p, own, size, s, reach == TIDEI_REACH_ANY ? TIDEI_REACH_STALE : reach,
                          SIZE_MAX);
@@ -122,7 +123,7 @@ tidei_extent *tidei_tide_fit(tidei_tide *p, size_t size, tidei_stream *s, tidei_
 
 /* Where several streams are at work neighbours stay apart that one stream may have together: now
 ** they become one. */
-static void join_for(tidei_tide *p, const tidei_stream *s) {
+static void join_for(tidei_heap *p, const tidei_stream *s) {
     for (tidei_extent *x = p->first, *next; x; x = next) {
         next = x->next;
         if (!next || tidei_extent_is(x) != TIDEI_EXTENT_FREE ||
@@ -130,27 +131,27 @@ static void join_for(tidei_tide *p, const tidei_stream *s) {
             continue;
         if (x->slot != TIDEI_SLOT_READY && x->slot != s->slot) continue;
         if (next->slot != TIDEI_SLOT_READY && next->slot != s->slot) continue;
-        tidei_shelf_take(tidei_tide_shelf(p, x), x);
-        tidei_shelf_take(tidei_tide_shelf(p, next), next);
-        tidei_tide_absorb(p, next, x);
-        tidei_shelf_put(tidei_tide_shelf(p, next), next);
+        tidei_size_index_take(tidei_heap_size_index(p, x), x);
+        tidei_size_index_take(tidei_heap_size_index(p, next), next);
+        tidei_heap_absorb(p, next, x);
+        tidei_size_index_put(tidei_heap_size_index(p, next), next);
     }
 }
 
 /* Others' pieces: those that s may have, and those that it may once the device was asked. The lock
 ** is held, but for a while not. */
-static tidei_extent *find_foreign(tidei_tide *p, tidei_shelf *own, size_t size, tidei_stream *s,
-                                  unsigned flags) {
+static tidei_extent *find_foreign(tidei_heap *p, tidei_size_index *own, size_t size,
+                                  tidei_stream *s, unsigned flags) {
     tidei_extent *x = best_foreign(p, own, size, s, TIDEI_REACH_COVERED, FOREIGN_LOOKS);
     if (x) return x;
     if (tidei_reuse_rules(&p->base) & TIDEI_REUSE_DONE) {
         tidei_lock_give(&p->lock);
-        tidei_tide_settle(p);
+        tidei_heap_settle(p);
         tidei_lock_take(&p->lock);
         if ((x = best_own(p, own, size))) return x;
     }
     if ((x = best_foreign(p, own, size, s, TIDEI_REACH_COVERED, SIZE_MAX))) return x;
-    return flags & TIDEI_ALLOC_STEAL ? tidei_tide_fit(p, size, s, TIDEI_REACH_ANY) : NULL;
+    return flags & TIDEI_ALLOC_STEAL ? tidei_heap_fit(p, size, s, TIDEI_REACH_ANY) : NULL;
 }
 
 /* Growth beyond what was ever in use at once is for fragments alone: this part of it is let pass
@@ -172,7 +173,7 @@ static tidei_extent *find_foreign(tidei_tide *p, tidei_shelf *own, size_t size, 
 ** 1/1400 does nearly as well; larger blocks among the small ones leave less in one piece.) */
 #define SMALL_PART 768
 
-static bool tight(const tidei_tide *p, size_t size) {
+static bool tight(const tidei_heap *p, size_t size) {
     size_t most = tidei_max_size(p->most_used, p->used + size);
     return p->backed + size > most + most / SLACK_PART;
 }
@@ -189,44 +190,44 @@ struct spread {
 ** memory itself uses next what is pending on it, and others may have it: it costs both a wait. One
 ** that wants none works on what is passed on to it: with nothing left to it, all who are passed
 ** something on wait for each other. So buffers that pass through k streams are k + 1. */
-static size_t kept_by(const tidei_tide *p, unsigned slot, size_t bytes, size_t size) {
+static size_t kept_by(const tidei_heap *p, unsigned slot, size_t bytes, size_t size) {
     size_t most = tidei_max_size(p->most_used, p->used + size);
     if (bytes >= most / 2) return tidei_min_size(bytes, most);
     return p->takes[slot] ? 0 : tidei_min_size(bytes, size);
 }
 
-static struct spread spread_of(tidei_tide *p, tidei_stream *s, size_t size, tidei_reach reach) {
+static struct spread spread_of(tidei_heap *p, tidei_stream *s, size_t size, tidei_reach reach) {
     size_t far[TIDEI_STREAMS_MAX] = {0}, all = p->backed - p->used - p->claimed;
     struct spread a = {0};
-    if (all == p->ready.bytes + tidei_tide_own(p, s->slot)->bytes)
+    if (all == p->ready.bytes + tidei_heap_own(p, s->slot)->bytes)
         return (struct spread){.near = all};
     for (tidei_extent *x = p->first; x; x = x->next) {
         if (tidei_extent_is(x) != TIDEI_EXTENT_FREE) continue;
-        if (tidei_tide_reaches(p, reach, s, x)) {
+        if (tidei_heap_reaches(p, reach, s, x)) {
             a.near += x->size;
         } else {
             a.far += x->size;
             if (x->slot < TIDEI_STREAMS_MAX) far[x->slot] += x->size;
         }
     }
-    for (unsigned slot = 0; slot < p->shelves_end; slot++)
+    for (unsigned slot = 0; slot < p->size_indexes_end; slot++)
         if (far[slot]) a.kept += kept_by(p, slot, far[slot], size);
     return a;
 }
 
 /* The memory that is missing when all free bytes within reach are in one piece; less than
 ** `size`. */
-static tide_status add_missing(tidei_tide *p, size_t size, size_t bytes, tidei_stream *s) {
+static tide_status add_missing(tidei_heap *p, size_t size, size_t bytes, tidei_stream *s) {
     tidei_extent *more;
     if (bytes >= size) return TIDE_OK;
-    tide_status st = tidei_tide_add(p, size - bytes, s, &more);
-    if (st == TIDE_OK) tidei_tide_unclaim(p, more);
+    tide_status st = tidei_heap_add(p, size - bytes, s, &more);
+    if (st == TIDE_OK) tidei_heap_unclaim(p, more);
     return st;
 }
 
 /* How far s may reach instead of growing; *bytes are there. Beyond what streams keep, and beyond a
 ** part of all, memory is worth more than the wait. */
-static tidei_reach reach_of(tidei_tide *p, size_t size, tidei_stream *s, unsigned flags,
+static tidei_reach reach_of(tidei_heap *p, size_t size, tidei_stream *s, unsigned flags,
                             size_t *bytes) {
     *bytes = p->backed - p->used - p->claimed;
     if (flags & TIDEI_ALLOC_MOVE) return TIDEI_REACH_ANY;
@@ -240,33 +241,33 @@ static tidei_reach reach_of(tidei_tide *p, size_t size, tidei_stream *s, unsigne
 
 /* Pieces become one; what is missing, and what cannot be had between blocks that hardly move, is
 ** added first if it may `grow`. */
-static tide_status compact(tidei_tide *p, size_t size, size_t bytes, tidei_stream *s,
+static tide_status compact(tidei_heap *p, size_t size, size_t bytes, tidei_stream *s,
                            tidei_reach reach, bool grow, tidei_extent **out) {
     size_t lost = 0;
     if (!grow && bytes < size) return TIDE_E_NOMEM;
     tide_status st = add_missing(p, size, bytes, s);
     if (st != TIDE_OK) return st;
-    st = tidei_tide_compact(p, size, TIDEI_MOVES_MAX, s, reach, &lost, out);
+    st = tidei_heap_compact(p, size, TIDEI_MOVES_MAX, s, reach, &lost, out);
     if (st == TIDE_E_NOMEM) p->small = tidei_max_size(p->small, size / SMALL_PART);
     if (st != TIDE_E_NOMEM || !lost || !grow) return st;
     st = add_missing(p, lost, 0, s);
-    return st == TIDE_OK ? tidei_tide_compact(p, size, TIDEI_MOVES_MAX, s, reach, &lost, out) : st;
+    return st == TIDE_OK ? tidei_heap_compact(p, size, TIDEI_MOVES_MAX, s, reach, &lost, out) : st;
 }
 
 /* Instead of growing by all that is wanted, where much is free but in pieces. *out is on a shelf,
 ** or CLAIMED. */
-static tide_status make_room(tidei_tide *p, size_t size, tidei_stream *s, unsigned flags,
+static tide_status make_room(tidei_heap *p, size_t size, tidei_stream *s, unsigned flags,
                              tidei_extent **out) {
     bool must = flags & TIDEI_ALLOC_MOVE, grow = !(flags & TIDEI_ALLOC_NO_GROW);
     size_t bytes;
     if (!must && !tight(p, size)) return TIDE_E_NOMEM;
     tidei_reach reach = reach_of(p, size, s, flags, &bytes);
-    if ((*out = tidei_tide_fit(p, size, s, reach))) return TIDE_OK;
-    uint64_t frees = tidei_tide_tally(p).frees;
+    if ((*out = tidei_heap_fit(p, size, s, reach))) return TIDE_OK;
+    uint64_t frees = tidei_heap_tally(p).frees;
     if (!p->base.mover || bytes < size / LITTLE_PART || (!must && frees < p->compact_after))
         return TIDE_E_NOMEM;
     tide_status st = compact(p, size, bytes, s, reach, grow, out);
-    if (st == TIDE_E_NOMEM && must) st = tidei_tide_remap(p, size, s, grow, out);
+    if (st == TIDE_E_NOMEM && must) st = tidei_heap_remap(p, size, s, grow, out);
     p->compact_pause = st == TIDE_E_NOMEM
                            ? tidei_min_size(2 * p->compact_pause + RETRY_FREES, RETRY_FREES_MAX)
                            : 0;
@@ -278,7 +279,7 @@ static tide_status make_room(tidei_tide *p, size_t size, tidei_stream *s, unsign
 ** blocks that hardly move. */
 #define GATHERINGS 4
 
-static size_t blocks_of(const tidei_tide *p) {
+static size_t blocks_of(const tidei_heap *p) {
     size_t n = 0;
     for (const tidei_extent *x = p->first; x; x = x->next)
         n += tidei_extent_is(x) == TIDEI_EXTENT_LIVE;
@@ -286,24 +287,24 @@ static size_t blocks_of(const tidei_tide *p) {
 }
 
 /* All there is becomes one stretch, and blocks slide on it. */
-static tide_status gather(tidei_tide *p, size_t size, tidei_stream *s, bool grow,
+static tide_status gather(tidei_heap *p, size_t size, tidei_stream *s, bool grow,
                           tidei_extent **out) {
     tide_status st = TIDE_E_NOMEM;
     size_t lost = 0;
     for (unsigned i = 0; i < GATHERINGS && st == TIDE_E_NOMEM; i++) {
-        if ((st = tidei_tide_gather(p, size + lost, s, grow)) != TIDE_OK) return st;
-        st = tidei_tide_compact(p, size, blocks_of(p), s, TIDEI_REACH_ANY, &lost, out);
+        if ((st = tidei_heap_gather(p, size + lost, s, grow)) != TIDE_OK) return st;
+        st = tidei_heap_compact(p, size, blocks_of(p), s, TIDEI_REACH_ANY, &lost, out);
     }
     return st;
 }
 
 /* When neither `ready` nor the stream's own shelf has it. The lock is held, but for a while not.
 ** *out is on a shelf, or CLAIMED. */
-static tide_status search(tidei_tide *p, tidei_shelf *own, size_t size, tidei_stream *s,
+static tide_status search(tidei_heap *p, tidei_size_index *own, size_t size, tidei_stream *s,
                           unsigned flags, tidei_extent **out) {
     bool grow = !(flags & TIDEI_ALLOC_NO_GROW), clears = !grow && flags & TIDEI_ALLOC_MOVE;
     if (!clears) p->takes[s->slot] = true; /* what pages are cleared for is not the stream's */
-    tidei_tide_flush(p);
+    tidei_heap_flush(p);
     if (p->shared && own->bytes + p->ready.bytes >= size) join_for(p, s);
     if ((*out = best_own(p, own, size))) return TIDE_OK;
     size_t foreign = p->backed - p->used - p->claimed - p->ready.bytes - own->bytes;
@@ -311,29 +312,29 @@ static tide_status search(tidei_tide *p, tidei_shelf *own, size_t size, tidei_st
         return TIDE_OK;
     if (!grow && !clears) return TIDE_E_NOMEM;
     tide_status st = make_room(p, size, s, flags, out);
-    if (st == TIDE_E_NOMEM && grow) st = tidei_tide_grow(p, size, s, out);
+    if (st == TIDE_E_NOMEM && grow) st = tidei_heap_grow(p, size, s, out);
     if (st != TIDE_E_NOMEM) return st;
     if (tidei_reuse_rules(&p->base) & TIDEI_REUSE_WAIT &&
-        (*out = tidei_tide_fit(p, size, s, TIDEI_REACH_ANY)))
+        (*out = tidei_heap_fit(p, size, s, TIDEI_REACH_ANY)))
         return TIDE_OK; /* what was left alone above: memory is short */
     unsigned last = TIDEI_ALLOC_MOVE | TIDEI_ALLOC_FLUSHED;
     return (flags & last) == last ? gather(p, size, s, grow, out) : st;
 }
 
 /* The same, with a spare descriptor left afterwards as there is one now. */
-__attribute__((noinline)) static tide_status find_elsewhere(tidei_tide *p, tidei_shelf *own,
+__attribute__((noinline)) static tide_status find_elsewhere(tidei_heap *p, tidei_size_index *own,
                                                             size_t size, tidei_stream *s,
                                                             unsigned flags, tidei_extent **out) {
     tidei_saved_error before; /* what was tried in vain on the way to success leaves no error */
     tidei_error_save(&before);
-    tidei_extent *spare = tidei_tide_spare(p);
+    tidei_extent *spare = tidei_heap_spare(p);
     tide_status st = search(p, own, size, s, flags, out);
-    tidei_tide_drop(p, spare);
+    tidei_heap_drop(p, spare);
     if (st == TIDE_OK) tidei_error_restore(&before);
     return st;
 }
 
-tide_status tidei_tide_find(tidei_tide *p, tidei_shelf *own, size_t size, tidei_stream *s,
+tide_status tidei_heap_find(tidei_heap *p, tidei_size_index *own, size_t size, tidei_stream *s,
                             unsigned flags, tidei_extent **out) {
     *out = best_own(p, own, size);
     return tidei_likely(*out != NULL) ? TIDE_OK : find_elsewhere(p, own, size, s, flags, out);

@@ -28,22 +28,22 @@
 
 /* ---- pages ---- */
 
-static void pages_free(tidei_tide *p, tidei_page *first) {
+static void pages_free(tidei_heap *p, tidei_page *first) {
     for (tidei_page *next; first; first = next) {
         next = first->next;
         tidei_host_free(p->base.dev->rt, first);
     }
 }
 
-static size_t whole_pages(const tidei_tide *p, size_t bytes) {
+static size_t whole_pages(const tidei_heap *p, size_t bytes) {
     return tidei_max_size(bytes / p->page_bytes * p->page_bytes, p->page_bytes);
 }
 /* How much growth takes with so much backed. */
-static size_t growth(const tidei_tide *p, size_t backed) {
+static size_t growth(const tidei_heap *p, size_t backed) {
     return whole_pages(p, tidei_min_size(backed / PAGE_PART, PAGE_MAX));
 }
 /* How large a page may be of `bytes` that are got at once, with so much backed then. */
-static size_t page_size(const tidei_tide *p, size_t backed, size_t bytes) {
+static size_t page_size(const tidei_heap *p, size_t backed, size_t bytes) {
     size_t limit = atomic_load_explicit(&p->base.dev->limit, memory_order_relaxed);
     limit = tidei_min_size(limit, p->base.dev->d->info.total_bytes);
     size_t usual = tidei_min_size(growth(p, backed), limit / PAGES_MIN);
@@ -54,7 +54,7 @@ static size_t page_size(const tidei_tide *p, size_t backed, size_t bytes) {
 
 /* Pages of at most `most` bytes for a stretch, without memory yet, chained; NULL when host memory
 ** is exhausted. */
-static tidei_page *pages_new(tidei_tide *p, size_t off, size_t bytes, size_t most) {
+static tidei_page *pages_new(tidei_heap *p, size_t off, size_t bytes, size_t most) {
     tidei_page *first = NULL, *last = NULL;
     while (bytes) {
         tidei_page *pg = tidei_host_alloc(p->base.dev->rt, sizeof *pg);
@@ -88,7 +88,7 @@ static bool adrift(const tidei_page *pg, size_t end) {
     return pg->adrift;
 }
 
-tide_status tidei_pages_unmap(tidei_tide *p, tidei_page *pg, size_t end) {
+tide_status tidei_pages_unmap(tidei_heap *p, tidei_page *pg, size_t end) {
     tidei_device *d = p->base.dev->d;
     tidei_dpage *mem[TIDEI_RUN_PAGES];
     if (adrift(pg, end)) return tidei_fail(TIDE_E_LOST, "pool tide", "%s is lost", d->info.name);
@@ -100,7 +100,7 @@ tide_status tidei_pages_unmap(tidei_tide *p, tidei_page *pg, size_t end) {
     }
 }
 
-static tide_status map(tidei_tide *p, tidei_page *first, size_t end) {
+static tide_status map(tidei_heap *p, tidei_page *first, size_t end) {
     tidei_device *d = p->base.dev->d;
     tidei_dpage *mem[TIDEI_RUN_PAGES];
     for (tidei_page *pg = first;; pg = pg->next) {
@@ -112,7 +112,7 @@ static tide_status map(tidei_tide *p, tidei_page *first, size_t end) {
     }
 }
 
-static void pages_release(tidei_tide *p, tidei_page *pg, size_t end) {
+static void pages_release(tidei_heap *p, tidei_page *pg, size_t end) {
     tidei_device *d = p->base.dev->d;
     for (;; pg = pg->next) {
         if (pg->mem) d->ops->page_release(d, pg->mem);
@@ -122,7 +122,7 @@ static void pages_release(tidei_tide *p, tidei_page *pg, size_t end) {
 
 /* Memory for [off, off + bytes) in pages of at most `most`, counted against the limits, mapped;
 ** *out the chained pages. Without the lock. */
-static tide_status back(tidei_tide *p, size_t off, size_t bytes, size_t most, tidei_page **out) {
+static tide_status back(tidei_heap *p, size_t off, size_t bytes, size_t most, tidei_page **out) {
     tidei_device *d = p->base.dev->d;
     tidei_page *first = pages_new(p, off, bytes, most);
     if (!first) return tidei_fail_host_memory("pool tide", sizeof *first);
@@ -132,7 +132,7 @@ static tide_status back(tidei_tide *p, size_t off, size_t bytes, size_t most, ti
             st = d->ops->page_new(d, pg->bytes, &pg->mem);
         if (st == TIDE_OK) st = map(p, first, off + bytes);
         if (st == TIDE_OK) {
-            tidei_tide_poison(p, off, bytes);
+            tidei_heap_poison(p, off, bytes);
             *out = first;
             return TIDE_OK;
         }
@@ -143,7 +143,7 @@ static tide_status back(tidei_tide *p, size_t off, size_t bytes, size_t most, ti
     return st;
 }
 
-void tidei_pages_link(tidei_tide *p, tidei_page *first) {
+void tidei_pages_link(tidei_heap *p, tidei_page *first) {
     tidei_page *last = first, *at = p->last_page;
     while (last->next) last = last->next;
     while (at && at->off > first->off) at = at->prev;
@@ -159,7 +159,7 @@ void tidei_pages_link(tidei_tide *p, tidei_page *first) {
         p->first_page = first;
 }
 
-tidei_page *tidei_pages_unlink(tidei_tide *p, tidei_page *first, size_t end) {
+tidei_page *tidei_pages_unlink(tidei_heap *p, tidei_page *first, size_t end) {
     tidei_page *last = first;
     while (tidei_page_end(last) < end) last = last->next;
     if (first->prev)
@@ -176,7 +176,7 @@ tidei_page *tidei_pages_unlink(tidei_tide *p, tidei_page *first, size_t end) {
 
 /* ---- holes ---- */
 
-static void hole_unlink(tidei_tide *p, tidei_extent *x) {
+static void hole_unlink(tidei_heap *p, tidei_extent *x) {
     if (x->left)
         x->left->right = x->right;
     else
@@ -184,7 +184,7 @@ static void hole_unlink(tidei_tide *p, tidei_extent *x) {
     if (x->right) x->right->left = x->left;
 }
 
-static void hole_link(tidei_tide *p, tidei_extent *x) {
+static void hole_link(tidei_heap *p, tidei_extent *x) {
     tidei_extent *before = NULL, *behind = p->holes;
     while (behind && behind->off < x->off) before = behind, behind = behind->right;
     x->left = before;
@@ -196,13 +196,13 @@ static void hole_link(tidei_tide *p, tidei_extent *x) {
         p->holes = x;
 }
 
-void tidei_tide_hole(tidei_tide *p, tidei_extent *x) {
+void tidei_heap_hole(tidei_heap *p, tidei_extent *x) {
     tidei_extent *sides[] = {x->prev, x->next};
     x->slot = TIDEI_SLOT_READY;
     for (unsigned i = 0; i < TIDEI_COUNT(sides); i++) {
         if (!sides[i] || tidei_extent_is(sides[i]) != TIDEI_EXTENT_HOLE) continue;
         hole_unlink(p, sides[i]);
-        tidei_tide_absorb(p, x, sides[i]);
+        tidei_heap_absorb(p, x, sides[i]);
     }
     tidei_extent_be(x, TIDEI_EXTENT_HOLE);
     hole_link(p, x);
@@ -219,13 +219,13 @@ typedef struct plan {
     bool high;
 } plan;
 
-static tidei_extent *usable(tidei_tide *p, tidei_extent *x, tidei_stream *s) {
+static tidei_extent *usable(tidei_heap *p, tidei_extent *x, tidei_stream *s) {
     if (!x || tidei_extent_is(x) != TIDEI_EXTENT_FREE || x->slot == TIDEI_SLOT_MANY) return NULL;
-    return tidei_tide_reaches(p, TIDEI_REACH_COVERED, s, x) ? x : NULL;
+    return tidei_heap_reaches(p, TIDEI_REACH_COVERED, s, x) ? x : NULL;
 }
 
 /* The least new memory that makes `size` bytes at this hole; false if it is too small. */
-static bool plan_hole(tidei_tide *p, tidei_extent *hole, size_t size, tidei_stream *s, plan *out) {
+static bool plan_hole(tidei_heap *p, tidei_extent *hole, size_t size, tidei_stream *s, plan *out) {
     tidei_extent *left = usable(p, hole->prev, s), *right = usable(p, hole->next, s);
     size_t l = left ? left->size : 0, r = right ? right->size : 0;
     size_t low = l < size ? tidei_round_up(size - l, p->page_bytes) : p->page_bytes;
@@ -234,7 +234,7 @@ static bool plan_hole(tidei_tide *p, tidei_extent *hole, size_t size, tidei_stre
         *out = (plan){.hole = hole, .left = left, .bytes = low};
     else if (high <= hole->size)
         *out = (plan){.hole = hole, .right = right, .bytes = high, .high = true};
-    else if (left && right && tidei_tide_joinable(p, left, right) && l + hole->size + r >= size)
+    else if (left && right && tidei_heap_joinable(p, left, right) && l + hole->size + r >= size)
         *out = (plan){.hole = hole, .left = left, .right = right, .bytes = hole->size};
     else
         return false;
@@ -242,7 +242,7 @@ static bool plan_hole(tidei_tide *p, tidei_extent *hole, size_t size, tidei_stre
 }
 
 /* Of all holes the one that needs the least, and then a step more than that where it is less. */
-static bool plan_growth(tidei_tide *p, size_t size, size_t step, tidei_stream *s, plan *best) {
+static bool plan_growth(tidei_heap *p, size_t size, size_t step, tidei_stream *s, plan *best) {
     plan a;
     best->hole = NULL;
     for (tidei_extent *hole = p->holes; hole; hole = hole->right)
@@ -253,7 +253,7 @@ static bool plan_growth(tidei_tide *p, size_t size, size_t step, tidei_stream *s
 }
 
 /* So much in one piece: in the first hole that is large enough. */
-static bool plan_addition(tidei_tide *p, size_t bytes, tidei_stream *s, plan *out) {
+static bool plan_addition(tidei_heap *p, size_t bytes, tidei_stream *s, plan *out) {
     for (tidei_extent *hole = p->holes; hole; hole = hole->right) {
         if (hole->size < bytes) continue;
         *out = (plan){.hole = hole, .left = usable(p, hole->prev, s), .bytes = bytes};
@@ -263,11 +263,11 @@ static bool plan_addition(tidei_tide *p, size_t bytes, tidei_stream *s, plan *ou
 }
 
 /* Cuts the plan's part off its hole, with the descriptor `spare` where the rest stays a hole. */
-static tidei_extent *cut_hole(tidei_tide *p, const plan *g, tidei_extent *spare) {
+static tidei_extent *cut_hole(tidei_heap *p, const plan *g, tidei_extent *spare) {
     tidei_extent *hole = g->hole, *x = hole;
     if (g->bytes == hole->size) {
         hole_unlink(p, hole);
-        tidei_tide_drop(p, spare);
+        tidei_heap_drop(p, spare);
     } else {
         x = spare;
         x->slot = TIDEI_SLOT_READY;
@@ -275,11 +275,11 @@ static tidei_extent *cut_hole(tidei_tide *p, const plan *g, tidei_extent *spare)
         hole->size -= g->bytes;
         if (g->high) {
             x->off = tidei_extent_end(hole);
-            tidei_tide_link_behind(p, x, hole);
+            tidei_heap_link_behind(p, x, hole);
         } else {
             x->off = hole->off;
             hole->off += g->bytes;
-            tidei_tide_link_before(p, x, hole);
+            tidei_heap_link_before(p, x, hole);
         }
     }
     tidei_extent_be(x, TIDEI_EXTENT_MAPPING);
@@ -287,107 +287,107 @@ static tidei_extent *cut_hole(tidei_tide *p, const plan *g, tidei_extent *spare)
 }
 
 /* Gets the memory of a plan; there is a spare descriptor. *out is CLAIMED. */
-static tide_status carry_out(tidei_tide *p, const plan *g, tidei_extent **out) {
+static tide_status carry_out(tidei_heap *p, const plan *g, tidei_extent **out) {
     tidei_page *pages = NULL;
-    tidei_transit_begin(p->base.dev);
-    if (g->left) tidei_tide_claim(p, g->left);
-    if (g->right) tidei_tide_claim(p, g->right);
-    tidei_extent *x = cut_hole(p, g, tidei_tide_spare(p));
+    tidei_inflight_growth_begin(p->base.dev);
+    if (g->left) tidei_heap_claim(p, g->left);
+    if (g->right) tidei_heap_claim(p, g->right);
+    tidei_extent *x = cut_hole(p, g, tidei_heap_spare(p));
     size_t most = page_size(p, p->backed + x->size, x->size);
     tidei_lock_give(&p->lock);
     tide_status st = back(p, x->off, x->size, most, &pages);
     tidei_lock_take(&p->lock);
     if (st != TIDE_OK) {
-        tidei_tide_hole(p, x);
-        if (g->left) tidei_tide_unclaim(p, g->left);
-        if (g->right) tidei_tide_unclaim(p, g->right);
-        tidei_transit_end(p->base.dev, false);
+        tidei_heap_hole(p, x);
+        if (g->left) tidei_heap_unclaim(p, g->left);
+        if (g->right) tidei_heap_unclaim(p, g->right);
+        tidei_inflight_growth_end(p->base.dev, false);
         return st;
     }
     tidei_pages_link(p, pages);
     p->backed += x->size;
-    tidei_tide_set_cap(p);
+    tidei_heap_set_cap(p);
     p->claimed += x->size;
     tidei_extent_be(x, TIDEI_EXTENT_CLAIMED);
-    if (g->left) tidei_tide_absorb(p, x, g->left);
-    if (g->right) tidei_tide_absorb(p, x, g->right);
-    tidei_transit_end(p->base.dev, true);
+    if (g->left) tidei_heap_absorb(p, x, g->left);
+    if (g->right) tidei_heap_absorb(p, x, g->right);
+    tidei_inflight_growth_end(p->base.dev, true);
     *out = x;
     return TIDE_OK;
 }
 
-static tide_status grow_by(tidei_tide *p, size_t size, size_t step, tidei_stream *s,
+static tide_status grow_by(tidei_heap *p, size_t size, size_t step, tidei_stream *s,
                            tidei_extent **out) {
     plan g;
-    tide_status st = tidei_tide_restock(p);
+    tide_status st = tidei_heap_restock(p);
     if (st != TIDE_OK) return st;
     return plan_growth(p, size, step, s, &g) ? carry_out(p, &g, out) : TIDE_E_NOMEM;
 }
 
-tide_status tidei_tide_add(tidei_tide *p, size_t bytes, tidei_stream *s, tidei_extent **out) {
+tide_status tidei_heap_add(tidei_heap *p, size_t bytes, tidei_stream *s, tidei_extent **out) {
     plan g;
-    tide_status st = tidei_tide_restock(p);
+    tide_status st = tidei_heap_restock(p);
     if (st != TIDE_OK) return st;
     bytes = tidei_round_up(bytes, p->page_bytes);
     return plan_addition(p, bytes, s, &g) ? carry_out(p, &g, out) : TIDE_E_NOMEM;
 }
 
-tide_status tidei_tide_add_at(tidei_tide *p, tidei_extent *hole, bool high, size_t bytes,
+tide_status tidei_heap_add_at(tidei_heap *p, tidei_extent *hole, bool high, size_t bytes,
                               tidei_extent **out) {
     return carry_out(p, &(plan){.hole = hole, .bytes = bytes, .high = high}, out);
 }
 
-tide_status tidei_tide_grow(tidei_tide *p, size_t size, tidei_stream *s, tidei_extent **out) {
+tide_status tidei_heap_grow(tidei_heap *p, size_t size, tidei_stream *s, tidei_extent **out) {
     size_t step = growth(p, p->backed);
     tide_status st = grow_by(p, size, step, s, out);
     return st == TIDE_E_NOMEM && step > p->page_bytes ? grow_by(p, size, 0, s, out) : st;
 }
 
-tidei_extent *tidei_tide_reserve(tidei_tide *p, tidei_extent *hole, size_t bytes, bool high) {
-    return cut_hole(p, &(plan){.hole = hole, .bytes = bytes, .high = high}, tidei_tide_spare(p));
+tidei_extent *tidei_heap_reserve(tidei_heap *p, tidei_extent *hole, size_t bytes, bool high) {
+    return cut_hole(p, &(plan){.hole = hole, .bytes = bytes, .high = high}, tidei_heap_spare(p));
 }
 
 /* ---- giving back ---- */
 
 /* Makes the stretch [low, high) of the ready extent x a claimed extent of its own; there are spares
 ** for the rests. */
-static void claim_part(tidei_tide *p, tidei_extent *x, size_t low, size_t high) {
+static void claim_part(tidei_heap *p, tidei_extent *x, size_t low, size_t high) {
     size_t off = x->off, end = tidei_extent_end(x);
     tidei_extent *rest[2] = {NULL, NULL};
-    tidei_shelf_take(&p->ready, x);
+    tidei_size_index_take(&p->ready, x);
     x->off = low;
     x->size = high - low;
     tidei_extent_be(x, TIDEI_EXTENT_CLAIMED);
     p->claimed += x->size;
     if (off < low) {
-        rest[0] = tidei_tide_spare(p);
+        rest[0] = tidei_heap_spare(p);
         rest[0]->off = off;
         rest[0]->size = low - off;
-        tidei_tide_link_before(p, rest[0], x);
+        tidei_heap_link_before(p, rest[0], x);
     }
     if (high < end) {
-        rest[1] = tidei_tide_spare(p);
+        rest[1] = tidei_heap_spare(p);
         rest[1]->off = high;
         rest[1]->size = end - high;
-        tidei_tide_link_behind(p, rest[1], x);
+        tidei_heap_link_behind(p, rest[1], x);
     }
     for (unsigned i = 0; i < TIDEI_COUNT(rest); i++) {
         if (!rest[i]) continue;
         rest[i]->slot = TIDEI_SLOT_READY;
         tidei_extent_be(rest[i], TIDEI_EXTENT_FREE);
-        tidei_shelf_put(&p->ready, rest[i]);
+        tidei_size_index_put(&p->ready, rest[i]);
     }
 }
 
 /* Claims whole pages in ready extents until `excess` bytes are, chained by `left`; at most one
 ** batch an extent, so that the device refuses all of it or nothing. Stops early when spare
 ** descriptors run out: *more. */
-static tidei_extent *claim_pages(tidei_tide *p, size_t excess, bool *more) {
+static tidei_extent *claim_pages(tidei_heap *p, size_t excess, bool *more) {
     tidei_extent *chain = NULL;
     tidei_page *pg = p->last_page;
     size_t got = 0;
     *more = false;
-    if (!tidei_shelf_fit(&p->ready, p->page_bytes)) return NULL;
+    if (!tidei_size_index_fit(&p->ready, p->page_bytes)) return NULL;
     for (tidei_extent *x = p->last; x && got < excess; x = x->prev) {
         if (tidei_extent_is(x) != TIDEI_EXTENT_FREE || x->slot != TIDEI_SLOT_READY ||
             x->size < p->page_bytes)
@@ -416,11 +416,11 @@ static tidei_extent *claim_pages(tidei_tide *p, size_t excess, bool *more) {
 
 /* Unmaps and releases the pages of a claimed extent. Without the lock. Returns false where the
 ** device refuses. */
-static bool unback(tidei_tide *p, tidei_extent *x) {
+static bool unback(tidei_heap *p, tidei_extent *x) {
     size_t end = tidei_extent_end(x);
-    tidei_tide_unpoison(p, x->off, x->size);
+    tidei_heap_unpoison(p, x->off, x->size);
     if (tidei_pages_unmap(p, x->pages, end) != TIDE_OK) {
-        tidei_tide_poison(p, x->off, x->size);
+        tidei_heap_poison(p, x->off, x->size);
         return false;
     }
     pages_release(p, x->pages, end);
@@ -430,7 +430,7 @@ static bool unback(tidei_tide *p, tidei_extent *x) {
 
 /* Makes holes of the extents that were given back and free ones of the others. Returns the pages to
 ** free. */
-static tidei_page *commit_trim(tidei_tide *p, tidei_extent *given, tidei_extent *kept) {
+static tidei_page *commit_trim(tidei_heap *p, tidei_extent *given, tidei_extent *kept) {
     tidei_page *gone = NULL;
     for (tidei_extent *x = given, *next; x; x = next) {
         next = x->left;
@@ -440,27 +440,27 @@ static tidei_page *commit_trim(tidei_tide *p, tidei_extent *given, tidei_extent 
         gone = pg;
         p->backed -= x->size;
         p->claimed -= x->size;
-        tidei_tide_hole(p, x);
+        tidei_heap_hole(p, x);
     }
-    tidei_tide_set_cap(p);
+    tidei_heap_set_cap(p);
     for (tidei_extent *x = kept, *next; x; x = next) {
         next = x->left;
-        tidei_tide_unclaim(p, x);
+        tidei_heap_unclaim(p, x);
     }
     return gone;
 }
 
-size_t tidei_tide_trim(tidei_tide *p, size_t keep) {
+size_t tidei_heap_trim(tidei_heap *p, size_t keep) {
     size_t given_bytes = 0, round_bytes;
     bool more;
     do {
         tidei_extent *given = NULL, *kept = NULL, *chain, *next;
         round_bytes = 0;
         tidei_lock_take(&p->lock);
-        bool stocked = tidei_tide_restock(p) == TIDE_OK;
-        tidei_tide_flush(p);
+        bool stocked = tidei_heap_restock(p) == TIDE_OK;
+        tidei_heap_flush(p);
         size_t excess = stocked && p->backed - p->used > keep ? p->backed - p->used - keep : 0;
-        tidei_transit_begin(p->base.dev);
+        tidei_inflight_growth_begin(p->base.dev);
         chain = claim_pages(p, excess, &more);
         tidei_lock_give(&p->lock);
         for (; chain; chain = next) {
@@ -477,7 +477,7 @@ size_t tidei_tide_trim(tidei_tide *p, size_t keep) {
         tidei_lock_take(&p->lock);
         tidei_page *gone = commit_trim(p, given, kept);
         tidei_lock_give(&p->lock);
-        tidei_transit_end(p->base.dev, round_bytes > 0);
+        tidei_inflight_growth_end(p->base.dev, round_bytes > 0);
         pages_free(p, gone);
         given_bytes += round_bytes;
     } while (more && round_bytes);
@@ -486,7 +486,7 @@ size_t tidei_tide_trim(tidei_tide *p, size_t keep) {
 
 /* Unmaps `pg` and those behind it that lie beside each other, at most one batch. Returns the last
 ** one of them; *stuck grows by their bytes where the device refuses. */
-static tidei_page *unmap_some(tidei_tide *p, tidei_page *pg, size_t *stuck) {
+static tidei_page *unmap_some(tidei_heap *p, tidei_page *pg, size_t *stuck) {
     tidei_device *d = p->base.dev->d;
     tidei_dpage *mem[TIDEI_RUN_PAGES] = {pg->mem};
     tidei_page *last = pg;
@@ -498,12 +498,12 @@ static tidei_page *unmap_some(tidei_tide *p, tidei_page *pg, size_t *stuck) {
         mem[n++] = next->mem;
     }
     size_t bytes = tidei_page_end(last) - pg->off;
-    if (!pg->adrift) tidei_tide_unpoison(p, pg->off, bytes);
+    if (!pg->adrift) tidei_heap_unpoison(p, pg->off, bytes);
     if (d->ops->unmap(d, p->addr + at, mem, n) != TIDE_OK) *stuck += bytes;
     return last;
 }
 
-void tidei_tide_unmap_all(tidei_tide *p) {
+void tidei_heap_unmap_all(tidei_heap *p) {
     tidei_dev *dev = p->base.dev;
     size_t stuck = 0;
     tidei_saved_error e;
@@ -522,7 +522,7 @@ void tidei_tide_unmap_all(tidei_tide *p) {
     p->first_page = p->last_page = NULL;
 }
 
-bool tidei_tide_pages_valid(tidei_tide *p) {
+bool tidei_heap_pages_valid(tidei_heap *p) {
     const tidei_page *pg = p->first_page, *prev = NULL;
     const tidei_extent *x = p->first;
     size_t sum = 0;

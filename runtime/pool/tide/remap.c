@@ -52,7 +52,7 @@ static tidei_extent *if_free(tidei_extent *x) { return x && is_free(x) ? x : NUL
 static size_t size_of(const tidei_extent *x) { return x ? x->size : 0; }
 
 /* The least that makes `size` bytes at this hole. */
-static choice target_at(const tidei_tide *p, tidei_extent *hole, size_t size) {
+static choice target_at(const tidei_heap *p, tidei_extent *hole, size_t size) {
     tidei_extent *below = if_free(hole->prev), *above = if_free(hole->next);
     size_t low = size_of(below), high = size_of(above), most = tidei_max_size(low, high);
     size_t need = most < size ? tidei_round_up(size - most, p->page_bytes) : p->page_bytes;
@@ -69,7 +69,7 @@ static bool better(const choice *a, const choice *b) {
 }
 
 /* The best of the holes that are long enough. */
-static bool choose_target(const tidei_tide *p, size_t size, choice *c) {
+static bool choose_target(const tidei_heap *p, size_t size, choice *c) {
     *c = (choice){.hole = NULL};
     for (tidei_extent *hole = p->holes; hole; hole = hole->right) {
         choice a = target_at(p, hole, size);
@@ -113,7 +113,7 @@ static bool at_edge(const tidei_page *pg) {
 
 /* Pages that cost at most so many eighths of their bytes; with `edges` only those that leave no new
 ** hole. */
-static void choose_up_to(tidei_tide *p, size_t eighths, bool edges, choice *c) {
+static void choose_up_to(tidei_heap *p, size_t eighths, bool edges, choice *c) {
     tidei_extent *x = p->first;
     for (tidei_page *pg = p->first_page; pg && c->bytes < c->need; pg = pg->next) {
         while (tidei_extent_end(x) <= pg->off) x = x->next;
@@ -122,14 +122,14 @@ static void choose_up_to(tidei_tide *p, size_t eighths, bool edges, choice *c) {
     }
 }
 
-static void choose_none(tidei_tide *p) {
+static void choose_none(tidei_heap *p) {
     for (tidei_page *pg = p->first_page; pg; pg = pg->next) pg->chosen = false;
     for (tidei_extent *x = p->first; x; x = x->next)
         if (is_out(x)) x->leaves = false;
 }
 
 /* False: there are not enough; c->bytes is less than c->need. */
-static bool choose(tidei_tide *p, size_t size, size_t cost, choice *c) {
+static bool choose(tidei_heap *p, size_t size, size_t cost, choice *c) {
     choose_none(p);
     if (!choose_target(p, size, c)) return false;
     for (size_t eighths = 0; c->bytes < c->need && eighths <= cost;
@@ -158,33 +158,33 @@ static bool on_chosen(const tidei_page *pg, const tidei_extent *x) {
     return false;
 }
 
-static void claim_sides(tidei_tide *p, tidei_compaction *m, const choice *c) {
+static void claim_sides(tidei_heap *p, tidei_compaction *m, const choice *c) {
     tidei_extent *sides[] = {c->below, c->above};
     for (unsigned i = 0; i < TIDEI_COUNT(sides); i++) {
         if (!sides[i]) continue;
         tidei_compaction_note(m, sides[i]);
-        tidei_tide_claim(p, sides[i]);
+        tidei_heap_claim(p, sides[i]);
     }
 }
 
 /* The sides and what is claimed on chosen pages are free again, and no page is chosen. */
-static void unclaim(tidei_tide *p, const choice *c) {
+static void unclaim(tidei_heap *p, const choice *c) {
     const tidei_page *pg = p->first_page;
     /* that of one that is dropped still leads on */
     for (tidei_extent *x = p->first; x; x = x->next) {
         while (pg && tidei_page_end(pg) <= x->off) pg = pg->next;
         if (tidei_extent_is(x) == TIDEI_EXTENT_CLAIMED && on_chosen(pg, x))
-            tidei_tide_unclaim(p, x);
+            tidei_heap_unclaim(p, x);
     }
     choose_none(p);
-    if (c->below) tidei_tide_unclaim(p, c->below);
-    if (c->above) tidei_tide_unclaim(p, c->above);
+    if (c->below) tidei_heap_unclaim(p, c->below);
+    if (c->above) tidei_heap_unclaim(p, c->above);
 }
 
 /* ---- clearing them ---- */
 
 /* Claims the sides and what is free on the chosen pages, and lists the blocks there. */
-static void claim(tidei_tide *p, tidei_compaction *m, const choice *c) {
+static void claim(tidei_heap *p, tidei_compaction *m, const choice *c) {
     tidei_extent *x = p->first;
     m->n = m->npending = 0;
     claim_sides(p, m, c);
@@ -195,7 +195,7 @@ static void claim(tidei_tide *p, tidei_compaction *m, const choice *c) {
         while (tidei_extent_end(x) <= low) x = x->next;
         for (; x && x->off < high; x = x->next) {
             if (is_free(x)) {
-                x = tidei_tide_claim_part(p, x, tidei_max_size(low, x->off),
+                x = tidei_heap_claim_part(p, x, tidei_max_size(low, x->off),
                                           tidei_min_size(high, tidei_extent_end(x)));
                 tidei_compaction_note(m, x);
             } else if (is_out(x) && x->leaves) { /* if it was freed meanwhile it cannot be held */
@@ -209,7 +209,7 @@ static void claim(tidei_tide *p, tidei_compaction *m, const choice *c) {
 
 /* Chooses pages, claims them, and finds places for their blocks. False: there are not enough in *c,
 ** or it takes more than `e`. */
-static bool plan(tidei_tide *p, tidei_compaction *m, const effort *e, choice *c) {
+static bool plan(tidei_heap *p, tidei_compaction *m, const effort *e, choice *c) {
     for (unsigned i = 0; i < CHOICES; i++) {
         if (!choose(p, m->size, e->cost, c) || c->pages > e->pages || c->blocks > e->blocks)
             return false;
@@ -223,7 +223,7 @@ static bool plan(tidei_tide *p, tidei_compaction *m, const effort *e, choice *c)
 /* Descriptors: for the rests of what is claimed, for places, and for the target. */
 static size_t spares_for(size_t pages, size_t blocks) { return 3 * pages + blocks + 2; }
 
-static bool hold_all(tidei_tide *p, tidei_compaction *m) {
+static bool hold_all(tidei_heap *p, tidei_compaction *m) {
     for (size_t i = 0; i < m->n; i++)
         if (!tidei_compaction_hold(p, m, m->from[i])) return false;
     return true;
@@ -231,7 +231,7 @@ static bool hold_all(tidei_tide *p, tidei_compaction *m) {
 
 /* With windows closed: the chosen pages are claimed as a whole, blocks have left, and the target is
 ** reserved. TIDE_E_NOMEM: there are not enough after all. */
-static tide_status clear(tidei_tide *p, tidei_compaction *m, const effort *e, choice *c,
+static tide_status clear(tidei_heap *p, tidei_compaction *m, const effort *e, choice *c,
                          uint64_t *tick) {
     tide_status st = TIDE_OK;
     *tick = 0;
@@ -245,7 +245,7 @@ static tide_status clear(tidei_tide *p, tidei_compaction *m, const effort *e, ch
         unclaim(p, c);
         return TIDE_E_NOMEM;
     }
-    c->target = tidei_tide_reserve(p, c->hole, c->bytes, c->high);
+    c->target = tidei_heap_reserve(p, c->hole, c->bytes, c->high);
     if (m->n) st = tidei_compaction_move_out(p, m, tick);
     return st;
 }
@@ -253,7 +253,7 @@ static tide_status clear(tidei_tide *p, tidei_compaction *m, const effort *e, ch
 /* ---- mapping them elsewhere ---- */
 
 /* The host waits for all that is pending on the pages. */
-static tide_status wait_for(tidei_tide *p, const tidei_compaction *m, uint64_t tick) {
+static tide_status wait_for(tidei_heap *p, const tidei_compaction *m, uint64_t tick) {
     tide_status st = TIDE_OK;
     tidei_lock_give(&p->lock);
     if (tick)
@@ -266,26 +266,26 @@ static tide_status wait_for(tidei_tide *p, const tidei_compaction *m, uint64_t t
 }
 
 /* From x on, the extents of the stretch [low, high) become one. */
-static tidei_extent *joined(tidei_tide *p, tidei_extent *x, size_t low, size_t high) {
+static tidei_extent *joined(tidei_heap *p, tidei_extent *x, size_t low, size_t high) {
     /* Free are rests of what was claimed for the run before; they may have joined what lies
     ** beyond. */
     if (is_free(x))
-        x = tidei_tide_claim_part(p, x, tidei_max_size(low, x->off),
+        x = tidei_heap_claim_part(p, x, tidei_max_size(low, x->off),
                                   tidei_min_size(high, tidei_extent_end(x)));
-    tidei_tide_be_ready(p, x);
+    tidei_heap_be_ready(p, x);
     while (tidei_extent_end(x) < high) {
         tidei_extent *y = x->next;
         if (is_free(y))
-            y = tidei_tide_claim_part(p, y, y->off, tidei_min_size(high, tidei_extent_end(y)));
-        tidei_tide_be_ready(p, y);
-        tidei_tide_absorb(p, x, y);
+            y = tidei_heap_claim_part(p, y, y->off, tidei_min_size(high, tidei_extent_end(y)));
+        tidei_heap_be_ready(p, y);
+        tidei_heap_absorb(p, x, y);
     }
-    return tidei_tide_claim_part(p, x, low, high);
+    return tidei_heap_claim_part(p, x, low, high);
 }
 
 /* The chosen pages, cleared and done with, as claimed extents of so many pages as are unmapped at
 ** once. There are spares for each. */
-static tidei_extent *make_runs(tidei_tide *p) {
+static tidei_extent *make_runs(tidei_heap *p) {
     tidei_extent *x = p->first, *runs = NULL, **at = &runs;
     for (tidei_page *pg = p->first_page, *last; pg; pg = last->next) {
         last = pg;
@@ -293,7 +293,7 @@ static tidei_extent *make_runs(tidei_tide *p) {
         size_t low = pg->off, high = run_end(pg, TIDEI_RUN_PAGES, &last);
         while (tidei_extent_end(x) <= low) x = x->next;
         x = joined(p, x, low, high);
-        tidei_tide_be_ready(p, x);
+        tidei_heap_be_ready(p, x);
         x->pages = pg;
         *at = x;
         at = &x->left;
@@ -303,27 +303,27 @@ static tidei_extent *make_runs(tidei_tide *p) {
     return runs;
 }
 
-static tide_status abandon(tidei_tide *p, const choice *c, tide_status st) {
+static tide_status abandon(tidei_heap *p, const choice *c, tide_status st) {
     unclaim(p, c);
-    tidei_tide_hole(p, c->target);
+    tidei_heap_hole(p, c->target);
     return st;
 }
 
 /* The pages go to the target, and *out is that with its sides. */
-static tide_status remap(tidei_tide *p, const tidei_compaction *m, const choice *c, uint64_t tick,
+static tide_status remap(tidei_heap *p, const tidei_compaction *m, const choice *c, uint64_t tick,
                          tidei_extent **out) {
     tide_status st = wait_for(p, m, tick);
-    if (st == TIDE_OK) st = tidei_tide_restock_to(p, spares_for(c->pages, 0));
+    if (st == TIDE_OK) st = tidei_heap_restock_to(p, spares_for(c->pages, 0));
     if (st != TIDE_OK) return abandon(p, c, st);
-    st = tidei_tide_rehang(p, make_runs(p), c->target);
+    st = tidei_heap_remap_pages(p, make_runs(p), c->target);
     tidei_extent *sides[] = {c->below, c->above};
     for (unsigned i = 0; i < TIDEI_COUNT(sides); i++) {
         if (!sides[i]) continue;
-        tidei_tide_be_ready(p, sides[i]);
+        tidei_heap_be_ready(p, sides[i]);
         if (st == TIDE_OK)
-            tidei_tide_absorb(p, c->target, sides[i]);
+            tidei_heap_absorb(p, c->target, sides[i]);
         else
-            tidei_tide_unclaim(p, sides[i]);
+            tidei_heap_unclaim(p, sides[i]);
     }
     *out = c->target;
     return st;
@@ -333,10 +333,10 @@ static tide_status remap(tidei_tide *p, const tidei_compaction *m, const choice 
 
 /* Once. TIDE_E_NOMEM without a target: it takes more than `e`, blocks got pinned meanwhile, or
 ** pages are missing in *c. */
-static tide_status attempt(tidei_tide *p, tidei_compaction *m, const effort *e, choice *c,
+static tide_status attempt(tidei_heap *p, tidei_compaction *m, const effort *e, choice *c,
                            tidei_extent **out) {
     uint64_t tick;
-    tide_status st = tidei_tide_restock_to(p, spares_for(e->pages, e->blocks));
+    tide_status st = tidei_heap_restock_to(p, spares_for(e->pages, e->blocks));
     if (st != TIDE_OK) return st;
     if (e->blocks) tidei_compaction_begin(p);
     st = clear(p, m, e, c, &tick);
@@ -346,22 +346,22 @@ static tide_status attempt(tidei_tide *p, tidei_compaction *m, const effort *e, 
 }
 
 /* New memory where the pages are to go, for those that are missing or some of them. */
-static tide_status add(tidei_tide *p, size_t size, size_t bytes) {
+static tide_status add(tidei_heap *p, size_t size, size_t bytes) {
     tide_status st = TIDE_E_NOMEM;
     for (; bytes && st == TIDE_E_NOMEM; bytes = bytes / 2 / p->page_bytes * p->page_bytes) {
         tidei_extent *more;
         choice c;
-        if ((st = tidei_tide_restock(p)) != TIDE_OK) return st;
+        if ((st = tidei_heap_restock(p)) != TIDE_OK) return st;
         if (!choose_target(p, size, &c)) return TIDE_E_NOMEM;
-        st = tidei_tide_add_at(p, c.hole, c.high, tidei_min_size(bytes, c.hole->size), &more);
-        if (st == TIDE_OK) tidei_tide_unclaim(p, more);
+        st = tidei_heap_add_at(p, c.hole, c.high, tidei_min_size(bytes, c.hole->size), &more);
+        if (st == TIDE_OK) tidei_heap_unclaim(p, more);
     }
     return st;
 }
 
 /* What there is to be done, by a look at it while others go on, who may add part of as much
 ** again. */
-static bool look(tidei_tide *p, const tidei_compaction *m, effort *e, choice *c) {
+static bool look(tidei_heap *p, const tidei_compaction *m, effort *e, choice *c) {
     tidei_compaction_ask(p);
     bool enough = choose(p, m->size, e->cost, c);
     choose_none(p);
@@ -371,7 +371,7 @@ static bool look(tidei_tide *p, const tidei_compaction *m, effort *e, choice *c)
 }
 
 /* TIDE_E_NOMEM with *again: it is worth another try. */
-static tide_status try_once(tidei_tide *p, tidei_compaction *m, effort *e, bool grow, bool *again,
+static tide_status try_once(tidei_heap *p, tidei_compaction *m, effort *e, bool grow, bool *again,
                             tidei_extent **out) {
     choice c = {.hole = NULL};
     tide_status st = TIDE_E_NOMEM;
@@ -392,14 +392,14 @@ static tide_status try_once(tidei_tide *p, tidei_compaction *m, effort *e, bool 
     return st;
 }
 
-tide_status tidei_tide_remap(tidei_tide *p, size_t size, tidei_stream *s, bool grow,
+tide_status tidei_heap_remap(tidei_heap *p, size_t size, tidei_stream *s, bool grow,
                              tidei_extent **out) {
     effort e = {.cost = COST_CHEAP};
     bool again = true;
     tide_status st = TIDE_E_NOMEM;
     if (!p->base.mover || p->remapping) return st;
     p->remapping = true;
-    tidei_tide_flush(p);
+    tidei_heap_flush(p);
     for (unsigned i = 0; i < ATTEMPTS && again && st == TIDE_E_NOMEM; i++) {
         tidei_compaction *m = tidei_compaction_open(p, e.blocks, size, s, TIDEI_REACH_ANY);
         if (!m) break;

@@ -11,14 +11,14 @@
 
 /* Unmaps runs until the device refuses one; *stay are those from there on, *down the pages of the
 ** others. Without the lock. */
-static tide_status take_down(tidei_tide *p, tidei_extent **runs, tidei_extent **stay,
+static tide_status take_down(tidei_heap *p, tidei_extent **runs, tidei_extent **stay,
                              tidei_page **down) {
     tide_status st = TIDE_OK;
     for (; *runs; runs = &(*runs)->left) {
         tidei_extent *x = *runs;
-        tidei_tide_unpoison(p, x->off, x->size);
+        tidei_heap_unpoison(p, x->off, x->size);
         if ((st = tidei_pages_unmap(p, x->pages, tidei_extent_end(x))) != TIDE_OK) {
-            tidei_tide_poison(p, x->off, x->size);
+            tidei_heap_poison(p, x->off, x->size);
             break;
         }
         for (tidei_page *pg = x->pages;; pg = pg->next) {
@@ -35,7 +35,7 @@ static tide_status take_down(tidei_tide *p, tidei_extent **runs, tidei_extent **
 
 /* Maps pages one behind the other from `off` on until the device refuses; *rest are those from
 ** there on. Without the lock. */
-static tide_status put_up(tidei_tide *p, tidei_page *pages, size_t off, tidei_page **rest) {
+static tide_status put_up(tidei_heap *p, tidei_page *pages, size_t off, tidei_page **rest) {
     tidei_device *d = p->base.dev->d;
     tidei_dpage *mem[TIDEI_RUN_PAGES];
     for (*rest = pages; *rest;) {
@@ -47,7 +47,7 @@ static tide_status put_up(tidei_tide *p, tidei_page *pages, size_t off, tidei_pa
         }
         tide_status st = d->ops->map(d, p->addr + off, mem, n);
         if (st != TIDE_OK) return st;
-        tidei_tide_poison(p, off, bytes);
+        tidei_heap_poison(p, off, bytes);
         off += bytes;
         *rest = pg;
     }
@@ -55,7 +55,7 @@ static tide_status put_up(tidei_tide *p, tidei_page *pages, size_t off, tidei_pa
 }
 
 /* Links the pages before `rest` in where they are now. Returns their bytes. */
-static size_t link_moved(tidei_tide *p, tidei_page *pages, const tidei_page *rest, size_t off) {
+static size_t link_moved(tidei_heap *p, tidei_page *pages, const tidei_page *rest, size_t off) {
     size_t bytes = 0;
     tidei_page *last = NULL;
     for (tidei_page *pg = pages; pg != rest; last = pg, pg = pg->then) {
@@ -70,33 +70,33 @@ static size_t link_moved(tidei_tide *p, tidei_page *pages, const tidei_page *res
 }
 
 /* Runs that are down become holes, the others free. */
-static void leave_runs(tidei_tide *p, tidei_extent *down, tidei_extent *stay) {
+static void leave_runs(tidei_heap *p, tidei_extent *down, tidei_extent *stay) {
     for (tidei_extent *x = down, *next; x; x = next) {
         next = x->left;
         tidei_pages_unlink(p, x->pages, tidei_extent_end(x));
         p->backed -= x->size;
         p->claimed -= x->size;
-        tidei_tide_hole(p, x);
+        tidei_heap_hole(p, x);
     }
     for (tidei_extent *x = stay, *next; x; x = next) {
         next = x->left;
-        tidei_tide_unclaim(p, x);
+        tidei_heap_unclaim(p, x);
     }
 }
 
 /* Of the target the first `bytes` are backed now, and CLAIMED. */
-static void fill_target(tidei_tide *p, tidei_extent *target, size_t bytes, tidei_extent *spare) {
+static void fill_target(tidei_heap *p, tidei_extent *target, size_t bytes, tidei_extent *spare) {
     if (bytes == target->size) {
-        tidei_tide_drop(p, spare);
+        tidei_heap_drop(p, spare);
     } else if (bytes) {
         spare->off = target->off + bytes;
         spare->size = target->size - bytes;
         target->size = bytes;
-        tidei_tide_link_behind(p, spare, target);
-        tidei_tide_hole(p, spare);
+        tidei_heap_link_behind(p, spare, target);
+        tidei_heap_hole(p, spare);
     } else {
-        tidei_tide_drop(p, spare);
-        tidei_tide_hole(p, target);
+        tidei_heap_drop(p, spare);
+        tidei_heap_hole(p, target);
         return;
     }
     p->backed += bytes;
@@ -105,7 +105,7 @@ static void fill_target(tidei_tide *p, tidei_extent *target, size_t bytes, tidei
 }
 
 /* Pages that are mapped nowhere go back to the device. Without the lock. */
-static void give_back(tidei_tide *p, tidei_page *pages) {
+static void give_back(tidei_heap *p, tidei_page *pages) {
     tidei_device *d = p->base.dev->d;
     for (tidei_page *next; pages; pages = next) {
         next = pages->then;
@@ -115,8 +115,8 @@ static void give_back(tidei_tide *p, tidei_page *pages) {
     }
 }
 
-tide_status tidei_tide_rehang(tidei_tide *p, tidei_extent *runs, tidei_extent *target) {
-    tidei_extent *stay, *spare = tidei_tide_spare(p);
+tide_status tidei_heap_remap_pages(tidei_heap *p, tidei_extent *runs, tidei_extent *target) {
+    tidei_extent *stay, *spare = tidei_heap_spare(p);
     tidei_page *pages, *rest;
     tidei_lock_give(&p->lock);
     tide_status st = take_down(p, &runs, &stay, &pages);
@@ -126,9 +126,9 @@ tide_status tidei_tide_rehang(tidei_tide *p, tidei_extent *runs, tidei_extent *t
     leave_runs(p, runs, stay);
     size_t bytes = link_moved(p, pages, rest, target->off);
     fill_target(p, target, bytes, spare);
-    tidei_tide_set_cap(p);
+    tidei_heap_set_cap(p);
     p->bytes_remapped += bytes;
-    if (st != TIDE_OK && bytes) tidei_tide_unclaim(p, target);
+    if (st != TIDE_OK && bytes) tidei_heap_unclaim(p, target);
     tidei_lock_give(&p->lock);
     give_back(p, rest);
     tidei_lock_take(&p->lock);

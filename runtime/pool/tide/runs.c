@@ -48,14 +48,14 @@ static bool may_move(const tidei_extent *x) {
 /* ---- where to ---- */
 
 /* A hole that takes all there is before one that may not, then the one with more free beside it. */
-static void consider(const tidei_tide *p, const choice *a, choice *best) {
+static void consider(const tidei_heap *p, const choice *a, choice *best) {
     size_t room = tidei_min_size(a->hole->size, p->backed);
     size_t other = best->hole ? tidei_min_size(best->hole->size, p->backed) : 0;
     if (room > other || (room == other && a->beside > best->beside)) *best = *a;
 }
 
 /* Of the stretches that end (`high`: begin) at a hole. */
-static void consider_all(const tidei_tide *p, bool high, choice *best) {
+static void consider_all(const tidei_heap *p, bool high, choice *best) {
     choice a = {.high = high};
     bool begun = false;
     for (tidei_extent *x = high ? p->last : p->first; x; x = high ? x->prev : x->next) {
@@ -102,7 +102,7 @@ static island island_from(tidei_page *pg, tidei_extent **at) {
     return a;
 }
 
-static void choose_none(tidei_tide *p) {
+static void choose_none(tidei_heap *p) {
     for (tidei_page *pg = p->first_page; pg; pg = pg->next) pg->chosen = false;
 }
 
@@ -118,7 +118,7 @@ static bool enough(const choice *c, size_t size) { return c->beside + c->free >=
 
 /* Of those whose bytes are at most so many times what is free on them, and that are not on the
 ** stretch beside the hole. */
-static void choose_up_to(tidei_tide *p, size_t size, size_t times, choice *c) {
+static void choose_up_to(tidei_heap *p, size_t size, size_t times, choice *c) {
     tidei_extent *x = p->first;
     for (tidei_page *pg = p->first_page, *first; pg && !enough(c, size); pg = pg->next) {
         while (tidei_extent_end(x) <= pg->off) x = x->next;
@@ -132,13 +132,13 @@ static void choose_up_to(tidei_tide *p, size_t size, size_t times, choice *c) {
     }
 }
 
-static void choose_none_yet(tidei_tide *p, choice *c) {
+static void choose_none_yet(tidei_heap *p, choice *c) {
     choose_none(p);
     c->bytes = c->free = c->pages = c->blocks = 0;
 }
 
 /* False: all of them are not enough, by what is in *c. */
-static bool choose(tidei_tide *p, size_t size, choice *c) {
+static bool choose(tidei_heap *p, size_t size, choice *c) {
     *c = (choice){.hole = NULL};
     choose_none(p);
     consider_all(p, false, c);
@@ -173,13 +173,13 @@ static tidei_page *page_behind(tidei_page *pg, size_t end) {
 /* Claims the free pieces of the run [low, high), and holds its blocks. *at: an extent before its
 ** end; the last one on it afterwards. *first: the first one on it. False: it is not what it was, or
 ** host memory is exhausted. */
-static bool claim_run(tidei_tide *p, tidei_compaction *m, size_t low, size_t high,
+static bool claim_run(tidei_heap *p, tidei_compaction *m, size_t low, size_t high,
                       tidei_extent **at, tidei_extent **first) {
     tidei_extent *x = *at;
     while (tidei_extent_end(x) <= low) x = x->next;
     for (*first = NULL; x && x->off < high; x = x->next) {
         if (is_free(x)) {
-            x = tidei_tide_claim_part(p, x, tidei_max_size(low, x->off),
+            x = tidei_heap_claim_part(p, x, tidei_max_size(low, x->off),
                                       tidei_min_size(high, tidei_extent_end(x)));
             tidei_compaction_note(m, x);
             if (x->off < low || tidei_extent_end(x) > high) return false;
@@ -193,7 +193,7 @@ static bool claim_run(tidei_tide *p, tidei_compaction *m, size_t low, size_t hig
 }
 
 /* The runs' first pages are chained by `then`, and know their first extents. */
-static bool claim(tidei_tide *p, tidei_compaction *m, tidei_page **runs) {
+static bool claim(tidei_heap *p, tidei_compaction *m, tidei_page **runs) {
     tidei_extent *x = p->first;
     size_t end;
     bool all = true;
@@ -208,14 +208,14 @@ static bool claim(tidei_tide *p, tidei_compaction *m, tidei_page **runs) {
 }
 
 /* What was claimed on chosen pages is free again. */
-static void unclaim(tidei_tide *p) {
+static void unclaim(tidei_heap *p) {
     const tidei_page *pg = p->first_page;
     /* that of one that is dropped still leads on */
     for (tidei_extent *x = p->first; x; x = x->next) {
         while (pg && (!pg->chosen || tidei_page_end(pg) <= x->off)) pg = pg->next;
         if (!pg) break;
         if (tidei_extent_is(x) == TIDEI_EXTENT_CLAIMED && tidei_extent_end(x) > pg->off)
-            tidei_tide_unclaim(p, x);
+            tidei_heap_unclaim(p, x);
     }
     choose_none(p);
 }
@@ -223,14 +223,14 @@ static void unclaim(tidei_tide *p) {
 /* ---- until they are quiet ---- */
 
 /* Notes what the blocks are used for, beside what is pending on the free pieces. */
-static void note_uses(tidei_tide *p, tidei_compaction *m) {
+static void note_uses(tidei_heap *p, tidei_compaction *m) {
     tidei_stamp uses[2 * TIDEI_STREAMS_MAX];
     for (size_t i = 0; i < m->nheld; i++)
         for (unsigned n = p->base.mover->uses(m->held[i], uses); n--;)
             tidei_compaction_note(m, &(tidei_extent){.slot = uses[n].stream, .tick = uses[n].tick});
 }
 
-static bool all_past(tidei_tide *p, const tidei_compaction *m) {
+static bool all_past(tidei_heap *p, const tidei_compaction *m) {
     for (unsigned i = 0; i < m->npending; i++)
         if (!tidei_stamp_done(p->base.dev, m->pending[i])) return false;
     return true;
@@ -238,7 +238,7 @@ static bool all_past(tidei_tide *p, const tidei_compaction *m) {
 
 /* With windows closed: whether all that is queued on the islands is past soon. Without the lock
 ** meanwhile. */
-static bool quiet(tidei_tide *p, tidei_compaction *m, uint64_t patience) {
+static bool quiet(tidei_heap *p, tidei_compaction *m, uint64_t patience) {
     uint64_t until = tidei_now_ns() + patience;
     bool past;
     note_uses(p, m);
@@ -249,7 +249,7 @@ static bool quiet(tidei_tide *p, tidei_compaction *m, uint64_t patience) {
 }
 
 /* With windows open. */
-static tide_status wait_for(tidei_tide *p, const tidei_compaction *m) {
+static tide_status wait_for(tidei_heap *p, const tidei_compaction *m) {
     tide_status st = TIDE_OK;
     tidei_lock_give(&p->lock);
     for (unsigned i = 0; i < m->npending && st == TIDE_OK; i++)
@@ -262,7 +262,7 @@ static tide_status wait_for(tidei_tide *p, const tidei_compaction *m) {
 
 /* Maps the pages [first->off, end) at `to`, or unmaps them there, until the device refuses. Returns
 ** where in [first->off, end) that was; `end`. Without the lock. */
-static size_t hang(tidei_tide *p, tidei_page *first, size_t end, size_t to, bool up,
+static size_t hang(tidei_heap *p, tidei_page *first, size_t end, size_t to, bool up,
                    tide_status *st) {
     tidei_device *d = p->base.dev->d;
     tidei_dpage *mem[TIDEI_RUN_PAGES];
@@ -293,7 +293,7 @@ static void stray(tidei_page *pg, size_t low, size_t high, size_t to) {
     }
 }
 
-static tide_status lose(tidei_tide *p) {
+static tide_status lose(tidei_heap *p) {
     static const char why[] = "pages with blocks could not be mapped again";
     tidei_device *d = p->base.dev->d;
     tidei_saved_error e;
@@ -304,7 +304,7 @@ static tide_status lose(tidei_tide *p) {
 
 /* Of the pages [first->off, down), which are not mapped where they belong, those before `up` are
 ** mapped at `to`. All go back. */
-static tide_status go_back(tidei_tide *p, tidei_page *first, size_t down, size_t up, size_t to) {
+static tide_status go_back(tidei_heap *p, tidei_page *first, size_t down, size_t up, size_t to) {
     tide_status st = TIDE_OK;
     size_t off = first->off, left = up > off ? hang(p, first, up, to, false, &st) : up;
     if (st != TIDE_OK) {
@@ -320,7 +320,7 @@ static tide_status go_back(tidei_tide *p, tidei_page *first, size_t down, size_t
 }
 
 /* The run goes to `to`, or stays where it is. Without the lock. */
-static tide_status carry(tidei_tide *p, tidei_page *first, size_t end, size_t to) {
+static tide_status carry(tidei_heap *p, tidei_page *first, size_t end, size_t to) {
     tide_status st;
     size_t up = first->off, down = hang(p, first, end, first->off, false, &st);
     if (st == TIDE_OK) up = hang(p, first, end, to, true, &st);
@@ -330,20 +330,20 @@ static tide_status carry(tidei_tide *p, tidei_page *first, size_t end, size_t to
 }
 
 /* Nobody may touch what is free on a run, whose extents begin with x. */
-static void poison(const tidei_tide *p, const tidei_extent *x, size_t low, size_t end) {
+static void poison(const tidei_heap *p, const tidei_extent *x, size_t low, size_t end) {
     if (!p->poison) return;
-    tidei_tide_poison(p, low, end - low);
+    tidei_heap_poison(p, low, end - low);
     for (; x && x->off < end; x = x->next)
-        if (tidei_extent_is(x) != TIDEI_EXTENT_CLAIMED) tidei_tide_unpoison(p, x->off, x->bytes);
+        if (tidei_extent_is(x) != TIDEI_EXTENT_CLAIMED) tidei_heap_unpoison(p, x->off, x->bytes);
 }
 
 /* A hole, with the descriptor given, takes the place of the extents from x to before `behind`. */
-static void leave_hole(tidei_tide *p, tidei_extent *x, tidei_extent *behind, size_t off,
+static void leave_hole(tidei_heap *p, tidei_extent *x, tidei_extent *behind, size_t off,
                        size_t bytes, tidei_extent *hole) {
     hole->off = off;
     hole->size = bytes;
-    tidei_tide_link(p, hole, hole, x->prev, behind);
-    tidei_tide_hole(p, hole);
+    tidei_heap_link(p, hole, hole, x->prev, behind);
+    tidei_heap_hole(p, hole);
 }
 
 /* Where the next run of the target goes. */
@@ -351,17 +351,17 @@ static size_t place_of(const tidei_extent *target, size_t bytes, bool high) {
     return high ? tidei_extent_end(target) - bytes : target->off;
 }
 
-static void shrink(tidei_tide *p, tidei_extent **target, size_t bytes, bool high) {
+static void shrink(tidei_heap *p, tidei_extent **target, size_t bytes, bool high) {
     tidei_extent *x = *target;
     if (!high) x->off += bytes;
     x->size -= bytes;
     if (x->size) return;
-    tidei_tide_unlink(p, x);
-    tidei_tide_drop(p, x);
+    tidei_heap_unlink(p, x);
+    tidei_heap_drop(p, x);
     *target = NULL;
 }
 
-static void pages_settle(tidei_tide *p, tidei_page *first, size_t end, size_t to) {
+static void pages_settle(tidei_heap *p, tidei_page *first, size_t end, size_t to) {
     size_t off = first->off;
     tidei_pages_unlink(p, first, end);
     for (tidei_page *pg = first, *prev = NULL; pg; prev = pg, pg = pg->next) {
@@ -374,11 +374,11 @@ static void pages_settle(tidei_tide *p, tidei_page *first, size_t end, size_t to
 
 /* The extents from x to `last` lie that much further up, or down; the owners of blocks are told,
 ** and nothing is pending any more. */
-static void extents_settle(tidei_tide *p, tidei_extent *x, const tidei_extent *last, size_t by) {
+static void extents_settle(tidei_heap *p, tidei_extent *x, const tidei_extent *last, size_t by) {
     for (;; x = x->next) {
         x->off += by;
         if (tidei_extent_is(x) == TIDEI_EXTENT_CLAIMED)
-            tidei_tide_be_ready(p, x);
+            tidei_heap_be_ready(p, x);
         else
             p->base.mover->readdress(atomic_load_explicit(&x->owner, memory_order_relaxed),
                                      p->addr + x->off);
@@ -387,26 +387,26 @@ static void extents_settle(tidei_tide *p, tidei_extent *x, const tidei_extent *l
 }
 
 /* The free pieces from x to `last` are anybody's. */
-static void release(tidei_tide *p, tidei_extent *x, const tidei_extent *last) {
+static void release(tidei_heap *p, tidei_extent *x, const tidei_extent *last) {
     for (tidei_extent *next;; x = next) {
         next = x->next;
         bool end = x == last;
-        if (tidei_extent_is(x) == TIDEI_EXTENT_CLAIMED) tidei_tide_unclaim(p, x);
+        if (tidei_extent_is(x) == TIDEI_EXTENT_CLAIMED) tidei_heap_unclaim(p, x);
         if (end) return;
     }
 }
 
 /* The run is mapped at its place on the target, and lies there from now on. */
-static void settle(tidei_tide *p, tidei_page *run, size_t end, tidei_extent **target, bool high,
+static void settle(tidei_heap *p, tidei_page *run, size_t end, tidei_extent **target, bool high,
                    tidei_extent *spare) {
     tidei_extent *x = run->first, *last = x;
     size_t off = run->off, bytes = end - off, to = place_of(*target, bytes, high);
     while (tidei_extent_end(last) < end) last = last->next;
     leave_hole(p, x, last->next, off, bytes, spare);
     if (high)
-        tidei_tide_link(p, x, last, *target, (*target)->next);
+        tidei_heap_link(p, x, last, *target, (*target)->next);
     else
-        tidei_tide_link(p, x, last, (*target)->prev, *target);
+        tidei_heap_link(p, x, last, (*target)->prev, *target);
     extents_settle(p, x, last, to - off);
     pages_settle(p, run, end, to);
     shrink(p, target, bytes, high);
@@ -423,10 +423,10 @@ static size_t spares_for(size_t pages) { return 3 * pages + 2; }
 
 /* Descriptors of holes for as many runs, chained by `left`: there may be none left once the lock
 ** was let go of. */
-static tidei_extent *holes_for(tidei_tide *p, const tidei_page *run) {
+static tidei_extent *holes_for(tidei_heap *p, const tidei_page *run) {
     tidei_extent *holes = NULL;
     for (; run; run = run->then) {
-        tidei_extent *x = tidei_tide_spare(p);
+        tidei_extent *x = tidei_heap_spare(p);
         x->left = holes;
         holes = x;
     }
@@ -435,7 +435,7 @@ static tidei_extent *holes_for(tidei_tide *p, const tidei_page *run) {
 
 /* The runs go to the target one after the other; where one is refused, it and those behind it
 ** stay. */
-static tide_status carry_all(tidei_tide *p, const choice *c, tidei_page *run, tidei_extent *target,
+static tide_status carry_all(tidei_heap *p, const choice *c, tidei_page *run, tidei_extent *target,
                              tidei_extent *holes) {
     tide_status st = TIDE_OK;
     for (tidei_page *then; run && st == TIDE_OK; run = then) {
@@ -443,7 +443,7 @@ static tide_status carry_all(tidei_tide *p, const choice *c, tidei_page *run, ti
         then = run->then;
         next_run(run, &end);
         size_t to = place_of(target, end - run->off, c->high);
-        tidei_tide_unpoison(p, run->off, end - run->off);
+        tidei_heap_unpoison(p, run->off, end - run->off);
         tidei_lock_give(&p->lock);
         st = carry(p, run, end, to);
         tidei_lock_take(&p->lock);
@@ -457,16 +457,16 @@ static tide_status carry_all(tidei_tide *p, const choice *c, tidei_page *run, ti
     }
     for (tidei_extent *next; holes; holes = next) {
         next = holes->left;
-        tidei_tide_drop(p, holes);
+        tidei_heap_drop(p, holes);
     }
     unclaim(p);
-    if (target) tidei_tide_hole(p, target);
+    if (target) tidei_heap_hole(p, target);
     return st;
 }
 
 /* With windows closed. TIDE_E_NOMEM: it is to be tried again; *late: once the uses noted are
 ** past. */
-static tide_status gather(tidei_tide *p, tidei_compaction *m, size_t size, uint64_t patience,
+static tide_status gather(tidei_heap *p, tidei_compaction *m, size_t size, uint64_t patience,
                           bool *late) {
     choice c;
     tidei_page *runs;
@@ -481,7 +481,7 @@ static tide_status gather(tidei_tide *p, tidei_compaction *m, size_t size, uint6
         unclaim(p);
         return TIDE_E_NOMEM;
     }
-    tidei_extent *target = tidei_tide_reserve(p, c.hole, c.bytes, c.high),
+    tidei_extent *target = tidei_heap_reserve(p, c.hole, c.bytes, c.high),
                  *holes = holes_for(p, runs);
     *late = !quiet(p, m, patience);
     tide_status st = carry_all(p, &c, *late ? NULL : runs, target, holes);
@@ -489,23 +489,23 @@ static tide_status gather(tidei_tide *p, tidei_compaction *m, size_t size, uint6
 }
 
 /* New memory beside the hole's stretch, where islands alone are not enough. */
-static tide_status add(tidei_tide *p, const choice *c, size_t size) {
+static tide_status add(tidei_heap *p, const choice *c, size_t size) {
     tidei_extent *more;
     size_t bytes = tidei_round_up(size - c->beside - c->free, p->page_bytes);
     if (!c->hole || bytes > c->hole->size) return TIDE_E_NOMEM;
-    tide_status st = tidei_tide_add_at(p, c->hole, c->high, bytes, &more);
-    if (st == TIDE_OK) tidei_tide_unclaim(p, more);
+    tide_status st = tidei_heap_add_at(p, c->hole, c->high, bytes, &more);
+    if (st == TIDE_OK) tidei_heap_unclaim(p, more);
     return st;
 }
 
 /* TIDE_E_NOMEM with *again: it is worth another try. */
-static tide_status try_once(tidei_tide *p, tidei_compaction *m, size_t size, bool grow,
+static tide_status try_once(tidei_heap *p, tidei_compaction *m, size_t size, bool grow,
                             uint64_t patience, size_t *blocks, bool *again) {
     choice c;
     bool late = false;
-    tide_status st = tidei_tide_restock(p);
+    tide_status st = tidei_heap_restock(p);
     if (st != TIDE_OK) return st;
-    tidei_tide_flush(p);
+    tidei_heap_flush(p);
     tidei_compaction_ask(p);
     bool there = choose(p, size, &c);
     choose_none(p);
@@ -517,7 +517,7 @@ static tide_status try_once(tidei_tide *p, tidei_compaction *m, size_t size, boo
     if (!c.pages) return TIDE_OK;
     *blocks = tidei_max_size(*blocks, c.blocks + c.blocks / 4 + 16);
     if (*blocks > m->cap) return TIDE_E_NOMEM; /* with room for so many the next time */
-    st = tidei_tide_restock_to(p, spares_for(c.pages + c.pages / 4 + 4));
+    st = tidei_heap_restock_to(p, spares_for(c.pages + c.pages / 4 + 4));
     if (st != TIDE_OK) return st;
     tidei_compaction_begin(p);
     st = gather(p, m, size, patience, &late);
@@ -526,7 +526,7 @@ static tide_status try_once(tidei_tide *p, tidei_compaction *m, size_t size, boo
     return past == TIDE_OK ? st : past;
 }
 
-tide_status tidei_tide_gather(tidei_tide *p, size_t size, tidei_stream *s, bool grow) {
+tide_status tidei_heap_gather(tidei_heap *p, size_t size, tidei_stream *s, bool grow) {
     size_t blocks = 0;
     bool again = true;
     tide_status st = TIDE_E_NOMEM;

@@ -42,11 +42,11 @@ static inline uint16_t only_stamp(tidei_dev *d, tidei_stamp x, bool counts, uint
 
 /* The history that goes with a block: what is not known to be done, where that counts; else who
 ** waits for it has seen it. */
-static void hand_pending(const tidei_tide *p, tidei_extent *x, tidei_stamps *out) {
+static void hand_pending(const tidei_heap *p, tidei_extent *x, tidei_stamps *out) {
     out->n = out->cap = 0;
     if (x->slot == TIDEI_SLOT_READY) return;
     if (x->slot == TIDEI_SLOT_MANY) {
-        *out = *tidei_tide_many(x);
+        *out = *tidei_heap_many(x);
     } else if (!tidei_reuse_known_done(p->base.dev, tidei_extent_stamp(x)) ||
                !(tidei_reuse_rules(&p->base) & TIDEI_REUSE_DONE)) {
         out->few[0] = tidei_extent_stamp(x);
@@ -54,19 +54,19 @@ static void hand_pending(const tidei_tide *p, tidei_extent *x, tidei_stamps *out
     }
 }
 
-static inline size_t rounded(const tidei_tide *p, size_t bytes) {
+static inline size_t rounded(const tidei_heap *p, size_t bytes) {
     return (bytes + p->granule - 1) & ~(p->granule - 1);
 }
 
 /* From the shelves or the device, with the lock held. */
-static tide_status take(tidei_tide *p, tidei_shelf *own, size_t size, tidei_stream *s,
+static tide_status take(tidei_heap *p, tidei_size_index *own, size_t size, tidei_stream *s,
                         unsigned flags, tidei_extent **out) {
     tide_status st;
-    if (tidei_unlikely(!p->spares) && (st = tidei_tide_restock(p)) != TIDE_OK) return st;
+    if (tidei_unlikely(!p->spares) && (st = tidei_heap_restock(p)) != TIDE_OK) return st;
     tidei_extent *x;
-    if ((st = tidei_tide_find(p, own, size, s, flags, &x)) != TIDE_OK) return st;
-    x = tidei_unlikely(size < p->small) ? tidei_tide_cut_high(p, x, size)
-                                        : tidei_tide_cut(p, x, size);
+    if ((st = tidei_heap_find(p, own, size, s, flags, &x)) != TIDE_OK) return st;
+    x = tidei_unlikely(size < p->small) ? tidei_heap_cut_high(p, x, size)
+                                        : tidei_heap_cut(p, x, size);
     if (tidei_unlikely(!x))
         return tidei_fail_host_memory("pool tide", TIDEI_STREAMS_MAX * sizeof(tidei_stamp));
     tidei_extent_be(x, TIDEI_EXTENT_CACHED); /* nobody's, and on its way out */
@@ -76,27 +76,27 @@ static tide_status take(tidei_tide *p, tidei_shelf *own, size_t size, tidei_stre
     return TIDE_OK;
 }
 
-static tide_status take_locked(tidei_tide *p, size_t size, tidei_stream *s, unsigned flags,
+static tide_status take_locked(tidei_heap *p, size_t size, tidei_stream *s, unsigned flags,
                                tidei_extent **out) {
-    tidei_shelf *own = tidei_tide_own(p, s->slot);
-    if (tidei_unlikely(!own) && !(own = tidei_tide_own_made(p, s->slot)))
+    tidei_size_index *own = tidei_heap_own(p, s->slot);
+    if (tidei_unlikely(!own) && !(own = tidei_heap_own_made(p, s->slot)))
         return tidei_fail_host_memory("pool tide", sizeof *own);
     tidei_lock_take(&p->lock);
     tide_status st = take(p, own, size, s, flags, out);
-    tidei_check_slow(tidei_tide_valid_locked(p));
+    tidei_check_slow(tidei_heap_valid_locked(p));
     tidei_lock_give(&p->lock);
     return st;
 }
 
 /* ---- the way without the lock ---- */
 
-static tidei_cache *cache_made(tidei_tide *p, unsigned number) {
-    tidei_cache *c = tidei_tide_cache_of(p, (int)number);
-    return c || !number ? c : tidei_tide_cache_new(p, number);
+static tidei_cache *cache_made(tidei_heap *p, unsigned number) {
+    tidei_cache *c = tidei_heap_cache_of(p, (int)number);
+    return c || !number ? c : tidei_heap_cache_new(p, number);
 }
 
 /* x, which is nobody's, becomes the caller's. */
-static inline void hand_out(const tidei_tide *p, tidei_extent *x, size_t bytes, unsigned home,
+static inline void hand_out(const tidei_heap *p, tidei_extent *x, size_t bytes, unsigned home,
                             tidei_block *out) {
     hand_pending(p, x, &out->stamps);
     out->addr = p->addr + x->off;
@@ -106,7 +106,7 @@ static inline void hand_out(const tidei_tide *p, tidei_extent *x, size_t bytes, 
     atomic_store_explicit(&x->owner, NULL, memory_order_relaxed);
     x->home = (uint8_t)home;
     tidei_extent_be(x, TIDEI_EXTENT_LIVE);
-    if (TIDEI_TIDE_POISONS) tidei_tide_unpoison(p, out->addr - p->addr, bytes);
+    if (TIDEI_TIDE_POISONS) tidei_heap_unpoison(p, out->addr - p->addr, bytes);
 }
 
 static void count_out(tidei_cache *c, size_t bytes) {
@@ -114,7 +114,7 @@ static void count_out(tidei_cache *c, size_t bytes) {
     tidei_cache_count(&c->allocs);
 }
 
-static void count_out_locked(tidei_tide *p, size_t bytes) {
+static void count_out_locked(tidei_heap *p, size_t bytes) {
     tidei_lock_take(&p->lock);
     p->live += (int64_t)bytes;
     p->allocs++;
@@ -123,15 +123,15 @@ static void count_out_locked(tidei_tide *p, size_t bytes) {
 
 /* When no entry of the thread's cache serves. */
 __attribute__((noinline)) static tide_status
-alloc_slowly(tidei_tide *p, size_t bytes, tidei_stream *s, unsigned flags, tidei_block *out) {
+alloc_slowly(tidei_heap *p, size_t bytes, tidei_stream *s, unsigned flags, tidei_block *out) {
     size_t size = rounded(p, bytes);
-    tidei_cache *c = tidei_tide_cache_of(p, tidei_thread_number);
+    tidei_cache *c = tidei_heap_cache_of(p, tidei_thread_number);
     if (tidei_unlikely(!c)) c = cache_made(p, tidei_thread_index());
     tidei_extent *x = NULL;
     if (tidei_likely(c != NULL)) tidei_cache_forget_sets(c);
     if (tidei_likely(c != NULL) &&
         tidei_unlikely(atomic_load_explicit(&c->inbox, memory_order_relaxed) != NULL))
-        x = tidei_tide_from_inbox(p, c, size, s->slot);
+        x = tidei_heap_from_inbox(p, c, size, s->slot);
     if (x) {
         tidei_cache_add(&c->held, -(int64_t)size);
     } else {
@@ -148,12 +148,12 @@ alloc_slowly(tidei_tide *p, size_t bytes, tidei_stream *s, unsigned flags, tidei
 
 static tide_status pool_alloc(tidei_pool *pool, size_t bytes, tidei_stream *s, unsigned flags,
                               tidei_block *out) {
-    tidei_tide *p = (tidei_tide *)pool;
+    tidei_heap *p = (tidei_heap *)pool;
     tidei_check(bytes > 0);
     if (tidei_unlikely(bytes > p->most)) return TIDE_E_NOMEM;
     size_t size = rounded(p, bytes);
     int number = tidei_thread_number;
-    tidei_cache *c = tidei_tide_cache_of(p, number);
+    tidei_cache *c = tidei_heap_cache_of(p, number);
     tidei_extent *x = c ? tidei_cache_take(c, size, s->slot) : NULL;
     if (tidei_unlikely(!x)) return alloc_slowly(p, bytes, s, flags, out);
     hand_out(p, x, bytes, (unsigned)number, out);
@@ -169,7 +169,7 @@ static void pool_own(tidei_pool *pool, tidei_block *b, void *owner) {
 }
 
 /* The thread's cache takes x, CACHED by now, or the cache of the thread that took it does. */
-static inline bool cached(tidei_tide *p, tidei_cache *c, unsigned number, tidei_extent *x,
+static inline bool cached(tidei_heap *p, tidei_cache *c, unsigned number, tidei_extent *x,
                           size_t cap) {
     if (tidei_likely(x->home == number)) return tidei_cache_put(c, x, cap);
     tidei_cache_send(atomic_load_explicit(&p->caches[x->home - 1], memory_order_acquire), x);
@@ -184,10 +184,10 @@ static void count_in(tidei_cache *c, size_t bytes, size_t size) {
 
 /* When no entry of the thread's cache takes x; c: there may be one once others are out of the way,
 ** or NULL. */
-__attribute__((noinline)) static void free_slowly(tidei_tide *p, tidei_cache *c, tidei_extent *x,
+__attribute__((noinline)) static void free_slowly(tidei_heap *p, tidei_cache *c, tidei_extent *x,
                                                   size_t bytes, uint16_t slot, uint64_t tick) {
     size_t size = x->size; /* once a cache has x anybody may take it */
-    if (c && tidei_tide_cache_anew(p, c, x)) {
+    if (c && tidei_heap_cache_anew(p, c, x)) {
         count_in(c, bytes, size);
         return;
     }
@@ -197,25 +197,25 @@ __attribute__((noinline)) static void free_slowly(tidei_tide *p, tidei_cache *c,
     p->used -= x->size;
     x->slot = slot;
     x->tick = tick;
-    tidei_tide_release(p, x);
-    tidei_check_slow(tidei_tide_valid_locked(p));
+    tidei_heap_release(p, x);
+    tidei_check_slow(tidei_heap_valid_locked(p));
     tidei_lock_give(&p->lock);
 }
 
 /* What is pending, on x once nobody else can look at it. The block's stamps are empty
 ** afterwards. */
-static inline uint16_t take_stamps(tidei_tide *p, tidei_extent *x, tidei_stamps *stamps,
+static inline uint16_t take_stamps(tidei_heap *p, tidei_extent *x, tidei_stamps *stamps,
                                    uint64_t *tick) {
     if (tidei_likely(!stamps->n && !stamps->cap)) return *tick = 0, TIDEI_SLOT_READY;
     bool counts = tidei_reuse_rules(&p->base) & TIDEI_REUSE_DONE;
     uint16_t slot = stamps->n == 1 && !stamps->cap
                         ? only_stamp(p->base.dev, stamps->few[0], counts, tick)
                         : reduce(p->base.dev, stamps, counts, tick);
-    if (slot < TIDEI_STREAMS_MAX && tidei_unlikely(!tidei_tide_own(p, slot)) &&
-        !tidei_tide_own_made(p, slot))
+    if (slot < TIDEI_STREAMS_MAX && tidei_unlikely(!tidei_heap_own(p, slot)) &&
+        !tidei_heap_own_made(p, slot))
         slot = TIDEI_SLOT_MANY;
     if (tidei_unlikely(slot == TIDEI_SLOT_MANY))
-        *tidei_tide_many(x) = *stamps; /* nobody looks at a live extent's */
+        *tidei_heap_many(x) = *stamps; /* nobody looks at a live extent's */
     else if (tidei_unlikely(stamps->cap))
         tidei_stamps_clear(stamps);
     stamps->n = stamps->cap = 0;
@@ -223,18 +223,18 @@ static inline uint16_t take_stamps(tidei_tide *p, tidei_extent *x, tidei_stamps 
 }
 
 static void pool_free(tidei_pool *pool, tidei_block *b) {
-    tidei_tide *p = (tidei_tide *)pool;
+    tidei_heap *p = (tidei_heap *)pool;
     tidei_extent *x = b->priv;
     size_t bytes = b->bytes, size = x->size,
            cap = atomic_load_explicit(&p->cap, memory_order_relaxed);
     int number = tidei_thread_number;
-    tidei_cache *c = tidei_tide_cache_of(p, number);
+    tidei_cache *c = tidei_heap_cache_of(p, number);
     if (tidei_unlikely(!c)) c = cache_made(p, (unsigned)(number = (int)tidei_thread_index()));
     uint64_t tick;
     tidei_check(x->bytes == bytes);
     uint16_t slot = take_stamps(p, x, &b->stamps, &tick);
     /* queued work may still use the others */
-    if (slot == TIDEI_SLOT_READY) tidei_tide_poison(p, x->off, size);
+    if (slot == TIDEI_SLOT_READY) tidei_heap_poison(p, x->off, size);
     uint8_t live = TIDEI_EXTENT_LIVE;
     if (tidei_likely(c && x->home && size <= cap && slot != TIDEI_SLOT_MANY) &&
         atomic_compare_exchange_strong(&x->state, &live, TIDEI_EXTENT_CACHED)) {
@@ -253,27 +253,28 @@ static void pool_free(tidei_pool *pool, tidei_block *b) {
 /* ---- settling ---- */
 
 /* For each slot the last tick that something free waits for, or a later one. */
-static void ticks_wanted(tidei_tide *p, tidei_reuse_ticks *t) {
-    for (unsigned slot = 0; slot < p->shelves_end; slot++) {
-        const tidei_shelf *sh = tidei_tide_own(p, slot);
+static void ticks_wanted(tidei_heap *p, tidei_reuse_ticks *t) {
+    for (unsigned slot = 0; slot < p->size_indexes_end; slot++) {
+        const tidei_size_index *sh = tidei_heap_own(p, slot);
         if (sh && sh->bytes) t->last[slot] = sh->tick;
     }
-    for (tidei_extent *x = tidei_shelf_fit(&p->mixed, 1); x; x = tidei_shelf_next(&p->mixed, x))
-        tidei_reuse_want(t, tidei_tide_many(x));
+    for (tidei_extent *x = tidei_size_index_fit(&p->mixed, 1); x;
+         x = tidei_size_index_next(&p->mixed, x))
+        tidei_reuse_want(t, tidei_heap_many(x));
 }
 
 /* Updates what is pending on x; true if that became less. */
-static bool refresh(tidei_tide *p, tidei_extent *x) {
+static bool refresh(tidei_heap *p, tidei_extent *x) {
     uint64_t tick;
     if (x->slot != TIDEI_SLOT_MANY) {
         if (!tidei_reuse_known_done(p->base.dev, tidei_extent_stamp(x))) return false;
         x->slot = TIDEI_SLOT_READY;
         return true;
     }
-    uint16_t slot = reduce(p->base.dev, tidei_tide_many(x), true, &tick);
+    uint16_t slot = reduce(p->base.dev, tidei_heap_many(x), true, &tick);
     if (slot == TIDEI_SLOT_MANY) return false;
-    if (slot != TIDEI_SLOT_READY && !tidei_tide_own(p, slot)) return false;
-    tidei_stamps_clear(tidei_tide_many(x));
+    if (slot != TIDEI_SLOT_READY && !tidei_heap_own(p, slot)) return false;
+    tidei_stamps_clear(tidei_heap_many(x));
     x->slot = slot;
     x->tick = tick;
     return true;
@@ -281,11 +282,11 @@ static bool refresh(tidei_tide *p, tidei_extent *x) {
 
 /* Takes off the shelf what waits for less than it did, chained before `chain`. CLAIMED only until
 ** the lock is let go, so not counted as such. */
-static tidei_extent *collect_done(tidei_tide *p, tidei_shelf *sh, tidei_extent *chain) {
-    for (tidei_extent *x = tidei_shelf_fit(sh, 1), *next; x; x = next) {
-        next = tidei_shelf_next(sh, x);
+static tidei_extent *collect_done(tidei_heap *p, tidei_size_index *sh, tidei_extent *chain) {
+    for (tidei_extent *x = tidei_size_index_fit(sh, 1), *next; x; x = next) {
+        next = tidei_size_index_next(sh, x);
         if (!refresh(p, x)) continue;
-        tidei_shelf_take(sh, x);
+        tidei_size_index_take(sh, x);
         tidei_extent_be(x, TIDEI_EXTENT_CLAIMED);
         x->left = chain;
         chain = x;
@@ -293,69 +294,69 @@ static tidei_extent *collect_done(tidei_tide *p, tidei_shelf *sh, tidei_extent *
     return chain;
 }
 
-size_t tidei_tide_settle(tidei_tide *p) {
+size_t tidei_heap_settle(tidei_heap *p) {
     tidei_reuse_ticks ticks = {0};
     tidei_extent *chain = NULL, *next;
     tidei_lock_take(&p->lock);
-    tidei_tide_flush(p);
+    tidei_heap_flush(p);
     ticks_wanted(p, &ticks);
     tidei_lock_give(&p->lock);
     tidei_reuse_ask(p->base.dev, &ticks);
     tidei_lock_take(&p->lock);
     size_t before = p->ready.bytes;
-    for (unsigned slot = 0; slot < p->shelves_end; slot++) {
-        tidei_shelf *sh = tidei_tide_own(p, slot);
+    for (unsigned slot = 0; slot < p->size_indexes_end; slot++) {
+        tidei_size_index *sh = tidei_heap_own(p, slot);
         if (sh && sh->bytes) chain = collect_done(p, sh, chain);
     }
     chain = collect_done(p, &p->mixed, chain);
     for (; chain; chain = next) {
         next = chain->left;
-        if (chain->slot == TIDEI_SLOT_READY) tidei_tide_poison(p, chain->off, chain->size);
-        tidei_tide_release(p, chain);
+        if (chain->slot == TIDEI_SLOT_READY) tidei_heap_poison(p, chain->off, chain->size);
+        tidei_heap_release(p, chain);
     }
     size_t after = p->ready.bytes;
     tidei_lock_give(&p->lock);
     return after > before ? after - before : 0;
 }
 
-static bool done_counts(const tidei_tide *p) {
+static bool done_counts(const tidei_heap *p) {
     return tidei_reuse_rules(&p->base) & TIDEI_REUSE_DONE;
 }
 
 /* Where it does not count that work is done, who may have a piece, and what a trim gives back, must
 ** not depend on when somebody asked: only on where the host waited for everything. */
 static size_t pool_settle(tidei_pool *pool) {
-    tidei_tide *p = (tidei_tide *)pool;
-    return done_counts(p) ? tidei_tide_settle(p) : 0;
+    tidei_heap *p = (tidei_heap *)pool;
+    return done_counts(p) ? tidei_heap_settle(p) : 0;
 }
 static size_t pool_synced(tidei_pool *pool) {
-    tidei_tide *p = (tidei_tide *)pool;
-    return done_counts(p) ? 0 : tidei_tide_settle(p);
+    tidei_heap *p = (tidei_heap *)pool;
+    return done_counts(p) ? 0 : tidei_heap_settle(p);
 }
 
 static size_t pool_trim(tidei_pool *pool, size_t keep) {
-    tidei_tide *p = (tidei_tide *)pool;
+    tidei_heap *p = (tidei_heap *)pool;
     pool_settle(pool);
-    return tidei_tide_trim(p, keep);
+    return tidei_heap_trim(p, keep);
 }
 
 static void pool_changed(tidei_pool *pool) {
-    tidei_tide *p = (tidei_tide *)pool;
+    tidei_heap *p = (tidei_heap *)pool;
     tidei_lock_take(&p->lock);
-    tidei_tide_set_cap(p);
-    tidei_tide_flush(p);
+    tidei_heap_set_cap(p);
+    tidei_heap_flush(p);
     tidei_lock_give(&p->lock);
 }
 
 /* ---- opening and closing ---- */
 
-static size_t in_pages(const tidei_tide *p, size_t bytes) {
+static size_t in_pages(const tidei_heap *p, size_t bytes) {
     return tidei_max_size(bytes / p->page_bytes * p->page_bytes, p->page_bytes);
 }
 
 static bool too_many(tide_status st) { return st == TIDE_E_HOST_NOMEM || st == TIDE_E_NOMEM; }
 
-static tide_status no_addresses(const tidei_tide *p, tide_status st, size_t wanted) {
+static tide_status no_addresses(const tidei_heap *p, tide_status st, size_t wanted) {
     const tidei_device_info *info = &p->base.dev->d->info;
     bool host = info->flags & TIDEI_DEV_RUNS_HOST;
     return tidei_fail(
@@ -368,7 +369,7 @@ static tide_status no_addresses(const tidei_tide *p, tide_status st, size_t want
 /* Addresses for as much as the device recommends, or by halves for less: without some to spare,
 ** pages are mapped elsewhere less often. There is one for each byte of the device's memory, or the
 ** pool could not hand all of it out. */
-static tide_status reserve(tidei_tide *p) {
+static tide_status reserve(tidei_heap *p) {
     tidei_device *d = p->base.dev->d;
     size_t wanted = in_pages(p, d->info.va_bytes),
            least = tidei_min_size(in_pages(p, d->info.total_bytes), wanted);
@@ -390,7 +391,7 @@ static tide_status pool_open(tidei_dev *dev, tidei_mem_kind kind, tidei_pool **o
         return tidei_fail(TIDE_E_UNSUPPORTED, "pool tide",
                           "%s has no pages of this kind of memory; pool \"none\" does without",
                           info->name);
-    tidei_tide *p = tidei_host_alloc(dev->rt, sizeof *p);
+    tidei_heap *p = tidei_host_alloc(dev->rt, sizeof *p);
     if (!p) return tidei_fail_host_memory("pool tide", sizeof *p);
     tidei_pool_init(&p->base, &tidei_pool_tide, dev, kind);
     atomic_init(&p->base.attrs.reuse, TIDEI_REUSE_FOLLOW | TIDEI_REUSE_DONE | TIDEI_REUSE_WAIT);
@@ -398,11 +399,11 @@ static tide_status pool_open(tidei_dev *dev, tidei_mem_kind kind, tidei_pool **o
     p->granule = tidei_max_size(GRANULE, info->align);
     p->poison = TIDEI_TIDE_POISONS && info->flags & TIDEI_DEV_RUNS_HOST;
     tidei_check(p->page_bytes % p->granule == 0);
-    tidei_tide_shelf_open(p, &p->ready);
-    tidei_tide_shelf_open(p, &p->mixed);
-    tidei_tide_set_cap(p);
+    tidei_heap_size_index_open(p, &p->ready);
+    tidei_heap_size_index_open(p, &p->mixed);
+    tidei_heap_set_cap(p);
     tidei_lock_take(&p->lock);
-    tide_status st = tidei_tide_restock(p);
+    tide_status st = tidei_heap_restock(p);
     tidei_lock_give(&p->lock);
     if (st == TIDE_OK) st = reserve(p);
     p->most = tidei_min_size(p->span, info->total_bytes);
@@ -411,29 +412,30 @@ static tide_status pool_open(tidei_dev *dev, tidei_mem_kind kind, tidei_pool **o
         tidei_pool_tide.close(&p->base);
         return st;
     }
-    tidei_extent *all = tidei_tide_spare(p);
+    tidei_extent *all = tidei_heap_spare(p);
     all->off = 0;
     all->size = p->span;
     all->prev = all->next = NULL;
     p->first = p->last = all;
-    tidei_tide_hole(p, all);
+    tidei_heap_hole(p, all);
     *out = &p->base;
     return TIDE_OK;
 }
 
 static void pool_close(tidei_pool *pool) {
-    tidei_tide *p = (tidei_tide *)pool;
+    tidei_heap *p = (tidei_heap *)pool;
     tidei_device *d = pool->dev->d;
     tidei_runtime *rt = pool->dev->rt;
-    tidei_tide_unmap_all(p);
+    tidei_heap_unmap_all(p);
     if (p->addr) d->ops->unreserve(d, p->addr, p->span);
-    for (tidei_extent *x = tidei_shelf_fit(&p->mixed, 1); x; x = tidei_shelf_next(&p->mixed, x))
-        tidei_stamps_clear(tidei_tide_many(x));
+    for (tidei_extent *x = tidei_size_index_fit(&p->mixed, 1); x;
+         x = tidei_size_index_next(&p->mixed, x))
+        tidei_stamps_clear(tidei_heap_many(x));
     for (unsigned slot = 0; slot < TIDEI_STREAMS_MAX; slot++)
         tidei_host_free(rt, atomic_load(&p->own[slot]));
     for (unsigned i = 0; i < TIDEI_THREADS_INDEXED; i++)
         tidei_host_free(rt, atomic_load(&p->caches[i]));
-    tidei_tide_free_descriptors(p);
+    tidei_heap_free_descriptors(p);
     tidei_host_free(rt, p->compaction);
     tidei_host_free(rt, p);
 }
@@ -448,8 +450,8 @@ const struct tidei_pool_ops tidei_pool_tide = {
     .settle = pool_settle,
     .synced = pool_synced,
     .trim = pool_trim,
-    .clear = tidei_tide_clear,
-    .stats = tidei_tide_stats,
+    .clear = tidei_heap_clear,
+    .stats = tidei_heap_stats,
     .changed = pool_changed,
-    .valid = tidei_tide_valid,
+    .valid = tidei_heap_valid,
 };

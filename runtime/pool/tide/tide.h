@@ -15,8 +15,8 @@
 ** (CLAIMED, MAPPING), lets go of the lock, and settles the matter under the lock again. Claimed
 ** bytes count as cached. Threads keep freed blocks in caches of their own (tide_cache.h), which
 ** they use without the lock; to what the lock guards those are still used. */
-#ifndef TIDEI_TIDE_POOL_H
-#define TIDEI_TIDE_POOL_H
+#ifndef TIDEI_HEAP_H
+#define TIDEI_HEAP_H
 
 #include "runtime/pool/lock.h"
 #include "runtime/pool/pool.h"
@@ -43,7 +43,7 @@ static inline size_t tidei_page_end(const tidei_page *pg) { return pg->off + pg-
 
 typedef struct tidei_slab tidei_slab; /* of descriptors */
 
-typedef struct tidei_tide {
+typedef struct tidei_heap {
     tidei_pool base;
     /* fixed once open */
     tidei_addr addr;
@@ -54,7 +54,7 @@ typedef struct tidei_tide {
     size_t granule;
     /* AddressSanitizer is told what is free */
     bool poison;
-    _Atomic(tidei_shelf *) own[TIDEI_STREAMS_MAX]; /* made once */
+    _Atomic(tidei_size_index *) own[TIDEI_STREAMS_MAX]; /* made once */
     /* by the thread's number; made once, under lock */
     _Atomic(tidei_cache *) caches[TIDEI_THREADS_INDEXED];
     /* of a cache's entries; written under lock */
@@ -66,15 +66,15 @@ typedef struct tidei_tide {
     tidei_extent *first, *last; /* by address */
     tidei_extent *holes;        /* by address */
     tidei_page *first_page, *last_page;
-    tidei_shelf ready, mixed;
+    tidei_size_index ready, mixed;
     size_t used, backed, claimed; /* used: live, rounding, and what caches hold */
     /* what threads without a cache, and whoever empties others', add to the caches' figures */
     int64_t live, held;
     uint64_t allocs, frees; /* likewise */
     /* caches_end: the highest number of a thread with one */
     unsigned ncaches, caches_end, nshelves;
-    bool shared;          /* several streams have used it */
-    unsigned shelves_end; /* the highest slot with a shelf, + 1 */
+    bool shared;               /* several streams have used it */
+    unsigned size_indexes_end; /* the highest slot with a shelf, + 1 */
     /* a stream of the slot has wanted memory that was not at hand */
     bool takes[TIDEI_STREAMS_MAX];
     /* the slot after the one whose pending memory was last waited for */
@@ -91,7 +91,7 @@ typedef struct tidei_tide {
     tidei_extent *spares;
     size_t nspares;
     tidei_slab *slabs;
-} tidei_tide;
+} tidei_heap;
 
 #ifndef TIDEI_STRESS
 #define TIDEI_SLAB_EXTENTS 63 /* descriptors a slab: 8 KiB */
@@ -100,7 +100,7 @@ typedef struct tidei_tide {
 #endif
 /* All that is pending on x, where its slot is TIDEI_SLOT_MANY: seldom, so it lies apart, as far
 ** behind x in each slab. */
-static inline tidei_stamps *tidei_tide_many(const tidei_extent *x) {
+static inline tidei_stamps *tidei_heap_many(const tidei_extent *x) {
     return (tidei_stamps *)(x + TIDEI_SLAB_EXTENTS);
 }
 
@@ -114,55 +114,55 @@ static inline tidei_stamp tidei_extent_stamp(const tidei_extent *x) {
 /* tide_extents.c */
 /* Makes sure that there are two spare descriptors (`restock_to`: n); may let go of the lock in
 ** between. TIDE_E_HOST_NOMEM. */
-tide_status tidei_tide_restock(tidei_tide *p);
-tide_status tidei_tide_restock_to(tidei_tide *p, size_t n);
-tidei_extent *tidei_tide_spare(tidei_tide *p); /* there is one */
-void tidei_tide_drop(tidei_tide *p, tidei_extent *x);
+tide_status tidei_heap_restock(tidei_heap *p);
+tide_status tidei_heap_restock_to(tidei_heap *p, size_t n);
+tidei_extent *tidei_heap_spare(tidei_heap *p); /* there is one */
+void tidei_heap_drop(tidei_heap *p, tidei_extent *x);
 /* Links the extents from x to `last` in between two neighbours (NULL: there is none), or x alone
 ** before or behind `at`. */
-void tidei_tide_link(tidei_tide *p, tidei_extent *x, tidei_extent *last, tidei_extent *prev,
+void tidei_heap_link(tidei_heap *p, tidei_extent *x, tidei_extent *last, tidei_extent *prev,
                      tidei_extent *next);
-void tidei_tide_link_before(tidei_tide *p, tidei_extent *x, tidei_extent *at);
-void tidei_tide_link_behind(tidei_tide *p, tidei_extent *x, tidei_extent *at);
-void tidei_tide_unlink(tidei_tide *p, tidei_extent *x);
+void tidei_heap_link_before(tidei_heap *p, tidei_extent *x, tidei_extent *at);
+void tidei_heap_link_behind(tidei_heap *p, tidei_extent *x, tidei_extent *at);
+void tidei_heap_unlink(tidei_heap *p, tidei_extent *x);
 
-void tidei_tide_free_descriptors(tidei_tide *p); /* at close */
+void tidei_heap_free_descriptors(tidei_heap *p); /* at close */
 
-void tidei_tide_shelf_open(const tidei_tide *p, tidei_shelf *sh);
+void tidei_heap_size_index_open(const tidei_heap *p, tidei_size_index *sh);
 /* The shelf of a stream's slot; NULL: not made yet. `made` makes it: NULL when host memory is
 ** exhausted; without the lock. */
-static inline tidei_shelf *tidei_tide_own(const tidei_tide *p, unsigned slot) {
+static inline tidei_size_index *tidei_heap_own(const tidei_heap *p, unsigned slot) {
     return atomic_load_explicit(&p->own[slot], memory_order_acquire);
 }
-tidei_shelf *tidei_tide_own_made(tidei_tide *p, unsigned slot);
+tidei_size_index *tidei_heap_own_made(tidei_heap *p, unsigned slot);
 /* The shelf that a free extent lies on, from its slot. */
-tidei_shelf *tidei_tide_shelf(tidei_tide *p, const tidei_extent *x);
+tidei_size_index *tidei_heap_size_index(tidei_heap *p, const tidei_extent *x);
 /* x, off every shelf, becomes free with its slot and tick, joined with its neighbours where that
 ** may be. */
-void tidei_tide_release(tidei_tide *p, tidei_extent *x);
+void tidei_heap_release(tidei_heap *p, tidei_extent *x);
 /* Takes x off its shelf: CLAIMED. */
-void tidei_tide_claim(tidei_tide *p, tidei_extent *x);
+void tidei_heap_claim(tidei_heap *p, tidei_extent *x);
 /* May neighbours with these become one? */
-bool tidei_tide_joinable(const tidei_tide *p, const tidei_extent *a, const tidei_extent *b);
+bool tidei_heap_joinable(const tidei_heap *p, const tidei_extent *a, const tidei_extent *b);
 /* x takes over its neighbour y's stretch and what is pending there; y is dropped. Both are off the
 ** shelves. */
-void tidei_tide_absorb(tidei_tide *p, tidei_extent *x, tidei_extent *y);
+void tidei_heap_absorb(tidei_heap *p, tidei_extent *x, tidei_extent *y);
 
 /* `size` bytes of the free or claimed extent x, the low ones, as an extent of its own off the
 ** shelves, with all that is pending. There is a spare descriptor. NULL: host memory is exhausted,
 ** and x is as it was. */
-tidei_extent *tidei_tide_cut(tidei_tide *p, tidei_extent *x, size_t size);
+tidei_extent *tidei_heap_cut(tidei_heap *p, tidei_extent *x, size_t size);
 /* The same from the high end of a free piece; of a claimed one, which may lie beside a hole, the
 ** low end all the same. */
-tidei_extent *tidei_tide_cut_high(tidei_tide *p, tidei_extent *x, size_t size);
+tidei_extent *tidei_heap_cut_high(tidei_heap *p, tidei_extent *x, size_t size);
 /* The stretch [low, high) of x, free or claimed, as a claimed extent of its own; the rest is free.
 ** There are two spares. Where host memory for the history of a rest is exhausted it is more than
 ** the stretch. */
-tidei_extent *tidei_tide_claim_part(tidei_tide *p, tidei_extent *x, size_t low, size_t high);
+tidei_extent *tidei_heap_claim_part(tidei_heap *p, tidei_extent *x, size_t low, size_t high);
 /* A claimed extent becomes free. */
-void tidei_tide_unclaim(tidei_tide *p, tidei_extent *x);
+void tidei_heap_unclaim(tidei_heap *p, tidei_extent *x);
 /* Nothing is pending on a claimed one any more. */
-void tidei_tide_be_ready(tidei_tide *p, tidei_extent *x);
+void tidei_heap_be_ready(tidei_heap *p, tidei_extent *x);
 
 /* tide_find.c */
 /* Which pieces a stream may have. */
@@ -174,24 +174,24 @@ typedef enum tidei_reach {
     TIDEI_REACH_STALE,
     TIDEI_REACH_ANY
 } tidei_reach;
-bool tidei_tide_reaches(tidei_tide *p, tidei_reach reach, tidei_stream *s, tidei_extent *x);
+bool tidei_heap_reaches(tidei_heap *p, tidei_reach reach, tidei_stream *s, tidei_extent *x);
 /* The smallest of at least `size` within reach, one that s is ordered after before others; NULL. */
-tidei_extent *tidei_tide_fit(tidei_tide *p, size_t size, tidei_stream *s, tidei_reach reach);
+tidei_extent *tidei_heap_fit(tidei_heap *p, size_t size, tidei_stream *s, tidei_reach reach);
 /* A piece of at least `size` for s: on a shelf, or CLAIMED. `own`: the shelf of s. A spare
 ** descriptor that was there still is. The lock is let go of where the device is asked, blocks move,
 ** or memory is got. TIDE_E_NOMEM, TIDE_E_HOST_NOMEM, or the device's error. */
-tide_status tidei_tide_find(tidei_tide *p, tidei_shelf *own, size_t size, tidei_stream *s,
+tide_status tidei_heap_find(tidei_heap *p, tidei_size_index *own, size_t size, tidei_stream *s,
                             unsigned flags, tidei_extent **out);
 
 /* tide.c */
 /* Without the lock: looks what is done, and joins it. Returns the bytes that became ready. */
-size_t tidei_tide_settle(tidei_tide *p);
+size_t tidei_heap_settle(tidei_heap *p);
 
 /* tide_compact.c */
 /* Moves at most `moves` blocks until there is a free piece of `size` bytes, with free pieces within
 ** reach; *out is CLAIMED, and its history is the moves' on s. TIDE_E_NOMEM: moving does not help;
 ** *lost more bytes may. Lets go of the lock meanwhile. */
-tide_status tidei_tide_compact(tidei_tide *p, size_t size, size_t moves, tidei_stream *s,
+tide_status tidei_heap_compact(tidei_heap *p, size_t size, size_t moves, tidei_stream *s,
                                tidei_reach reach, size_t *lost, tidei_extent **out);
 /* Moves of a compaction; more would take too long for it to be worth while. */
 #define TIDEI_MOVES_MAX 4096
@@ -201,7 +201,7 @@ tide_status tidei_tide_compact(tidei_tide *p, size_t size, size_t moves, tidei_s
 ** is needed, and (`grow`) of new ones within the limit. *out is CLAIMED, with nothing pending. The
 ** host waits for the work that is pending on the pages. Lets go of the lock meanwhile.
 ** TIDE_E_NOMEM: not even so; or the device's error. */
-tide_status tidei_tide_remap(tidei_tide *p, size_t size, tidei_stream *s, bool grow,
+tide_status tidei_heap_remap(tidei_heap *p, size_t size, tidei_stream *s, bool grow,
                              tidei_extent **out);
 
 /* tide_islands.c */
@@ -209,41 +209,41 @@ tide_status tidei_tide_remap(tidei_tide *p, size_t size, tidei_stream *s, bool g
 ** `size` bytes; with new ones (`grow`), within the limit. The host waits for the work that is
 ** pending on them. Lets go of the lock meanwhile. TIDE_E_NOMEM: not even so; or the device's
 ** error. */
-tide_status tidei_tide_gather(tidei_tide *p, size_t size, tidei_stream *s, bool grow);
+tide_status tidei_heap_gather(tidei_heap *p, size_t size, tidei_stream *s, bool grow);
 
 /* tide_clear.c */
-size_t tidei_tide_clear(tidei_pool *pool, size_t bytes);
+size_t tidei_heap_clear(tidei_pool *pool, size_t bytes);
 
 /* tide_cache.c */
 /* The thread's cache, if it has one in this pool already. */
-static inline tidei_cache *tidei_tide_cache_of(const tidei_tide *p, int number) {
+static inline tidei_cache *tidei_heap_cache_of(const tidei_heap *p, int number) {
     return tidei_likely(number > 0)
                ? atomic_load_explicit(&p->caches[number - 1], memory_order_acquire)
                : NULL;
 }
 /* For the thread of that number (tidei_thread_index, not 0), which is the calling one; NULL: host
 ** memory is exhausted. */
-tidei_cache *tidei_tide_cache_new(tidei_tide *p, unsigned number);
-void tidei_tide_set_cap(tidei_tide *p); /* what is backed, or the number of caches, has changed */
-void tidei_tide_flush(tidei_tide *p);   /* everybody's caches, to the shelves */
+tidei_cache *tidei_heap_cache_new(tidei_heap *p, unsigned number);
+void tidei_heap_set_cap(tidei_heap *p); /* what is backed, or the number of caches, has changed */
+void tidei_heap_flush(tidei_heap *p);   /* everybody's caches, to the shelves */
 /* From the calling thread's own inbox, which is not empty and will be, what could have come from
 ** its entries; without the lock. */
-tidei_extent *tidei_tide_from_inbox(tidei_tide *p, tidei_cache *c, size_t size, uint16_t slot);
+tidei_extent *tidei_heap_from_inbox(tidei_heap *p, tidei_cache *c, size_t size, uint16_t slot);
 /* Where the entries have no place for x, which nobody else knows: puts it there instead of others,
 ** which go to the shelves. False: it has no place. Takes the lock. */
-bool tidei_tide_cache_anew(tidei_tide *p, tidei_cache *c, tidei_extent *x);
+bool tidei_heap_cache_anew(tidei_heap *p, tidei_cache *c, tidei_extent *x);
 /* The pool's figures that threads count for themselves, summed: exact where no other thread is at
 ** work. */
-typedef struct tidei_tide_sums {
+typedef struct tidei_heap_sums {
     int64_t live, held;
     uint64_t allocs, frees;
-} tidei_tide_sums;
-tidei_tide_sums tidei_tide_tally(const tidei_tide *p);
+} tidei_heap_sums;
+tidei_heap_sums tidei_heap_tally(const tidei_heap *p);
 
 /* tide_figures.c */
-void tidei_tide_stats(tidei_pool *pool, tidei_pool_stats *out);
-bool tidei_tide_valid(tidei_pool *pool);
-bool tidei_tide_valid_locked(tidei_tide *p);
+void tidei_heap_stats(tidei_pool *pool, tidei_pool_stats *out);
+bool tidei_heap_valid(tidei_pool *pool);
+bool tidei_heap_valid_locked(tidei_heap *p);
 
 /* tide_rehang.c; lets go of the lock meanwhile */
 /* Unmaps the pages of `runs`, which are CLAIMED, whole pages and at most TIDEI_RUN_PAGES of them
@@ -251,36 +251,36 @@ bool tidei_tide_valid_locked(tidei_tide *p);
 ** the other at `target`, MAPPING and as long as all of them, which is CLAIMED then. What fails
 ** half-way leaves free what is mapped, here or there, and gives back the rest; runs and target are
 ** not the caller's any more. There is a spare descriptor. */
-tide_status tidei_tide_rehang(tidei_tide *p, tidei_extent *runs, tidei_extent *target);
+tide_status tidei_heap_remap_pages(tidei_heap *p, tidei_extent *runs, tidei_extent *target);
 
 /* Pages a device call: bounds an array on the stack. */
 #define TIDEI_RUN_PAGES 64
 /* tide_pages.c, of its chain of pages: unmaps the stretch [pg->off, end), whole pages, without the
 ** lock (the links at its outer ends are not read: they may change meanwhile); links a chain in by
 ** address; takes the pages of [first->off, end) out as a chain. */
-tide_status tidei_pages_unmap(tidei_tide *p, tidei_page *pg, size_t end);
-void tidei_pages_link(tidei_tide *p, tidei_page *first);
-tidei_page *tidei_pages_unlink(tidei_tide *p, tidei_page *first, size_t end);
+tide_status tidei_pages_unmap(tidei_heap *p, tidei_page *pg, size_t end);
+void tidei_pages_link(tidei_heap *p, tidei_page *first);
+tidei_page *tidei_pages_unlink(tidei_heap *p, tidei_page *first, size_t end);
 
 /* tide_pages.c; all but the last two let go of the lock meanwhile */
 /* Gets memory for `size` bytes in one piece that s may use; more than is needed, where that is to
 ** be had. *out is CLAIMED. */
-tide_status tidei_tide_grow(tidei_tide *p, size_t size, tidei_stream *s, tidei_extent **out);
+tide_status tidei_heap_grow(tidei_heap *p, size_t size, tidei_stream *s, tidei_extent **out);
 /* Gets so much new memory (rounded up to pages) in one piece, with free memory below it; *out,
 ** CLAIMED, is that. */
-tide_status tidei_tide_add(tidei_tide *p, size_t bytes, tidei_stream *s, tidei_extent **out);
+tide_status tidei_heap_add(tidei_heap *p, size_t bytes, tidei_stream *s, tidei_extent **out);
 /* `bytes` of a hole, whole pages, MAPPING: its low ones or its high ones. There is a spare
 ** descriptor. */
-tidei_extent *tidei_tide_reserve(tidei_tide *p, tidei_extent *hole, size_t bytes, bool high);
+tidei_extent *tidei_heap_reserve(tidei_heap *p, tidei_extent *hole, size_t bytes, bool high);
 /* New memory for such a part of a hole. There is a spare descriptor. *out is CLAIMED. */
-tide_status tidei_tide_add_at(tidei_tide *p, tidei_extent *hole, bool high, size_t bytes,
+tide_status tidei_heap_add_at(tidei_heap *p, tidei_extent *hole, bool high, size_t bytes,
                               tidei_extent **out);
-size_t tidei_tide_trim(tidei_tide *p, size_t keep); /* without the lock */
-void tidei_tide_unmap_all(tidei_tide *p);           /* at close */
+size_t tidei_heap_trim(tidei_heap *p, size_t keep); /* without the lock */
+void tidei_heap_unmap_all(tidei_heap *p);           /* at close */
 /* they lie exactly where extents are backed; their sum is `backed` */
-bool tidei_tide_pages_valid(tidei_tide *p);
+bool tidei_heap_pages_valid(tidei_heap *p);
 /* x becomes a hole, joined with holes beside it */
-void tidei_tide_hole(tidei_tide *p, tidei_extent *x);
+void tidei_heap_hole(tidei_heap *p, tidei_extent *x);
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -293,10 +293,10 @@ void tidei_tide_hole(tidei_tide *p, tidei_extent *x);
 
 /* Nobody may touch these bytes, or the first of them may be used. Only where the host can: a host
 ** device. */
-static inline void tidei_tide_poison(const tidei_tide *p, size_t off, size_t bytes) {
+static inline void tidei_heap_poison(const tidei_heap *p, size_t off, size_t bytes) {
     if (p->poison) ASAN_POISON_MEMORY_REGION((void *)(uintptr_t)(p->addr + off), bytes);
 }
-static inline void tidei_tide_unpoison(const tidei_tide *p, size_t off, size_t bytes) {
+static inline void tidei_heap_unpoison(const tidei_heap *p, size_t off, size_t bytes) {
     if (p->poison) ASAN_UNPOISON_MEMORY_REGION((void *)(uintptr_t)(p->addr + off), bytes);
 }
 

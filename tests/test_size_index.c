@@ -1,4 +1,4 @@
-/* test_shelf.c: what a pool's index of free pieces finds, against a list that is searched from end
+/* test_size_index.c: what a pool's index of free pieces finds, against a list that is searched from end
 ** to end; and the lock. */
 #include "tests/tidetest.h"
 #include "runtime/pool/lock.h"
@@ -16,18 +16,18 @@ static uint32_t dice(uint64_t *seed) {
 /* ---- the model ---- */
 
 typedef struct model {
-    tidei_shelf shelf;
+    tidei_size_index size_index;
     tidei_extent all[EXTENTS]; /* FREE: on the shelf */
 } model;
 
-static bool on_shelf(const tidei_extent *x) { return tidei_extent_is(x) == TIDEI_EXTENT_FREE; }
+static bool in_size_index(const tidei_extent *x) { return tidei_extent_is(x) == TIDEI_EXTENT_FREE; }
 
 /* The first that does not come before (size, off). */
 static tidei_extent *searched(model *m, size_t size, size_t off) {
     tidei_extent *best = NULL;
     for (unsigned i = 0; i < EXTENTS; i++) {
         tidei_extent *x = &m->all[i];
-        if (!on_shelf(x) || tidei_extent_before(x, size, off)) continue;
+        if (!in_size_index(x) || tidei_extent_before(x, size, off)) continue;
         if (!best || tidei_extent_before(x, best->size, best->off)) best = x;
     }
     return best;
@@ -35,8 +35,8 @@ static tidei_extent *searched(model *m, size_t size, size_t off) {
 
 static void check(model *m) {
     size_t count = 0, on = 0;
-    for (unsigned i = 0; i < EXTENTS; i++) on += on_shelf(&m->all[i]);
-    assert_true(tidei_shelf_valid(&m->shelf, &count));
+    for (unsigned i = 0; i < EXTENTS; i++) on += in_size_index(&m->all[i]);
+    assert_true(tidei_size_index_valid(&m->size_index, &count));
     assert_int_equal(count, on);
 }
 
@@ -51,7 +51,7 @@ static size_t some_off(uint64_t *seed) { return (size_t)dice(seed) << GRANULE_LO
 static model *model_new(uint64_t *seed) {
     model *m = calloc(1, sizeof *m);
     assert_non_null(m);
-    m->shelf.shift = GRANULE_LOG2;
+    m->size_index.shift = GRANULE_LOG2;
     for (unsigned i = 0; i < EXTENTS; i++) m->all[i].rank = dice(seed);
     return m;
 }
@@ -60,10 +60,10 @@ static void put(model *m, tidei_extent *x, uint64_t *seed, unsigned spread) {
     x->size = some_size(seed, spread);
     x->off = some_off(seed);
     tidei_extent_be(x, TIDEI_EXTENT_FREE);
-    tidei_shelf_put(&m->shelf, x);
+    tidei_size_index_put(&m->size_index, x);
 }
 static void take(model *m, tidei_extent *x) {
-    tidei_shelf_take(&m->shelf, x);
+    tidei_size_index_take(&m->size_index, x);
     tidei_extent_be(x, TIDEI_EXTENT_LIVE);
 }
 
@@ -71,19 +71,22 @@ static void step(model *m, uint64_t *seed, unsigned spread) {
     tidei_extent *x = &m->all[dice(seed) % EXTENTS];
     size_t size = some_size(seed, spread);
     switch (dice(seed) % 8) {
-    case 0: assert_ptr_equal(tidei_shelf_fit(&m->shelf, size), searched(m, size, 0)); break;
+    case 0:
+        assert_ptr_equal(tidei_size_index_fit(&m->size_index, size), searched(m, size, 0));
+        break;
     case 1:
-        if (on_shelf(x))
-            assert_ptr_equal(tidei_shelf_next(&m->shelf, x), searched(m, x->size, x->off + 1));
+        if (in_size_index(x))
+            assert_ptr_equal(tidei_size_index_next(&m->size_index, x),
+                             searched(m, x->size, x->off + 1));
         break;
     case 2:
-        if (on_shelf(x)) tidei_shelf_reshape(&m->shelf, x, some_off(seed), size);
+        if (in_size_index(x)) tidei_size_index_reshape(&m->size_index, x, some_off(seed), size);
         break;
     case 3: /* as a piece that is taken from both ends and stays in its bin */
-        if (on_shelf(x)) tidei_shelf_reshape(&m->shelf, x, some_off(seed), x->size);
+        if (in_size_index(x)) tidei_size_index_reshape(&m->size_index, x, some_off(seed), x->size);
         break;
     default:
-        if (on_shelf(x))
+        if (in_size_index(x))
             take(m, x);
         else
             put(m, x, seed, spread);
@@ -108,19 +111,19 @@ static void the_order_is_complete(void **state) {
     uint64_t seed = 7;
     model *m = model_new(&seed);
     for (unsigned i = 0; i < EXTENTS; i++) put(m, &m->all[i], &seed, 50);
-    tidei_extent *x = tidei_shelf_fit(&m->shelf, 1), *last = NULL;
+    tidei_extent *x = tidei_size_index_fit(&m->size_index, 1), *last = NULL;
     unsigned n = 0;
-    for (; x; x = tidei_shelf_next(&m->shelf, x), n++) {
+    for (; x; x = tidei_size_index_next(&m->size_index, x), n++) {
         assert_true(!last || tidei_extent_before(last, x->size, x->off));
         last = x;
     }
     assert_int_equal(n, EXTENTS);
-    assert_ptr_equal(tidei_shelf_largest(&m->shelf), last);
+    assert_ptr_equal(tidei_size_index_largest(&m->size_index), last);
     for (unsigned i = 0; i < EXTENTS; i++) take(m, &m->all[i]);
     check(m);
-    assert_int_equal(m->shelf.bytes, 0);
-    assert_null(tidei_shelf_fit(&m->shelf, 1));
-    assert_null(tidei_shelf_largest(&m->shelf));
+    assert_int_equal(m->size_index.bytes, 0);
+    assert_null(tidei_size_index_fit(&m->size_index, 1));
+    assert_null(tidei_size_index_largest(&m->size_index));
     free(m);
 }
 
@@ -135,12 +138,13 @@ static void the_order_of_coming_does_not_matter(void **state) {
         b->all[i].size = a->all[i].size;
         b->all[i].off = a->all[i].off;
         tidei_extent_be(&b->all[i], TIDEI_EXTENT_FREE);
-        tidei_shelf_put(&b->shelf, &b->all[i]);
-        if (i % 3 == 0) (void)tidei_shelf_fit(&b->shelf, b->all[i].size);
+        tidei_size_index_put(&b->size_index, &b->all[i]);
+        if (i % 3 == 0) (void)tidei_size_index_fit(&b->size_index, b->all[i].size);
     }
     for (unsigned i = 0; i < EXTENTS; i++) {
         size_t size = some_size(&seed, 10);
-        tidei_extent *x = tidei_shelf_fit(&a->shelf, size), *y = tidei_shelf_fit(&b->shelf, size);
+        tidei_extent *x = tidei_size_index_fit(&a->size_index, size),
+                     *y = tidei_size_index_fit(&b->size_index, size);
         assert_int_equal(x ? x - a->all : -1, y ? y - b->all : -1);
         if (x) take(a, x), take(b, y);
     }

@@ -1,4 +1,4 @@
-/* test_parts.c: uses of parts of one storage on several streams: those that share no byte do not
+/* test_subranges.c: uses of parts of one storage on several streams: those that share no byte do not
 ** wait for each other, the others do, the host's included; and storages that are not ordered. The
 ** checker is on throughout. */
 #include "runtime_half.h"
@@ -150,7 +150,7 @@ static void run_sum(const void *params) {
     for (int i = 0; i < w->dawdle; i++) sched_yield();
     for (size_t i = 0; i < w->bytes; i++) w->dst[i] = (unsigned char)(w->src[i] + w->add);
 }
-static void patch_sum(const tidei_window *win, void *user) {
+static void patch_sum(const tidei_submission *win, void *user) {
     struct sum *w = user;
     w->dst = (unsigned char *)(uintptr_t)win->ranges[0].addr;
     w->src = (const unsigned char *)(uintptr_t)win->ranges[1].addr;

@@ -1,4 +1,4 @@
-/* test_lend.c: pools lent to others by address (tide_pool_malloc), streams of others
+/* test_external_alloc.c: pools lent to others by address (tide_pool_malloc), streams of others
 ** (tide_stream_wrap), PyTorch's form. */
 #include "tests/failing_host.h"
 #include "tests/runtime_half.h"

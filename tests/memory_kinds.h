@@ -1,4 +1,4 @@
-/* kinds.h: what the tests of kinds of memory share: runtimes whose checker is on, arrays of a kind
+/* memory_kinds.h: what the tests of kinds of memory share: runtimes whose checker is on, arrays of a kind
 ** that count. */
 #ifndef TIDETEST_KINDS_H
 #define TIDETEST_KINDS_H

@@ -1,4 +1,4 @@
-/* test_handle.c: reports of death in every order, on every thread, twice, late, after close, in a
+/* test_header.c: reports of death in every order, on every thread, twice, late, after close, in a
 ** forked child. */
 #include "runtime_half.h"
 #include <errno.h>
@@ -6,10 +6,10 @@
 
 static const tidei_layout vector = {.dtype = TIDE_F32, .ndim = 1, .shape = {4}, .strides = {1}};
 
-static tidei_handle *handle(tidei_runtime *rt, size_t bytes) {
+static tidei_header *handle(tidei_runtime *rt, size_t bytes) {
     tidei_storage *st;
     assert_ok(tidei_storage_new(&rt->devs[0], bytes, rt->devs[0].stream0, "test", &st));
-    tidei_handle *h = tidei_handle_new(rt, &tidei_thread_get(rt)->spare, st, &vector);
+    tidei_header *h = tidei_header_new(rt, &tidei_thread_get(rt)->spare, st, &vector);
     assert_non_null(h);
     h->home = &h->cell;
     h->cell.hidden = ~(uintptr_t)h;
@@ -42,11 +42,11 @@ static void keys_may_run_out(void **state) {
 
 static void one_report_frees(void **state) {
     tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
-    tidei_handle *h = handle(rt, 1000);
+    tidei_header *h = handle(rt, 1000);
     (void)state;
-    assert_ptr_equal(tidei_cell_handle(&h->cell), h);
+    assert_ptr_equal(tidei_cell_header(&h->cell), h);
     assert_int_equal(tidei_drain(rt), 0);
-    tidei_report(h, tidei_handle_generation(h), TIDEI_DEAD | TIDEI_GONE);
+    tidei_report(h, tidei_header_generation(h), TIDEI_DEAD | TIDEI_GONE);
     assert_int_equal(atomic_load(&rt->devs[0].live), 1000); /* a report frees nothing itself */
     assert_int_equal(tidei_drain(rt), 1000);
     assert_int_equal(atomic_load(&rt->devs[0].live), 0);
@@ -57,8 +57,8 @@ static void one_report_frees(void **state) {
 /* tide_free first: the memory goes, the handle stays for the cell that still points to it. */
 static void dead_then_gone(void **state) {
     tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
-    tidei_handle *h = handle(rt, 1000);
-    uint64_t g = tidei_handle_generation(h);
+    tidei_header *h = handle(rt, 1000);
+    uint64_t g = tidei_header_generation(h);
     (void)state;
     tidei_report(h, g, TIDEI_DEAD);
     tidei_report(h, g, TIDEI_DEAD);
@@ -76,8 +76,8 @@ static void dead_then_gone(void **state) {
 /* A report that repeats an earlier life's must not touch the handle's next life. */
 static void late_reports_are_ignored(void **state) {
     tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
-    tidei_handle *h = handle(rt, 100), *again;
-    uint64_t g = tidei_handle_generation(h);
+    tidei_header *h = handle(rt, 100), *again;
+    uint64_t g = tidei_header_generation(h);
     (void)state;
     tidei_report(h, g, TIDEI_DEAD | TIDEI_GONE);
     tidei_drain(rt);
@@ -86,19 +86,19 @@ static void late_reports_are_ignored(void **state) {
     tidei_report(h, g, TIDEI_DEAD | TIDEI_GONE);
     assert_int_equal(tidei_drain(rt), 0);
     assert_int_equal(atomic_load(&rt->devs[0].live), 200);
-    tidei_report(again, tidei_handle_generation(again), TIDEI_DEAD | TIDEI_GONE);
+    tidei_report(again, tidei_header_generation(again), TIDEI_DEAD | TIDEI_GONE);
     assert_int_equal(tidei_drain(rt), 200);
     half_close(rt);
 }
 
 static void reports_after_close(void **state) {
     tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
-    tidei_handle *h[3];
+    tidei_header *h[3];
     uint64_t g[3];
     (void)state;
     for (int i = 0; i < 3; i++) {
         h[i] = handle(rt, 100);
-        g[i] = tidei_handle_generation(h[i]);
+        g[i] = tidei_header_generation(h[i]);
     }
     tidei_deaths *q = rt->deaths;
     half_close(rt);
@@ -116,7 +116,7 @@ static void reports_after_close(void **state) {
 /* A report of a finalizer's thread that is between its two steps when the runtime closes: the close
 ** waits for the second. */
 static void *second_step(void *p) {
-    tidei_handle *h = p;
+    tidei_header *h = p;
     /* the close is there by now; if it is not, nothing is shown, and nothing fails */
     usleep(20000);
     h->next = atomic_load(&h->deaths->head);
@@ -125,7 +125,7 @@ static void *second_step(void *p) {
 }
 static void close_waits_for_a_report(void **state) {
     tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
-    tidei_handle *h = handle(rt, 100);
+    tidei_header *h = handle(rt, 100);
     tidei_deaths *q = rt->deaths;
     pthread_t other;
     (void)state;
@@ -142,17 +142,19 @@ static void close_waits_for_a_report(void **state) {
 /* A list of deaths is as many reports: of several runtimes, repeated, late, already queued; the
 ** callbacks come in its order. */
 #define LISTED 40 /* more than a drain's batch */
-static struct { unsigned n, at[LISTED]; } buried;
-static void note_burial(void *number) { buried.at[buried.n++] = (unsigned)(uintptr_t)number; }
+static struct { unsigned n, at[LISTED]; } finished;
+static void note_finishing(void *number) {
+    finished.at[finished.n++] = (unsigned)(uintptr_t)number;
+}
 static void a_list_is_reported(void **state) {
     tidei_runtime *rt[2] = {half_open(NULL, TIDEI_MIB), half_open(NULL, TIDEI_MIB)};
     tidei_death list[LISTED + 2];
     (void)state;
     for (unsigned i = 0; i < LISTED; i++) { /* runs of three */
-        tidei_handle *h = handle(rt[i / 3 % 2], 100);
+        tidei_header *h = handle(rt[i / 3 % 2], 100);
         h->notes = tidei_host_alloc(rt[i / 3 % 2], sizeof *h->notes);
-        *h->notes = (tidei_death_note){.fn = note_burial, .user = (void *)(uintptr_t)i};
-        list[i] = (tidei_death){h, tidei_handle_generation(h)};
+        *h->notes = (tidei_death_note){.fn = note_finishing, .user = (void *)(uintptr_t)i};
+        list[i] = (tidei_death){h, tidei_header_generation(h)};
     }
     list[LISTED] = list[5];
     list[LISTED + 1] = (tidei_death){list[7].handle, list[7].generation - TIDEI_WORD_GENERATION};
@@ -161,12 +163,12 @@ static void a_list_is_reported(void **state) {
     tidei_report_many(list, LISTED + 2, TIDEI_DEAD | TIDEI_GONE);
     size_t of_first = tidei_drain(rt[0]), of_second = tidei_drain(rt[1]);
     assert_int_equal(of_first + of_second, 100 * LISTED);
-    assert_int_equal(buried.n, LISTED);
-    unsigned first = buried.at[0];
+    assert_int_equal(finished.n, LISTED);
+    unsigned first = finished.at[0];
     assert_int_equal(first, 0);
     for (unsigned k = 1; k < LISTED;
          k++) { /* of the first runtime, then of the second, whose 4 was queued before */
-        unsigned i = buried.at[k], before = buried.at[k - 1];
+        unsigned i = finished.at[k], before = finished.at[k - 1];
         bool begins = i / 3 % 2 != before / 3 % 2;
         assert_true(begins ? i == 4 : i > before || before == 4);
     }
@@ -198,18 +200,18 @@ static void callbacks_call_back_from_close(void **state) {
 ** nothing of a dead one. */
 static void looking_on(void **state) {
     tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
-    tidei_handle *h = handle(rt, 1000);
+    tidei_header *h = handle(rt, 1000);
     tidei_layout lay;
     tidei_dev *d;
     size_t bytes;
     (void)state;
-    assert_true(tidei_handle_look(h, &d, &bytes, &lay));
+    assert_true(tidei_header_look(h, &d, &bytes, &lay));
     assert_ptr_equal(d, &rt->devs[0]);
     assert_int_equal(bytes, 1000);
     assert_int_equal(lay.shape[0], 4);
-    tidei_report(h, tidei_handle_generation(h), TIDEI_DEAD);
+    tidei_report(h, tidei_header_generation(h), TIDEI_DEAD);
     tidei_drain(rt);
-    assert_false(tidei_handle_look(h, &d, &bytes, &lay));
+    assert_false(tidei_header_look(h, &d, &bytes, &lay));
     half_close(rt);
 }
 
@@ -217,15 +219,15 @@ static void looking_on(void **state) {
 static void quarantine_is_bounded(void **state) {
     tide_config c = {.struct_size = sizeof c, .debug = 1};
     tidei_runtime *rt = half_open(&c, TIDEI_MIB);
-    tidei_handle *first = handle(rt, 0), *h = NULL;
+    tidei_header *first = handle(rt, 0), *h = NULL;
     (void)state;
-    tidei_report(first, tidei_handle_generation(first), TIDEI_DEAD | TIDEI_GONE);
+    tidei_report(first, tidei_header_generation(first), TIDEI_DEAD | TIDEI_GONE);
     tidei_drain(rt);
     assert_true(first->cell.hidden != 0); /* a stale pointer is an error, not another array */
     int n = 0;
     while (h != first && n < 10000) {
         h = handle(rt, 0);
-        tidei_report(h, tidei_handle_generation(h), TIDEI_DEAD | TIDEI_GONE);
+        tidei_report(h, tidei_header_generation(h), TIDEI_DEAD | TIDEI_GONE);
         tidei_drain(rt);
         n++;
     }
@@ -239,10 +241,10 @@ static void cells_elsewhere_free_their_handles(void **state) {
     tidei_runtime *rt = half_open(&c, TIDEI_MIB);
     tide_array cell;
     (void)state;
-    tidei_handle *h = handle(rt, 0);
+    tidei_header *h = handle(rt, 0);
     cell.hidden = h->cell.hidden;
     h->home = &cell;
-    tidei_report(h, tidei_handle_generation(h), TIDEI_DEAD | TIDEI_GONE);
+    tidei_report(h, tidei_header_generation(h), TIDEI_DEAD | TIDEI_GONE);
     tidei_drain(rt);
     assert_ptr_equal(handle(rt, 0), h);
     half_close(rt);
@@ -263,12 +265,12 @@ static void queues_are_claimed(void **state) {
 
 static void reports_in_a_forked_child(void **state) {
     tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
-    tidei_handle *h = handle(rt, 100);
+    tidei_header *h = handle(rt, 100);
     int status = 0;
     (void)state;
     pid_t child = fork();
     if (!child) {
-        tidei_report(h, tidei_handle_generation(h), TIDEI_DEAD | TIDEI_GONE);
+        tidei_report(h, tidei_header_generation(h), TIDEI_DEAD | TIDEI_GONE);
         bool ok =
             tidei_forked() && tidei_drain(rt) == 0 && tide_thread_attach(rt->ref) == TIDE_E_FORKED;
         alarm(120);
@@ -280,7 +282,7 @@ static void reports_in_a_forked_child(void **state) {
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     assert_false(tidei_forked());
-    tidei_report(h, tidei_handle_generation(h), TIDEI_DEAD | TIDEI_GONE);
+    tidei_report(h, tidei_header_generation(h), TIDEI_DEAD | TIDEI_GONE);
     assert_int_equal(tidei_drain(rt), 100);
     half_close(rt);
 }
@@ -302,7 +304,7 @@ static void write_entry(void *user) {
     e->j->order[e->j->n++] = e->name;
     assert_int_equal(tidei_drain(e->j->rt), 0); /* from inside itself it does nothing */
 }
-static void note(tidei_runtime *rt, tidei_handle *h, struct entry *e) {
+static void note(tidei_runtime *rt, tidei_header *h, struct entry *e) {
     tidei_death_note *n = tidei_host_alloc(rt, sizeof *n), **at = &h->notes;
     *n = (tidei_death_note){.fn = write_entry, .user = e};
     while (*at) at = &(*at)->next;
@@ -314,14 +316,14 @@ static void callbacks_run_in_drain(void **state) {
     tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
     struct journal j = {.rt = rt};
     struct entry e[4] = {{&j, 0}, {&j, 1}, {&j, 2}, {&j, 3}};
-    tidei_handle *a = handle(rt, 100), *b = handle(rt, 10);
+    tidei_header *a = handle(rt, 100), *b = handle(rt, 10);
     (void)state;
     note(rt, a, &e[0]);
     note(rt, a, &e[1]);
     note(rt, b, &e[2]);
-    tidei_report(b, tidei_handle_generation(b), TIDEI_DEAD);
-    tidei_report(a, tidei_handle_generation(a), TIDEI_DEAD | TIDEI_GONE);
-    tidei_report(b, tidei_handle_generation(b), TIDEI_DEAD | TIDEI_GONE);
+    tidei_report(b, tidei_header_generation(b), TIDEI_DEAD);
+    tidei_report(a, tidei_header_generation(a), TIDEI_DEAD | TIDEI_GONE);
+    tidei_report(b, tidei_header_generation(b), TIDEI_DEAD | TIDEI_GONE);
     assert_int_equal(j.n, 0);
     assert_int_equal(tidei_drain(rt), 110);
     assert_int_equal(j.n, 3);
@@ -341,7 +343,7 @@ static void callbacks_run_in_drain(void **state) {
 #define HANDLES 400
 struct crowd {
     tidei_runtime *rt;
-    tidei_handle *h[HANDLES];
+    tidei_header *h[HANDLES];
     uint64_t g[HANDLES];
     unsigned seed;
 };
@@ -364,7 +366,7 @@ static void a_crowd_reports(void **state) {
     c.rt = rt;
     for (int i = 0; i < HANDLES; i++) {
         c.h[i] = handle(rt, 64);
-        c.g[i] = tidei_handle_generation(c.h[i]);
+        c.g[i] = tidei_header_generation(c.h[i]);
     }
     for (int i = 0; i < 4; i++) pthread_create(&t[i], NULL, report_all, &c);
     for (int i = 0; i < 4; i++) pthread_join(t[i], NULL);

@@ -1,4 +1,4 @@
-/* test_release.c: the adaptive release threshold: the rule over told times, and a runtime under a
+/* test_trim_policy.c: the adaptive release threshold: the rule over told times, and a runtime under a
 ** told clock. */
 #include "tests/told_clock.h"
 #include "runtime/pool/pools.h"
@@ -6,13 +6,13 @@
 #define MIB    TIDEI_MIB
 #define GIB    TIDEI_GIB
 #define SECOND ((uint64_t)1000000000)
-#define WINDOW TIDEI_RELEASE_WINDOW_NS
+#define WINDOW TIDEI_TRIM_WINDOW_NS
 
 /* ---- the rule ---- */
 
 /* A pool whose program runs steps of `work` bytes, and what it takes for that from the driver. */
 struct model {
-    tidei_release r;
+    tidei_trim_policy r;
     uint64_t now_ns;
     size_t backed, peak, fragments; /* fragments: beyond what is live, wanted at the peak */
     unsigned growths;
@@ -29,16 +29,17 @@ static void use(struct model *m, size_t bytes) {
 /* Time passes; at its end everything is free, and the host has waited. */
 static void pass(struct model *m, uint64_t ns) {
     m->now_ns += ns;
-    if (m->now_ns < tidei_release_due_ns(&m->r)) return;
-    tidei_release_look x = {.now_ns = m->now_ns, .backed = m->backed, .used = 0, .needed = m->peak};
-    size_t keep = tidei_release_keep(&m->r, &x);
+    if (m->now_ns < tidei_trim_policy_due_ns(&m->r)) return;
+    tidei_trim_policy_look x = {
+        .now_ns = m->now_ns, .backed = m->backed, .used = 0, .needed = m->peak};
+    size_t keep = tidei_trim_policy_keep(&m->r, &x);
     if (keep < m->backed) m->backed = keep;
     m->peak = 0;
 }
 
 static struct model fresh(void) {
     struct model m = {.now_ns = 77};
-    tidei_release_init(&m.r, m.now_ns);
+    tidei_trim_policy_init(&m.r, m.now_ns);
     return m;
 }
 
@@ -74,7 +75,7 @@ static void what_is_of_no_use_goes_in_two_windows(void **state) {
 static void much_goes_bit_by_bit(void **state) {
     (void)state;
     struct model m = fresh();
-    const size_t most = (size_t)(WINDOW / 100 * TIDEI_RELEASE_PER_NS);
+    const size_t most = (size_t)(WINDOW / 100 * TIDEI_TRIM_BYTES_PER_NS);
     use(&m, 10 * most);
     pass(&m, WINDOW);
     assert_int_equal(m.backed, 10 * most); /* it had just grown */
@@ -133,14 +134,15 @@ static void windows_shrink_again(void **state) {
 
 static void what_is_in_use_stays(void **state) {
     (void)state;
-    tidei_release r;
-    tidei_release_init(&r, 0);
+    tidei_trim_policy r;
+    tidei_trim_policy_init(&r, 0);
     r.backed = GIB;
-    tidei_release_look x = {.now_ns = WINDOW, .backed = GIB, .used = GIB - MIB, .needed = GIB / 4};
-    assert_int_equal(tidei_release_keep(&r, &x), 0); /* the free MiB may go */
+    tidei_trim_policy_look x = {
+        .now_ns = WINDOW, .backed = GIB, .used = GIB - MIB, .needed = GIB / 4};
+    assert_int_equal(tidei_trim_policy_keep(&r, &x), 0); /* the free MiB may go */
     x.now_ns *= 2;
     x.backed = x.used;
-    assert_int_equal(tidei_release_keep(&r, &x), SIZE_MAX);
+    assert_int_equal(tidei_trim_policy_keep(&r, &x), SIZE_MAX);
 }
 
 /* ---- a runtime ---- */
