@@ -2,8 +2,8 @@
 **
 ** An entry is one file: a header, the whole key, the image. Its name is the XXH3-128 of the key,
 ** which only finds it: the stored key is compared, so a collision is a miss. The image's XXH3-64 is
-** checked. Entries are written as drafts (runtime/base/draft.h), so no lock is needed between threads or
-** processes, and what a killed writer leaves is removed.
+** checked. Entries are written as drafts (runtime/base/draft.h), so no lock is needed between
+** threads or processes, and what a killed writer leaves is removed.
 ** What must stay true: code is run only from files that nobody but this user could have written.
 ** The folder must be the user's own and writable by none else, else the cache is off; and so must
 ** each entry, else it is removed. Any failure is silent: a kernel is then compiled. */

@@ -1,14 +1,14 @@
 /* collector.h: the collectors of a runtime, as gc/ keeps them. The seams outwards:
-** runtime/streams/collect.h (what the runtime asks of the collectors) and tide/collector.h (an embedder's
-** collector).
+** runtime/streams/collect.h (what the runtime asks of the collectors) and tide/collector.h (an
+** embedder's collector).
 **
 ** Place 0 is the runtime's own collector, "refcount" or "boehm"; the others are foreign. An array's
 ** owner is a collector's id, fixed at birth; ids are never used twice, so an owner that is gone is
 ** nobody, not somebody else. Locks: gc->lock guards what stands under it below and is never held
 ** across a slot of a collector, a policy's log line or a drain. `running` makes collections
 ** single-flight: who sets it leads a round. Slots of foreign collectors are called as
-** runtime/streams/callback.h says: noted, with what is under way held, since an error of the interpreter's
-** may leave them by longjmp. */
+** runtime/streams/callback.h says: noted, with what is under way held, since an error of the
+** interpreter's may leave them by longjmp. */
 #ifndef TIDEI_COLLECTOR_H
 #define TIDEI_COLLECTOR_H
 

@@ -7,7 +7,8 @@
 ** tidei_policy_told wrap a policy with what all of them share: the history, the choice of level,
 ** and the guard against collections that free nothing.
 ** A snapshot is of one budget: a device's memory, or what arrays take of the host's
-** (runtime/memory/memory_kinds.h). Each has its own history; a collection that either asks for frees of both. */
+** (runtime/memory/memory_kinds.h). Each has its own history; a collection that either asks for
+** frees of both. */
 #ifndef TIDEI_POLICY_H
 #define TIDEI_POLICY_H
 

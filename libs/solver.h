@@ -26,18 +26,19 @@ typedef struct tidei_mats {
 
 /* All sizes >= 1. `wide` is the dtype, `real` its real counterpart (f32 for c64). In, out: what
 **            happens to each matrix.
-**            sizes                    a                          b                           c               d
-** GETRF      m, n, narrow             in: A, out: L and U        out: pivots, i64, min(m,n)
-** GETRS      n, k, trans              in: L and U                in: pivots                  in: n x k, out: X
-** POTRF      n, upper                 in: A, out: its factor; the other triangle is left as it is or filled with anything
-** GEQRF      m, n                     in: A, out: R, reflectors  out: tau, wide, min(m,n)
-** ORGQR      m, n <= m, k <= n        in: k reflectors, out: Q   in: tau (UNGQR where complex)
-** GESVD      m >= n, job              destroyed                  out: s, real, n             out: U          out: V^H
-** SYEVD      n, upper, vectors        in: A, out: V or rubbish   out: w, real, n, ascending
-** GESVD's job: 'N' no vectors (c, d unused), 'S' U is m x n, 'A' U is m x m; V^H is n x n. Pivots
-** count from 1, as LAPACK's do. GETRF's pivots are i32 where that is asked for, and
-** tidei_lapack_narrow says that it can be. `info`: i32, one a matrix, LAPACK's: 0, or > 0: GETRF's
-** U(i,i) is exactly 0, POTRF's leading minor i is not positive, GESVD's and SYEVD's did not
+**            sizes                    a                          b                           c
+**            d
+** GETRF      m, n, narrow             in: A, out: L and U        out: pivots, i64, min(m,n) GETRS
+** n, k, trans              in: L and U                in: pivots                  in: n x k, out: X
+** POTRF      n, upper                 in: A, out: its factor; the other triangle is left as it is
+** or filled with anything GEQRF      m, n                     in: A, out: R, reflectors  out: tau,
+** wide, min(m,n) ORGQR      m, n <= m, k <= n        in: k reflectors, out: Q   in: tau (UNGQR
+** where complex) GESVD      m >= n, job              destroyed                  out: s, real, n
+** out: U          out: V^H SYEVD      n, upper, vectors        in: A, out: V or rubbish   out: w,
+** real, n, ascending GESVD's job: 'N' no vectors (c, d unused), 'S' U is m x n, 'A' U is m x m; V^H
+** is n x n. Pivots count from 1, as LAPACK's do. GETRF's pivots are i32 where that is asked for,
+** and tidei_lapack_narrow says that it can be. `info`: i32, one a matrix, LAPACK's: 0, or > 0:
+** GETRF's U(i,i) is exactly 0, POTRF's leading minor i is not positive, GESVD's and SYEVD's did not
 ** converge. Always written, by the stream; ignored where a routine cannot fail (GETRS, GEQRF,
 ** ORGQR: st may be NULL). */
 typedef enum {

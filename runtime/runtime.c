@@ -48,7 +48,7 @@ size_t tidei_collect(tidei_runtime *rt, int level, const char *why, bool *ran) {
 
 /* ---- errors of a device ---- */
 
-/* Keeps the first story that is told; `words` are the device's. */
+/* Keeps the first loss report that is told; `words` are the device's. */
 static void tell(tidei_stream *s, const char *words) {
     tidei_dev *d = s->dev;
     int none = 0;

@@ -315,12 +315,13 @@ tide_status tidei_runtime_open_on(const tide_config *c, tidei_device *device, ti
 /* What a kernel reported since the last question: TIDE_E_BOUNDS for a bad index; the message names
 ** the operation that raised it. For sync points, whose own name is `op`. */
 tide_status tidei_take_fault(tidei_runtime *rt, const char *op);
-/* The device is lost. Both set and return TIDE_E_LOST with the story: the device's own words, and
-** the last operation of the stream on which the loss was noticed first. The first is for a call on
-** stream s that just returned TIDE_E_LOST. */
+/* The device is lost. Both set and return TIDE_E_LOST with the loss report: the device's own words,
+** and the last operation of the stream on which the loss was noticed first. The first is for a call
+** on stream s that just returned TIDE_E_LOST. */
 tide_status tidei_lost_on(tidei_stream *s, const char *op);
 tide_status tidei_lost(tidei_dev *d, const char *op);
-/* A failure of the device table on stream s under the operation's name; a loss with its story. */
+/* A failure of the device table on stream s under the operation's name; a loss with its loss
+** report. */
 tide_status tidei_device_failed(tidei_stream *s, tide_status status, const char *op);
 
 size_t tidei_device_text(const tidei_dev *d, char *buf, size_t cap); /* as tide_device_text */

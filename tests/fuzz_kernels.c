@@ -5,7 +5,8 @@
 ** nothing. K chooses an entry, of whose kernels some are the program's own, two those of a runtime
 ** on a device that runs text. (tests/corpus/kernels: digits choose entries in their order.)
 **   kK  keep, fK  find, gK  forget      iK    the entry anew, whole     c  another cache object
-**   bK  a byte changed: 2 of place, 1   tK    another length: 2         h  a number of the header: 2
+**   bK  a byte changed: 2 of place, 1   tK    another length: 2         h  a number of the header:
+**   2
 **   mK  the checksum mended             oK    old by two days           aK  another mode: 1
 **   sKK the one becomes the other       wK    the input's bytes: 1 of length, themselves
 **   lK  something else instead: 1       nK    another file in the folder: 1

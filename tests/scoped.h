@@ -1,5 +1,5 @@
-/* scoped.h: one runtime for a group of cases, under reference counts, and a scope for each case: what
-** a case makes is released behind it. */
+/* scoped.h: one runtime for a group of cases, under reference counts, and a scope for each case:
+** what a case makes is released behind it. */
 #ifndef TIDETEST_SCOPED_H
 #define TIDETEST_SCOPED_H
 

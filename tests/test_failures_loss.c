@@ -1,12 +1,12 @@
 /* test_failures_loss.c: each device call gets its turn to lose the device (failure_loop.h).
 **
-** After a loss: everything that needs the device says so, with one story; dropping and closing
-** work; waits end, and other runtimes go on. */
+** After a loss: everything that needs the device says so, with one loss report; dropping and
+** closing work; waits end, and other runtimes go on. */
 #include "tests/failure_loop.h"
 #include <pthread.h>
 #include <sched.h>
 
-/* On a lost device: what needs it fails with one story; what does not goes on. */
+/* On a lost device: what needs it fails with one loss report; what does not goes on. */
 static void check_lost(tidei_device *d) {
     static char loss_report[1000], text[400];
     tide_rng rng = {1, 0};

@@ -1,7 +1,7 @@
-/* test_memory_kinds.c: kinds of memory: copies among them, which kind a result has, prefetch and advice,
-** and all of them at once under every pool. The host's views and elements: test_host_views.c; its
-** budget: test_host_budget.c. Where a case ports one of another library's suite, its number there
-** (T9, T14, T23) is in the name. */
+/* test_memory_kinds.c: kinds of memory: copies among them, which kind a result has, prefetch and
+** advice, and all of them at once under every pool. The host's views and elements:
+** test_host_views.c; its budget: test_host_budget.c. Where a case ports one of another library's
+** suite, its number there (T9, T14, T23) is in the name. */
 #include "tests/memory_kinds.h"
 #include <pthread.h>
 

@@ -1,5 +1,5 @@
-/* Every pointer that tide-api.json calls nullable, given as NULL to the function that takes it: at a
-** count of 0 where one counts it. api_table.h, made from the headers, says which these are; the
+/* Every pointer that tide-api.json calls nullable, given as NULL to the function that takes it: at
+** a count of 0 where one counts it. api_table.h, made from the headers, says which these are; the
 ** table below has a call of each. */
 #include "tidetest.h"
 #include "api_table.h"

@@ -1,5 +1,5 @@
-/* test_size_index.c: what a pool's index of free pieces finds, against a list that is searched from end
-** to end; and the lock. */
+/* test_size_index.c: what a pool's index of free pieces finds, against a list that is searched from
+** end to end; and the lock. */
 #include "tests/tidetest.h"
 #include "runtime/pool/lock.h"
 #include "runtime/pool/size_index.h"
@@ -17,7 +17,7 @@ static uint32_t dice(uint64_t *seed) {
 
 typedef struct model {
     tidei_size_index size_index;
-    tidei_extent all[EXTENTS]; /* FREE: on the shelf */
+    tidei_extent all[EXTENTS]; /* FREE: in the size index */
 } model;
 
 static bool in_size_index(const tidei_extent *x) { return tidei_extent_is(x) == TIDEI_EXTENT_FREE; }

@@ -1,6 +1,6 @@
-/* test_subranges.c: uses of parts of one storage on several streams: those that share no byte do not
-** wait for each other, the others do, the host's included; and storages that are not ordered. The
-** checker is on throughout. */
+/* test_subranges.c: uses of parts of one storage on several streams: those that share no byte do
+** not wait for each other, the others do, the host's included; and storages that are not ordered.
+** The checker is on throughout. */
 #include "runtime_half.h"
 #include "runtime/memory/subranges.h"
 #include <limits.h>

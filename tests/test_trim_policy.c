@@ -1,5 +1,5 @@
-/* test_trim_policy.c: the adaptive release threshold: the rule over told times, and a runtime under a
-** told clock. */
+/* test_trim_policy.c: the adaptive release threshold: the rule over told times, and a runtime under
+** a told clock. */
 #include "tests/told_clock.h"
 #include "runtime/pool/pools.h"
 

@@ -1,6 +1,6 @@
 /* data.h: finds the examples' data: in the share folder beside an installed program, then in
-** EXAMPLES_DATA, which is the source tree's folder or, where nobody says, ../data of the folder that
-** the program is run in. */
+** EXAMPLES_DATA, which is the source tree's folder or, where nobody says, ../data of the folder
+** that the program is run in. */
 #ifndef EXAMPLES_DATA_H
 #define EXAMPLES_DATA_H
 

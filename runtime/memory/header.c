@@ -301,7 +301,7 @@ static void finish_noted_death(tidei_runtime *rt, tidei_deaths *q, tidei_header_
 }
 
 /* Returns the storages of what is dead, and then calls the callbacks. Meanwhile nobody else can
-** find these storages: in `burials` (odd) one sees that they are on their way, and not that a
+** find these storages: in `finishing` (odd) one sees that they are on their way, and not that a
 ** callback takes its time. */
 static size_t drain_queue(tidei_runtime *rt, tidei_deaths *q, tidei_header_free_list *spare,
                           _Atomic uint64_t *finishing, tidei_thread *t) {
@@ -349,7 +349,7 @@ size_t tidei_drain(tidei_runtime *rt) {
 static tidei_deaths *idle_queue(void) {
     for (tidei_deaths *q = all.queues; q; q = q->next) {
         if (atomic_load(&q->rt) || q->claimed) continue;
-        /* or another opening runtime takes it, and its dead would be buried here as nobody's */
+        /* or another opening runtime takes it, and its dead would be finished here as nobody's */
         q->claimed = true;
         pthread_mutex_unlock(&all.lock); /* recycling takes it; queues never leave the list */
         tidei_header_free_list spare = {NULL, 0};

@@ -1,5 +1,5 @@
-/* memory_kinds.c: the second budget, pools by kind, advice, and figures by kind. The model stands in
-** memory_kinds.h. */
+/* memory_kinds.c: the second budget, pools by kind, advice, and figures by kind. The model stands
+** in memory_kinds.h. */
 #include "runtime/memory/memory_kinds.h"
 #include "runtime/pool/pools.h"
 #include "runtime/runtime.h"

@@ -1,5 +1,5 @@
-/* memory_kinds.h: memory of other kinds than the device's own, pinned and unified: what it counts against,
-** its pools, advice.
+/* memory_kinds.h: memory of other kinds than the device's own, pinned and unified: what it counts
+** against, its pools, advice.
 **
 ** Two budgets. A device's limits bound what is backed of the kinds that take room on it, device and
 ** unified memory; unified memory counts as if all of it were on the card, where any kernel may

@@ -1,5 +1,5 @@
-/* subranges.h: uses of a part of a storage, told apart from uses of the whole, so that views that share
-** no byte need not wait for each other.
+/* subranges.h: uses of a part of a storage, told apart from uses of the whole, so that views that
+** share no byte need not wait for each other.
 **
 ** Model. A storage's stamps stand for all its bytes. Where several streams are at work, a use of
 ** fewer bytes is kept as a part: a stretch with a stamp. Whoever uses the storage waits for the

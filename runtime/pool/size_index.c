@@ -1,4 +1,4 @@
-/* size_index.c: the treaps of a shelf's bins, and walking a shelf in order. */
+/* size_index.c: the treaps of a size index's bins, and walking a size index in order. */
 #include "runtime/pool/size_index.h"
 
 static bool before(const tidei_extent *a, const tidei_extent *b) {

@@ -2,15 +2,15 @@
 ** `tide`.
 **
 ** Model. An extent is a stretch of the range; all of them together tile it, linked by address. A
-** shelf holds free ones in bins, 64 to a doubling of size, with a bitmap over the bins; a bin is a
-** treap ordered by (size, address). So the best fit, lowest address first, is exact and does not
-** depend on the order in which extents came. Each step down a treap costs a cache miss and a branch
-** that nobody can foretell: so most bins hold one or two, and what comes to a bin that is not empty
-** lies loose, in a list, until somebody looks for something there. Many are taken away before that,
-** as parts of larger ones.
-** What must stay true: an extent is on one shelf at most; its place depends on its size and offset,
-** so they change only off the shelf or through tidei_size_index_reshape; a bit is set exactly where a
-** bin is not empty, be it of loose ones alone. */
+** size index holds free ones in bins, 64 to a doubling of size, with a bitmap over the bins; a bin
+** is a treap ordered by (size, address). So the best fit, lowest address first, is exact and does
+** not depend on the order in which extents came. Each step down a treap costs a cache miss and a
+** branch that nobody can foretell: so most bins hold one or two, and what comes to a bin that is
+** not empty lies loose, in a list, until somebody looks for something there. Many are taken away
+** before that, as parts of larger ones.
+** What must stay true: an extent is in one size index at most; its place depends on its size and
+** offset, so they change only out of the size index or through tidei_size_index_reshape; a bit is
+** set exactly where a bin is not empty, be it of loose ones alone. */
 #ifndef TIDEI_SIZE_INDEX_H
 #define TIDEI_SIZE_INDEX_H
 
@@ -22,10 +22,10 @@ struct tidei_page;
 typedef enum {
     TIDEI_EXTENT_SPARE,   /* describes nothing: on the list of spares */
     TIDEI_EXTENT_LIVE,    /* handed out */
-    TIDEI_EXTENT_FREE,    /* on a shelf */
+    TIDEI_EXTENT_FREE,    /* in a size index */
     TIDEI_EXTENT_HOLE,    /* addresses without memory */
     TIDEI_EXTENT_MAPPING, /* addresses that a thread is getting memory for */
-    /* backed, free, and off the shelves while a thread works on it without the lock */
+    /* backed, free, and out of the size indexes while a thread works on it without the lock */
     TIDEI_EXTENT_CLAIMED,
     /* freed, in a thread's cache; LIVE and CACHED alternate without the lock */
     TIDEI_EXTENT_CACHED,
@@ -165,8 +165,8 @@ static inline void tidei_size_index_take(tidei_size_index *sh, tidei_extent *x) 
     if (!sh->in[bin].root && !sh->in[bin].loose) tidei_size_index_unmark(sh, bin);
 }
 
-/* Gives an extent on the shelf other ends: where it has no place in an order and stays in its bin,
-** nothing else is touched. */
+/* Gives an extent in the size index other ends: where it has no place in an order and stays in its
+** bin, nothing else is touched. */
 static inline void tidei_size_index_reshape(tidei_size_index *sh, tidei_extent *x, size_t off,
                                             size_t size) {
     unsigned bin = tidei_size_index_bin(sh, size);
@@ -184,7 +184,7 @@ static inline void tidei_size_index_reshape(tidei_size_index *sh, tidei_extent *
 /* These put into order what lies loose where they look. The smallest of at least `size`, of those
 ** the lowest; NULL if there is none. */
 tidei_extent *tidei_size_index_fit(tidei_size_index *sh, size_t size);
-/* The next one in the order (size, address); x is on the shelf. */
+/* The next one in the order (size, address); x is in the size index. */
 tidei_extent *tidei_size_index_next(tidei_size_index *sh, const tidei_extent *x);
 tidei_extent *tidei_size_index_largest(tidei_size_index *sh);
 /* Order, ranks, lists, bitmaps and sums. *count is raised by the number of extents. */

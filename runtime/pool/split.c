@@ -122,7 +122,7 @@ static bool joinable(piece *a, piece *b) {
     return on_a == on_b || on_a == TIDEI_SLOT_READY || on_b == TIDEI_SLOT_READY;
 }
 
-/* a takes over its neighbour b; both are off the shelf. */
+/* a takes over its neighbour b; both are out of the size index. */
 static void absorb(split *p, piece *a, piece *b) {
     const tidei_stamp *x = tidei_stamps_at(&b->many);
     /* of one stream: there is room */
@@ -139,7 +139,7 @@ static void absorb(split *p, piece *a, piece *b) {
     spare(p, b);
 }
 
-/* a, off the shelf, becomes free, joined with its neighbours where that may be. */
+/* a, out of the size index, becomes free, joined with its neighbours where that may be. */
 static void release(split *p, piece *a) {
     for (unsigned side = 0; side < 2; side++) {
         piece *b = piece_of(side ? a->x.next : a->x.prev);
@@ -184,8 +184,8 @@ static bool copy_stamps(tidei_stamps *to, tidei_stamps *from) {
     return true;
 }
 
-/* Cuts what is beyond the request off a, which is off the shelf; the rest is free. There is a
-** spare. False: host memory is exhausted. */
+/* Cuts what is beyond the request off a, which is out of the size index; the rest is free. There is
+** a spare. False: host memory is exhausted. */
 static bool cut(split *p, piece *a, const request *r) {
     piece *rest = spare_take(p);
     if (!copy_stamps(&rest->many, &a->many)) {
@@ -335,7 +335,7 @@ static tidei_extent *free_after(split *p, tidei_extent *x) {
 }
 
 /* Looks at a free piece again. Where less is pending than was known and that makes a difference to
-** its neighbours, it is taken off the shelf and chained by x.left. */
+** its neighbours, it is taken out of the size index and chained by x.left. */
 static piece *look(split *p, piece *a, piece *chain) {
     if (!(tidei_reuse_rules(&p->base) & TIDEI_REUSE_DONE)) {
         if (!tidei_reuse_over(p->base.dev, &a->many)) return chain;

@@ -1,5 +1,5 @@
-/* trim_policy.c: when pools give back by themselves: the adaptive rule, and the looks at sync points.
-** The rule's reasons stand in release.h. */
+/* trim_policy.c: when pools give back by themselves: the adaptive rule, and the looks at sync
+** points. The rule's reasons stand in release.h. */
 #include "runtime/pool/trim_policy.h"
 #include "runtime/pool/pools.h"
 #include "runtime/runtime.h"

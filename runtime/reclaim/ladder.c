@@ -580,8 +580,8 @@ static tide_status gently(tidei_dev *d, size_t bytes, tidei_attempt_fn attempt, 
 ** getting or giving back just now is nobody's. The climber climbs again where it was not alone. */
 #define CLIMBS 4
 
-/* A transit is a few calls of the driver, which may take long: so the processor is left to others
-** soon. */
+/* Growth in flight is a few calls of the driver, which may take long: so the processor is left to
+** others soon. */
 static void wait_for_inflight_growth(void *p) {
     const struct climb *c = p;
     const tidei_inflight_growth *t = &c->d->inflight_growth;

@@ -22,7 +22,7 @@ typedef struct tidei_reclaimable {
     /* the registry's */
     struct tidei_reclaimable *next;
     uint64_t number; /* counted at registration, of all in the process */
-    uint64_t told;   /* the occasion whose failure was logged last */
+    uint64_t told;   /* the climb whose failure was logged last */
     unsigned busy;
     bool by_user, over;
 } tidei_reclaimable;
@@ -31,7 +31,7 @@ void tidei_reclaimable_register(tidei_runtime *rt, tidei_reclaimable *r);
 void tidei_reclaimable_unregister(tidei_runtime *rt, tidei_reclaimable *r);
 
 /* Calls one slot of all entries, each on its own; returns the bytes. Nothing from inside such a
-** call. What fails is logged once an `occasion`: a climb, or one reclaim by hand. */
+** call. What fails is logged once an `climb`: a climb, or one reclaim by hand. */
 typedef enum { TIDEI_PURGE_CHEAP, TIDEI_PURGE, TIDEI_DROP } tidei_reclaim_slot;
 size_t tidei_reclaimables_call(tidei_dev *d, tidei_reclaim_slot which, size_t wanted,
                                uint64_t climb_id);

@@ -162,7 +162,7 @@ static size_t call(const struct round *x, tidei_reclaimable *r, tidei_dev *d, bo
     return given;
 }
 
-/* Whether this occasion's first failure of the entry. */
+/* Whether this climb's first failure of the entry. */
 static bool first_failure(tidei_runtime *rt, tidei_reclaimable *r, uint64_t climb_id) {
     pthread_mutex_lock(&rt->reclaimables_lock);
     bool first = r->told != climb_id;

@@ -83,7 +83,7 @@ static inline bool tidei_cache_put(tidei_cache *c, tidei_extent *x, size_t cap) 
     tidei_cache_entry *e = c->entries[set], *end = e + TIDEI_CACHE_WAYS;
     while (e < end && e->size && atomic_load_explicit(&e->x, memory_order_relaxed)) e++;
     if (e == end) return false;
-    if (tidei_unlikely(e->size)) { /* robbed */
+    if (tidei_unlikely(e->size)) { /* stolen from */
         c->in_entries -= e->size;
         atomic_fetch_sub_explicit(&c->stolen_from, e->size, memory_order_relaxed);
     }

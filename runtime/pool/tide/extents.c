@@ -1,10 +1,10 @@
-/* extents.c: the pool `tide`'s stretches of addresses: their descriptors, their order by
-** address, the shelves that free ones lie on, and how they fall apart and become one. All of it
-** under the pool's lock but where a function says so.
+/* extents.c: the pool `tide`'s stretches of addresses: their descriptors, their order by address,
+** the size indexes that free ones lie on, and how they fall apart and become one. All of it under
+** the pool's lock but where a function says so.
 **
-** What must stay true: extents tile the range; a free one lies on the shelf that its slot names;
-** neighbours that are joinable are one. Descriptors come from slabs that live as long as the pool,
-** so a pointer to one that is out of date can still be read. */
+** What must stay true: extents tile the range; a free one lies in the size index that its slot
+** names; neighbours that are joinable are one. Descriptors come from slabs that live as long as the
+** pool, so a pointer to one that is out of date can still be read. */
 #include "runtime/pool/tide/tide.h"
 #include <stdalign.h>
 
@@ -101,7 +101,7 @@ void tidei_heap_free_descriptors(tidei_heap *p) {
     }
 }
 
-/* ---- shelves ---- */
+/* ---- size indexes ---- */
 
 void tidei_heap_size_index_open(const tidei_heap *p, tidei_size_index *sh) {
     sh->shift = (unsigned)__builtin_ctzll(p->granule);
@@ -154,7 +154,7 @@ static bool joins(const tidei_heap *p, const tidei_extent *x, const tidei_extent
            tidei_heap_joinable(p, x, neighbour);
 }
 
-/* The free neighbour y takes over x, staying on its shelf and mostly in its place there; x is
+/* The free neighbour y takes over x, staying in its size index and mostly in its place there; x is
 ** dropped. */
 static void give_to(tidei_heap *p, tidei_extent *y, tidei_extent *x) {
     size_t off = y->off < x->off ? y->off : x->off;
@@ -272,7 +272,7 @@ static tidei_extent *claimed(tidei_heap *p, tidei_extent *x) {
 tidei_extent *tidei_heap_claim_part(tidei_heap *p, tidei_extent *x, size_t low, size_t high) {
     tidei_extent *rest = NULL;
     if (x->off < low &&
-        /* off the shelves its rest would join what lies behind it */
+        /* out of the size indexes its rest would join what lies behind it */
         tidei_extent_is(x) != TIDEI_EXTENT_FREE) {
         p->claimed -= x->size;
         tidei_extent_be(x, TIDEI_EXTENT_FREE);

@@ -9,7 +9,7 @@
 #include "runtime/pool/tide/tide.h"
 
 #ifndef TIDEI_STRESS
-/* pieces on each of others' shelves looked at before the device is asked what is done */
+/* pieces on each of others' size indexes looked at before the device is asked what is done */
 #define FOREIGN_LOOKS 32
 #else
 #define FOREIGN_LOOKS 1
@@ -254,8 +254,8 @@ static tide_status compact(tidei_heap *p, size_t size, size_t bytes, tidei_strea
     return st == TIDE_OK ? tidei_heap_compact(p, size, TIDEI_MOVES_MAX, s, reach, &lost, out) : st;
 }
 
-/* Instead of growing by all that is wanted, where much is free but in pieces. *out is on a shelf,
-** or CLAIMED. */
+/* Instead of growing by all that is wanted, where much is free but in pieces. *out is on a size
+** index, or CLAIMED. */
 static tide_status make_room(tidei_heap *p, size_t size, tidei_stream *s, unsigned flags,
                              tidei_extent **out) {
     bool must = flags & TIDEI_ALLOC_MOVE, grow = !(flags & TIDEI_ALLOC_NO_GROW);
@@ -298,8 +298,8 @@ static tide_status gather(tidei_heap *p, size_t size, tidei_stream *s, bool grow
     return st;
 }
 
-/* When neither `ready` nor the stream's own shelf has it. The lock is held, but for a while not.
-** *out is on a shelf, or CLAIMED. */
+/* When neither `ready` nor the stream's own size index has it. The lock is held, but for a while
+** not. *out is in a size index, or CLAIMED. */
 static tide_status search(tidei_heap *p, tidei_size_index *own, size_t size, tidei_stream *s,
                           unsigned flags, tidei_extent **out) {
     bool grow = !(flags & TIDEI_ALLOC_NO_GROW), clears = !grow && flags & TIDEI_ALLOC_MOVE;

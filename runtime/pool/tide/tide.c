@@ -2,8 +2,8 @@
 ** model is in tide_pool.h.
 **
 ** What must stay true: for one thread and one stream the addresses depend on the calls alone, not
-** on what the device has done: the best fit is exact over `ready` and the stream's own shelf, and
-** these two join. `free` takes no memory: the descriptor of a block serves when it is free
+** on what the device has done: the best fit is exact over `ready` and the stream's own size index,
+** and these two join. `free` takes no memory: the descriptor of a block serves when it is free
 ** again. */
 #include "runtime/pool/reuse.h"
 #include "runtime/pool/tide/tide.h"
@@ -58,7 +58,7 @@ static inline size_t rounded(const tidei_heap *p, size_t bytes) {
     return (bytes + p->granule - 1) & ~(p->granule - 1);
 }
 
-/* From the shelves or the device, with the lock held. */
+/* From the size indexes or the device, with the lock held. */
 static tide_status take(tidei_heap *p, tidei_size_index *own, size_t size, tidei_stream *s,
                         unsigned flags, tidei_extent **out) {
     tide_status st;
@@ -280,8 +280,8 @@ static bool refresh(tidei_heap *p, tidei_extent *x) {
     return true;
 }
 
-/* Takes off the shelf what waits for less than it did, chained before `chain`. CLAIMED only until
-** the lock is let go, so not counted as such. */
+/* Takes out of the size index what waits for less than it did, chained before `chain`. CLAIMED only
+** until the lock is let go, so not counted as such. */
 static tidei_extent *collect_done(tidei_heap *p, tidei_size_index *sh, tidei_extent *chain) {
     for (tidei_extent *x = tidei_size_index_fit(sh, 1), *next; x; x = next) {
         next = tidei_size_index_next(sh, x);

@@ -1,15 +1,15 @@
-/* tide.h: the pool `tide` inside: its state, and what its parts ask of each other: tide.c
-** (blocks), tide_cache.c (threads' caches), tide_find.c (which piece), tide_extents.c (pieces),
+/* tide.h: the pool `tide` inside: its state, and what its parts ask of each other: tide.c (blocks),
+** tide_cache.c (threads' caches), tide_find.c (which piece), tide_extents.c (pieces),
 ** tide_compact.c (moves), tide_pages.c (memory), tide_remap.c (pages that change their addresses),
 ** tide_islands.c (with all that they hold), tide_clear.c (pages for others), tide_figures.c.
 **
 ** Model. One address range, reserved once, tiled by extents in address order: blocks handed out,
 ** free stretches, holes without memory. All streams share it. Memory comes and goes in pages that
 ** lie wherever an extent is no hole. Descriptors live in host memory; device memory is never
-** touched. A free extent is `ready` (nothing pending), on the shelf of the one stream whose work is
-** pending on it, or among `mixed`. Free neighbours are one extent wherever at most one stream's
-** work is pending on the whole; once several streams are at work, only where that happened at about
-** the same time, so that old pieces do not look new to the other streams.
+** touched. A free extent is `ready` (nothing pending), in the size index of the one stream whose
+** work is pending on it, or among `mixed`. Free neighbours are one extent wherever at most one
+** stream's work is pending on the whole; once several streams are at work, only where that happened
+** at about the same time, so that old pieces do not look new to the other streams.
 ** What must stay true: nothing is called with the lock held: neither the device, nor the limits,
 ** nor the runtime's host memory. A thread that needs one of these claims the extents it works on
 ** (CLAIMED, MAPPING), lets go of the lock, and settles the matter under the lock again. Claimed
@@ -74,7 +74,7 @@ typedef struct tidei_heap {
     /* caches_end: the highest number of a thread with one */
     unsigned ncaches, caches_end, nshelves;
     bool shared;               /* several streams have used it */
-    unsigned size_indexes_end; /* the highest slot with a shelf, + 1 */
+    unsigned size_indexes_end; /* the highest slot with a size index, + 1 */
     /* a stream of the slot has wanted memory that was not at hand */
     bool takes[TIDEI_STREAMS_MAX];
     /* the slot after the one whose pending memory was last waited for */
@@ -129,27 +129,27 @@ void tidei_heap_unlink(tidei_heap *p, tidei_extent *x);
 void tidei_heap_free_descriptors(tidei_heap *p); /* at close */
 
 void tidei_heap_size_index_open(const tidei_heap *p, tidei_size_index *sh);
-/* The shelf of a stream's slot; NULL: not made yet. `made` makes it: NULL when host memory is
+/* The size index of a stream's slot; NULL: not made yet. `made` makes it: NULL when host memory is
 ** exhausted; without the lock. */
 static inline tidei_size_index *tidei_heap_own(const tidei_heap *p, unsigned slot) {
     return atomic_load_explicit(&p->own[slot], memory_order_acquire);
 }
 tidei_size_index *tidei_heap_own_made(tidei_heap *p, unsigned slot);
-/* The shelf that a free extent lies on, from its slot. */
+/* The size index that a free extent lies on, from its slot. */
 tidei_size_index *tidei_heap_size_index(tidei_heap *p, const tidei_extent *x);
-/* x, off every shelf, becomes free with its slot and tick, joined with its neighbours where that
-** may be. */
+/* x, out of every size index, becomes free with its slot and tick, joined with its neighbours where
+** that may be. */
 void tidei_heap_release(tidei_heap *p, tidei_extent *x);
-/* Takes x off its shelf: CLAIMED. */
+/* Takes x off its size index: CLAIMED. */
 void tidei_heap_claim(tidei_heap *p, tidei_extent *x);
 /* May neighbours with these become one? */
 bool tidei_heap_joinable(const tidei_heap *p, const tidei_extent *a, const tidei_extent *b);
 /* x takes over its neighbour y's stretch and what is pending there; y is dropped. Both are off the
-** shelves. */
+** size indexes. */
 void tidei_heap_absorb(tidei_heap *p, tidei_extent *x, tidei_extent *y);
 
-/* `size` bytes of the free or claimed extent x, the low ones, as an extent of its own off the
-** shelves, with all that is pending. There is a spare descriptor. NULL: host memory is exhausted,
+/* `size` bytes of the free or claimed extent x, the low ones, as an extent of its own off the size
+** indexes, with all that is pending. There is a spare descriptor. NULL: host memory is exhausted,
 ** and x is as it was. */
 tidei_extent *tidei_heap_cut(tidei_heap *p, tidei_extent *x, size_t size);
 /* The same from the high end of a free piece; of a claimed one, which may lie beside a hole, the
@@ -177,9 +177,9 @@ typedef enum tidei_reach {
 bool tidei_heap_reaches(tidei_heap *p, tidei_reach reach, tidei_stream *s, tidei_extent *x);
 /* The smallest of at least `size` within reach, one that s is ordered after before others; NULL. */
 tidei_extent *tidei_heap_fit(tidei_heap *p, size_t size, tidei_stream *s, tidei_reach reach);
-/* A piece of at least `size` for s: on a shelf, or CLAIMED. `own`: the shelf of s. A spare
-** descriptor that was there still is. The lock is let go of where the device is asked, blocks move,
-** or memory is got. TIDE_E_NOMEM, TIDE_E_HOST_NOMEM, or the device's error. */
+/* A piece of at least `size` for s: in a size index, or CLAIMED. `own`: the size index of s. A
+** spare descriptor that was there still is. The lock is let go of where the device is asked, blocks
+** move, or memory is got. TIDE_E_NOMEM, TIDE_E_HOST_NOMEM, or the device's error. */
 tide_status tidei_heap_find(tidei_heap *p, tidei_size_index *own, size_t size, tidei_stream *s,
                             unsigned flags, tidei_extent **out);
 
@@ -225,12 +225,12 @@ static inline tidei_cache *tidei_heap_cache_of(const tidei_heap *p, int number) 
 ** memory is exhausted. */
 tidei_cache *tidei_heap_cache_new(tidei_heap *p, unsigned number);
 void tidei_heap_set_cap(tidei_heap *p); /* what is backed, or the number of caches, has changed */
-void tidei_heap_flush(tidei_heap *p);   /* everybody's caches, to the shelves */
+void tidei_heap_flush(tidei_heap *p);   /* everybody's caches, to the size indexes */
 /* From the calling thread's own inbox, which is not empty and will be, what could have come from
 ** its entries; without the lock. */
 tidei_extent *tidei_heap_from_inbox(tidei_heap *p, tidei_cache *c, size_t size, uint16_t slot);
 /* Where the entries have no place for x, which nobody else knows: puts it there instead of others,
-** which go to the shelves. False: it has no place. Takes the lock. */
+** which go to the size indexes. False: it has no place. Takes the lock. */
 bool tidei_heap_cache_anew(tidei_heap *p, tidei_cache *c, tidei_extent *x);
 /* The pool's figures that threads count for themselves, summed: exact where no other thread is at
 ** work. */
