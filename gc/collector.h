@@ -1,5 +1,5 @@
 /* collector.h: the collectors of a runtime, as gc/ keeps them. The seams outwards:
-** runtime/streams/collect.h (what the runtime asks of the collectors) and tide/collector.h (an
+** runtime/base/collect.h (what the runtime asks of the collectors) and tide/collector.h (an
 ** embedder's collector).
 **
 ** Place 0 is the runtime's own collector, "refcount" or "boehm"; the others are foreign. An array's

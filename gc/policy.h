@@ -12,7 +12,7 @@
 #ifndef TIDEI_POLICY_H
 #define TIDEI_POLICY_H
 
-#include "runtime/streams/collect.h"
+#include "runtime/base/collect.h"
 #include <tide/collector.h>
 
 #define TIDEI_NO_LIMIT UINT64_MAX

@@ -13,8 +13,10 @@
 #define TIDEI_RUNTIME_H
 
 #include "runtime/streams/callback.h"
-#include "runtime/streams/collect.h"
+#include "runtime/base/collect.h"
+#include "runtime/base/fork.h"
 #include "runtime/devices.h"
+#include "runtime/memory/header.h"
 #include "runtime/memory/memory_kinds.h"
 #include "runtime/memory/move.h"
 #include "runtime/reclaim/ladder.h"
@@ -22,6 +24,7 @@
 #include "runtime/base/refs.h"
 #include "runtime/memory/spill.h"
 #include "runtime/memory/storage.h"
+#include "runtime/streams/loss.h"
 #include "runtime/base/thread_index.h"
 
 /* The configuration with environment and defaults resolved. Strings are copies. */
@@ -293,17 +296,6 @@ void tidei_thread_hide(bool hide); /* its records from the short ways, or no mor
 ** finds those. */
 void tidei_threads_finish_deaths(tidei_runtime *rt);
 void tidei_threads_cut(tidei_runtime *rt); /* the last step: all records lose it */
-/* this process is a fork's child and the runtimes are the parent's */
-static inline bool tidei_forked(void);
-
-/* The collectors' slots, which do nothing while no collector's floor is open. */
-/* runs fn in the blocking region */
-void tidei_blocking(tidei_runtime *rt, void (*fn)(void *arg), void *arg);
-void tidei_ask(tidei_runtime *rt, tidei_dev *d, tidei_where where, size_t request);
-void tidei_ask_host(tidei_runtime *rt,
-                    /* an array of `request` bytes in the host's memory is wanted */
-                    size_t request);
-size_t tidei_collect(tidei_runtime *rt, int level, const char *why, bool *ran);
 
 /* The parts tide_open puts together (open.c): the runtime's own half. */
 tide_status tidei_runtime_open(const tide_config *c, tidei_runtime **out);
@@ -311,18 +303,6 @@ void tidei_runtime_close(tidei_runtime *rt);
 /* Tests: opens on a given device, already open, that the runtime owns from then on (a fault double,
 ** say). */
 tide_status tidei_runtime_open_on(const tide_config *c, tidei_device *device, tidei_runtime **out);
-
-/* What a kernel reported since the last question: TIDE_E_BOUNDS for a bad index; the message names
-** the operation that raised it. For sync points, whose own name is `op`. */
-tide_status tidei_take_fault(tidei_runtime *rt, const char *op);
-/* The device is lost. Both set and return TIDE_E_LOST with the loss report: the device's own words,
-** and the last operation of the stream on which the loss was noticed first. The first is for a call
-** on stream s that just returned TIDE_E_LOST. */
-tide_status tidei_lost_on(tidei_stream *s, const char *op);
-tide_status tidei_lost(tidei_dev *d, const char *op);
-/* A failure of the device table on stream s under the operation's name; a loss with its loss
-** report. */
-tide_status tidei_device_failed(tidei_stream *s, tide_status status, const char *op);
 
 size_t tidei_device_text(const tidei_dev *d, char *buf, size_t cap); /* as tide_device_text */
 /* pools, counters, streams; for tests */
@@ -332,13 +312,9 @@ bool tidei_runtime_valid(tidei_runtime *rt);
 ** ---- */
 
 extern TIDEI_FAST_TLS tidei_thread *tidei_thread_records;
-extern _Atomic int *tidei_parent_mark;              /* points to 0 in a fork's child */
 tidei_thread *tidei_thread_find(tidei_runtime *rt); /* the long ways */
 tidei_thread *tidei_thread_find_by_ref(tide_runtime *ref, const char *op);
 
-static inline bool tidei_forked(void) {
-    return tidei_unlikely(!atomic_load_explicit(tidei_parent_mark, memory_order_relaxed));
-}
 static inline tidei_thread *tidei_enter(tide_runtime *ref, const char *op) {
     tidei_thread *t = tidei_thread_records;
     if (tidei_likely(t && ref && !tidei_forked() &&

@@ -16,46 +16,6 @@ bool tidei_kind_parse(const char *text, tidei_mem_kind *out) {
     return false;
 }
 
-/* ---- the second budget ---- */
-
-void tidei_host_budget_init(tidei_runtime *rt) {
-    size_t half = tidei_host_default_memory();
-    rt->host_budget.limit = half;
-    if (*rt->set.pinned_limit)
-        tidei_parse_bytes(rt->set.pinned_limit, 2 * half, &rt->host_budget.limit);
-}
-
-static tide_status back_host(tidei_dev *d, size_t bytes) {
-    tidei_host_budget *b = &d->rt->host_budget;
-    size_t old = atomic_load_explicit(&b->backed, memory_order_relaxed);
-    do {
-        if (old > b->limit || bytes > b->limit - old)
-            return tidei_fail(TIDE_E_HOST_NOMEM, "tidei_back",
-                              "%zu bytes more would exceed the limit of %zu on host memory in "
-                              "arrays (%zu backed)",
-                              bytes, b->limit, old);
-    } while (!atomic_compare_exchange_weak(&b->backed, &old, old + bytes));
-    return TIDE_OK;
-}
-
-tide_status tidei_back_kind(tidei_dev *d, tidei_mem_kind kind, size_t bytes) {
-    tide_status status = tidei_on_host(kind) ? back_host(d, bytes) : TIDE_OK;
-    if (status != TIDE_OK || !tidei_on_device(kind)) return status;
-    if (kind == TIDEI_MEM_UNIFIED) atomic_fetch_add(&d->unified, bytes);
-    status = tidei_back(d, bytes);
-    if (status == TIDE_OK || kind != TIDEI_MEM_UNIFIED) return status;
-    atomic_fetch_sub(&d->unified, bytes);
-    atomic_fetch_sub_explicit(&d->rt->host_budget.backed, bytes, memory_order_relaxed);
-    return status;
-}
-
-void tidei_unback_kind(tidei_dev *d, tidei_mem_kind kind, size_t bytes) {
-    if (tidei_on_host(kind))
-        atomic_fetch_sub_explicit(&d->rt->host_budget.backed, bytes, memory_order_relaxed);
-    if (tidei_on_device(kind)) tidei_unback(d, bytes);
-    if (kind == TIDEI_MEM_UNIFIED) atomic_fetch_sub(&d->unified, bytes);
-}
-
 /* ---- pools by kind ---- */
 
 /* Two threads may come at once: one's pool stays. */

@@ -12,38 +12,14 @@
 #ifndef TIDEI_MEMORY_KINDS_H
 #define TIDEI_MEMORY_KINDS_H
 
-#include "runtime/pool/pool.h"
+#include "runtime/pool/budget.h"
 #include <tide/memory.h>
 
-/* Sets of kinds. */
-#define TIDEI_KIND_BIT(kind)  (1u << (kind))
-#define TIDEI_KINDS_ON_DEVICE (TIDEI_KIND_BIT(TIDEI_MEM_DEVICE) | TIDEI_KIND_BIT(TIDEI_MEM_UNIFIED))
-#define TIDEI_KINDS_ON_HOST   (TIDEI_KIND_BIT(TIDEI_MEM_PINNED) | TIDEI_KIND_BIT(TIDEI_MEM_UNIFIED))
-#define TIDEI_KINDS_ALL       (TIDEI_KINDS_ON_DEVICE | TIDEI_KINDS_ON_HOST)
-
-/* The host's memory in a runtime's arrays. In tidei_runtime. */
-typedef struct tidei_host_budget {
-    size_t limit; /* on `backed`; fixed once open */
-    _Atomic size_t backed, live;
-    /* live + request at which the policy wants to be asked at an allocation */
-    _Atomic size_t wake_at;
-} tidei_host_budget;
-
-/* Reads the limit from the settings. */
-void tidei_host_budget_init(tidei_runtime *rt);
-
-static inline bool tidei_on_device(tidei_mem_kind kind) { return kind != TIDEI_MEM_PINNED; }
-static inline bool tidei_on_host(tidei_mem_kind kind) { return kind != TIDEI_MEM_DEVICE; }
 static inline tide_memory tidei_kind_public(tidei_mem_kind kind) { return (tide_memory)kind + 1; }
 const char *tidei_kind_name(tidei_mem_kind kind); /* "device", "pinned", "unified" */
 /* By that name; false: none of them. */
 bool tidei_kind_parse(const char *text, tidei_mem_kind *out);
 #define TIDEI_KINDS_WANTED "device, pinned or unified"
-
-/* Counted in all the budgets that the kind is part of, before the driver is asked: TIDE_E_NOMEM
-** beyond the device's limit, TIDE_E_HOST_NOMEM beyond the host's. And back. */
-tide_status tidei_back_kind(tidei_dev *d, tidei_mem_kind kind, size_t bytes);
-void tidei_unback_kind(tidei_dev *d, tidei_mem_kind kind, size_t bytes);
 
 /* The pool that serves the kind, TIDE_MEMORY_DEFAULT being the runtime's; device memory: the
 ** calling thread's current pool. Opens it at its first use. TIDE_E_UNSUPPORTED where the device has

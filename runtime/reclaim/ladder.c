@@ -15,78 +15,6 @@
 #include <sched.h>
 #include <time.h>
 
-/* ---- what is counted against the limits ---- */
-
-static size_t library_bytes(tidei_dev *d) {
-    return atomic_load_explicit(&d->library, memory_order_relaxed);
-}
-
-/* Who backs unified memory counts it first, in d->unified, so that of two threads the one that
-** comes second in d->backed sees the other, and keeps to the device's size. */
-size_t tidei_hard_limit(tidei_dev *d) {
-    size_t limit = atomic_load_explicit(&d->limit, memory_order_relaxed);
-    return atomic_load(&d->unified) ? tidei_min_size(limit, d->d->info.total_bytes) : limit;
-}
-
-static tide_status beyond_limit(size_t bytes, size_t limit, size_t backed) {
-    return tidei_fail(TIDE_E_NOMEM, "tidei_back",
-                      "%zu bytes more would exceed the limit of %zu (%zu backed)", bytes, limit,
-                      backed);
-}
-
-tide_status tidei_back(tidei_dev *d, size_t bytes) {
-    size_t limit, old = atomic_load(&d->backed), now;
-    do {
-        limit = tidei_hard_limit(d);
-        now = old + bytes;
-        if (now < old || now > limit || library_bytes(d) > limit - now)
-            return beyond_limit(bytes, limit, old);
-    } while (!atomic_compare_exchange_weak(&d->backed, &old, now));
-    /* a handle was counted meanwhile */
-    if (tidei_unlikely(atomic_load(&d->library) > limit - now)) {
-        atomic_fetch_sub(&d->backed, bytes);
-        return beyond_limit(bytes, limit, old);
-    }
-    atomic_fetch_add_explicit(&d->rt->backed, bytes, memory_order_relaxed);
-    size_t peak = atomic_load_explicit(&d->peak_backed, memory_order_relaxed);
-    while (peak < now && !atomic_compare_exchange_weak(&d->peak_backed, &peak, now)) {}
-    atomic_fetch_add_explicit(&d->driver_allocs, 1, memory_order_relaxed);
-    return TIDE_OK;
-}
-
-void tidei_unback(tidei_dev *d, size_t bytes) {
-    atomic_fetch_sub_explicit(&d->backed, bytes, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&d->rt->backed, bytes, memory_order_relaxed);
-    atomic_fetch_add_explicit(&d->driver_frees, 1, memory_order_relaxed);
-}
-
-/* Library state is counted first and looked at then, backed memory the other way round: of two
-** threads that come at once, one sees the other. */
-bool tidei_library_back(tidei_dev *d, size_t bytes) {
-    size_t limit = tidei_hard_limit(d), library = atomic_fetch_add(&d->library, bytes) + bytes,
-           backed = atomic_load(&d->backed);
-    if (library >= bytes && backed <= limit && library <= limit - backed) return true;
-    atomic_fetch_sub(&d->library, bytes);
-    return false;
-}
-
-void tidei_library_unback(tidei_dev *d, size_t bytes) { atomic_fetch_sub(&d->library, bytes); }
-
-void tidei_inflight_growth_begin(tidei_dev *d) {
-    atomic_fetch_add(&d->inflight_growth.under_way, 1);
-}
-
-void tidei_inflight_growth_end(tidei_dev *d, bool changed) {
-    if (changed) atomic_fetch_add(&d->inflight_growth.ended, 1); /* before the waiters look */
-    atomic_fetch_sub(&d->inflight_growth.under_way, 1);
-}
-
-bool tidei_above_soft(tidei_dev *d, size_t bytes) {
-    size_t soft = atomic_load_explicit(&d->soft_limit, memory_order_relaxed);
-    size_t used = atomic_load_explicit(&d->backed, memory_order_relaxed) + library_bytes(d);
-    return used > soft || bytes > soft - used;
-}
-
 /* ---- rungs ---- Each returns the bytes it gave: to the pool, or to the driver. */
 
 #define RUNGS 14
@@ -119,7 +47,7 @@ static tidei_dev *next_short(const struct climb *c, const tidei_dev *after) {
 
 /* What nobody can have: of the limits' memory, or of the host's. */
 static size_t occupied(const struct climb *c) {
-    size_t bytes = tidei_on_device(c->kind) ? library_bytes(c->d) : 0;
+    size_t bytes = tidei_on_device(c->kind) ? tidei_library_bytes(c->d) : 0;
     for (tidei_dev *d = NULL; (d = next_short(c, d));) {
         tidei_pool_stats ps;
         tidei_pools_stats_of(d, d == c->d ? kinds_of(c) : TIDEI_KINDS_ON_HOST, &ps);
@@ -156,7 +84,7 @@ static size_t rung_trim(const struct climb *c) {
 ** enough and it was refused all the same, all that it wants. */
 static size_t lacking(const struct climb *c) {
     tidei_dev *d = c->d;
-    size_t limit = tidei_hard_limit(d), used = atomic_load(&d->backed) + library_bytes(d),
+    size_t limit = tidei_hard_limit(d), used = atomic_load(&d->backed) + tidei_library_bytes(d),
            free_bytes, total;
     size_t left = used < limit ? limit - used : 0;
     if (d->d->ops->memory(d->d, &free_bytes, &total) == TIDE_OK)
@@ -237,7 +165,7 @@ static size_t rung_spill(const struct climb *c) {
         return 0;
     tidei_pools_stats(d, &ps);
     size_t limit = tidei_min_size(tidei_hard_limit(d), d->d->info.total_bytes);
-    size_t want = ps.live + ps.rounding + library_bytes(d) + c->bytes,
+    size_t want = ps.live + ps.rounding + tidei_library_bytes(d) + c->bytes,
            lacking = want > limit ? want - limit : 1;
     size_t given = tidei_spill(d, tidei_max_size(lacking, c->given[RUNGS - 1]));
     if (!given) return 0;
@@ -339,7 +267,7 @@ static void put_remedy(struct text *t, const struct climb *c, const tidei_pool_s
     }
     /* pages of the pool */
     size_t want = tidei_round_up(held + tidei_round_up(c->bytes, info->align), page);
-    want = tidei_round_up(want + library_bytes(c->d), page);
+    want = tidei_round_up(want + tidei_library_bytes(c->d), page);
     if (want > limit && want <= info->total_bytes)
         put(t, "\n  remedy: a limit of %s or more (%zu bytes; TIDE_LIMIT, tide_device_set_limit)",
             size_text(b, want), want);
@@ -435,7 +363,7 @@ static tide_status report(const struct climb *c) {
         "  live %s (pinned %s), rounding %s, cached %s, pending %s, reserved %s, library state %s",
         size_text(b[0], ps.live), size_text(b[6], tidei_pools_pinned(d)),
         size_text(b[1], ps.rounding), size_text(b[2], ps.cached), size_text(b[3], ps.pending),
-        size_text(b[4], ps.backed), size_text(b[5], library_bytes(d)));
+        size_text(b[4], ps.backed), size_text(b[5], tidei_library_bytes(d)));
     size_t spilled = atomic_load(&d->spilled);
     if (spilled) put(&t, "; spilled to pinned memory %s", size_text(b[6], spilled));
     put(&t, "\n  largest piece that fits now: %s", size_text(b[0], ps.largest));
@@ -733,7 +661,7 @@ static size_t taken(tidei_dev *d) {
     tidei_pool_stats pinned;
     tidei_pools_stats_of(d, TIDEI_KIND_BIT(TIDEI_MEM_PINNED), &pinned);
     size_t spilled = tidei_min_size(atomic_load(&d->spilled), pinned.backed);
-    return atomic_load(&d->backed) + library_bytes(d) + pinned.backed - spilled;
+    return atomic_load(&d->backed) + tidei_library_bytes(d) + pinned.backed - spilled;
 }
 
 size_t tidei_reclaim_by_hand(tidei_runtime *rt, tidei_dev *only, int level) {

@@ -2,6 +2,7 @@
 #ifndef TIDEI_RECLAIM_H
 #define TIDEI_RECLAIM_H
 
+#include "runtime/pool/budget.h"
 #include "runtime/streams/stream.h"
 #include <tide/reclaim.h>
 
@@ -88,31 +89,4 @@ size_t tidei_reclaim_by_hand(tidei_runtime *rt, tidei_dev *only, int level);
 /* Gives so many bytes back by moving blocks off their pages, where as much is free on those;
 ** likewise. */
 size_t tidei_reclaim_pages(tidei_dev *d, size_t bytes);
-/* What may be backed together with library state: the hard limit, and while there is unified memory
-** no more than the device has. The driver gives device memory for which unified memory then leaves
-** the card, and brings both back and forth. */
-size_t tidei_hard_limit(tidei_dev *d);
-
-/* Memory a pool is about to take from the driver: counted against the limits, before the driver is
-** asked. TIDE_E_NOMEM (no report) beyond the hard limit. */
-tide_status tidei_back(tidei_dev *d, size_t bytes);
-void tidei_unback(tidei_dev *d, size_t bytes);
-bool tidei_library_back(tidei_dev *d,
-                        /* the same for library state; false, without an error, beyond the limit */
-                        size_t bytes);
-void tidei_library_unback(tidei_dev *d, size_t bytes);
-bool tidei_above_soft(tidei_dev *d, size_t bytes); /* whether so much more would be */
-
-/* Memory on its way to a pool or back to the driver: it counts against the limits, and nobody can
-** have it yet. Device calls take long, so who climbs meanwhile would fail for want of what is about
-** to be there. Between begin, after tidei_back or before memory is taken from where it could be
-** had, and end, once it can be had or no longer counts, a thread takes part in no climb. `changed`:
-** something came of it. In tidei_dev. */
-typedef struct tidei_inflight_growth {
-    _Atomic unsigned under_way;
-    _Atomic uint64_t ended; /* of which something came */
-} tidei_inflight_growth;
-void tidei_inflight_growth_begin(tidei_dev *d);
-void tidei_inflight_growth_end(tidei_dev *d, bool changed);
-
 #endif

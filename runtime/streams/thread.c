@@ -8,7 +8,6 @@
 #include "runtime/base/uncancelled.h"
 #include <sched.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER; /* ties between threads and runtimes */
 static pthread_cond_t left = PTHREAD_COND_INITIALIZER;       /* a record has left its runtime */
@@ -20,11 +19,6 @@ TIDEI_FAST_TLS tidei_thread *tidei_thread_records;
 static TIDEI_FAST_TLS tidei_thread *records; /* this thread's, most recently used first */
 static TIDEI_FAST_TLS bool hidden;
 TIDEI_FAST_TLS tidei_runtime *tidei_serves;
-
-/* One word that the kernel clears in a fork's child: tells the child apart without any hook in the
-** process. Where the kernel cannot, a word that stays set. */
-static _Atomic int never_cleared = 1;
-_Atomic int *tidei_parent_mark = &never_cleared;
 
 /* pthread_self may be another thread's once one has ended. */
 uint64_t tidei_thread_serial(void) {
@@ -129,20 +123,11 @@ static void thread_ends(void *unused) {
     set_records(NULL);
 }
 
-static void mark_parent(void) {
-    void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (page == MAP_FAILED) return;
-    if (madvise(page, 4096, MADV_WIPEONFORK) == 0) {
-        atomic_store((_Atomic int *)page, 1);
-        tidei_parent_mark = page;
-    }
-}
-
 tide_status tidei_threads_prepare(void) {
     pthread_mutex_lock(&all_lock);
     bool first = !prepared;
     if (first) prepared = pthread_key_create(&at_exit, thread_ends) == 0;
-    if (first && prepared) mark_parent();
+    if (first && prepared) tidei_fork_mark();
     bool ready = prepared;
     pthread_mutex_unlock(&all_lock);
     return ready ? TIDE_OK

@@ -3,10 +3,12 @@
 #ifndef TIDEI_COLLECT_H
 #define TIDEI_COLLECT_H
 
-#include "runtime/memory/header.h"
+#include "runtime/base/base.h"
 #include <tide/collector.h>
 
 typedef struct tidei_thread tidei_thread;
+typedef struct tidei_dev tidei_dev;
+typedef struct tidei_header tidei_header;
 
 typedef enum { TIDEI_AT_ALLOC, TIDEI_AT_SYNC, TIDEI_AT_SAFEPOINT } tidei_where;
 
@@ -54,5 +56,14 @@ typedef struct tidei_gc_ops {
         /* unregisters every collector; no report of theirs comes later but through cells */
         tidei_runtime *rt);
 } tidei_gc_ops;
+
+/* The collectors' slots, which do nothing while no collector's floor is open. */
+/* runs fn in the blocking region */
+void tidei_blocking(tidei_runtime *rt, void (*fn)(void *arg), void *arg);
+void tidei_ask(tidei_runtime *rt, tidei_dev *d, tidei_where where, size_t request);
+void tidei_ask_host(tidei_runtime *rt,
+                    /* an array of `request` bytes in the host's memory is wanted */
+                    size_t request);
+size_t tidei_collect(tidei_runtime *rt, int level, const char *why, bool *ran);
 
 #endif

@@ -1,0 +1,68 @@
+/* budget.h: what counts against the limits, of a device and of a runtime.
+**
+** Two budgets. A device's limits bound what is backed of the kinds that take room on it, device and
+** unified memory; unified memory counts as if all of it were on the card, where any kernel may
+** bring it. Beside them every runtime bounds what its arrays take of the host, pinned and unified
+** memory (TIDE_PINNED_LIMIT): it is not the card that runs out of those.
+** Memory is counted before the driver is asked for it, so that a limit is never passed, and threads
+** that come at once see each other. */
+#ifndef TIDEI_BUDGET_H
+#define TIDEI_BUDGET_H
+
+#include "runtime/pool/pool.h"
+#include <tide/memory.h>
+
+/* Sets of kinds. */
+#define TIDEI_KIND_BIT(kind)  (1u << (kind))
+#define TIDEI_KINDS_ON_DEVICE (TIDEI_KIND_BIT(TIDEI_MEM_DEVICE) | TIDEI_KIND_BIT(TIDEI_MEM_UNIFIED))
+#define TIDEI_KINDS_ON_HOST   (TIDEI_KIND_BIT(TIDEI_MEM_PINNED) | TIDEI_KIND_BIT(TIDEI_MEM_UNIFIED))
+#define TIDEI_KINDS_ALL       (TIDEI_KINDS_ON_DEVICE | TIDEI_KINDS_ON_HOST)
+
+static inline bool tidei_on_device(tidei_mem_kind kind) { return kind != TIDEI_MEM_PINNED; }
+static inline bool tidei_on_host(tidei_mem_kind kind) { return kind != TIDEI_MEM_DEVICE; }
+
+/* The host's memory in a runtime's arrays. In tidei_runtime. */
+typedef struct tidei_host_budget {
+    size_t limit; /* on `backed`; fixed once open */
+    _Atomic size_t backed, live;
+    /* live + request at which the policy wants to be asked at an allocation */
+    _Atomic size_t wake_at;
+} tidei_host_budget;
+
+/* Reads the limit from the settings. */
+void tidei_host_budget_init(tidei_runtime *rt);
+
+/* Counted in all the budgets that the kind is part of, before the driver is asked: TIDE_E_NOMEM
+** beyond the device's limit, TIDE_E_HOST_NOMEM beyond the host's. And back. */
+tide_status tidei_back_kind(tidei_dev *d, tidei_mem_kind kind, size_t bytes);
+void tidei_unback_kind(tidei_dev *d, tidei_mem_kind kind, size_t bytes);
+
+/* What may be backed together with library state: the hard limit, and while there is unified memory
+** no more than the device has. The driver gives device memory for which unified memory then leaves
+** the card, and brings both back and forth. */
+size_t tidei_hard_limit(tidei_dev *d);
+
+/* Memory a pool is about to take from the driver: counted against the limits, before the driver is
+** asked. TIDE_E_NOMEM (no report) beyond the hard limit. */
+tide_status tidei_back(tidei_dev *d, size_t bytes);
+void tidei_unback(tidei_dev *d, size_t bytes);
+bool tidei_library_back(tidei_dev *d,
+                        /* the same for library state; false, without an error, beyond the limit */
+                        size_t bytes);
+void tidei_library_unback(tidei_dev *d, size_t bytes);
+bool tidei_above_soft(tidei_dev *d, size_t bytes); /* whether so much more would be */
+
+/* Memory on its way to a pool or back to the driver: it counts against the limits, and nobody can
+** have it yet. Device calls take long, so who climbs meanwhile would fail for want of what is about
+** to be there. Between begin, after tidei_back or before memory is taken from where it could be
+** had, and end, once it can be had or no longer counts, a thread takes part in no climb. `changed`:
+** something came of it. In tidei_dev. */
+typedef struct tidei_inflight_growth {
+    _Atomic unsigned under_way;
+    _Atomic uint64_t ended; /* of which something came */
+} tidei_inflight_growth;
+void tidei_inflight_growth_begin(tidei_dev *d);
+void tidei_inflight_growth_end(tidei_dev *d, bool changed);
+size_t tidei_library_bytes(tidei_dev *d); /* library state, as counted */
+
+#endif
