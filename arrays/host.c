@@ -65,7 +65,7 @@ static bool is_lost(tidei_dev *d) { return tidei_unlikely(atomic_load(&d->d->los
 static tide_status wait_here(const tidei_operand *o, unsigned mode, bool always, const char *op) {
     tidei_dev *d = o->st->dev;
     if (is_lost(d)) return tidei_lost(d, op);
-    if (d->rt->skip_waits) return TIDE_OK;
+    if (d->rt->streams->skip_waits) return TIDE_OK;
     tidei_use use = tidei_operand_use(o, mode);
     bool pending = tidei_use_pending(&use);
     if (pending || always) tidei_ask(d->rt, d, TIDEI_AT_SYNC, 0);

@@ -128,7 +128,7 @@ static tide_status find_pool(tidei_thread *t, tide_memory kind, const char *op, 
     tidei_dev *d = t->dev;
     if (tidei_unlikely(
             kind > TIDE_MEMORY_DEVICE || kind < 0 ||
-            (kind == TIDE_MEMORY_DEFAULT && d->usual != TIDEI_MEM_DEVICE && !t->here.pool)))
+            (kind == TIDE_MEMORY_DEFAULT && d->memory->usual != TIDEI_MEM_DEVICE && !t->here.pool)))
         return tidei_kind_pool(d, kind, op, out);
     *out = tidei_pool_here(d);
     return TIDE_OK;
@@ -185,7 +185,7 @@ tide_status tidei_operand_make_like(const tidei_operand *like, tidei_dev *d, con
 /* By a thread that may make arrays. */
 static inline tide_array *array_over(tidei_runtime *rt, tidei_thread *t, tidei_storage *st,
                                      const tidei_layout *lay, const char *op) {
-    tidei_header *h = tidei_header_new(rt, &t->spare, st, lay);
+    tidei_header *h = tidei_header_new(rt, &t->free_list, st, lay);
     if (tidei_unlikely(!h)) {
         tidei_fail_host_memory(op, sizeof *h);
         tidei_storage_release(st);

@@ -107,7 +107,7 @@ tide_status tide_use_begin(tide_runtime *ref, tide_stream *stream, const tide_us
     u->s = s;
     tidei_hold(t, undo_begin, u, 0);
     tide_status status = gather(u, uses, n);
-    tidei_moves_wait(&rt->moves); /* whoever moved before the pins were seen is done */
+    tidei_moves_wait(rt->moves); /* whoever moved before the pins were seen is done */
     if (status == TIDE_OK) status = tidei_uses_return(s, u->uses, (unsigned)u->n, "tide_use_begin");
     if (status == TIDE_OK) status = order(u);
     tidei_let(t, u);

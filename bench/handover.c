@@ -18,12 +18,12 @@ static double fills(pair *p, bool shared) {
     unsigned char zero = 0;
     tide_status status = TIDE_OK;
     tidei_dev *d = p->s[0]->dev;
-    uint64_t waits = atomic_load(&d->host_waits), start = tidei_now_ns();
+    uint64_t waits = atomic_load(&d->waits->host_waits), start = tidei_now_ns();
     for (unsigned i = 0; i < TIMES && status == TIDE_OK; i++)
         status =
             tidei_submit_fill(p->s[i % 2], p->st[shared ? 0 : i % 2], 0, &zero, 1, BYTES, "bench");
     double ns = (double)(tidei_now_ns() - start) / TIMES;
-    p->host_waits += atomic_load(&d->host_waits) - waits;
+    p->host_waits += atomic_load(&d->waits->host_waits) - waits;
     if (status == TIDE_OK) status = tidei_streams_wait_all(d, true);
     return status == TIDE_OK ? ns : -1;
 }
@@ -48,10 +48,10 @@ static bool measure(bench *b, pair *p) {
     uint64_t device_waits = 0;
     for (int r = -1; r < BENCH_ROUNDS; r++) { /* the first one makes events and kernels */
         double x = fills(p, false);
-        uint64_t before = atomic_load(&b->d->device_waits);
+        uint64_t before = atomic_load(&b->d->waits->device_waits);
         double y = fills(p, true);
         if (x < 0 || y < 0) return false;
-        device_waits = atomic_load(&b->d->device_waits) - before;
+        device_waits = atomic_load(&b->d->waits->device_waits) - before;
         if (r < 0) continue;
         apart[r] = x;
         shared[r] = y;

@@ -259,14 +259,15 @@ int bench_first_use(bench *b) {
         if (ms < 0) return bench_failed("tide_matmul");
         bench_note(b, ms, "ms", "cublas_%s", i ? "second" : "first");
     }
-    size_t blas = atomic_load(&d->library);
+    size_t blas = atomic_load(&d->budget->library);
     for (int i = 0; i < 2; i++) {
         double ms = first_solve(b->rt);
         if (ms < 0) return bench_failed("tide_lu_factor");
         bench_note(b, ms, "ms", "cusolver_%s", i ? "second" : "first");
     }
     bench_note(b, (double)blas / MIB, "MiB", "cublas_handle");
-    bench_note(b, (double)(atomic_load(&d->library) - blas) / MIB, "MiB", "cusolver_handle");
+    bench_note(b, (double)(atomic_load(&d->budget->library) - blas) / MIB, "MiB",
+               "cusolver_handle");
     return bench_done(b, "cusolver_first");
 }
 
@@ -354,10 +355,10 @@ static struct cycle cycle(bench *b) {
     }
     pthread_barrier_wait(&pending);
     c.before = used(b);
-    c.library_before = atomic_load(&b->d->library);
+    c.library_before = atomic_load(&b->d->budget->library);
     c.ok = tide_reclaim(b->rt, TIDE_RECLAIM_DROP, NULL) == TIDE_OK;
     c.after = used(b);
-    c.library_after = atomic_load(&b->d->library);
+    c.library_after = atomic_load(&b->d->budget->library);
     pthread_barrier_wait(&pending);
     for (unsigned i = 0; i < WORKERS; i++) {
         pthread_join(w[i].thread, NULL);

@@ -75,7 +75,7 @@ static int all_sizes(bench *b, pairs_fn *pairs) {
         double ns = time_pairs(b, pairs, sizes[i].bytes);
         if (ns < 0) return bench_failed("pairs");
         double *worst =
-            sizes[i].bytes <= atomic_load(&b->d->backed) / CACHE_PART ? &cached : &above;
+            sizes[i].bytes <= atomic_load(&b->d->budget->backed) / CACHE_PART ? &cached : &above;
         if (ns > *worst) *worst = ns;
         bench_note(b, ns, "ns", "%s", sizes[i].name);
     }

@@ -79,12 +79,12 @@ static bool pass_buffer(struct pipe *p, unsigned i) {
 
 /* Nanoseconds of all works; < 0: it failed. */
 static double run_passed(struct pipe *p) {
-    uint64_t start = tidei_now_ns(), waits = atomic_load(&p->b->d->host_waits),
-             climbs = atomic_load(&p->b->d->rt->climbs);
+    uint64_t start = tidei_now_ns(), waits = atomic_load(&p->b->d->waits->host_waits),
+             climbs = atomic_load(&p->b->d->rt->reclaim->climbs);
     for (unsigned i = 0; i < p->works; i++)
         if (!pass_buffer(p, i)) return -1;
-    p->waits += atomic_load(&p->b->d->host_waits) - waits;
-    p->climbs += atomic_load(&p->b->d->rt->climbs) - climbs;
+    p->waits += atomic_load(&p->b->d->waits->host_waits) - waits;
+    p->climbs += atomic_load(&p->b->d->rt->reclaim->climbs) - climbs;
     return tidei_streams_wait_all(p->b->d, true) == TIDE_OK ? (double)(tidei_now_ns() - start) : -1;
 }
 
@@ -167,7 +167,7 @@ static bool rounds(struct pipe *p, struct outcome *out) {
     }
     *out = (struct outcome){bench_median(overlap, PIPE_ROUNDS), bench_median(fixed, PIPE_ROUNDS),
                             bench_median(ours, PIPE_ROUNDS),
-                            (double)atomic_load(&p->b->d->peak_backed) /
+                            (double)atomic_load(&p->b->d->budget->peak_backed) /
                                 (double)((p->k + 1) * p->bytes)};
     return true;
 }

@@ -80,7 +80,8 @@ int bench_random(bench *b) {
     }
     if (status) return status;
     if (!b->n) bench_note(b, b->figure[2].value / b->figure[0].value, "", "n100000_over_n1000");
-    bench_note(b, (double)atomic_load(&b->d->peak_backed) / (double)peak, "", "reserved_over_live");
+    bench_note(b, (double)atomic_load(&b->d->budget->peak_backed) / (double)peak, "",
+               "reserved_over_live");
     return bench_done(b, b->n ? b->figure[0].name : "n100000");
 }
 

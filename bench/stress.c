@@ -147,7 +147,7 @@ static void drop(worker *w, unsigned slot) {
 
 static void failed(worker *w, const char *what) {
     stress *s = w->s;
-    note(w, FORCED_FAILED, atomic_load(&s->d->live));
+    note(w, FORCED_FAILED, atomic_load(&s->d->budget->live));
     if (tide_error_last()->status != TIDE_E_NOMEM) broken(s, what);
     pthread_mutex_lock(&s->lock);
     if (!*s->out->why && *what)
@@ -287,7 +287,7 @@ static bool prepare(stress *s) {
             if ((!operations[op].most || s->side[c] <= operations[op].most) && !measure(s, op, c))
                 return false;
     }
-    size_t library = atomic_load(&s->d->library);
+    size_t library = atomic_load(&s->d->budget->library);
     s->apart = library ? tidei_round_up(library, s->page) + HANDLE_PAGES * s->page : 0;
     s->budget = LIVE_PAGES * s->page / s->o->threads;
     s->limit =

@@ -27,7 +27,9 @@
 
 /* ---- what the policy sees ---- */
 
-static uint64_t now_ns(tidei_runtime *rt) { return rt->clock_ns ? rt->clock_ns() : tidei_now_ns(); }
+static uint64_t now_ns(tidei_runtime *rt) {
+    return rt->gc_counts.clock_ns ? rt->gc_counts.clock_ns() : tidei_now_ns();
+}
 
 static uint64_t limit_of(_Atomic size_t *limit) {
     size_t n = atomic_load_explicit(limit, memory_order_relaxed);
@@ -39,7 +41,8 @@ static uint64_t limit_of(_Atomic size_t *limit) {
 static uint64_t available(tidei_gc_dev *g, tidei_dev *d, uint64_t now) {
     uint64_t asked = atomic_load_explicit(&g->available_ns, memory_order_relaxed);
     if (!asked || now - asked > BUDGET_AGE_NS) {
-        size_t free_bytes, total, backed = atomic_load_explicit(&d->backed, memory_order_relaxed);
+        size_t free_bytes, total,
+            backed = atomic_load_explicit(&d->budget->backed, memory_order_relaxed);
         tidei_saved_error e;
         tidei_error_save(&e);
         bool known = d->d->ops->memory(d->d, &free_bytes, &total) == TIDE_OK;
@@ -61,34 +64,33 @@ static void snapshot(tidei_gc *gc, tidei_dev *d, tidei_where where, size_t reque
     in->where = where;
     in->levels = atomic_load_explicit(&gc->offers, memory_order_relaxed);
     in->threads = atomic_load_explicit(&gc->threads, memory_order_relaxed);
-    in->live = atomic_load_explicit(&d->live, memory_order_relaxed);
+    in->live = atomic_load_explicit(&d->budget->live, memory_order_relaxed);
     in->rounding = ps.rounding;
     in->request = request;
-    in->hard = limit_of(&d->limit);
-    in->soft = limit_of(&d->soft_limit);
-    in->library = atomic_load_explicit(&d->library, memory_order_relaxed);
+    in->hard = limit_of(&d->budget->limit);
+    in->soft = limit_of(&d->budget->soft_limit);
+    in->library = atomic_load_explicit(&d->budget->library, memory_order_relaxed);
     in->total = d->d->info.total_bytes;
     in->available = available(&gc->devs[d->index], d, in->now_ns);
     in->slack_ns = tidei_slack_ns(d, where == TIDEI_AT_SYNC);
-    in->backed = atomic_load_explicit(&d->backed, memory_order_relaxed);
+    in->backed = atomic_load_explicit(&d->budget->backed, memory_order_relaxed);
     in->fresh_ns = d->pool->ops == &tidei_pool_none ? 0 : d->d->info.fresh_ns;
 }
 
 /* The host's memory in arrays: the limit is all there is, and nobody else takes of it. */
 static void snapshot_host(tidei_gc *gc, tidei_where where, size_t request, tidei_policy_in *in) {
     tidei_runtime *rt = gc->rt;
-    uint64_t limit = rt->host_budget.limit;
-    *in =
-        (tidei_policy_in){.now_ns = now_ns(rt),
-                          .where = where,
-                          .levels = atomic_load_explicit(&gc->offers, memory_order_relaxed),
-                          .threads = atomic_load_explicit(&gc->threads, memory_order_relaxed),
-                          .live = atomic_load_explicit(&rt->host_budget.live, memory_order_relaxed),
-                          .request = request,
-                          .hard = limit,
-                          .soft = TIDEI_NO_LIMIT,
-                          .total = limit,
-                          .available = limit};
+    uint64_t limit = rt->budget->limit;
+    *in = (tidei_policy_in){.now_ns = now_ns(rt),
+                            .where = where,
+                            .levels = atomic_load_explicit(&gc->offers, memory_order_relaxed),
+                            .threads = atomic_load_explicit(&gc->threads, memory_order_relaxed),
+                            .live = atomic_load_explicit(&rt->budget->live, memory_order_relaxed),
+                            .request = request,
+                            .hard = limit,
+                            .soft = TIDEI_NO_LIMIT,
+                            .total = limit,
+                            .available = limit};
     for (tidei_dev *d = NULL; (d = tidei_dev_next(rt, d));) {
         uint64_t slack = tidei_slack_ns(d, where == TIDEI_AT_SYNC);
         if (slack > in->slack_ns) in->slack_ns = slack;
@@ -120,8 +122,9 @@ static bool registered(const tidei_collector *c) {
 static void wake_all(tidei_gc *gc) {
     bool any = gc->rt->set.gc_early && atomic_load(&gc->offers);
     for (unsigned i = 0; i < gc->rt->ndevs; i++)
-        atomic_store(&gc->rt->devs[i].wake_at, any || atomic_load(&gc->asked) ? 0 : SIZE_MAX);
-    atomic_store(&gc->rt->host_budget.wake_at, any || atomic_load(&gc->asked) ? 0 : SIZE_MAX);
+        atomic_store(&gc->rt->devs[i].memory->wake_at,
+                     any || atomic_load(&gc->asked) ? 0 : SIZE_MAX);
+    atomic_store(&gc->rt->budget->wake_at, any || atomic_load(&gc->asked) ? 0 : SIZE_MAX);
 }
 
 static void count_asked_locked(tidei_gc *gc) {
@@ -503,12 +506,13 @@ static void raise_to(_Atomic uint64_t *x, uint64_t v) {
 }
 
 static void count(tidei_runtime *rt, const tidei_collection *c, size_t bytes) {
-    atomic_fetch_add(&rt->collections, 1);
-    if (c->early) atomic_fetch_add(&rt->early_collections, 1);
-    atomic_fetch_add(&rt->collect_ns, c->pause_ns);
-    raise_to(&rt->collect_max_ns, c->pause_ns);
-    atomic_fetch_add(&rt->collected, bytes);
-    if (tidei_gc_of(rt)->boehm) atomic_store(&rt->gc_root_bytes, tidei_boehm_root_bytes());
+    atomic_fetch_add(&rt->gc_counts.collections, 1);
+    if (c->early) atomic_fetch_add(&rt->gc_counts.early_collections, 1);
+    atomic_fetch_add(&rt->gc_counts.collect_ns, c->pause_ns);
+    raise_to(&rt->gc_counts.collect_max_ns, c->pause_ns);
+    atomic_fetch_add(&rt->gc_counts.collected, bytes);
+    if (tidei_gc_of(rt)->boehm)
+        atomic_store(&rt->gc_counts.gc_root_bytes, tidei_boehm_root_bytes());
 }
 
 static void tell_host_policy(tidei_gc *gc, const tidei_collection *c) {
@@ -729,7 +733,7 @@ static int decide(tidei_gc *gc, tidei_dev *d, tidei_where where, size_t request)
     size_t wake = x.wake_at > SIZE_MAX ? SIZE_MAX : (size_t)x.wake_at;
     if (in.hard == TIDEI_NO_LIMIT && in.soft == TIDEI_NO_LIMIT && wake != SIZE_MAX)
         wake = tidei_min_size(wake, in.live + in.total / LOOK_AGAIN);
-    atomic_store(&d->wake_at, atomic_load(&gc->asked) ? 0 : wake);
+    atomic_store(&d->memory->wake_at, atomic_load(&gc->asked) ? 0 : wake);
     return x.level;
 }
 
@@ -738,7 +742,7 @@ static int decide(tidei_gc *gc, tidei_dev *d, tidei_where where, size_t request)
 static int decide_elsewhere(tidei_gc *gc, const tidei_dev *here) {
     int level = 0;
     for (tidei_dev *d = NULL; !level && (d = tidei_dev_next(gc->rt, d));)
-        if (d != here && atomic_load_explicit(&d->live, memory_order_relaxed))
+        if (d != here && atomic_load_explicit(&d->budget->live, memory_order_relaxed))
             level = decide(gc, d, TIDEI_AT_SAFEPOINT, 0);
     return level;
 }
@@ -746,12 +750,11 @@ static int decide_elsewhere(tidei_gc *gc, const tidei_dev *here) {
 static int decide_host(tidei_gc *gc, tidei_where where, size_t request) {
     tidei_policy_in in;
     uint64_t rounds = rounds_so_far(gc);
-    if (!request && !atomic_load_explicit(&gc->rt->host_budget.live, memory_order_relaxed))
-        return 0;
+    if (!request && !atomic_load_explicit(&gc->rt->budget->live, memory_order_relaxed)) return 0;
     snapshot_host(gc, where, request, &in);
     tidei_decision x = judge(gc, &gc->host, &in, rounds);
     size_t wake = x.wake_at > SIZE_MAX ? SIZE_MAX : (size_t)x.wake_at;
-    atomic_store(&gc->rt->host_budget.wake_at, atomic_load(&gc->asked) ? 0 : wake);
+    atomic_store(&gc->rt->budget->wake_at, atomic_load(&gc->asked) ? 0 : wake);
     return x.level;
 }
 
@@ -761,7 +764,7 @@ void tidei_gc_ask_host(tidei_runtime *rt, size_t request) {
     if (!t || t->depth_collect || t->depth_drain || t->depth_climb || tidei_is_quiet(t)) return;
     answer_late(gc, t);
     if (!rt->set.gc_early || !atomic_load_explicit(&gc->offers, memory_order_relaxed)) {
-        if (!atomic_load(&gc->asked)) atomic_store(&rt->host_budget.wake_at, SIZE_MAX);
+        if (!atomic_load(&gc->asked)) atomic_store(&rt->budget->wake_at, SIZE_MAX);
         return;
     }
     if (tidei_deaths_pending(rt->deaths)) tidei_drain(rt);
@@ -773,8 +776,7 @@ void tidei_gc_ask_host(tidei_runtime *rt, size_t request) {
         gc, t,
         &(struct round){.level = level, .where = TIDEI_AT_ALLOC, .early = true, .why = "early"},
         &ran);
-    if (!ran)
-        atomic_store(&rt->host_budget.wake_at, atomic_load(&rt->host_budget.live) + RETRY_BYTES);
+    if (!ran) atomic_store(&rt->budget->wake_at, atomic_load(&rt->budget->live) + RETRY_BYTES);
 }
 
 void tidei_gc_ask(tidei_runtime *rt, tidei_dev *d, tidei_where where, size_t request) {
@@ -784,7 +786,7 @@ void tidei_gc_ask(tidei_runtime *rt, tidei_dev *d, tidei_where where, size_t req
     answer_late(gc, t);
     if (where != TIDEI_AT_ALLOC) tidei_tell_weights(gc);
     if (!rt->set.gc_early || !atomic_load_explicit(&gc->offers, memory_order_relaxed)) {
-        if (!atomic_load(&gc->asked)) atomic_store(&d->wake_at, SIZE_MAX);
+        if (!atomic_load(&gc->asked)) atomic_store(&d->memory->wake_at, SIZE_MAX);
         return;
     }
     if (tidei_deaths_pending(rt->deaths)) tidei_drain(rt);
@@ -796,7 +798,9 @@ void tidei_gc_ask(tidei_runtime *rt, tidei_dev *d, tidei_where where, size_t req
     if (!level || !lead(gc, &round)) return;
     run_round(gc, t, &(struct round){.level = level, .where = where, .early = true, .why = "early"},
               &ran);
-    if (!ran) atomic_store(&d->wake_at, atomic_load(&d->live) + RETRY_BYTES); /* all were busy */
+    if (!ran)
+        atomic_store(&d->memory->wake_at,
+                     atomic_load(&d->budget->live) + RETRY_BYTES); /* all were busy */
 }
 
 tide_status tide_collect(tide_runtime *ref) {

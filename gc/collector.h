@@ -7,7 +7,7 @@
 ** nobody, not somebody else. Locks: gc->lock guards what stands under it below and is never held
 ** across a slot of a collector, a policy's log line or a drain. `running` makes collections
 ** single-flight: who sets it leads a round. Slots of foreign collectors are called as
-** runtime/streams/callback.h says: noted, with what is under way held, since an error of the
+** runtime/base/callback.h says: noted, with what is under way held, since an error of the
 ** interpreter's may leave them by longjmp. */
 #ifndef TIDEI_COLLECTOR_H
 #define TIDEI_COLLECTOR_H

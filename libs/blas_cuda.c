@@ -119,7 +119,8 @@ static void describe(const tidei_library_call *c, char *buf, size_t cap) {
 tide_status tidei_cublas_workspace(tidei_stream *s, double results, const char *op,
                                    tidei_storage **out) {
     double want = WORKSPACE_SPLITS * results;
-    size_t limit = atomic_load(&s->dev->limit), library = atomic_load(&s->dev->library),
+    size_t limit = atomic_load(&s->dev->budget->limit),
+           library = atomic_load(&s->dev->budget->library),
            most = (limit > library ? limit - library : 0) / WORKSPACE_PART / WORKSPACE_MIN *
                   WORKSPACE_MIN;
     most = tidei_min_size(WORKSPACE_MAX, tidei_max_size(most, WORKSPACE_MIN));

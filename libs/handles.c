@@ -227,7 +227,7 @@ static void wait_for_one(void *p) {
 static size_t free_but_ours(tidei_dev *d) {
     size_t free_bytes = 0, total;
     if (d->d->ops->memory(d->d, &free_bytes, &total) != TIDE_OK) return 0;
-    return free_bytes + atomic_load(&d->backed);
+    return free_bytes + atomic_load(&d->budget->backed);
 }
 
 /* What a first handle took, from what the device had free before and after. That is everybody's:

@@ -19,8 +19,8 @@ static void apply_limits(tidei_dev *d, const tidei_settings *s) {
     size_t hard = SIZE_MAX, soft = SIZE_MAX;
     if (*s->limit) tidei_parse_bytes(s->limit, d->d->info.total_bytes, &hard);
     if (*s->soft_limit) tidei_parse_bytes(s->soft_limit, d->d->info.total_bytes, &soft);
-    atomic_store(&d->limit, tidei_limit_of(d, hard));
-    atomic_store(&d->soft_limit, soft);
+    atomic_store(&d->budget->limit, tidei_limit_of(d, hard));
+    atomic_store(&d->budget->soft_limit, soft);
 }
 
 /* ---- opening ---- */
@@ -78,16 +78,32 @@ static tide_status open_sibling(tidei_runtime *rt, int ordinal, tidei_device **o
                                                    : open_cuda(rt, ordinal, out);
 }
 
-static void init_dev(tidei_dev *d, tidei_runtime *rt, unsigned index) {
+/* What the floors keep of a device. */
+struct parts {
+    tidei_waits waits;
+    tidei_loss loss;
+    tidei_pools pools;
+    tidei_budget budget;
+    tidei_dev_memory memory;
+};
+
+static void init_dev(tidei_dev *d, struct parts *x, tidei_runtime *rt, unsigned index) {
     d->rt = rt;
     d->index = index;
-    pthread_mutex_init(&d->pools_lock, NULL);
+    d->waits = &x->waits;
+    d->loss = &x->loss;
+    d->pools = &x->pools;
+    d->budget = &x->budget;
+    d->memory = &x->memory;
+    x->pools.mover = &tidei_storage_mover;
+    pthread_mutex_init(&d->pools->lock, NULL);
 }
 
 /* The runtime's half of a device, whose own half is d->d. */
 static tide_status open_dev(tidei_dev *d) {
     apply_limits(d, &d->rt->set);
     tide_status status = tidei_pools_open(d);
+    if (status == TIDE_OK) status = tidei_kinds_open(d);
     if (status == TIDE_OK) status = tidei_stream_open(d, &d->stream0);
     if (status == TIDE_OK) atomic_store(&d->open, true);
     return status;
@@ -104,13 +120,15 @@ tide_status tidei_devices_open(tidei_runtime *rt, tidei_device *first) {
         first->ops->close(first);
         return status;
     }
+    struct parts *parts = tidei_host_alloc(rt, n * sizeof *parts);
     rt->devs = tidei_host_alloc(rt, n * sizeof *rt->devs);
-    if (!rt->devs) {
+    rt->dev_parts = parts;
+    if (!rt->devs || !parts) {
         first->ops->close(first);
-        return tidei_fail_host_memory("tide_open", n * sizeof *rt->devs);
+        return tidei_fail_host_memory("tide_open", n * (sizeof *parts + sizeof *rt->devs));
     }
     rt->ndevs = n;
-    for (unsigned i = 0; i < n; i++) init_dev(&rt->devs[i], rt, i);
+    for (unsigned i = 0; i < n; i++) init_dev(&rt->devs[i], &parts[i], rt, i);
     rt->devs[0].d = first;
     return open_dev(&rt->devs[0]);
 }
@@ -132,13 +150,14 @@ static void end_work(tidei_dev *d) {
 
 static void close_dev(tidei_dev *d) {
     tidei_pools_close(d);
+    tidei_kinds_close(d);
     tidei_storage_free_list_drop(d);
 }
 
 static void free_streams(tidei_runtime *rt) {
-    unsigned n = atomic_load(&rt->streams.n);
+    unsigned n = atomic_load(&rt->streams->n);
     for (unsigned i = 0; i < n; i++) {
-        tidei_stream *s = atomic_load(&rt->streams.at[i]);
+        tidei_stream *s = atomic_load(&rt->streams->at[i]);
         pthread_mutex_destroy(&s->lock);
         tidei_host_free(rt, s);
     }
@@ -155,18 +174,13 @@ void tidei_devices_close(tidei_runtime *rt) {
         tidei_dev *d = &rt->devs[i];
         if (d->d) d->d->ops->close(d->d);
         d->d = NULL;
-        pthread_mutex_destroy(&d->pools_lock);
+        pthread_mutex_destroy(&d->pools->lock);
     }
     tidei_host_free(rt, rt->devs);
+    tidei_host_free(rt, rt->dev_parts);
 }
 
 /* ---- by number ---- */
-
-tidei_dev *tidei_dev_next(tidei_runtime *rt, const tidei_dev *after) {
-    for (unsigned i = after ? after->index + 1 : 0; i < rt->ndevs; i++)
-        if (atomic_load_explicit(&rt->devs[i].open, memory_order_acquire)) return &rt->devs[i];
-    return NULL;
-}
 
 int tidei_dev_number(const tidei_dev *d) {
     const tidei_runtime *rt = d->rt;
@@ -190,7 +204,7 @@ static tide_status open_late(tidei_dev *d, int number) {
     d->d->ops->close(d->d);
     d->d = NULL;
     d->stream0 = NULL;
-    atomic_store(&d->loss_state, 0);
+    atomic_store(&d->loss->state, 0);
     tidei_error_restore(&e);
     return status;
 }

@@ -13,11 +13,7 @@
 #ifndef TIDEI_DEVICES_H
 #define TIDEI_DEVICES_H
 
-#include "runtime/streams/stream.h"
-
-#define TIDEI_DEVICES_MAX 32 /* of a runtime; more are left alone */
-
-typedef struct tidei_storage tidei_storage;
+#include "runtime/base/instance.h"
 
 /* Opens the runtime's first device: the one that is given, which the runtime then owns, or (NULL)
 ** the one that the settings name. */
@@ -30,19 +26,5 @@ void tidei_devices_close(tidei_runtime *rt);
 tide_status tidei_dev_get(tidei_runtime *rt, int number, const char *op, tidei_dev **out);
 int tidei_dev_number(const tidei_dev *d);
 size_t tidei_limit_of(const tidei_dev *d, size_t bytes); /* as it is kept: in whole pages */
-/* The next open one, from NULL on; NULL: there are no more. */
-tidei_dev *tidei_dev_next(tidei_runtime *rt, const tidei_dev *after);
-
-/* Whether work of d may use the storage, as far as is known already. */
-bool tidei_peer_known(const tidei_dev *d, const tidei_storage *st);
-/* The same, found out: TIDE_OK, or an error that names both devices and what can be done. No
-** stream's lock is held. Waits for the streams by which it is found out, once for two devices. */
-tide_status tidei_peer_need(tidei_dev *d, tidei_storage *st, const char *op);
-/* Whether that would succeed; an error of finding out is none of the caller's. */
-bool tidei_peer_possible(tidei_dev *d, tidei_storage *st);
-
-/* "" or "all", "none", "0-1,2-3": whether it is one of these. */
-bool tidei_peers_parse(const char *text);
-#define TIDEI_PEERS_WANTED "all, none, or pairs of devices: 0-1,2-3"
 
 #endif

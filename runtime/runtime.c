@@ -4,6 +4,7 @@
 #include "runtime/reclaim/neighbours.h"
 #include "runtime/observe/nvtx.h"
 #include "runtime/pool/pools.h"
+#include "runtime/hooks.h"
 #include "runtime/runtime.h"
 #include "runtime/base/text.h"
 #include "runtime/observe/tracker.h"
@@ -27,7 +28,7 @@ static void log_to_stderr(void *user, int level, const char *line) {
 /* ---- limits ---- */
 
 static size_t over_limit(tidei_dev *d, size_t bytes) {
-    size_t used = atomic_load(&d->backed) + atomic_load(&d->library);
+    size_t used = atomic_load(&d->budget->backed) + atomic_load(&d->budget->library);
     return used > bytes ? used - bytes : 0;
 }
 
@@ -51,42 +52,61 @@ static bool shrink_to(tidei_dev *d, size_t bytes) {
 
 static void undo_limit(tidei_runtime *rt, tidei_thread *t, void *d, uintptr_t old) {
     (void)rt, (void)t;
-    atomic_store(&((tidei_dev *)d)->limit, old);
+    atomic_store(&((tidei_dev *)d)->budget->limit, old);
 }
 
 tide_status tide_device_set_limit(tide_runtime *ref, size_t bytes) {
     tidei_thread *t = tidei_enter(ref, "tide_device_set_limit");
     if (!t) return tidei_last_status();
     tidei_dev *d = t->dev;
-    size_t wanted = tidei_limit_of(d, bytes), old = atomic_exchange(&d->limit, wanted);
+    size_t wanted = tidei_limit_of(d, bytes), old = atomic_exchange(&d->budget->limit, wanted);
     tidei_hold(t, undo_limit, d, old);
     bool fits_now = shrink_to(d, wanted);
     tidei_let(t, d);
     if (!fits_now) {
-        atomic_store(&d->limit, old);
+        atomic_store(&d->budget->limit, old);
         /* by moving arrays, perhaps */
         if (atomic_load(&d->d->lost)) return tidei_lost(d, "tide_device_set_limit");
         return tidei_fail(TIDE_E_NOMEM, "tide_device_set_limit",
                           "a limit of %zu bytes (%zu in whole pages) is below what %s needs: %zu "
                           "bytes are backed "
                           "for %zu live ones",
-                          bytes, wanted, d->d->info.name, atomic_load(&d->backed),
-                          atomic_load(&d->live));
+                          bytes, wanted, d->d->info.name, atomic_load(&d->budget->backed),
+                          atomic_load(&d->budget->live));
     }
-    atomic_store(&d->wake_at, 0); /* the policy looks anew */
+    atomic_store(&d->memory->wake_at, 0); /* the policy looks anew */
     return TIDE_OK;
 }
 
 tide_status tide_device_set_soft_limit(tide_runtime *ref, size_t bytes) {
     tidei_thread *t = tidei_enter(ref, "tide_device_set_soft_limit");
     if (!t) return tidei_last_status();
-    atomic_store(&t->dev->soft_limit, bytes);
-    atomic_store(&t->dev->wake_at, 0);
+    atomic_store(&t->dev->budget->soft_limit, bytes);
+    atomic_store(&t->dev->memory->wake_at, 0);
     tidei_reclaim_by_hand(t->dev->rt, t->dev, TIDE_RECLAIM_PURGE);
     return TIDE_OK;
 }
 
 /* ---- opening ---- */
+
+/* A runtime and its floors' parts are one piece of memory. */
+struct whole {
+    tidei_runtime rt;
+    tidei_streams streams;
+    tidei_host_budget budget;
+    tidei_moves moves;
+    tidei_spills spills;
+    tidei_reclaim reclaim;
+};
+
+static void join_parts(struct whole *w) {
+    w->rt.streams = &w->streams;
+    w->rt.budget = &w->budget;
+    w->rt.moves = &w->moves;
+    w->rt.spills = &w->spills;
+    w->rt.reclaim = &w->reclaim;
+    w->streams.above = &tidei_streams_above;
+}
 
 static void free_runtime(tidei_runtime *rt) {
     tide_allocator host = rt->host;
@@ -99,12 +119,13 @@ static void free_runtime(tidei_runtime *rt) {
 static tide_status new_runtime(const tide_config *c, tidei_runtime **out) {
     tidei_settings set;
     tide_status status = tidei_settings_read(c, &set);
-    if (status == TIDE_OK) status = tidei_threads_prepare();
+    if (status == TIDE_OK) status = tidei_threads_prepare(&tidei_threads_above);
     if (status != TIDE_OK) return status;
-    tidei_runtime *rt =
-        set.host.alloc ? set.host.alloc(set.host.user, sizeof *rt) : malloc(sizeof *rt);
-    if (!rt) return tidei_fail_host_memory("tide_open", sizeof *rt);
-    memset(rt, 0, sizeof *rt);
+    struct whole *w = set.host.alloc ? set.host.alloc(set.host.user, sizeof *w) : malloc(sizeof *w);
+    if (!w) return tidei_fail_host_memory("tide_open", sizeof *w);
+    memset(w, 0, sizeof *w);
+    join_parts(w);
+    tidei_runtime *rt = &w->rt;
     rt->host = set.host;
     rt->set = set;
     rt->opener = tidei_thread_serial();
@@ -118,13 +139,10 @@ static tide_status new_runtime(const tide_config *c, tidei_runtime **out) {
     }
     pthread_mutex_init(&rt->devs_lock, NULL);
     pthread_mutex_init(&rt->peers_lock, NULL);
-    pthread_mutex_init(&rt->streams.lock, NULL);
-    pthread_mutex_init(&rt->moves.lock, NULL);
-    pthread_mutex_init(&rt->spills.lock, NULL);
-    pthread_mutex_init(&rt->reclaimables_lock, NULL);
-    pthread_cond_init(&rt->reclaimables_idle, NULL);
-    pthread_mutex_init(&rt->climb_lock, NULL);
-    pthread_cond_init(&rt->climb_done, NULL);
+    pthread_mutex_init(&rt->streams->lock, NULL);
+    pthread_mutex_init(&rt->moves->lock, NULL);
+    pthread_mutex_init(&rt->spills->lock, NULL);
+    tidei_reclaim_init(rt);
     tidei_settings_warn(rt);
     *out = rt;
     return TIDE_OK;
@@ -185,13 +203,10 @@ void tidei_runtime_close(tidei_runtime *rt) {
     tidei_threads_cut(rt);
     pthread_mutex_destroy(&rt->devs_lock);
     pthread_mutex_destroy(&rt->peers_lock);
-    pthread_mutex_destroy(&rt->streams.lock);
-    pthread_mutex_destroy(&rt->moves.lock);
-    pthread_mutex_destroy(&rt->spills.lock);
-    pthread_mutex_destroy(&rt->reclaimables_lock);
-    pthread_cond_destroy(&rt->reclaimables_idle);
-    pthread_mutex_destroy(&rt->climb_lock);
-    pthread_cond_destroy(&rt->climb_done);
+    pthread_mutex_destroy(&rt->streams->lock);
+    pthread_mutex_destroy(&rt->moves->lock);
+    pthread_mutex_destroy(&rt->spills->lock);
+    tidei_reclaim_end(rt);
     free_runtime(rt);
 }
 
@@ -290,7 +305,7 @@ static bool host_budget_valid(tidei_runtime *rt) {
         live += ps.live;
         backed += ps.backed;
     }
-    const tidei_host_budget *b = &rt->host_budget;
+    const tidei_host_budget *b = rt->budget;
     return live == atomic_load(&b->live) && backed == atomic_load(&b->backed) && backed <= b->limit;
 }
 
@@ -303,8 +318,10 @@ bool tidei_runtime_valid(tidei_runtime *rt) {
         if (!valid) return false;
         tidei_pools_stats(d, &ps);
         if (ps.live + ps.rounding + ps.cached + ps.pending != ps.backed) return false;
-        if (ps.live != atomic_load(&d->live) || ps.backed != atomic_load(&d->backed)) return false;
-        if (atomic_load(&d->backed) > atomic_load(&d->limit)) return false;
+        if (ps.live != atomic_load(&d->budget->live) ||
+            ps.backed != atomic_load(&d->budget->backed))
+            return false;
+        if (atomic_load(&d->budget->backed) > atomic_load(&d->budget->limit)) return false;
     }
     return host_budget_valid(rt);
 }

@@ -95,7 +95,7 @@ static bool begins(const void *h, const void *p, void *a, size_t a_bytes, void *
     assert_true(p && contexts.depth == 1);
     assert_true(bytes >= fake.wants && work && (uintptr_t)work % 256 == 0);
     assert_true(host_bytes >= fake.wants_host && (host || !host_bytes));
-    assert_true(atomic_load(&fake.inner->devs[0].live) >= fake.live + bytes); /* counted */
+    assert_true(atomic_load(&fake.inner->devs[0].budget->live) >= fake.live + bytes); /* counted */
     settle();
     memset(work, 0xAB, bytes);
     if (host) memset(host, 0xAB, host_bytes);

@@ -58,7 +58,7 @@ static inline const char *name(tide_runtime *rt, int device) {
 /* Of what is not known to be dead. */
 static inline size_t live_of(tide_runtime *rt, int device) {
     (void)test_stats(rt); /* drains */
-    return atomic_load(&half(rt, device)->live);
+    return atomic_load(&half(rt, device)->budget->live);
 }
 
 /* On cuda what can be reached is the machine's matter. */

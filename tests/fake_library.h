@@ -75,7 +75,7 @@ static tidei_device *device(void) { return fake.rt->devs[0].d; }
 static unsigned create_of(const void *l, void **out, const tidei_handle_kind *kind) {
     assert_ptr_equal(l, &the_lib);
     assert_int_equal(depth, 1);
-    assert_true(atomic_load(&fake.rt->devs[0].library) >= fake.expected); /* reserved */
+    assert_true(atomic_load(&fake.rt->devs[0].budget->library) >= fake.expected); /* reserved */
     while (atomic_load(&fake.entered) < atomic_load(&fake.await)) sched_yield();
     if (fake.fail_create) return fake.fail_create;
     tidei_addr memory;

@@ -260,7 +260,8 @@ static void play(tidei_trace *t, fuzz_choices *c) {
         require(f.mismatches == 0, "a block was not as it was written");
         require(f.failed == 0 || o.limit_factor > 0 || o.lag > 0, "a block did not fit");
         require(f.peak_live <= tidei_replay_peak(t, o.streams), "more lived than should");
-        require(tidei_runtime_valid(r->rt) && atomic_load(&r->dev->live) == 0, "something is left");
+        require(tidei_runtime_valid(r->rt) && atomic_load(&r->dev->budget->live) == 0,
+                "something is left");
     }
     tidei_replay_close(r);
 }

@@ -63,10 +63,10 @@ static inline void check(problem *p) {
 }
 
 static inline tide_status run(problem *p) {
-    fake.live = atomic_load(&fake.inner->devs[0].live);
+    fake.live = atomic_load(&fake.inner->devs[0].budget->live);
     tide_status status = tidei_lapack_cuda(stream(), &p->x, "tide_test");
     /* the workspaces are gone */
-    assert_int_equal(atomic_load(&fake.inner->devs[0].live), fake.live);
+    assert_int_equal(atomic_load(&fake.inner->devs[0].budget->live), fake.live);
     assert_int_equal(fake.params, 0);
     assert_int_equal(contexts.depth, 0);
     return status;

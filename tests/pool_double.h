@@ -37,6 +37,13 @@ static struct doubles {
     tidei_device device;
     tidei_dev dev;
     tidei_runtime rt;
+    /* their parts */
+    tidei_waits waits;
+    tidei_budget budget;
+    tidei_pools pools;
+    tidei_dev_memory memory;
+    tidei_streams all_streams;
+    tidei_host_budget host_budget;
     tidei_stream streams[TIDEI_STREAMS_MAX];
     uint64_t word[TIDEI_STREAMS_MAX];
     /* (may be NULL) others are at work while the host waits for the device */
@@ -93,22 +100,22 @@ void tidei_log(tidei_runtime *rt, int level, const char *fmt, ...) {
     (void)rt, (void)level, (void)fmt;
 }
 
-size_t tidei_hard_limit(tidei_dev *d) { return atomic_load(&d->limit); }
+size_t tidei_hard_limit(tidei_dev *d) { return atomic_load(&d->budget->limit); }
 tide_status tidei_back(tidei_dev *d, size_t bytes) {
     if (dbl.on_back) dbl.on_back(bytes);
     if (double_fails(CALL_BACK)) return TIDE_E_NOMEM;
     pthread_mutex_lock(&dbl.lock);
-    size_t backed = atomic_load(&d->backed), limit = atomic_load(&d->limit);
+    size_t backed = atomic_load(&d->budget->backed), limit = atomic_load(&d->budget->limit);
     bool ok = backed <= limit && bytes <= limit - backed;
     if (ok) {
-        atomic_fetch_add(&d->backed, bytes);
+        atomic_fetch_add(&d->budget->backed, bytes);
         dbl.peak = tidei_max_size(dbl.peak, backed + bytes);
     }
     pthread_mutex_unlock(&dbl.lock);
     return ok ? TIDE_OK : TIDE_E_NOMEM;
 }
 void tidei_unback(tidei_dev *d, size_t bytes) {
-    size_t before = atomic_fetch_sub(&d->backed, bytes);
+    size_t before = atomic_fetch_sub(&d->budget->backed, bytes);
     if (before < bytes) abort();
 }
 
@@ -121,11 +128,11 @@ void tidei_unback_kind(tidei_dev *d, tidei_mem_kind kind, size_t bytes) {
 }
 
 void tidei_inflight_growth_begin(tidei_dev *d) {
-    atomic_fetch_add(&d->inflight_growth.under_way, 1);
+    atomic_fetch_add(&d->budget->inflight_growth.under_way, 1);
 }
 void tidei_inflight_growth_end(tidei_dev *d, bool changed) {
-    if (changed) atomic_fetch_add(&d->inflight_growth.ended, 1);
-    atomic_fetch_sub(&d->inflight_growth.under_way, 1);
+    if (changed) atomic_fetch_add(&d->budget->inflight_growth.ended, 1);
+    atomic_fetch_sub(&d->budget->inflight_growth.under_way, 1);
 }
 
 /* ---- streams and stamps ---- */
@@ -196,7 +203,7 @@ void tidei_stamps_add(tidei_stamps *s, tidei_stamp x) {
 tidei_dstream *tidei_stream_hold(tidei_stream *s) { return (void)s, NULL; }
 void tidei_stream_let_go(tidei_stream *s) { (void)s; }
 tidei_stream *tidei_stream_at(tidei_dev *d, unsigned slot) {
-    return atomic_load(&d->rt->streams.at[slot]);
+    return atomic_load(&d->rt->streams->at[slot]);
 }
 tidei_stream *tidei_stream_next(tidei_dev *d, unsigned *slot) {
     return *slot < TIDEI_STREAMS_MAX ? tidei_stream_at(d, (*slot)++) : NULL;
@@ -410,13 +417,19 @@ static tidei_dev *double_open(size_t page_bytes, size_t total) {
                                           .va_bytes = 4 * total};
     dbl.dev.rt = &dbl.rt;
     dbl.dev.d = &dbl.device;
-    dbl.dev.limit = dbl.dev.soft_limit = SIZE_MAX;
+    dbl.dev.waits = &dbl.waits;
+    dbl.dev.budget = &dbl.budget;
+    dbl.dev.pools = &dbl.pools;
+    dbl.dev.memory = &dbl.memory;
+    dbl.rt.streams = &dbl.all_streams;
+    dbl.rt.budget = &dbl.host_budget;
+    dbl.dev.budget->limit = dbl.dev.budget->soft_limit = SIZE_MAX;
     for (unsigned i = 0; i < TIDEI_STREAMS_MAX; i++) {
         dbl.streams[i].dev = &dbl.dev;
         dbl.streams[i].slot = (uint16_t)i;
-        dbl.rt.streams.at[i] = &dbl.streams[i];
+        dbl.rt.streams->at[i] = &dbl.streams[i];
     }
-    dbl.rt.streams.n = TIDEI_STREAMS_MAX;
+    dbl.rt.streams->n = TIDEI_STREAMS_MAX;
     return &dbl.dev;
 }
 
@@ -446,7 +459,7 @@ static inline tidei_pool_stats figures(tidei_pool *p) {
 static inline bool balanced(tidei_pool *p) {
     tidei_pool_stats s = figures(p);
     return s.live + s.rounding + s.cached + s.pending == s.backed &&
-           s.backed == atomic_load(&p->dev->backed) && p->ops->valid(p);
+           s.backed == atomic_load(&p->dev->budget->backed) && p->ops->valid(p);
 }
 
 static inline tide_status get(tidei_pool *p, size_t bytes, unsigned stream, unsigned flags,
@@ -482,8 +495,8 @@ static inline void close_clean(tidei_pool *p) {
     assert_int_equal(dbl.stamp_blocks, 0);
     assert_int_equal(dbl.pages, 0);
     assert_int_equal(dbl.raw_blocks, 0);
-    assert_int_equal(dbl.dev.backed, 0);
-    assert_int_equal(dbl.dev.inflight_growth.under_way, 0);
+    assert_int_equal(dbl.dev.budget->backed, 0);
+    assert_int_equal(dbl.dev.budget->inflight_growth.under_way, 0);
 }
 
 static inline uint32_t dice(uint64_t *seed) {

@@ -159,7 +159,7 @@ static int teardown(void **state) {
 }
 static size_t room(void) {
     tidei_dev *d = &fake.inner->devs[0];
-    return LIMIT - atomic_load(&d->backed) - atomic_load(&d->library);
+    return LIMIT - atomic_load(&d->budget->backed) - atomic_load(&d->budget->library);
 }
 
 /* ---- */

@@ -2,6 +2,7 @@
 ** which order, what it does with refusals, and that it gives everything back. Copies of many
 ** pieces: test_cuda_copies.c. */
 #include <sys/wait.h>
+#include "runtime/hooks.h"
 #include "tests/cuda_double.h"
 
 /* ---- cases ---- */
@@ -517,7 +518,7 @@ static void test_in_a_forks_child(void **state) {
     tidei_dstream *s;
     int status;
     (void)state;
-    tidei_threads_prepare(); /* as opening a runtime does */
+    tidei_threads_prepare(&tidei_threads_above); /* as opening a runtime does */
     tidei_device *d = open_double();
     assert_ok(d->ops->stream_new(d, &s));
     pid_t child = fork();

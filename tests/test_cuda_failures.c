@@ -3,6 +3,7 @@
 ** process has forked. What must stay true: an error says what was asked for and what the driver
 ** called it, a failure leaves nothing behind and no context current, and the device goes on
 ** unless it is lost. */
+#include "runtime/hooks.h"
 #include "runtime/device/cuda/device.h"
 #include "tests/cuda_double.h"
 #include "tests/hooked_host.h"
@@ -503,7 +504,7 @@ static void in_the_forks_child(void) {
 }
 static void test_a_forks_child_makes_no_calls(void **state) {
     (void)state;
-    tidei_threads_prepare(); /* as opening a runtime does */
+    tidei_threads_prepare(&tidei_threads_above); /* as opening a runtime does */
     forked = make_things();
     in_child(in_the_forks_child);
     assert_ok(forked.d->ops->unmap(forked.d, forked.range, &forked.mapped, 1));

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include "libs/cublas.h"
 #include "libs/cusolver.h"
+#include "runtime/hooks.h"
 #include "runtime/device/cuda/nvrtc.h"
 #include "tests/driver_double.h"
 #include "tests/child.h"
@@ -108,7 +109,7 @@ static void it_does_not_begin(void) {
 static void not_in_a_forks_child(void) {
     int status;
     has_driver(DOUBLE("driver"));
-    tidei_threads_prepare(); /* as opening a runtime does */
+    tidei_threads_prepare(&tidei_threads_above); /* as opening a runtime does */
     pid_t child = fork();
     if (child == 0) {
         must_fail(tidei_cu_open(&cu), TIDE_E_FORKED, "the GPU stays with its parent");

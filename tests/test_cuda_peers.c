@@ -2,6 +2,7 @@
 ** knows who may use what: what there is and what comes later is granted, failures leave nothing
 ** half done, and work of one goes with events and memory of another. */
 #include <sys/wait.h>
+#include "runtime/hooks.h"
 #include "runtime/device/cuda/device.h"
 #include "tests/cuda_double.h"
 
@@ -315,7 +316,7 @@ static void test_lost_devices(void **state) {
 static void test_in_a_forks_child(void **state) {
     int status;
     (void)state;
-    tidei_threads_prepare(); /* as opening a runtime does */
+    tidei_threads_prepare(&tidei_threads_above); /* as opening a runtime does */
     side a = open_side(0), b = open_side(1);
     pid_t child = fork();
     if (child == 0) {

@@ -268,10 +268,10 @@ static void a_limit_leaves_others_alone(void **state) {
         tide_release(a);
         assert_ok(tide_device_synchronize(rt));
     }
-    bool keeps = atomic_load(&half(rt, 0)->backed) > 0; /* the pool none does not */
+    bool keeps = atomic_load(&half(rt, 0)->budget->backed) > 0; /* the pool none does not */
     assert_ok(tide_device_set_limit(rt, 4 * MIB));
-    assert_true(atomic_load(&half(rt, 1)->backed) <= 4 * MIB);
-    assert_int_equal(atomic_load(&half(rt, 0)->backed) > 0, keeps);
+    assert_true(atomic_load(&half(rt, 1)->budget->backed) <= 4 * MIB);
+    assert_int_equal(atomic_load(&half(rt, 0)->budget->backed) > 0, keeps);
     close_devices(rt);
 }
 

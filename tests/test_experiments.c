@@ -91,7 +91,7 @@ static struct outcome train_under_limit(const char *policy, int early) {
     struct model m;
     c.gc_early = early;
     tide_runtime *rt = open_idle(&c);
-    test_rt(rt)->clock_ns = still_clock;
+    test_rt(rt)->gc_counts.clock_ns = still_clock;
     if (!model_init(&m, rt, &o)) fail_msg("%s", tide_error_last()->message);
     for (int e = 0; e < o.epochs; e++)
         for (int64_t at = 0; at < o.rows; at += o.batch, clock_now += STEP_NS)

@@ -115,12 +115,12 @@ static void blocks_come_back_in_the_streams_order(void **state) {
     char *c = tide_pool_malloc(tide_pool_default(rt), s[0], MIB);
     assert_ptr_equal(c, a);
     tide_pool_free(tide_pool_default(rt), s[0], c);
-    uint64_t waits = d->device_waits;
+    uint64_t waits = d->waits->device_waits;
     char *e =
         /* the limit leaves only that one: s[1] waits for it */
         tide_pool_malloc(tide_pool_default(rt), s[1], MIB);
     assert_ptr_equal(e, a);
-    assert_int_equal(d->device_waits, waits + 1);
+    assert_int_equal(d->waits->device_waits, waits + 1);
     assert_true(test_stream(s[1])->seen[test_stream(s[0])->slot] >=
                 test_stream(s[0])->submitted - 1);
     atomic_store(&gate, 1);

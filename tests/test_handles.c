@@ -144,7 +144,7 @@ static void a_duplicate_is_not_climbed_for(void **state) {
     start(&first);
     pthread_barrier_wait(&inside);
     start(&second);
-    while (fake.runs == 0 && atomic_load(&fake.rt->devs[0].live) < 2 * PAGE)
+    while (fake.runs == 0 && atomic_load(&fake.rt->devs[0].budget->live) < 2 * PAGE)
         sched_yield(); /* it has its workspace */
     pthread_barrier_wait(&inside);
     finish(&first);
@@ -268,9 +268,9 @@ static void a_handle_keeps_to_the_soft_limit(void **state) {
     (void)state;
     assert_ok(tide_device_set_soft_limit(fake.rt->ref, 8 * TAKES));
     tidei_storage_release(hold(8 * TAKES)); /* cached */
-    assert_int_equal(atomic_load(&fake.rt->devs[0].backed), 8 * TAKES);
+    assert_int_equal(atomic_load(&fake.rt->devs[0].budget->backed), 8 * TAKES);
     assert_ok(call());
-    assert_true(atomic_load(&fake.rt->devs[0].backed) + library() <= 8 * TAKES);
+    assert_true(atomic_load(&fake.rt->devs[0].budget->backed) + library() <= 8 * TAKES);
     assert_int_equal(test_stats(fake.rt->ref).climbs, 0);
 }
 

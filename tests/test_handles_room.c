@@ -71,7 +71,7 @@ static void a_handle_is_made_of_parts_of_pages(void **state) {
     tidei_pool_stats ps;
     tidei_pools_stats(&fake.rt->devs[0], &ps);
     assert_true(ps.compactions > 0);
-    assert_true(atomic_load(&fake.rt->devs[0].backed) <= TIDEI_MIB - TAKES);
+    assert_true(atomic_load(&fake.rt->devs[0].budget->backed) <= TIDEI_MIB - TAKES);
     assert_blocks();
     gather_up();
 }
@@ -192,7 +192,7 @@ static void pinned_blocks_leave_no_room(void **state) {
     for (int i = 0; i < BLOCKS; i++)
         if (blocks[i]) uses[n++] = (tide_use){.array = blocks[i], .mode = TIDE_READ};
     assert_ok(tide_use_begin(fake.rt->ref, NULL, uses, n, at, &scope));
-    size_t backed = atomic_load(&fake.rt->devs[0].backed);
+    size_t backed = atomic_load(&fake.rt->devs[0].budget->backed);
     assert_int_equal(call(), TIDE_E_NOMEM);
     assert_error(TIDE_E_NOMEM, "out of memory on");
     assert_error(TIDE_E_NOMEM, "256.000 KiB wanted by tide_test");
@@ -200,7 +200,7 @@ static void pinned_blocks_leave_no_room(void **state) {
     assert_error(TIDE_E_NOMEM, "a libone handle takes 262144 bytes, more than the limit leaves");
     tide_error_clear();
     assert_int_equal(library(), 0);
-    assert_true(atomic_load(&fake.rt->devs[0].backed) <= backed);
+    assert_true(atomic_load(&fake.rt->devs[0].budget->backed) <= backed);
     assert_ok(tide_use_end(scope));
     assert_blocks();
     assert_ok(call());
@@ -214,7 +214,8 @@ static void other_pools_keep_what_they_have(void **state) {
         teardown(state);
         open_pool(NULL, test_pool(k));
         scatter(BLOCKS, GONE);
-        assert_ok(tide_device_set_limit(fake.rt->ref, atomic_load(&fake.rt->devs[0].backed)));
+        assert_ok(
+            tide_device_set_limit(fake.rt->ref, atomic_load(&fake.rt->devs[0].budget->backed)));
         tide_status status = call();
         assert_true(status == TIDE_OK || status == TIDE_E_NOMEM);
         tide_error_clear();
@@ -316,12 +317,12 @@ static tidei_device *open_faulty(void) {
 
 /* A lower limit, for which room has to be made likewise; one that is refused is as it was. */
 static tide_status lower(void) {
-    size_t before = atomic_load(&fake.rt->devs[0].limit),
+    size_t before = atomic_load(&fake.rt->devs[0].budget->limit),
            wanted = (BLOCKS - GONE) * BLOCK + SPARE * PAGE;
     tide_status status = tide_device_set_limit(fake.rt->ref, wanted);
-    size_t limit = atomic_load(&fake.rt->devs[0].limit);
+    size_t limit = atomic_load(&fake.rt->devs[0].budget->limit);
     assert_int_equal(limit, status == TIDE_OK ? tidei_round_up(wanted, PAGE) : before);
-    if (status == TIDE_OK) assert_true(atomic_load(&fake.rt->devs[0].backed) <= limit);
+    if (status == TIDE_OK) assert_true(atomic_load(&fake.rt->devs[0].budget->backed) <= limit);
     return status;
 }
 

@@ -9,7 +9,7 @@ static const tidei_layout vector = {.dtype = TIDE_F32, .ndim = 1, .shape = {4}, 
 static tidei_header *handle(tidei_runtime *rt, size_t bytes) {
     tidei_storage *st;
     assert_ok(tidei_storage_new(&rt->devs[0], bytes, rt->devs[0].stream0, "test", &st));
-    tidei_header *h = tidei_header_new(rt, &tidei_thread_get(rt)->spare, st, &vector);
+    tidei_header *h = tidei_header_new(rt, &tidei_thread_get(rt)->free_list, st, &vector);
     assert_non_null(h);
     h->home = &h->cell;
     h->cell.hidden = ~(uintptr_t)h;
@@ -47,9 +47,10 @@ static void one_report_frees(void **state) {
     assert_ptr_equal(tidei_cell_header(&h->cell), h);
     assert_int_equal(tidei_drain(rt), 0);
     tidei_report(h, tidei_header_generation(h), TIDEI_DEAD | TIDEI_GONE);
-    assert_int_equal(atomic_load(&rt->devs[0].live), 1000); /* a report frees nothing itself */
+    assert_int_equal(atomic_load(&rt->devs[0].budget->live),
+                     1000); /* a report frees nothing itself */
     assert_int_equal(tidei_drain(rt), 1000);
-    assert_int_equal(atomic_load(&rt->devs[0].live), 0);
+    assert_int_equal(atomic_load(&rt->devs[0].budget->live), 0);
     assert_int_equal(h->cell.hidden, 0);
     half_close(rt);
 }
@@ -85,7 +86,7 @@ static void late_reports_are_ignored(void **state) {
     assert_ptr_equal(again, h); /* the free list is a stack */
     tidei_report(h, g, TIDEI_DEAD | TIDEI_GONE);
     assert_int_equal(tidei_drain(rt), 0);
-    assert_int_equal(atomic_load(&rt->devs[0].live), 200);
+    assert_int_equal(atomic_load(&rt->devs[0].budget->live), 200);
     tidei_report(again, tidei_header_generation(again), TIDEI_DEAD | TIDEI_GONE);
     assert_int_equal(tidei_drain(rt), 200);
     half_close(rt);
@@ -300,7 +301,7 @@ struct entry {
 };
 static void write_entry(void *user) {
     struct entry *e = user;
-    e->j->live[e->j->n] = atomic_load(&e->j->rt->devs[0].live);
+    e->j->live[e->j->n] = atomic_load(&e->j->rt->devs[0].budget->live);
     e->j->order[e->j->n++] = e->name;
     assert_int_equal(tidei_drain(e->j->rt), 0); /* from inside itself it does nothing */
 }
@@ -372,7 +373,7 @@ static void a_crowd_reports(void **state) {
     for (int i = 0; i < 4; i++) pthread_join(t[i], NULL);
     for (int i = 0; i < HANDLES; i++) tidei_report(c.h[i], c.g[i], TIDEI_DEAD | TIDEI_GONE);
     tidei_drain(rt);
-    assert_int_equal(atomic_load(&rt->devs[0].live), 0);
+    assert_int_equal(atomic_load(&rt->devs[0].budget->live), 0);
     tidei_pool_stats ps;
     rt->devs[0].pool->ops->stats(rt->devs[0].pool, &ps);
     assert_int_equal(ps.frees, HANDLES);

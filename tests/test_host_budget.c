@@ -368,7 +368,7 @@ static __attribute__((noinline)) void make_garbage(tide_runtime *rt, mock_tracer
         assert_array(a);
         assert_ok(tide_fill(a, tide_arg_int(i % 200)));
         if (m) mock_drop(m, mock_hold(m, a));
-        size_t backed = atomic_load(&test_rt(rt)->host_budget.backed);
+        size_t backed = atomic_load(&test_rt(rt)->budget->backed);
         if (backed > 32 * MIB) fail_msg("%zu bytes are backed", backed);
     }
 }

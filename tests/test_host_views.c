@@ -223,14 +223,14 @@ static void a_missing_wait_is_reported(void **state) {
             tide_arg item;
             assert_ok(tide_device_synchronize(rt));
             queue_gated(rt, NULL, a, true, &g);
-            test_rt(rt)->skip_waits = true;
+            test_rt(rt)->streams->skip_waits = true;
             if (single)
                 assert_ok(tide_array_get(a, (const int64_t[]){50}, &item));
             else {
                 assert_ok(tide_host_view_begin(a, TIDE_READ, &v));
                 assert_ok(tide_host_view_end(&v));
             }
-            test_rt(rt)->skip_waits = false;
+            test_rt(rt)->streams->skip_waits = false;
             open_gate(&g);
             assert_ok(tide_device_synchronize(rt));
             assert_int_equal(found(rt), 1);

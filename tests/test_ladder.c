@@ -220,13 +220,13 @@ static tide_status misbehave(struct cache *c) {
     tidei_storage *st;
     if (c->reenters) {
         size_t freed = 1;
-        unsigned climbs = (unsigned)atomic_load(&c->x->rt->climbs);
+        unsigned climbs = (unsigned)atomic_load(&c->x->rt->reclaim->climbs);
         assert_ok(tide_reclaim(c->x->rt->ref, TIDE_RECLAIM_DROP, &freed));
         assert_int_equal(freed, 0);
         assert_int_equal(tidei_storage_new(c->x->d, REQUEST + MIB, c->x->d->stream0, "inside", &st),
                          TIDE_E_NOMEM);
         assert_non_null(strstr(tide_error_last()->message, "out of memory"));
-        assert_int_equal(atomic_load(&c->x->rt->climbs), climbs);
+        assert_int_equal(atomic_load(&c->x->rt->reclaim->climbs), climbs);
     }
     if (c->allocates)
         return tidei_storage_new(c->x->d, REQUEST + MIB, c->x->d->stream0, "inside", &st);
@@ -315,7 +315,8 @@ static const tidei_layout vector = {
     .dtype = TIDE_U8, .ndim = 1, .shape = {REQUEST}, .strides = {1}};
 static void dies(struct scene *x, unsigned n) {
     if (n != 1) return;
-    tidei_header *h = tidei_header_new(x->rt, &tidei_thread_get(x->rt)->spare, x->other, &vector);
+    tidei_header *h =
+        tidei_header_new(x->rt, &tidei_thread_get(x->rt)->free_list, x->other, &vector);
     assert_non_null(h);
     h->home = &h->cell;
     h->cell.hidden = ~(uintptr_t)h;
@@ -506,7 +507,7 @@ static void e14_idle(void **unused) {
     f.idle = taken(&f.x, REQUEST, NULL);
     five_ask(&f, 1, 0);
     assert_int_equal(f.x.minors + f.x.fulls, 0);
-    assert_int_equal(atomic_load(&f.x.d->host_waits), 0);
+    assert_int_equal(atomic_load(&f.x.d->waits->host_waits), 0);
     five_close(&f);
     assert_helped(f.x.path, "purge idle caches", REQUEST);
 }
@@ -542,10 +543,10 @@ static void e14_live(void **unused) {
     (void)unused;
     five_open(&f);
     f.live = taken(&f.x, REQUEST, NULL);
-    uint64_t driver_allocs = atomic_load(&f.x.d->driver_allocs);
+    uint64_t driver_allocs = atomic_load(&f.x.d->budget->driver_allocs);
     five_ask(&f, 3, 1); /* before and after the collections, and after the drop */
     assert_int_equal(f.x.fulls, 2);
-    assert_true(atomic_load(&f.x.d->driver_allocs) > driver_allocs);
+    assert_true(atomic_load(&f.x.d->budget->driver_allocs) > driver_allocs);
     five_close(&f);
     assert_helped(f.x.path, "drop library state", REQUEST);
 }
@@ -561,7 +562,7 @@ static void e14_by_hand(void **unused) {
     assert_ok(tide_reclaim(f.x.rt->ref, TIDE_RECLAIM_PURGE, &freed));
     assert_int_equal(freed, MIB);
     assert_int_equal(f.x.fulls, 0);
-    assert_int_equal(atomic_load(&f.x.d->host_waits), 0);
+    assert_int_equal(atomic_load(&f.x.d->waits->host_waits), 0);
     assert_ok(tide_reclaim(f.x.rt->ref, TIDE_RECLAIM_GC, &freed));
     assert_int_equal(freed, 0);
     assert_int_equal(f.x.fulls, 1);
@@ -608,7 +609,7 @@ static void e14_eight_threads_climb_once(void **unused) {
         tidei_storage_release(t[i].st);
     }
     pthread_barrier_destroy(&start);
-    assert_int_equal(atomic_load(&f.x.rt->climbs), 1);
+    assert_int_equal(atomic_load(&f.x.rt->reclaim->climbs), 1);
     assert_int_equal(f.c[LIVE].drops, 1);
     five_close(&f);
     struct climbed c;

@@ -296,7 +296,7 @@ static void advice_ends_with_the_array(void **state) {
 static void notes_of_advice_stay_few(void **state) {
     (void)state;
     tide_runtime *rt = open_told();
-    _Atomic size_t *notes = &test_rt(rt)->devs[0].nadvised;
+    _Atomic size_t *notes = &test_rt(rt)->devs[0].memory->nadvised;
     tide_array *a = counting(rt, TIDE_MEMORY_UNIFIED, 1000),
                *b = counting(rt, TIDE_MEMORY_UNIFIED, 1000);
     tide_array *late = tide_slice(b, "600:");

@@ -41,9 +41,9 @@ static void hand_over(tide_array *(*use)(void), bool planted) {
     a = tide_full(rt, TIDE_F32, 2, (const int64_t[]){32, 32}, tide_arg_float(1));
     assert_array(a);
     assert_ok(tide_stream_set(rt, second));
-    test_rt(rt)->skip_waits = planted;
+    test_rt(rt)->streams->skip_waits = planted;
     assert_array(use());
-    test_rt(rt)->skip_waits = false;
+    test_rt(rt)->streams->skip_waits = false;
     assert_ok(tide_scope_end(rt));
 }
 
@@ -110,11 +110,11 @@ static void the_log_may_call_back(void **state) {
     wait_until_written(a);
     wait_until_written(garbage);
     assert_ok(tide_stream_set(rt, second));
-    test_rt(rt)->skip_waits = true;
+    test_rt(rt)->streams->skip_waits = true;
     assert_ok(tide_fill(garbage, tide_arg_int(3)));
     tide_release(garbage);
     assert_ok(tide_fill(a, tide_arg_int(3)));
-    test_rt(rt)->skip_waits = false;
+    test_rt(rt)->streams->skip_waits = false;
     assert_int_equal(spoken, 2);
     assert_true(pthread_equal(spoke, pthread_self()));
     tide_release(a);

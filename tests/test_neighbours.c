@@ -207,14 +207,14 @@ static void unified_memory_stays(void **state) {
     tide_release(tide_empty_in(one, TIDE_MEMORY_UNIFIED, TIDE_U8, SHAPE(SCALED(2))));
     tide_release(tide_empty(one, TIDE_U8, SHAPE(SCALED(5))));
     assert_ok(tide_synchronize(one, NULL));
-    size_t unified = atomic_load(&test_rt(one)->devs[0].unified);
+    size_t unified = atomic_load(&test_rt(one)->devs[0].budget->unified);
     assert_true(unified >= SCALED(2));
     tide_array *a = tide_empty(two, TIDE_U8, SHAPE(SCALED(6)));
     assert_array(a);
     assert_int_equal(test_stats(one).backed, unified);
     assert_null(tide_empty(two, TIDE_U8, SHAPE(SCALED(3))));
     tide_error_clear();
-    assert_int_equal(atomic_load(&test_rt(one)->devs[0].unified), unified);
+    assert_int_equal(atomic_load(&test_rt(one)->devs[0].budget->unified), unified);
     tide_release(a);
     tide_close(two);
     tide_close(one);

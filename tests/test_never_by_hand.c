@@ -497,7 +497,7 @@ static void world_open(const char *pool, const char *collector) {
     make_inputs();
     tidei_clear_stack();
     assert_ok(tide_reclaim(w.rt, TIDE_RECLAIM_DROP, NULL));
-    w.live = atomic_load(&w.d->live);
+    w.live = atomic_load(&w.d->budget->live);
 }
 static void world_close(void) {
     drop_outs();
@@ -521,7 +521,7 @@ struct need {
     size_t wasted; /* by a pool that may hand out blocks that much larger */
 };
 
-static size_t live(void) { return atomic_load(&w.d->live); }
+static size_t live(void) { return atomic_load(&w.d->budget->live); }
 
 /* Between measurements: the test's own affair. False: a word that looks like a pointer keeps
 ** something that a scanning collector ought to find, or does no longer. */
@@ -546,14 +546,14 @@ static bool measure(const struct row *r, struct need *n) {
     if (!settle()) return false;
     tide_runtime_reset_peaks(w.rt);
     uint64_t blocks = test_stats(w.rt).allocations;
-    n->before = tidei_round_up(atomic_load(&w.d->backed), w.page);
+    n->before = tidei_round_up(atomic_load(&w.d->budget->backed), w.page);
     if (call(r) != TIDE_OK) fail_msg("%s: %s", r->name, tide_error_last()->message);
-    n->library = atomic_load(&w.d->library);
-    n->least = tidei_round_up(atomic_load(&w.d->peak_live) + n->library, w.page);
+    n->library = atomic_load(&w.d->budget->library);
+    n->least = tidei_round_up(atomic_load(&w.d->budget->peak_live) + n->library, w.page);
     blocks = test_stats(w.rt).allocations - blocks;
     n->rounded =
-        tidei_round_up(atomic_load(&w.d->peak_live) + n->library + blocks * GRANULE, w.page);
-    n->backed = tidei_round_up(atomic_load(&w.d->peak_backed) + n->library, w.page);
+        tidei_round_up(atomic_load(&w.d->budget->peak_live) + n->library + blocks * GRANULE, w.page);
+    n->backed = tidei_round_up(atomic_load(&w.d->budget->peak_backed) + n->library, w.page);
     /* CUDA.jl's pool for demonstrations hands out what is hardly larger than the request. */
     n->wasted = strcmp(w.d->pool->ops->name, "simple") ? 0 : blocks * TIDEI_MIB;
     drop_outs();

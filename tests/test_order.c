@@ -82,7 +82,7 @@ static void a_stream_goes_with_its_thread(void **state) {
         assert_int_equal(status, TIDE_OK);
     }
     assert_ok(tide_device_synchronize(rt));
-    assert_in_range(atomic_load(&test_rt(rt)->streams.n), 1, 64);
+    assert_in_range(atomic_load(&test_rt(rt)->streams->n), 1, 64);
     tide_stream *all[TIDEI_STREAMS_MAX];
     int n = 0;
     while (tide_stream_new(rt, &all[n]) == TIDE_OK) n++;

@@ -45,7 +45,7 @@ static void bed_close(bed *b) {
     assert_ok(tidei_streams_wait_all(b->d, true));
     b->d->pool->ops->trim(b->d->pool, 0);
     assert_true(tidei_runtime_valid(b->rt));
-    assert_int_equal(b->d->backed, 0);
+    assert_int_equal(b->d->budget->backed, 0);
     assert_ok(b->d->d->ops->memory(b->d->d, &free_bytes, &total));
     assert_int_equal(free_bytes, total);
     assert_int_equal(tidei_host_checker_reports(b->d->d), 0);
@@ -110,7 +110,7 @@ static void contents_stay_intact(void **state) {
             assert_true(still_marked(&b, &slots[k], &seed));
             tidei_storage_release(slots[k].st);
         }
-        assert_true(b.d->peak_backed <= 1536 * KIB);
+        assert_true(b.d->budget->peak_backed <= 1536 * KIB);
         bed_close(&b);
     }
 }

@@ -25,7 +25,7 @@ static tide_pool *new_pool(tide_runtime *rt, const char *kind) {
 
 static unsigned pools_of(tide_runtime *rt) {
     unsigned n = 0;
-    for (tidei_user_pool *x = test_rt(rt)->devs[0].pools; x; x = x->next) n++;
+    for (tidei_user_pool *x = test_rt(rt)->devs[0].pools->first; x; x = x->next) n++;
     return n;
 }
 

@@ -174,7 +174,7 @@ static void random_against_a_model(void **state) {
         model *m = calloc(1, sizeof *m);
         m->owner = calloc(dbl.span / MODEL_GRANULE, sizeof *m->owner);
         m->touched = calloc(dbl.span / MODEL_GRANULE, sizeof *m->touched);
-        atomic_store(&dbl.dev.limit, MODEL_LIMIT * KIB);
+        atomic_store(&dbl.dev.budget->limit, MODEL_LIMIT * KIB);
         atomic_store(&p->attrs.reuse,
                      /* the model knows when streams steal */
                      TIDEI_REUSE_FOLLOW | TIDEI_REUSE_DONE);
@@ -244,7 +244,7 @@ static void many_threads(void **state) {
     pthread_t threads[THREADS];
     memset(&shared, 0, sizeof shared);
     shared.p = open_pool(&tidei_pool_tide, 16 * KIB, 16 * MIB);
-    atomic_store(&dbl.dev.limit, 3 * MIB);
+    atomic_store(&dbl.dev.budget->limit, 3 * MIB);
     for (unsigned i = 0; i < THREADS; i++)
         pthread_create(&threads[i], NULL, thread_main, (void *)(uintptr_t)i);
     for (unsigned i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);

@@ -23,7 +23,7 @@ static tidei_pool *open_striped(tidei_block *b, double_owner *o, size_t kept) {
     movers.on_begin = NULL;
     movers.tick = 10;
     movers.blocks = movers.asked = 0;
-    atomic_store(&dbl.dev.limit, CHECKERS / 2 * (PAGE + kept));
+    atomic_store(&dbl.dev.budget->limit, CHECKERS / 2 * (PAGE + kept));
     for (unsigned i = 0; i < CHECKERS; i++) b[i] = must(p, i % 2 ? kept : PAGE, 0);
     for (unsigned i = 0; i < CHECKERS; i++) {
         o[i] = (double_owner){.b = &b[i]};
@@ -49,7 +49,7 @@ static void moves_what_is_in_the_way(void **state) {
     assert_true(movers.blocks > 0 && movers.blocks <= CHECKERS / 2);
     assert_int_equal(figures(p).compactions, 1);
     assert_int_equal(figures(p).bytes_moved, (size_t)movers.blocks * PAGE);
-    assert_int_equal(dbl.dev.backed, CHECKERS * PAGE);
+    assert_int_equal(dbl.dev.budget->backed, CHECKERS * PAGE);
     for (unsigned i = 1; i < CHECKERS; i += 2) {
         assert_true(b[i].addr + PAGE <= c.addr || b[i].addr >= c.addr + 8 * PAGE);
         assert_int_equal(o[i].held, 0);
@@ -79,7 +79,7 @@ static void pins_stay(void **state) {
     assert_int_equal(get(p, 8 * PAGE, 0, TIDEI_ALLOC_MOVE, &c), TIDE_OK);
     assert_true(dbl.calls[CALL_UNMAP] > 0);
     assert_int_equal(b[7].addr, at);
-    assert_int_equal(dbl.dev.backed, CHECKERS * PAGE);
+    assert_int_equal(dbl.dev.budget->backed, CHECKERS * PAGE);
     put(p, &c, 0, 12);
     drop_owned(p, b);
 }
@@ -183,7 +183,7 @@ static bool looked_on(unsigned dense) {
         p->ops->own(p, &b[i], &o[i]);
         if (!kept) put(p, &b[i], 0, 1);
     }
-    atomic_store(&dbl.dev.limit, dbl.dev.backed);
+    atomic_store(&dbl.dev.budget->limit, dbl.dev.budget->backed);
     assert_int_equal(get(p, ASKED * UNIT, 0, 0, &c), TIDE_OK);
     bool far = movers.blocks == 1;
     assert_true(far || movers.blocks == ASKED / 2);
@@ -228,7 +228,7 @@ static void what_is_freed_meanwhile_keeps_its_history(void **state) {
     near = must(p, 40 * PAGE, 0);
     held[2] = must(p, PAGE, 0);
     tidei_addr at = freed_late.b.addr;
-    dbl.dev.limit = dbl.dev.backed;
+    dbl.dev.budget->limit = dbl.dev.budget->backed;
     put(p, &far, 0, 5);
     put(p, &near, 0, 5);
     dbl.on_wait = free_late;
@@ -327,7 +327,7 @@ static tidei_pool *open_pinned(tidei_block *b, double_owner *o) {
     movers.tick = 10;
     movers.blocks = 0;
     keep_caches(p, false);
-    atomic_store(&dbl.dev.limit, HALVES / 2 * PAGE);
+    atomic_store(&dbl.dev.budget->limit, HALVES / 2 * PAGE);
     for (unsigned i = 0; i < HALVES; i++) b[i] = must(p, PAGE / 2, 0);
     for (unsigned i = 0; i < HALVES; i++) {
         o[i] = (double_owner){.b = &b[i], .pinned = i % 8 == 1};
@@ -358,7 +358,7 @@ static void pages_go_elsewhere_once_work_is_done(void **state) {
     assert_int_equal(figures(p).bytes_remapped, 8 * PAGE);
     assert_true(dbl.word[1] >= 5 && dbl.word[0] >= movers.tick); /* waited for */
     assert_int_equal(c.stamps.n, 0);
-    assert_int_equal(dbl.dev.backed, HALVES / 2 * PAGE);
+    assert_int_equal(dbl.dev.budget->backed, HALVES / 2 * PAGE);
     assert_false(movers.closed);
     put(p, &c, 0, 0);
     drop_pinned(p, b, o);
@@ -378,7 +378,7 @@ static void remapping_that_fails_loses_nothing(void **state) {
             tidei_block b[HALVES], c;
             double_owner o[HALVES];
             tidei_pool *p = open_pinned(b, o);
-            atomic_store(&dbl.dev.limit, (HALVES / 2 + 1) * PAGE);
+            atomic_store(&dbl.dev.budget->limit, (HALVES / 2 + 1) * PAGE);
             dbl.fail_after[kinds[k]] = after;
             tide_status st = get(p, 9 * PAGE, 0, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE, &c);
             failed = dbl.fail_after[kinds[k]] < 0;
@@ -419,7 +419,7 @@ static tidei_pool *open_islands(tidei_block *b, double_owner *o) {
     p->mover = &double_mover; /* before, blocks would be moved rather than so much left free */
     assert_int_equal(figures(p).backed, 2 * ISLANDS * PAGE);
     assert_int_equal(figures(p).largest, PAGE / 2);
-    atomic_store(&dbl.dev.limit, 2 * ISLANDS * PAGE);
+    atomic_store(&dbl.dev.budget->limit, 2 * ISLANDS * PAGE);
     return p;
 }
 static void drop_islands(tidei_pool *p, tidei_block *b, const double_owner *o) {
@@ -446,7 +446,7 @@ static void islands_become_one(void **state) {
         /* no more than need be, and the first of them stays */
         assert_int_equal(movers.readdressed, halves - 1);
         assert_int_equal(figures(p).bytes_remapped, (halves - 1) * 2 * PAGE);
-        assert_int_equal(dbl.dev.backed, 2 * ISLANDS * PAGE);
+        assert_int_equal(dbl.dev.budget->backed, 2 * ISLANDS * PAGE);
         assert_false(movers.closed);
         assert_true(balanced(p));
         put(p, &c, 0, 11);
@@ -486,9 +486,9 @@ static void islands_and_new_memory(void **state) {
     tidei_block b[ISLANDS], c;
     double_owner o[ISLANDS];
     tidei_pool *p = open_islands(b, o);
-    atomic_store(&dbl.dev.limit, (2 * ISLANDS + 1) * PAGE);
+    atomic_store(&dbl.dev.budget->limit, (2 * ISLANDS + 1) * PAGE);
     assert_int_equal(get(p, (ISLANDS / 2 + 1) * PAGE, 0, last_resort, &c), TIDE_OK);
-    assert_int_equal(dbl.dev.backed, (2 * ISLANDS + 1) * PAGE);
+    assert_int_equal(dbl.dev.budget->backed, (2 * ISLANDS + 1) * PAGE);
     put(p, &c, 0, 11);
     drop_islands(p, b, o);
 }
@@ -528,7 +528,7 @@ static void islands_that_fail_lose_nothing(void **state) {
             tidei_block b[ISLANDS], c;
             double_owner o[ISLANDS];
             tidei_pool *p = open_islands(b, o);
-            atomic_store(&dbl.dev.limit, (2 * ISLANDS + 1) * PAGE);
+            atomic_store(&dbl.dev.budget->limit, (2 * ISLANDS + 1) * PAGE);
             for (unsigned i = 0; i < ISLANDS; i++) used_by(&b[i], 1 + i, 5);
             dbl.fail_after[kinds[k]] = after;
             tide_status st = get(p, 3 * PAGE, 0, last_resort, &c);
@@ -551,7 +551,7 @@ static void islands_that_fail_lose_nothing(void **state) {
 static tidei_pool *open_for_others(tidei_block *b, double_owner *o) {
     tidei_pool *p = open_islands(b, o);
     dbl.dev.stream0 = &dbl.streams[0];
-    atomic_store(&dbl.dev.limit, 4 * ISLANDS * PAGE);
+    atomic_store(&dbl.dev.budget->limit, 4 * ISLANDS * PAGE);
     dbl.peak = 0; /* of what is backed from now on */
     for (unsigned i = 0; i < ISLANDS; i++) used_by(&b[i], 1 + i, 5);
     return p;
@@ -568,7 +568,7 @@ static void halves_of_pages_are_given_back(void **state) {
         size_t given = p->ops->clear(p, wanted), left = figures(p).backed;
         assert_true(given >= tidei_round_up(wanted, PAGE));
         assert_int_equal(left + given, 2 * ISLANDS * PAGE);
-        assert_int_equal(dbl.dev.backed, left);
+        assert_int_equal(dbl.dev.budget->backed, left);
         assert_int_equal(dbl.peak, 0);
         assert_int_equal(figures(p).allocs, 2 * ISLANDS); /* it hands out nothing */
         assert_false(movers.closed);

@@ -66,7 +66,7 @@ static void refuses_the_absurd(void **state) {
         tidei_pool *p = open_pool(k ? &tidei_pool_none : &tidei_pool_tide, PAGE, 64 * MIB);
         tidei_block kept = must(p, 5000, 0), b;
         tidei_pool_stats before = figures(p), after;
-        atomic_store(&dbl.dev.limit, 64 * MIB);
+        atomic_store(&dbl.dev.budget->limit, 64 * MIB);
         for (unsigned i = 0; i < TIDEI_COUNT(sizes); i++)
             assert_int_equal(get(p, sizes[i], 0, 0, &b), TIDE_E_NOMEM);
         after = figures(p);
@@ -266,7 +266,7 @@ static void pass_through(unsigned k, const size_t *sizes, unsigned n, size_t kep
     keep_caches(p, false);
     if (kept) resident = must(p, kept, 0);
     for (unsigned i = 0; i < n; i++) whole += sizes[i];
-    if (limit) atomic_store(&dbl.dev.limit, limit);
+    if (limit) atomic_store(&dbl.dev.budget->limit, limit);
     for (unsigned work = 0; work < 8 * (k + 1); work++) {
         unsigned s = 1 + work % k, of = 1 + (work - sets) % k;
         uint64_t tick = work / k + 1;
@@ -369,7 +369,7 @@ static void grows_by_little(void **state) {
     close_clean(p);
     p = open_pool(&tidei_pool_tide, 2 * MIB, (size_t)128 << 30);
     /* in one piece no page beyond 1/256 of the limit */
-    atomic_store(&dbl.dev.limit, (size_t)2 << 30);
+    atomic_store(&dbl.dev.budget->limit, (size_t)2 << 30);
     must(p, 1024 * MIB, 0);
     assert_int_equal(dbl.calls[CALL_PAGE_NEW], 128);
     close_clean(p);
@@ -436,7 +436,7 @@ static void falls_back_to_what_is_needed(void **state) {
     (void)state;
     tidei_pool *p = open_tide();
     tidei_block b = must(p, 32 * MIB, 0), c;
-    atomic_store(&dbl.dev.limit, 32 * MIB + PAGE); /* a step would be 512 KiB */
+    atomic_store(&dbl.dev.budget->limit, 32 * MIB + PAGE); /* a step would be 512 KiB */
     assert_int_equal(get(p, 1000, 0, 0, &c), TIDE_OK);
     assert_int_equal(figures(p).backed, 32 * MIB + PAGE);
     tidei_block d;
@@ -454,7 +454,7 @@ static void moves_pages_to_fresh_addresses(void **state) {
     enum { N = 64 };
     tidei_pool *p = open_pool(&tidei_pool_tide, PAGE, N * PAGE);
     tidei_block b[N], c;
-    atomic_store(&dbl.dev.limit, N * PAGE);
+    atomic_store(&dbl.dev.budget->limit, N * PAGE);
     for (unsigned i = 0; i < N; i++) b[i] = must(p, PAGE, 0);
     for (unsigned i = 0; i < N; i += 2) put(p, &b[i], 0, 0);
     assert_int_equal(get(p, N / 2 * PAGE, 0, 0, &c), TIDE_E_NOMEM);
@@ -664,7 +664,7 @@ static void nothing_is_out_of_reach(void **state) {
     put(shared_pool, &b[1], 0, 0);
     put(shared_pool, &b[2], 0, 0);
     assert_int_equal(must(shared_pool, 3 * 4096, 0).bytes, 3 * 4096);
-    assert_int_equal(dbl.dev.backed, PAGE);
+    assert_int_equal(dbl.dev.budget->backed, PAGE);
     assert_int_equal(figures(shared_pool).largest, 0);
     (void)all;
     shared_pool->ops->close(shared_pool);

@@ -33,7 +33,7 @@ static void nothing_is_kept(tidei_dev *d) {
     tidei_pools_synced(d);
     d->pool->ops->trim(d->pool, 0);
     assert_int_equal(figures(d).backed, 0);
-    assert_int_equal(d->backed, 0);
+    assert_int_equal(d->budget->backed, 0);
     assert_true(tidei_runtime_valid(d->rt));
     if (!test_on_host()) return;
     size_t free_bytes, total;
@@ -92,7 +92,7 @@ static void contents_stay_intact(void **state) {
         }
         for (unsigned k = 0; k < SLOTS; k++)
             if (slots[k].st) drop_marked(s[k % STREAMS], &slots[k]);
-        assert_true(d->peak_backed <= 64 * MIB);
+        assert_true(d->budget->peak_backed <= 64 * MIB);
         nothing_is_kept(d);
         for (unsigned k = 1; k < STREAMS; k++) tidei_stream_drop(s[k]);
         tide_close(rt->ref);
@@ -121,7 +121,7 @@ static void limits_are_kept(void **state) {
                 st[n / 2] = NULL;
             }
         }
-        assert_true(d->peak_backed <= 96 * MIB);
+        assert_true(d->budget->peak_backed <= 96 * MIB);
         tidei_pool_stats before = figures(d), after;
         tidei_block b;
         for (unsigned i = 0; i < 3; i++)
@@ -133,7 +133,7 @@ static void limits_are_kept(void **state) {
             if (st[i]) tidei_storage_release(st[i]);
         tidei_storage *big; /* nothing that lies cached is in the way */
         assert_ok(tidei_storage_new(d, 90 * MIB, d->stream0, "test", &big));
-        assert_true(d->peak_backed <= 96 * MIB);
+        assert_true(d->budget->peak_backed <= 96 * MIB);
         tidei_storage_release(big);
         nothing_is_kept(d);
         tide_close(rt->ref);
@@ -462,7 +462,7 @@ static void threshold_loop(const char *pool) {
         /* the driver's by default: 0 */
         if (r || strcmp(pool, "driver")) set_threshold(rt, rows[r].threshold);
         for (unsigned i = 0; i < 20; i++) {
-            uint64_t driver_allocs = d->driver_allocs;
+            uint64_t driver_allocs = d->budget->driver_allocs;
             tidei_storage_release(used_block(d, block));
             synchronize(d);
             size_t reserved = figures(d).backed;
@@ -470,9 +470,9 @@ static void threshold_loop(const char *pool) {
                 fail_msg("%s, threshold %zu, iteration %u: %zu bytes reserved", pool,
                          rows[r].threshold, i, reserved);
             if (rows[r].settles && i)
-                assert_int_equal(d->driver_allocs, driver_allocs);
+                assert_int_equal(d->budget->driver_allocs, driver_allocs);
             else
-                assert_true(d->driver_allocs > driver_allocs);
+                assert_true(d->budget->driver_allocs > driver_allocs);
         }
         nothing_is_kept(d);
         tide_close(rt->ref);

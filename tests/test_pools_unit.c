@@ -25,7 +25,7 @@ static void refuse_the_absurd(void **state) {
     for (unsigned k = 0; k < KINDS; k++) {
         tidei_pool *p = open_kind(k);
         tidei_block kept = must(p, 5000, 0), b;
-        atomic_store(&dbl.dev.limit, 64 * MIB);
+        atomic_store(&dbl.dev.budget->limit, 64 * MIB);
         tidei_pool_stats before = figures(p), after;
         for (unsigned i = 0; i < TIDEI_COUNT(sizes); i++)
             assert_int_equal(get(p, sizes[i], 0, 0, &b), TIDE_E_NOMEM);
@@ -250,7 +250,7 @@ static void random_traffic(void **state) {
         tidei_block *b = calloc(BLOCKS, sizeof *b);
         uint64_t seed = k + 1, ticks[STREAMS] = {0};
         if (k == 0) atomic_store(&p->attrs.max_split, 21 * MIB);
-        atomic_store(&dbl.dev.limit, 256 * MIB);
+        atomic_store(&dbl.dev.budget->limit, 256 * MIB);
         for (unsigned i = 0, n = test_quick() ? 4000 : 20000; i < n; i++) {
             if (i % 5000 == 2500) rules(p, dice(&seed) % 8);
             random_step(p, b, ticks, &seed);
@@ -306,7 +306,7 @@ static void many_threads(void **state) {
         pthread_t threads[4];
         memset(&shared, 0, sizeof shared);
         shared.p = open_kind(k);
-        atomic_store(&dbl.dev.limit, 24 * MIB);
+        atomic_store(&dbl.dev.budget->limit, 24 * MIB);
         dbl.on_back = trim_when_asked_for_memory;
         for (unsigned i = 0; i < 4; i++)
             pthread_create(&threads[i], NULL, thread_main, (void *)(uintptr_t)i);
@@ -358,7 +358,7 @@ static void binned_falls_back_to_what_is_needed(void **state) {
     (void)state;
     tidei_pool *p = open_kind(1);
     tidei_block a, b;
-    atomic_store(&dbl.dev.limit, 100 * MIB);
+    atomic_store(&dbl.dev.budget->limit, 100 * MIB);
     assert_int_equal(get(p, 90 * MIB, 0, 0, &a), TIDE_OK);
     assert_int_equal(figures(p).backed, 90 * MIB);
     tidei_addr at = a.addr;
@@ -540,7 +540,7 @@ static void split_falls_back_to_what_is_needed(void **state) {
     (void)state;
     tidei_pool *p = open_split();
     tidei_block b;
-    atomic_store(&dbl.dev.limit, MIB);
+    atomic_store(&dbl.dev.budget->limit, MIB);
     assert_int_equal(get(p, 1000, 0, 0, &b), TIDE_OK);
     assert_int_equal(figures(p).backed, 1024);
     assert_int_equal(get(p, MIB - 1024, 0, 0, &b), TIDE_OK);
@@ -586,7 +586,7 @@ static void none_keeps_nothing(void **state) {
     double_complete(2, 7);
     assert_int_equal(p->ops->trim(p, 0), 1024);
     assert_int_equal(figures(p).backed, 5120);
-    atomic_store(&dbl.dev.limit, 5120);
+    atomic_store(&dbl.dev.budget->limit, 5120);
     assert_int_equal(get(p, 1, 0, 0, &c), TIDE_E_NOMEM);
     assert_int_equal(dbl.raw_blocks, 1);
     close_clean(p); /* b goes with it */

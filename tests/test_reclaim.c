@@ -14,7 +14,7 @@ static struct {
 
 static size_t collect(tidei_runtime *rt, int level, const char *why, bool *ran) {
     (void)why;
-    size_t before = atomic_load(&rt->devs[0].live);
+    size_t before = atomic_load(&rt->devs[0].budget->live);
     if (ran) *ran = level == TIDE_COLLECT_FULL;
     if (level == TIDE_COLLECT_MINOR) return gc.minors++, (size_t)0;
     gc.fulls++;
@@ -24,7 +24,7 @@ static size_t collect(tidei_runtime *rt, int level, const char *why, bool *ran) 
         if (gc.inside == TIDE_OK) tidei_storage_release(st);
     }
     while (gc.n) tidei_storage_release(gc.garbage[--gc.n]);
-    return before - atomic_load(&rt->devs[0].live);
+    return before - atomic_load(&rt->devs[0].budget->live);
 }
 static void ask(tidei_runtime *rt, tidei_dev *d, tidei_where where, size_t request) {
     (void)rt, (void)d, (void)where, (void)request;
@@ -86,7 +86,7 @@ static void no_climb_without_need(void **state) {
         assert_ok(take(rt, NULL, 7 * MIB, &st));
         tidei_storage_release(st);
     }
-    assert_int_equal(atomic_load(&rt->climbs), 0);
+    assert_int_equal(atomic_load(&rt->reclaim->climbs), 0);
     close_checked(rt);
 }
 
@@ -100,12 +100,12 @@ static void a_full_collection_helps(void **state) {
     assert_ok(take(rt, NULL, 6 * MIB, &st));
     assert_error(TIDE_E_SHAPE, "the user's own");
     tide_error_clear();
-    assert_int_equal(atomic_load(&rt->climbs), 1);
+    assert_int_equal(atomic_load(&rt->reclaim->climbs), 1);
     assert_int_equal(gc.minors, 1);
     assert_int_equal(gc.fulls, 1);
     assert_int_equal(logged("reclaim: freed 8.000 MiB at rung full collection"), 1);
-    assert_int_equal(atomic_load(&rt->reclaimed), 8 * MIB);
-    assert_true(atomic_load(&rt->devs[0].peak_backed) <= 8 * MIB);
+    assert_int_equal(atomic_load(&rt->reclaim->reclaimed), 8 * MIB);
+    assert_true(atomic_load(&rt->devs[0].budget->peak_backed) <= 8 * MIB);
     tidei_storage_release(st);
     close_checked(rt);
 }
@@ -128,11 +128,11 @@ static void stealing_comes_before_collecting(void **state) {
         assert_ok(take(rt, NULL, 4 * MIB, &st));
         assert_int_equal(gc.fulls, 0);
         assert_int_equal(gc.minors, !by_itself);
-        assert_int_equal(atomic_load(&rt->climbs), !by_itself);
-        assert_int_equal(atomic_load(&rt->devs[0].host_waits), 0);
+        assert_int_equal(atomic_load(&rt->reclaim->climbs), !by_itself);
+        assert_int_equal(atomic_load(&rt->devs[0].waits->host_waits), 0);
         assert_int_equal(logged("at rung steal"), !by_itself);
         assert_ok(submit_work(rt->devs[0].stream0, st, NULL, 2, NULL));
-        assert_int_equal(atomic_load(&rt->devs[0].device_waits), 1);
+        assert_int_equal(atomic_load(&rt->devs[0].waits->device_waits), 1);
         atomic_store(&gate, 1);
         assert_int_equal(first_byte(st), 2);
         tidei_storage_release(st);
@@ -152,7 +152,7 @@ static void *drain_slowly(void *p) { /* the steps of a drain, with the climb in 
     (void)p;
     atomic_store(&t->finishing, 1);
     atomic_store(&drained.taken, 1);
-    while (!atomic_load(&drained.rt->climbs)) sched_yield();
+    while (!atomic_load(&drained.rt->reclaim->climbs)) sched_yield();
     usleep(20000); /* a climb that does not wait is over by then */
     tidei_storage_release(drained.st);
     atomic_store(&t->finishing, 2);
@@ -186,7 +186,7 @@ static struct {
 static void dawdle(void) {
     if (!pthread_equal(pthread_self(), atomic_load(&transit.slow))) return;
     atomic_store(&transit.entered, 1);
-    for (int i = 0; i < 2000 && !atomic_load(&transit.rt->climbs); i++) usleep(100);
+    for (int i = 0; i < 2000 && !atomic_load(&transit.rt->reclaim->climbs); i++) usleep(100);
     usleep(20000); /* a climb that does not wait is over by then */
 }
 static tide_status slow_unmap(tidei_device *d, tidei_addr a, tidei_dpage *const *pages, size_t n) {
@@ -373,7 +373,7 @@ static void not_from_inside_a_collection(void **state) {
     assert_ok(take(rt, NULL, 6 * MIB, &st));
     assert_int_equal(gc.inside, TIDE_E_NOMEM);
     assert_int_equal(gc.fulls, 1);
-    assert_int_equal(atomic_load(&rt->climbs), 1);
+    assert_int_equal(atomic_load(&rt->reclaim->climbs), 1);
     tidei_storage_release(st);
     close_checked(rt);
 }
@@ -410,7 +410,7 @@ static void eight_threads_climb_once(void **state) {
         assert_int_equal(t[i].status, TIDE_OK);
         tidei_storage_release(t[i].st);
     }
-    assert_int_equal(atomic_load(&rt->climbs), 1);
+    assert_int_equal(atomic_load(&rt->reclaim->climbs), 1);
     assert_int_equal(gc.fulls, 1);
     pthread_barrier_destroy(&start);
     close_checked(rt);
@@ -443,7 +443,7 @@ static void a_climber_whose_memory_was_stolen_climbs_again(void **state) {
     assert_ok(d->pool->ops->alloc(d->pool, 4 * MIB, d->stream0, 0, &thief.block));
     tidei_reclaimable_register(rt, &r);
     assert_ok(take(rt, NULL, 4 * MIB, &more));
-    assert_int_equal(atomic_load(&rt->climbs), 2);
+    assert_int_equal(atomic_load(&rt->reclaim->climbs), 2);
     tidei_reclaimable_unregister(rt, &r);
     tidei_storage_release(st);
     tidei_storage_release(more);
@@ -493,17 +493,17 @@ static void the_remedy_is_one(void **state) {
     tidei_storage *st[MOST];
     int n = 0;
     (void)state;
-    atomic_store(&d->library, 100); /* counts too */
+    atomic_store(&d->budget->library, 100); /* counts too */
     while (n < MOST && take(rt, NULL, 257, &st[n]) == TIDE_OK) n++;
     assert_true(n < MOST);
     const char *m = strstr(tide_error_last()->message, "or more (");
     assert_non_null(m);
     size_t limit = strtoul(strchr(m, '(') + 1, NULL, 10);
-    assert_true(limit > atomic_load(&d->limit));
+    assert_true(limit > atomic_load(&d->budget->limit));
     assert_ok(tide_device_set_limit(rt->ref, limit));
     assert_ok(take(rt, NULL, 257, &st[n++]));
     while (n) tidei_storage_release(st[--n]);
-    atomic_store(&d->library, 0);
+    atomic_store(&d->budget->library, 0);
     close_checked(rt);
 }
 
@@ -519,8 +519,8 @@ static void absurd_requests_fail_at_once(void **state) {
     }
     assert_non_null(strstr(tide_error_last()->message, "the device has less than that in all"));
     assert_int_equal(gc.fulls, 0);
-    assert_int_equal(atomic_load(&rt->climbs), 0);
-    assert_int_equal(atomic_load(&rt->devs[0].backed), 0);
+    assert_int_equal(atomic_load(&rt->reclaim->climbs), 0);
+    assert_int_equal(atomic_load(&rt->devs[0].budget->backed), 0);
     close_checked(rt);
 }
 
@@ -544,8 +544,8 @@ static void the_soft_limit_purges(void **state) {
     assert_int_equal(dear.purges, 0); /* letting go waits */
     assert_int_equal(cheap.drops + dear.drops, 0);
     assert_int_equal(gc.minors + gc.fulls, 0);
-    assert_int_equal(atomic_load(&rt->devs[0].host_waits), 0);
-    assert_int_equal(atomic_load(&rt->climbs), 0);
+    assert_int_equal(atomic_load(&rt->devs[0].waits->host_waits), 0);
+    assert_int_equal(atomic_load(&rt->reclaim->climbs), 0);
     tidei_storage_release(a);
     tidei_storage_release(b);
     for (int i = 0; i < 2; i++) tidei_reclaimable_unregister(rt, &r[i]);
@@ -578,12 +578,12 @@ static void limits_change_at_run_time(void **state) {
     assert_ok(take(rt, NULL, 4 * MIB, &b));
     tidei_storage_release(b);
     assert_ok(tide_device_set_limit(rt->ref, 5 * MIB)); /* cached memory is given back for it */
-    assert_true(atomic_load(&rt->devs[0].backed) <= 5 * MIB);
+    assert_true(atomic_load(&rt->devs[0].budget->backed) <= 5 * MIB);
     assert_int_equal(tide_device_set_limit(rt->ref, 3 * MIB), TIDE_E_NOMEM);
     assert_error(TIDE_E_NOMEM, "below what host:0 needs");
-    assert_int_equal(atomic_load(&rt->devs[0].limit), 5 * MIB);
+    assert_int_equal(atomic_load(&rt->devs[0].budget->limit), 5 * MIB);
     assert_ok(tide_device_set_limit(rt->ref, 4 * MIB + 1)); /* rounded up to a page of 64 KiB */
-    assert_int_equal(atomic_load(&rt->devs[0].limit), 4 * MIB + 64 * TIDEI_KIB);
+    assert_int_equal(atomic_load(&rt->devs[0].budget->limit), 4 * MIB + 64 * TIDEI_KIB);
     tidei_storage_release(a);
     close_checked(rt);
 }
@@ -607,7 +607,7 @@ static void a_limit_is_lowered_onto_parts_of_pages(void **state) {
     tide_error_clear();
     assert_ok(tide_device_set_limit(rt->ref, 5 * MIB / 2 + 128 * TIDEI_KIB));
     assert_int_equal(tide_error_last()->status, TIDE_OK);
-    assert_true(atomic_load(&d->backed) <= 5 * MIB / 2 + 128 * TIDEI_KIB);
+    assert_true(atomic_load(&d->budget->backed) <= 5 * MIB / 2 + 128 * TIDEI_KIB);
     for (int i = 1; i < BLOCKS; i += 2) tidei_storage_release(st[i]);
     half_close(rt);
 }
@@ -631,7 +631,7 @@ static void levels_of_reclaim(void **state) {
     assert_ok(take(rt, NULL, 4 * MIB, &gc.garbage[gc.n++]));
     assert_ok(tide_reclaim(rt->ref, TIDE_RECLAIM_GC, &freed));
     assert_int_equal(freed, 4 * MIB);
-    assert_int_equal(atomic_load(&rt->devs[0].backed), 0);
+    assert_int_equal(atomic_load(&rt->devs[0].budget->backed), 0);
     assert_int_equal(tide_reclaim(rt->ref, 9, &freed), TIDE_E_INVALID);
     close_checked(rt);
 }

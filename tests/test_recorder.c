@@ -322,8 +322,8 @@ static atomic_bool changing;
 static void *change_backed(void *p) {
     tide_runtime *rt = p;
     while (atomic_load(&changing)) {
-        atomic_fetch_add(&test_rt(rt)->backed, 4096);
-        atomic_fetch_sub(&test_rt(rt)->backed, 4096);
+        atomic_fetch_add(&test_rt(rt)->budget->on_devices, 4096);
+        atomic_fetch_sub(&test_rt(rt)->budget->on_devices, 4096);
     }
     return NULL;
 }

@@ -104,7 +104,7 @@ static void blocks_drop(void) {
         if (blocks.pinned[i]) tidei_storage_unpin(blocks.st[i]);
         tidei_storage_release(blocks.st[i]);
     }
-    assert_int_equal(atomic_load(&blocks.d->live), 0);
+    assert_int_equal(atomic_load(&blocks.d->budget->live), 0);
     if (test_on_host()) assert_int_equal(tidei_host_checker_reports(bare), 0);
 }
 
@@ -250,7 +250,7 @@ static const struct {
 /* After a request that ended with st: blocks hold what they held, and it is served now if it was
 ** not. All ends. */
 static void serves_then(tide_runtime *rt, tide_status st, size_t bytes, tidei_storage *big) {
-    assert_int_equal(figures().backed, atomic_load(&blocks.d->backed));
+    assert_int_equal(figures().backed, atomic_load(&blocks.d->budget->backed));
     blocks_check();
     if (st != TIDE_OK) assert_ok(ask(bytes, &big));
     assert_ok(fill(big, 7));
@@ -348,7 +348,7 @@ static struct islands_case {
 
 static void islands_are_lost(tide_runtime *rt) {
     for (unsigned i = 0; i < at_fault.n; i++) tidei_storage_release(blocks.st[i]);
-    assert_int_equal(atomic_load(&blocks.d->live), 0);
+    assert_int_equal(atomic_load(&blocks.d->budget->live), 0);
     tide_close(rt);
     at_fault.lost++;
 }
@@ -442,7 +442,7 @@ static void random_programs(void **state) {
         }
         blocks_check();
         remapped += figures().bytes_remapped;
-        assert_true(atomic_load(&blocks.d->peak_backed) <= 24 * page);
+        assert_true(atomic_load(&blocks.d->budget->peak_backed) <= 24 * page);
         blocks_drop();
         tide_close(rt);
     }

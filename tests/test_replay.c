@@ -50,7 +50,7 @@ static tidei_replay_figures pass(tidei_replay *r) {
     tidei_replay_figures f;
     assert_ok(tidei_replay_pass(r, &f));
     assert_true(tidei_runtime_valid(r->rt));
-    assert_int_equal(atomic_load(&r->dev->live), 0);
+    assert_int_equal(atomic_load(&r->dev->budget->live), 0);
     return f;
 }
 
@@ -189,7 +189,8 @@ static void factor_of_the_peak(void **state) {
     size_t page = r->dev->d->info.page_bytes, peak = 2 * (1000 * KIB + 1001);
     (void)state;
     assert_int_equal(tidei_replay_peak(&t, 4), peak);
-    assert_int_equal(atomic_load(&r->dev->limit), tidei_round_up(peak + peak / 2 + 2 * page, page));
+    assert_int_equal(atomic_load(&r->dev->budget->limit),
+                     tidei_round_up(peak + peak / 2 + 2 * page, page));
     tidei_replay_close(r);
     tidei_replay_options o = {.limit_factor = 1e40, .streams = 1, .device = test_device()};
     assert_int_equal(tidei_replay_open(&o, &t, &r), TIDE_E_INVALID);
@@ -497,8 +498,9 @@ static struct held {
 } held;
 static void *open_late(void *unused) {
     tidei_stream *second = held.r->copies[1].s;
-    while (atomic_load(&second->submitted) < 2 || atomic_load(&held.r->dev->live)) sched_yield();
-    if (held.r->rt->skip_waits) tidei_stream_wait(second, true);
+    while (atomic_load(&second->submitted) < 2 || atomic_load(&held.r->dev->budget->live))
+        sched_yield();
+    if (held.r->rt->streams->skip_waits) tidei_stream_wait(second, true);
     atomic_store(&held.gate, 1);
     return unused;
 }
@@ -527,7 +529,7 @@ static tidei_replay_figures take_over(bool touch, bool planted) {
                                                     .limit = "1MiB"},
                              &t);
     pthread_t thread;
-    r->rt->skip_waits = planted;
+    r->rt->streams->skip_waits = planted;
     held.r = r;
     atomic_store(&held.gate, 0);
     assert_int_equal(pthread_create(&thread, NULL, open_late, NULL), 0);

@@ -98,11 +98,11 @@ static tidei_addr used_and_freed(tide_stream *s, bool held) {
 /* A block for s, and its first use: has it the address `at`, and is so much waited for on the
 ** device? */
 static void expect(tide_stream *s, tidei_addr at, bool same, unsigned waits) {
-    uint64_t before = atomic_load(&test_stream(s)->dev->device_waits);
+    uint64_t before = atomic_load(&test_stream(s)->dev->waits->device_waits);
     tidei_storage *st = block_on(s, BLOCK);
     touch(s, st);
     assert_int_equal(st->addr == at, same);
-    assert_int_equal(atomic_load(&test_stream(s)->dev->device_waits) - before, waits);
+    assert_int_equal(atomic_load(&test_stream(s)->dev->waits->device_waits) - before, waits);
     tidei_storage_release(st);
 }
 
@@ -304,12 +304,12 @@ static void giving_back_does_not_wait(void **state) {
         if (how == 2) assert_ok(tide_device_set_soft_limit(rt, BLOCK));
         if (how == 3) test_stats(rt);
         tidei_storage *z = block_on(s[1], BLOCK);
-        assert_true(d->backed >= 3 * BLOCK);
+        assert_true(d->budget->backed >= 3 * BLOCK);
         tidei_storage_release(y);
         tidei_storage_release(z);
         atomic_store(&gate, 1);
         assert_ok(tide_reclaim(rt, TIDE_RECLAIM_SYNC, NULL)); /* which waits, and then it goes */
-        assert_int_equal(d->backed, 0);
+        assert_int_equal(d->budget->backed, 0);
         close_with(rt, s, 2);
     }
 }
@@ -330,14 +330,14 @@ static void e11_a_free_that_does_not_wait(void **state) {
         use_for_long(d->stream0, a);
         tidei_stamp held = {
             .tick = atomic_load(&d->stream0->submitted), .stream = d->stream0->slot, .write = 1};
-        uint64_t waits = atomic_load(&d->host_waits);
+        uint64_t waits = atomic_load(&d->waits->host_waits);
         tidei_storage_release(a);
         tidei_storage *b = block_on(d->stream0->ref, 2 * gib);
         assert_int_equal(tidei_storage_new(d, (size_t)1 << 60, d->stream0, "test", &none),
                          TIDE_E_NOMEM);
         /* All that while the kernel was held; the driver's own allocation may wait for it. */
         if (test_on_host() || p == 0) assert_false(tidei_stamp_done(d, held));
-        assert_int_equal(atomic_load(&d->host_waits), waits);
+        assert_int_equal(atomic_load(&d->waits->host_waits), waits);
         atomic_store(&gate, 1);
         touch(d->stream0->ref, b);
         tidei_storage_release(b);

@@ -676,7 +676,7 @@ static void test_late_answer_is_no_full_round(void **state) {
 ** succeeds. */
 /* Percent of the limit, which is as much as a page on some devices. */
 static size_t part_of_limit(tide_runtime *rt, unsigned percent) {
-    return atomic_load(&test_rt(rt)->devs[0].limit) / 100 * percent;
+    return atomic_load(&test_rt(rt)->devs[0].budget->limit) / 100 * percent;
 }
 static void *climb_in_thread(void *rt) {
     tide_array *a = make(rt, part_of_limit(rt, 60));
@@ -952,7 +952,7 @@ static void test_early(void **state) {
     mock_open(&m, rt, "m", 0, 0);
     for (unsigned i = 0; i < 40; i++) mock_drop(&m, mock_hold(&m, make(rt, 63 << 10)));
     assert_int_equal(test_stats(rt).early_collections, 0); /* 2.46 of 4 MiB */
-    assert_int_equal(test_rt(rt)->devs[0].wake_at, 3 << 20);
+    assert_int_equal(test_rt(rt)->devs[0].memory->wake_at, 3 << 20);
     tidei_ask(test_rt(rt), &test_rt(rt)->devs[0], TIDEI_AT_SYNC, 0);
     assert_int_equal(test_stats(rt).early_collections, 1);
     assert_int_equal(test_stats(rt).arrays, 0);
@@ -983,12 +983,12 @@ static void test_round_ends_while_the_policy_is_asked(void **state) {
     assert_int_equal(test_stats(rt).collections, 0);
     asked = rt;
     atomic_store(&collects_once, true);
-    test_rt(rt)->clock_ns = collecting_clock;
+    test_rt(rt)->gc_counts.clock_ns = collecting_clock;
     /* 2.46 of 4 MiB: it would collect */
     tidei_ask(test_rt(rt), &test_rt(rt)->devs[0], TIDEI_AT_SYNC, 0);
     assert_int_equal(test_stats(rt).collections, 1);
     assert_int_equal(test_stats(rt).early_collections, 0);
-    assert_int_equal(test_rt(rt)->devs[0].wake_at, 0);
+    assert_int_equal(test_rt(rt)->devs[0].memory->wake_at, 0);
     keeper_close();
     mock_end(&m);
 }
@@ -1047,7 +1047,7 @@ static void test_nobody_to_ask(void **state) {
     (void)state;
     tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.limit = "1MiB"});
     for (unsigned i = 0; i < 10; i++) hold(i, make(rt, 63 << 10));
-    assert_true(test_rt(rt)->devs[0].wake_at == SIZE_MAX);
+    assert_true(test_rt(rt)->devs[0].memory->wake_at == SIZE_MAX);
     tidei_ask(test_rt(rt), &test_rt(rt)->devs[0], TIDEI_AT_SYNC, 0);
     assert_ok(tide_collect(rt));
     assert_int_equal(test_stats(rt).collections, 0);

@@ -25,8 +25,8 @@ static void hand_over_does_not_block(void **state) {
     (void)state;
     assert_ok(submit_work(a, x, NULL, 3, &gate));
     assert_ok(submit_work(b, y, x, 4, NULL));
-    assert_int_equal(atomic_load(&d->device_waits), 1);
-    assert_int_equal(atomic_load(&d->host_waits), 0);
+    assert_int_equal(atomic_load(&d->waits->device_waits), 1);
+    assert_int_equal(atomic_load(&d->waits->host_waits), 0);
     assert_false(tidei_stamps_covered(a, &y->stamps));
     atomic_store(&gate, 1);
     assert_int_equal(first_byte(y), 7);
@@ -48,12 +48,12 @@ static void readers_do_not_wait_for_readers(void **state) {
         out[i] = storage(rt, s[i], BYTES);
         assert_ok(submit_work(s[i], out[i], x, i, NULL));
     }
-    assert_int_equal(atomic_load(&d->device_waits), 0);
+    assert_int_equal(atomic_load(&d->waits->device_waits), 0);
     /* A writer waits for each of the four, unless they are done by now. */
     atomic_int gate = 0;
     for (int i = 0; i < 4; i++) assert_ok(submit_work(s[i], out[i], x, i, &gate));
     assert_ok(submit_work(d->stream0, x, NULL, 9, NULL));
-    assert_int_equal(atomic_load(&d->device_waits), 4);
+    assert_int_equal(atomic_load(&d->waits->device_waits), 4);
     atomic_store(&gate, 1);
     assert_int_equal(first_byte(x), 9);
     for (int i = 0; i < 4; i++) {
@@ -79,9 +79,9 @@ static void waits_are_transitive(void **state) {
         x[i] = storage(rt, s[i], BYTES);
         assert_ok(submit_work(s[i], x[i], i ? x[i - 1] : NULL, 1, i ? NULL : &gate));
     }
-    assert_int_equal(atomic_load(&d->device_waits), CHAIN - 1);
+    assert_int_equal(atomic_load(&d->waits->device_waits), CHAIN - 1);
     assert_ok(submit_work(s[CHAIN - 1], x[CHAIN - 1], x[0], 5, NULL));
-    assert_int_equal(atomic_load(&d->device_waits), CHAIN - 1);
+    assert_int_equal(atomic_load(&d->waits->device_waits), CHAIN - 1);
     atomic_store(&gate, 1);
     assert_int_equal(first_byte(x[CHAIN - 1]), 6);
     for (int i = 0; i < CHAIN; i++) tidei_storage_release(x[i]);
@@ -97,7 +97,7 @@ static void asking_publishes(void **state) {
     assert_ok(submit_work(d->stream0, x, NULL, 1, NULL));
     tidei_stamp last = {.tick = atomic_load(&d->stream0->submitted), .stream = d->stream0->slot};
     while (!tidei_stamp_done(d, last)) sched_yield();
-    assert_int_equal(atomic_load(&d->host_waits), 0);
+    assert_int_equal(atomic_load(&d->waits->host_waits), 0);
     tidei_storage_release(x);
     half_close(rt);
 }
@@ -117,7 +117,7 @@ static void released_slots_serve_again(void **state) {
         if (i % 16 == 0) assert_ok(tidei_streams_wait_all(d, true));
     }
     assert_ok(tidei_streams_wait_all(d, true));
-    assert_true(atomic_load(&d->rt->streams.n) <= 40);
+    assert_true(atomic_load(&d->rt->streams->n) <= 40);
     tidei_storage_release(x);
     half_close(rt);
 }
@@ -195,16 +195,16 @@ static void storages_count(void **state) {
     tidei_storage *none = storage(rt, d->stream0, 0), *x = storage(rt, d->stream0, 100),
                   *y = storage(rt, d->stream0, 1000);
     assert_int_equal(none->addr, 0);
-    assert_int_equal(atomic_load(&d->live), 1100);
+    assert_int_equal(atomic_load(&d->budget->live), 1100);
     tidei_storage_retain(x);
     tidei_storage_release(x);
-    assert_int_equal(atomic_load(&d->live), 1100);
+    assert_int_equal(atomic_load(&d->budget->live), 1100);
     tidei_storage_release(x);
     tidei_storage_release(none);
-    assert_int_equal(atomic_load(&d->live), 1000);
-    assert_int_equal(atomic_load(&d->peak_live), 1100);
+    assert_int_equal(atomic_load(&d->budget->live), 1000);
+    assert_int_equal(atomic_load(&d->budget->peak_live), 1100);
     tidei_storage_release(y);
-    assert_int_equal(atomic_load(&d->live), 0);
+    assert_int_equal(atomic_load(&d->budget->live), 0);
     tidei_pool_stats ps;
     d->pool->ops->stats(d->pool, &ps);
     assert_int_equal(ps.allocs, 2);
@@ -346,7 +346,7 @@ static tidei_runtime *open_copying(tidei_storage **x) {
 static void close_copying(tidei_runtime *rt, tidei_storage *x) {
     assert_int_equal(copying.blocked, 1);
     assert_int_equal(copying.asked, 1);
-    assert_int_equal(atomic_load(&rt->devs[0].host_waits), 1);
+    assert_int_equal(atomic_load(&rt->devs[0].waits->host_waits), 1);
     rt->gc_ops = NULL;
     tidei_storage_release(x);
     half_close(rt);
@@ -567,7 +567,7 @@ static void a_wait_is_not_for_later_work(void **state) {
     assert_int_equal(atomic_load(&a->completed) > wanted, false);
     atomic_store(&gate, 1);
     assert_int_equal(first_byte(later), 5);
-    assert_true(atomic_load(&d->device_waits) >= 2);
+    assert_true(atomic_load(&d->waits->device_waits) >= 2);
     tidei_storage_release(x);
     tidei_storage_release(later);
     tidei_storage_release(y);
@@ -865,7 +865,7 @@ static void random_programs(void **state) {
             assert_int_equal(first_byte(x[i]), model[i]);
             tidei_storage_release(x[i]);
         }
-        assert_int_equal(atomic_load(&rt->devs[0].live), 0);
+        assert_int_equal(atomic_load(&rt->devs[0].budget->live), 0);
         half_close(rt);
     }
 }

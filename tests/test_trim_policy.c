@@ -175,13 +175,13 @@ static void an_idle_runtime_gives_back(void **state) {
                 if (by == 0) assert_ok(tide_synchronize(rt, NULL));
                 if (by == 1) test_stats(rt);
                 if (by == 2) assert_true(tide_runtime_text(rt, text, sizeof text) > 0);
-                if (k == 0 && i < 19) assert_true(d->backed >= 10 * MIB);
+                if (k == 0 && i < 19) assert_true(d->budget->backed >= 10 * MIB);
                 told_ns += SECOND;
             }
             assert_ok(tidei_streams_wait_all(d, true));
             told_ns += WINDOW;
             test_stats(rt);
-            assert_int_equal(d->backed, 0);
+            assert_int_equal(d->budget->backed, 0);
             assert_true(tidei_runtime_valid(test_rt(rt)));
             tide_close(rt);
         }
@@ -198,13 +198,13 @@ static void a_deterministic_pool_keeps_what_it_has(void **state) {
         assert_ok(tide_synchronize(rt, NULL));
         told_ns += SECOND;
     }
-    assert_true(d->backed >= 10 * MIB);
+    assert_true(d->budget->backed >= 10 * MIB);
     assert_ok(tide_pool_set_attribute(tide_pool_default(rt), TIDE_POOL_DETERMINISTIC, 0));
     for (unsigned i = 0; i < 50; i++) {
         assert_ok(tide_synchronize(rt, NULL));
         told_ns += SECOND;
     }
-    assert_int_equal(d->backed, 0);
+    assert_int_equal(d->budget->backed, 0);
     tide_close(rt);
 }
 
@@ -217,14 +217,14 @@ static void a_loop_reaches_no_driver_calls(void **state) {
         tidei_dev *d = &test_rt(rt)->devs[0];
         uint64_t calls = 0;
         for (unsigned i = 0; i < 60; i++) {
-            if (i == 10) calls = d->driver_allocs + d->driver_frees;
+            if (i == 10) calls = d->budget->driver_allocs + d->budget->driver_frees;
             tide_array *held = tide_zeros(rt, TIDE_U8, SHAPE(3 * MIB));
             for (unsigned n = 0; n < 4; n++) use_bytes(rt, (n + 1) * MIB);
             tide_release(held);
             assert_ok(tide_synchronize(rt, NULL));
             told_ns += SECOND;
         }
-        assert_int_equal(d->driver_allocs + d->driver_frees, calls);
+        assert_int_equal(d->budget->driver_allocs + d->budget->driver_frees, calls);
         tide_close(rt);
     }
 }

@@ -13,7 +13,7 @@ static inline uint64_t told_clock(void) { return told_ns; }
 /* From now on; the runtime may have looked at the system's clock before. */
 static inline void tell_time(tide_runtime *rt) {
     told_ns = tidei_now_ns();
-    test_rt(rt)->clock_ns = told_clock;
+    test_rt(rt)->gc_counts.clock_ns = told_clock;
 }
 
 #endif

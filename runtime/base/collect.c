@@ -1,6 +1,6 @@
 /* collect.c: the slots of the collectors' table, for a runtime that has none of them yet too. */
 #include "runtime/base/collect.h"
-#include "runtime/runtime.h"
+#include "runtime/base/instance.h"
 
 void tidei_blocking(tidei_runtime *rt, void (*fn)(void *arg), void *arg) {
     if (rt->gc_ops)

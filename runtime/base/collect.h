@@ -57,6 +57,14 @@ typedef struct tidei_gc_ops {
         tidei_runtime *rt);
 } tidei_gc_ops;
 
+/* What collections came to, of a runtime; and what they are timed by. */
+typedef struct tidei_gc_counts {
+    _Atomic uint64_t collections, early_collections, collect_ns, collect_max_ns;
+    _Atomic size_t collected, gc_root_bytes;
+    /* tests: NULL: the system's clock; policies look at rates */
+    uint64_t (*clock_ns)(void);
+} tidei_gc_counts;
+
 /* The collectors' slots, which do nothing while no collector's floor is open. */
 /* runs fn in the blocking region */
 void tidei_blocking(tidei_runtime *rt, void (*fn)(void *arg), void *arg);

@@ -17,18 +17,18 @@ static void add_device(tidei_dev *d, tide_runtime_figures *s) {
     s->cached += ps.cached;
     s->pending += ps.pending;
     s->backed += ps.backed;
-    s->library += atomic_load(&d->library);
-    s->spilled += atomic_load(&d->spilled);
-    s->peak_live += atomic_load(&d->peak_live);
-    s->peak_backed += atomic_load(&d->peak_backed);
+    s->library += atomic_load(&d->budget->library);
+    s->spilled += atomic_load(&d->memory->spilled);
+    s->peak_live += atomic_load(&d->budget->peak_live);
+    s->peak_backed += atomic_load(&d->budget->peak_backed);
     s->allocations += ps.allocs;
     s->frees += ps.frees;
-    s->retries += atomic_load(&d->retries);
-    s->driver_allocs += atomic_load(&d->driver_allocs);
-    s->driver_frees += atomic_load(&d->driver_frees);
-    s->host_waits += atomic_load(&d->host_waits);
-    s->host_wait_ns += atomic_load(&d->host_wait_ns);
-    s->device_waits += atomic_load(&d->device_waits);
+    s->retries += atomic_load(&d->budget->retries);
+    s->driver_allocs += atomic_load(&d->budget->driver_allocs);
+    s->driver_frees += atomic_load(&d->budget->driver_frees);
+    s->host_waits += atomic_load(&d->waits->host_waits);
+    s->host_wait_ns += atomic_load(&d->waits->host_wait_ns);
+    s->device_waits += atomic_load(&d->waits->device_waits);
     unsigned slot = 0;
     for (tidei_stream *x; (x = tidei_stream_next(d, &slot));) {
         s->launches += atomic_load_explicit(&x->launches, memory_order_relaxed);
@@ -93,21 +93,21 @@ tide_status tide_runtime_info(tide_runtime *ref, tide_runtime_figures *out) {
     tidei_drain(rt);
     tide_runtime_figures s = {.struct_size = out->struct_size};
     for (tidei_dev *d = NULL; (d = tidei_dev_next(rt, d));) add_device(d, &s);
-    s.limit = atomic_load(&t->dev->limit);
-    s.soft_limit = atomic_load(&t->dev->soft_limit);
-    s.collections = atomic_load(&rt->collections);
-    s.early_collections = atomic_load(&rt->early_collections);
-    s.collect_ns = atomic_load(&rt->collect_ns);
-    s.collect_max_ns = atomic_load(&rt->collect_max_ns);
-    s.collected = atomic_load(&rt->collected);
-    s.gc_root_bytes = atomic_load(&rt->gc_root_bytes);
-    s.climbs = atomic_load(&rt->climbs);
-    s.reclaimed = atomic_load(&rt->reclaimed);
+    s.limit = atomic_load(&t->dev->budget->limit);
+    s.soft_limit = atomic_load(&t->dev->budget->soft_limit);
+    s.collections = atomic_load(&rt->gc_counts.collections);
+    s.early_collections = atomic_load(&rt->gc_counts.early_collections);
+    s.collect_ns = atomic_load(&rt->gc_counts.collect_ns);
+    s.collect_max_ns = atomic_load(&rt->gc_counts.collect_max_ns);
+    s.collected = atomic_load(&rt->gc_counts.collected);
+    s.gc_root_bytes = atomic_load(&rt->gc_counts.gc_root_bytes);
+    s.climbs = atomic_load(&rt->reclaim->climbs);
+    s.reclaimed = atomic_load(&rt->reclaim->reclaimed);
     s.kernels_compiled = atomic_load(&rt->kernels_compiled);
     s.kernels_loaded = atomic_load(&rt->kernels_loaded);
     s.kernels = atomic_load(&rt->kernels);
-    s.spills = atomic_load(&rt->spills.out);
-    s.returns = atomic_load(&rt->spills.back);
+    s.spills = atomic_load(&rt->spills->out);
+    s.returns = atomic_load(&rt->spills->back);
     tidei_each_header(rt->deaths, count_live, &s.arrays);
     memcpy(out, &s, out->struct_size);
     return TIDE_OK;
@@ -118,8 +118,8 @@ void tide_runtime_reset_peaks(tide_runtime *ref) {
     if (!rt) return;
     tidei_drain(rt);
     for (tidei_dev *d = NULL; (d = tidei_dev_next(rt, d));) {
-        atomic_store(&d->peak_live, atomic_load(&d->live));
-        atomic_store(&d->peak_backed, atomic_load(&d->backed));
+        atomic_store(&d->budget->peak_live, atomic_load(&d->budget->live));
+        atomic_store(&d->budget->peak_backed, atomic_load(&d->budget->backed));
         tidei_pools_reset_peaks(d);
     }
 }
@@ -171,7 +171,7 @@ static size_t reclaimables_line(tidei_dev *d, char *buf, size_t cap) {
 /* Where arrays are spilled. */
 static size_t spilled_line(tidei_dev *d, char *buf, size_t cap) {
     char spilled[32];
-    size_t bytes = atomic_load(&d->spilled);
+    size_t bytes = atomic_load(&d->memory->spilled);
     if (!bytes) return 0;
     return (size_t)tidei_format(buf, cap, "spilled to pinned memory: %s\n",
                                 tidei_format_bytes(spilled, sizeof spilled, bytes, 3));

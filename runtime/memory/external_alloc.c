@@ -179,7 +179,7 @@ void *tide_pool_malloc(tide_pool *pool, tide_stream *stream, size_t bytes) {
         return NULL;
     /* from here on the address stays, once whoever moved it before is done */
     tidei_storage_pin(st);
-    tidei_moves_wait(&st->dev->rt->moves);
+    tidei_moves_wait(st->dev->rt->moves);
     if (order_after(s, st) == TIDE_OK && enter(x->dev->rt, st) == TIDE_OK)
         return (void *)(uintptr_t)st->addr;
     tidei_storage_unpin(st);

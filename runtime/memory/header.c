@@ -336,7 +336,7 @@ size_t tidei_drain(tidei_runtime *rt) {
     tidei_saved_error e;
     tidei_error_save(&e);
     t->depth_drain++;
-    size_t bytes = drain_queue(rt, rt->deaths, &t->spare, &t->finishing, t);
+    size_t bytes = drain_queue(rt, rt->deaths, &t->free_list, &t->finishing, t);
     t->depth_drain--;
     tidei_error_restore(&e);
     return bytes;
@@ -509,7 +509,7 @@ void tidei_deaths_end(tidei_deaths *q) {
     do {
         left = 0;
         tidei_each_header(q, report_dead, &left);
-        drain_queue(rt, q, t ? &t->spare : &spare, &alone, t);
+        drain_queue(rt, q, t ? &t->free_list : &spare, &alone, t);
         if (left) sched_yield();
     } while (left);
     if (t) t->depth_drain--;
@@ -520,4 +520,24 @@ void tidei_deaths_end(tidei_deaths *q) {
 void tidei_deaths_close(tidei_deaths *q) {
     tidei_deaths_end(q);
     atomic_store(&q->rt, NULL);
+}
+
+/* ---- deaths in other threads' hands ---- */
+
+struct others {
+    const tidei_thread *own;
+};
+
+/* What is waited for takes no lock of threads and calls nobody back. */
+static void wait_finished(tidei_thread *t, void *user) {
+    const struct others *x = user;
+    uint64_t now = atomic_load(&t->finishing);
+    while (t != x->own && now % 2 && atomic_load(&t->finishing) == now) sched_yield();
+}
+
+void tidei_threads_finish_deaths(tidei_runtime *rt) {
+    struct others x = {tidei_thread_look(rt)};
+    /* the thread that emptied the queue that we saw empty has said so before */
+    atomic_thread_fence(memory_order_acquire);
+    tidei_threads_each(rt, wait_finished, &x);
 }

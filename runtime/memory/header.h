@@ -88,10 +88,6 @@ typedef struct tidei_header {
 
 /* A thread's own free handles, so that making and ending an array takes no lock of the process. */
 #define TIDEI_SPARE_HANDLES 32
-typedef struct tidei_header_free_list {
-    tidei_header *first;
-    unsigned n;
-} tidei_header_free_list;
 /* all of them to the process: before the thread's record goes */
 void tidei_header_free_list_give(tidei_header_free_list *spare);
 
@@ -147,5 +143,9 @@ tidei_deaths *tidei_deaths_open(tidei_runtime *rt);
 ** still has all its floors, so that a callback may call what it may call elsewhere. */
 void tidei_deaths_end(tidei_deaths *q);
 void tidei_deaths_close(tidei_deaths *q); /* the same; late reports only recycle from now on */
+
+/* Waits until other threads have returned the storages of what they were draining: no drain of ours
+** finds those. */
+void tidei_threads_finish_deaths(tidei_runtime *rt);
 
 #endif

@@ -6,16 +6,6 @@
 #include "runtime/base/sized.h"
 #include <tide/device.h>
 
-static const char *const names[TIDEI_MEM_KINDS] = {"device", "pinned", "unified"};
-
-const char *tidei_kind_name(tidei_mem_kind kind) { return names[kind]; }
-
-bool tidei_kind_parse(const char *text, tidei_mem_kind *out) {
-    for (int k = 0; k < TIDEI_MEM_KINDS; k++)
-        if (!strcmp(text, names[k])) return *out = (tidei_mem_kind)k, true;
-    return false;
-}
-
 /* ---- pools by kind ---- */
 
 /* Two threads may come at once: one's pool stays. */
@@ -24,7 +14,7 @@ static tide_status open_pool(tidei_dev *d, tidei_mem_kind kind, tidei_pool **out
     tidei_pool *none = NULL;
     tide_status status = tidei_pools_open_kind(d, kind, &x);
     if (status != TIDE_OK) return status;
-    if (atomic_compare_exchange_strong(&d->kinds[kind], &none, x->p)) {
+    if (atomic_compare_exchange_strong(&d->memory->kinds[kind], &none, x->p)) {
         tidei_pools_enlist(x);
         *out = x->p;
     } else {
@@ -37,17 +27,41 @@ static tide_status open_pool(tidei_dev *d, tidei_mem_kind kind, tidei_pool **out
 tide_status tidei_kind_pool(tidei_dev *d, tide_memory kind, const char *op, tidei_pool **out) {
     if (kind < TIDE_MEMORY_DEFAULT || kind > TIDE_MEMORY_UNIFIED)
         return tidei_fail(TIDE_E_INVALID, op, "%d is no kind of memory", (int)kind);
-    if (kind == TIDE_MEMORY_DEFAULT) kind = tidei_kind_public(d->usual);
+    if (kind == TIDE_MEMORY_DEFAULT) kind = tidei_kind_public(d->memory->usual);
     if (kind == TIDE_MEMORY_DEVICE) return *out = tidei_pool_here(d), TIDE_OK;
     if (kind == TIDE_MEMORY_UNIFIED && !(d->d->info.flags & TIDEI_DEV_UNIFIED))
         return tidei_fail(TIDE_E_UNSUPPORTED, op,
                           "%s has no unified memory that host and device may use at once",
                           d->d->info.name);
     tidei_mem_kind k = kind == TIDE_MEMORY_PINNED ? TIDEI_MEM_PINNED : TIDEI_MEM_UNIFIED;
-    tidei_pool *p = atomic_load_explicit(&d->kinds[k], memory_order_acquire);
+    tidei_pool *p = atomic_load_explicit(&d->memory->kinds[k], memory_order_acquire);
     if (p) return *out = p, TIDE_OK;
     tide_status status = open_pool(d, k, out);
     return status == TIDE_OK ? TIDE_OK : tidei_fail_as(op);
+}
+
+/* The kind that arrays are of unless they are asked to be of another. */
+tide_status tidei_kinds_open(tidei_dev *d) {
+    const tidei_settings *set = &d->rt->set;
+    bool first = d->index == 0; /* others need not repeat what is wrong in the environment */
+    if (set->default_memory == TIDEI_MEM_DEVICE) return TIDE_OK;
+    tidei_pool *p;
+    tide_status status =
+        tidei_kind_pool(d, tidei_kind_public(set->default_memory), "tide_open", &p);
+    if (status == TIDE_OK) d->memory->usual = set->default_memory;
+    if (status != TIDE_E_UNSUPPORTED || set->default_memory_given) return status;
+    if (first)
+        tidei_warn_environment(d->rt, "TIDE_DEFAULT_MEMORY", tidei_kind_name(set->default_memory),
+                               ": %s; device memory serves", tide_error_last()->message);
+    tide_error_clear();
+    return TIDE_OK;
+}
+
+/* Their pools are closed with the others of the device. */
+void tidei_kinds_close(tidei_dev *d) {
+    d->memory->usual = TIDEI_MEM_DEVICE;
+    for (int k = 0; k < TIDEI_MEM_KINDS; k++) atomic_store(&d->memory->kinds[k], NULL);
+    tidei_advised_free(d);
 }
 
 /* ---- advice ---- Notes and their number are under pools_lock. A block has one at most: what its
@@ -62,14 +76,14 @@ struct tidei_advised {
 
 /* The place of the block's note, or of NULL. */
 static tidei_advised **find_advised(tidei_dev *d, tidei_addr block) {
-    tidei_advised **at = &d->advised;
+    tidei_advised **at = &d->memory->advised;
     while (*at && (*at)->block != block) at = &(*at)->next;
     return at;
 }
 
 /* Returns `fresh` if it was not needed. */
 static tidei_advised *note_advice(tidei_dev *d, tidei_advised *fresh) {
-    pthread_mutex_lock(&d->pools_lock);
+    pthread_mutex_lock(&d->pools->lock);
     tidei_advised **at = find_advised(d, fresh->block), *x = *at;
     if (x) {
         x->from = fresh->from < x->from ? fresh->from : x->from;
@@ -77,25 +91,25 @@ static tidei_advised *note_advice(tidei_dev *d, tidei_advised *fresh) {
     } else {
         *at = fresh;
         fresh = NULL;
-        atomic_fetch_add(&d->nadvised, 1);
+        atomic_fetch_add(&d->memory->nadvised, 1);
     }
-    pthread_mutex_unlock(&d->pools_lock);
+    pthread_mutex_unlock(&d->pools->lock);
     return fresh;
 }
 
 /* The advice within [from, to) was taken back. Returns the block's note if nothing is left of
 ** it. */
 static tidei_advised *cut_advice(tidei_dev *d, tidei_addr block, tidei_addr from, tidei_addr to) {
-    pthread_mutex_lock(&d->pools_lock);
+    pthread_mutex_lock(&d->pools->lock);
     tidei_advised **at = find_advised(d, block), *x = *at;
     if (x && from <= x->from && to > x->from) x->from = to;
     if (x && to >= x->to && from < x->to) x->to = from;
     if (x && x->from >= x->to) {
         *at = x->next;
-        atomic_fetch_sub(&d->nadvised, 1);
+        atomic_fetch_sub(&d->memory->nadvised, 1);
     } else
         x = NULL;
-    pthread_mutex_unlock(&d->pools_lock);
+    pthread_mutex_unlock(&d->pools->lock);
     return x;
 }
 
@@ -120,19 +134,19 @@ tide_status tidei_advise(tidei_dev *d, tidei_addr block, size_t offset, size_t b
 
 /* One that meets the range, which is no longer noted; NULL: none does. */
 static tidei_advised *take_advised(tidei_dev *d, tidei_addr addr, size_t bytes) {
-    pthread_mutex_lock(&d->pools_lock);
-    tidei_advised **at = &d->advised, *x;
+    pthread_mutex_lock(&d->pools->lock);
+    tidei_advised **at = &d->memory->advised, *x;
     while ((x = *at) && (x->from >= addr + bytes || addr >= x->to)) at = &x->next;
     if (x) {
         *at = x->next;
-        atomic_fetch_sub(&d->nadvised, 1);
+        atomic_fetch_sub(&d->memory->nadvised, 1);
     }
-    pthread_mutex_unlock(&d->pools_lock);
+    pthread_mutex_unlock(&d->pools->lock);
     return x;
 }
 
 void tidei_unadvise(tidei_dev *d, tidei_addr addr, size_t bytes) {
-    if (tidei_likely(!atomic_load_explicit(&d->nadvised, memory_order_relaxed))) return;
+    if (tidei_likely(!atomic_load_explicit(&d->memory->nadvised, memory_order_relaxed))) return;
     tidei_saved_error e; /* memory that has gone back meanwhile has no advice any more */
     tidei_error_save(&e);
     for (tidei_advised *x; (x = take_advised(d, addr, bytes)); tidei_host_free(d->rt, x))
@@ -141,11 +155,11 @@ void tidei_unadvise(tidei_dev *d, tidei_addr addr, size_t bytes) {
 }
 
 void tidei_advised_free(tidei_dev *d) {
-    for (tidei_advised *x = d->advised, *next; x; x = next) {
+    for (tidei_advised *x = d->memory->advised, *next; x; x = next) {
         next = x->next;
         tidei_host_free(d->rt, x);
     }
-    d->advised = NULL;
+    d->memory->advised = NULL;
 }
 
 /* ---- figures ---- */
@@ -184,11 +198,11 @@ tide_status tide_device_info(tide_runtime *ref, tide_device_figures *out) {
     kind_figures(d, TIDEI_MEM_DEVICE, &m.device);
     kind_figures(d, TIDEI_MEM_PINNED, &m.pinned);
     kind_figures(d, TIDEI_MEM_UNIFIED, &m.unified);
-    m.library = atomic_load(&d->library);
-    m.limit = tidei_min_size(atomic_load(&d->limit), m.total);
-    m.pinned_used = atomic_load(&rt->host_budget.backed);
-    m.pinned_limit = rt->host_budget.limit;
-    m.spilled = atomic_load(&d->spilled);
+    m.library = atomic_load(&d->budget->library);
+    m.limit = tidei_min_size(atomic_load(&d->budget->limit), m.total);
+    m.pinned_used = atomic_load(&rt->budget->backed);
+    m.pinned_limit = rt->budget->limit;
+    m.spilled = atomic_load(&d->memory->spilled);
     memcpy(out, &m, out->struct_size);
     return TIDE_OK;
 }

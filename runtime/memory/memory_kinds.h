@@ -15,16 +15,15 @@
 #include "runtime/pool/budget.h"
 #include <tide/memory.h>
 
-static inline tide_memory tidei_kind_public(tidei_mem_kind kind) { return (tide_memory)kind + 1; }
-const char *tidei_kind_name(tidei_mem_kind kind); /* "device", "pinned", "unified" */
-/* By that name; false: none of them. */
-bool tidei_kind_parse(const char *text, tidei_mem_kind *out);
-#define TIDEI_KINDS_WANTED "device, pinned or unified"
-
 /* The pool that serves the kind, TIDE_MEMORY_DEFAULT being the runtime's; device memory: the
 ** calling thread's current pool. Opens it at its first use. TIDE_E_UNSUPPORTED where the device has
 ** no such memory, TIDE_E_INVALID for a kind that there is not. */
 tide_status tidei_kind_pool(tidei_dev *d, tide_memory kind, const char *op, tidei_pool **out);
+
+/* Opens the pool of the kind that the settings name for arrays; and forgets what the device has of
+** kinds, once its pools are closed. */
+tide_status tidei_kinds_open(tidei_dev *d);
+void tidei_kinds_close(tidei_dev *d);
 
 /* Advice belongs to addresses and outlives a block: what was advised is noted, and the advice taken
 ** back when a block there is handed out again. `block`: the live block's address. */

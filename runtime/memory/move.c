@@ -11,20 +11,20 @@ void tidei_moves_wait(tidei_moves *m) {
 }
 
 void tidei_moves_begin(tidei_runtime *rt) {
-    pthread_mutex_lock(&rt->moves.lock);
-    atomic_store(&rt->moves.moving, true);
-    pthread_mutex_lock(&rt->streams.lock); /* a stream that is opened later finds the flag too */
-    unsigned n = atomic_load(&rt->streams.n);
-    pthread_mutex_unlock(&rt->streams.lock);
+    pthread_mutex_lock(&rt->moves->lock);
+    atomic_store(&rt->moves->moving, true);
+    pthread_mutex_lock(&rt->streams->lock); /* a stream that is opened later finds the flag too */
+    unsigned n = atomic_load(&rt->streams->n);
+    pthread_mutex_unlock(&rt->streams->lock);
     for (unsigned i = 0; i < n; i++) {
-        tidei_stream *s = atomic_load_explicit(&rt->streams.at[i], memory_order_acquire);
+        tidei_stream *s = atomic_load_explicit(&rt->streams->at[i], memory_order_acquire);
         pthread_mutex_lock(&s->lock); /* whoever opens a window from now on finds the flag */
         pthread_mutex_unlock(&s->lock);
     }
 }
 
 void tidei_moves_end(tidei_runtime *rt) {
-    tidei_moves *m = &rt->moves;
+    tidei_moves *m = rt->moves;
     atomic_fetch_add(&m->done, 1);
     atomic_store(&m->moving, false);
     pthread_mutex_unlock(&m->lock);

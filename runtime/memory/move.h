@@ -16,16 +16,14 @@
 
 #include "runtime/pool/pool.h"
 
-typedef struct tidei_storage tidei_storage;
-
 /* The movers of a runtime, one at a time. In tidei_runtime. */
-typedef struct tidei_moves {
+struct tidei_moves {
     pthread_mutex_t lock; /* held by who moves; streams' locks are taken under it */
     atomic_bool moving;
     _Atomic uint64_t done; /* moves so far: what was learnt of a storage before may be over */
     /* storages that are spilled; changes while somebody moves, and where one ends */
-    _Atomic size_t away;
-} tidei_moves;
+    _Atomic size_t spilled;
+};
 
 /* Waits until nobody moves: for who has pinned a storage and is about to read its address. No lock
 ** held. */

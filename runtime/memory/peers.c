@@ -71,7 +71,7 @@ static tide_status enter(tidei_dev *d, const char *op, tidei_storage **out) {
     if (status != TIDE_OK) return *out = NULL, status;
     tidei_storage_pin(*out);
     tidei_hold(tidei_thread_get(d->rt), undo_enter, *out, 0);
-    tidei_moves_wait(&d->rt->moves); /* whoever moved it before is done */
+    tidei_moves_wait(d->rt->moves); /* whoever moved it before is done */
     return tidei_storage_wait(*out, TIDEI_WRITE);
 }
 
@@ -142,7 +142,7 @@ static tide_status enable(tidei_dev *d, tidei_dev *other, unsigned *known) {
         return *known = FORBIDDEN, TIDE_OK;
     if (ops->peer_possible && !ops->peer_possible(d->d, other->d))
         return *known = IMPOSSIBLE, TIDE_OK;
-    atomic_store(&other->used_elsewhere, true);
+    atomic_store(&other->waits->used_elsewhere, true);
     tidei_saved_error e;
     tidei_error_save(&e);
     tide_status status = ops->peer_enable ? ops->peer_enable(d->d, other->d) : TIDE_OK;
@@ -159,7 +159,7 @@ static tide_status find_out(tidei_dev *d, tidei_dev *other, const char *op, unsi
     tide_status status = prove(d, other, op, &right);
     if (status != TIDE_OK) return status;
     *known = right ? REACHED : WRONG;
-    if (!atomic_compare_exchange_strong(&d->peers[other->index], &enabled, (uint8_t)*known))
+    if (!atomic_compare_exchange_strong(&d->memory->peers[other->index], &enabled, (uint8_t)*known))
         *known = enabled;
     else if (!right)
         tidei_log(d->rt, TIDE_LOG_WARNING,
@@ -170,7 +170,7 @@ static tide_status find_out(tidei_dev *d, tidei_dev *other, const char *op, unsi
 }
 
 static tide_status look(tidei_dev *d, tidei_dev *other, const char *op, unsigned *known) {
-    _Atomic uint8_t *at = &d->peers[other->index];
+    _Atomic uint8_t *at = &d->memory->peers[other->index];
     tide_status status = TIDE_OK;
     *known = atomic_load(at);
     if (*known == UNKNOWN) {
@@ -196,8 +196,8 @@ bool tidei_peer_known(const tidei_dev *d, const tidei_storage *st) {
     const tidei_dev *owner = st->dev;
     if (owner == d) return true;
     if (owner->rt != d->rt || atomic_load(&owner->d->lost)) return false;
-    return is_everywhere(d, st) ? atomic_load(&owner->used_elsewhere)
-                                : atomic_load(&d->peers[owner->index]) == REACHED;
+    return is_everywhere(d, st) ? atomic_load(&owner->waits->used_elsewhere)
+                                : atomic_load(&d->memory->peers[owner->index]) == REACHED;
 }
 
 /* Whether d reaches the storage, which is another device's; finds it out. */
@@ -210,7 +210,7 @@ static tide_status reach(tidei_dev *d, tidei_storage *st, const char *op, unsign
                           "an array belongs to another runtime; copy it through host memory");
     if (atomic_load(&d->d->lost)) return tidei_lost(d, op);
     if (atomic_load(&owner->d->lost)) return tidei_lost(owner, op);
-    if (is_everywhere(d, st)) return atomic_store(&owner->used_elsewhere, true), TIDE_OK;
+    if (is_everywhere(d, st)) return atomic_store(&owner->waits->used_elsewhere, true), TIDE_OK;
     tide_status status = look(d, owner, op, known);
     if (status == TIDE_E_LOST) return tidei_lost(atomic_load(&d->d->lost) ? d : owner, op);
     return status == TIDE_OK ? TIDE_OK : tidei_fail_as(op);

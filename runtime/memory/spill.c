@@ -195,9 +195,9 @@ static void go(struct cold *c, tidei_stamp x) {
     tidei_pool_hold(st->pool->users);
     st->pool->ops->free(st->pool, &b);
     tidei_block_discounted(st->pool, st->bytes);
-    atomic_fetch_add(&d->spilled, st->bytes);
-    atomic_fetch_add(&d->rt->moves.away, 1);
-    atomic_fetch_add_explicit(&d->rt->spills.out, 1, memory_order_relaxed);
+    atomic_fetch_add(&d->memory->spilled, st->bytes);
+    atomic_fetch_add(&d->rt->moves->spilled, 1);
+    atomic_fetch_add_explicit(&d->rt->spills->out, 1, memory_order_relaxed);
 }
 
 /* Begins a piece of work on s, which is held, and whose lock is taken. */
@@ -273,12 +273,12 @@ size_t tidei_spill(tidei_dev *d, size_t wanted) {
     tidei_pool *pinned;
     tide_status status = tidei_kind_pool(d, TIDE_MEMORY_PINNED, "spill", &pinned);
     if (status == TIDE_OK) {
-        pthread_mutex_lock(&rt->spills.lock);
+        pthread_mutex_lock(&rt->spills->lock);
         struct cold *cold = find_cold(d, &n);
         keep_enough(pinned, s, cold, n, wanted);
         if (n) status = move_out(s, cold, n, &bytes);
         drop_cold(d, cold, n);
-        pthread_mutex_unlock(&rt->spills.lock);
+        pthread_mutex_unlock(&rt->spills->lock);
         tidei_device_speak(d->d);
     }
     if (status != TIDE_OK) {
@@ -334,9 +334,9 @@ static tidei_storage *come(struct back *b, tidei_stamp x) {
     tidei_stamps_unlock(st);
     tidei_block_counted(st->pool, st->bytes);
     tidei_pool_let_go(st->pool->users); /* the block holds it now */
-    atomic_fetch_sub(&d->spilled, st->bytes);
-    atomic_fetch_sub(&d->rt->moves.away, 1);
-    atomic_fetch_add_explicit(&d->rt->spills.back, 1, memory_order_relaxed);
+    atomic_fetch_sub(&d->memory->spilled, st->bytes);
+    atomic_fetch_sub(&d->rt->moves->spilled, 1);
+    atomic_fetch_add_explicit(&d->rt->spills->back, 1, memory_order_relaxed);
     if (st->pool->ops->own) st->pool->ops->own(st->pool, &b->block, st);
     return kept;
 }
@@ -406,7 +406,8 @@ static tide_status bring_back(tidei_storage *st, tidei_stream *s, const char *op
 
 tide_status tidei_uses_return(tidei_stream *s, const tidei_use *uses, unsigned n, const char *op) {
     const tidei_runtime *rt = s->dev->rt;
-    if (tidei_likely(!atomic_load_explicit(&rt->moves.away, memory_order_relaxed))) return TIDE_OK;
+    if (tidei_likely(!atomic_load_explicit(&rt->moves->spilled, memory_order_relaxed)))
+        return TIDE_OK;
     for (unsigned i = 0; i < n; i++) {
         tidei_storage *st = uses[i].st;
         tide_status status = st->dev->rt == rt && is_spilled(st) ? bring_back(st, s, op) : TIDE_OK;
@@ -417,8 +418,8 @@ tide_status tidei_uses_return(tidei_stream *s, const tidei_use *uses, unsigned n
 
 void tidei_spilled_end(tidei_storage *st) {
     tidei_dev *d = st->dev;
-    atomic_fetch_sub(&d->spilled, st->bytes);
-    atomic_fetch_sub(&d->rt->moves.away, 1);
+    atomic_fetch_sub(&d->memory->spilled, st->bytes);
+    atomic_fetch_sub(&d->rt->moves->spilled, 1);
     tidei_storage_release(st->priv);
     tidei_stamps_clear(&st->stamps);
     tidei_pool_let_go(st->pool->users);

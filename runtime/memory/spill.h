@@ -21,14 +21,14 @@
 #ifndef TIDEI_SPILL_H
 #define TIDEI_SPILL_H
 
-#include "runtime/reclaim/ladder.h"
+#include "runtime/memory/recovery.h"
 #include "runtime/memory/storage.h"
 
 /* In tidei_runtime. */
-typedef struct tidei_spills {
+struct tidei_spills {
     pthread_mutex_t lock;       /* held by who spills */
     _Atomic uint64_t out, back; /* storages, so far */
-} tidei_spills;
+};
 
 /* Spills until `wanted` bytes went, or there are no more. Returns the bytes that went back to the
 ** device's pools, where they may be parked. For who climbs: asks and calls nobody. What fails is

@@ -19,7 +19,7 @@
 /* NULL: the calling thread has no number. */
 static tidei_storage_free_list *spares_here(tidei_dev *d) {
     int number = tidei_thread_number;
-    return tidei_likely(number > 0) ? &d->spares[number - 1] : NULL;
+    return tidei_likely(number > 0) ? &d->memory->free_lists[number - 1] : NULL;
 }
 
 /* A record, not zeroed, and room for its origin where that is wanted. NULL: host memory is
@@ -48,8 +48,8 @@ static void give_record(tidei_dev *d, tidei_storage *st) {
 
 void tidei_storage_free_list_drop(tidei_dev *d) {
     for (unsigned i = 0; i < TIDEI_THREADS_INDEXED; i++)
-        for (tidei_storage *st; (st = d->spares[i].first);) {
-            d->spares[i].first = st->priv;
+        for (tidei_storage *st; (st = d->memory->free_lists[i].first);) {
+            d->memory->free_lists[i].first = st->priv;
             tidei_host_free(d->rt, st);
         }
 }
@@ -74,7 +74,7 @@ void tidei_watch_open(tidei_runtime *rt) {
     rt->watch_every = rt->recorder ? 1 : tidei_tracker_interval(rt);
     for (unsigned i = 0; i < rt->ndevs; i++)
         for (unsigned k = 0; k < TIDEI_THREADS_INDEXED; k++)
-            rt->devs[i].spares[k].unwatched = rt->watch_every;
+            rt->devs[i].memory->free_lists[k].unwatched = rt->watch_every;
 }
 
 void tidei_watch_gone(tidei_storage *st) {
@@ -91,10 +91,10 @@ static void note_alloc(tidei_pool *pool, size_t bytes) {
     tidei_dev *d = pool->dev;
     size_t live = 0;
     if (tidei_unlikely(tidei_on_host(pool->kind)))
-        atomic_fetch_add_explicit(&d->rt->host_budget.live, bytes, memory_order_relaxed);
+        atomic_fetch_add_explicit(&d->rt->budget->live, bytes, memory_order_relaxed);
     if (tidei_likely(tidei_on_device(pool->kind))) {
-        live = atomic_fetch_add_explicit(&d->live, bytes, memory_order_relaxed) + bytes;
-        tidei_raise_size(&d->peak_live, live);
+        live = atomic_fetch_add_explicit(&d->budget->live, bytes, memory_order_relaxed) + bytes;
+        tidei_raise_size(&d->budget->peak_live, live);
     }
     tidei_pool_made(pool->users, bytes, live);
 }
@@ -102,9 +102,9 @@ static void note_alloc(tidei_pool *pool, size_t bytes) {
 static void note_free(tidei_pool *pool, size_t bytes) {
     tidei_dev *d = pool->dev;
     if (tidei_likely(tidei_on_device(pool->kind)))
-        atomic_fetch_sub_explicit(&d->live, bytes, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&d->budget->live, bytes, memory_order_relaxed);
     if (tidei_unlikely(tidei_on_host(pool->kind)))
-        atomic_fetch_sub_explicit(&d->rt->host_budget.live, bytes, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&d->rt->budget->live, bytes, memory_order_relaxed);
     tidei_pool_gone(pool->users, bytes);
 }
 
@@ -125,9 +125,9 @@ static tide_status alloc_attempt(void *arg, unsigned flags) {
 /* A block of device memory. */
 static inline tide_status take_block(tidei_dev *d, size_t bytes, tidei_attempt_fn attempt,
                                      void *arg, const char *op) {
-    size_t want = atomic_load_explicit(&d->live, memory_order_relaxed) + bytes;
+    size_t want = atomic_load_explicit(&d->budget->live, memory_order_relaxed) + bytes;
     if (want < bytes) return tidei_out_of_memory(d, bytes, op);
-    if (tidei_unlikely(want >= atomic_load_explicit(&d->wake_at, memory_order_relaxed)))
+    if (tidei_unlikely(want >= atomic_load_explicit(&d->memory->wake_at, memory_order_relaxed)))
         tidei_ask(d->rt, d, TIDEI_AT_ALLOC, bytes);
     return tidei_with_reclaim(d, bytes, op, attempt, arg);
 }
@@ -136,14 +136,14 @@ static inline tide_status take_block(tidei_dev *d, size_t bytes, tidei_attempt_f
 static tide_status take_block_of_kind(struct alloc_args *a, const char *op) {
     tidei_dev *d = a->pool->dev;
     tidei_mem_kind kind = a->pool->kind;
-    tidei_host_budget *b = &d->rt->host_budget;
+    tidei_host_budget *b = d->rt->budget;
     size_t on_host = atomic_load_explicit(&b->live, memory_order_relaxed),
-           on_device = atomic_load_explicit(&d->live, memory_order_relaxed);
+           on_device = atomic_load_explicit(&d->budget->live, memory_order_relaxed);
     bool wraps = a->bytes > SIZE_MAX - tidei_max_size(on_host, on_device);
     if (!wraps && on_host + a->bytes >= atomic_load_explicit(&b->wake_at, memory_order_relaxed))
         tidei_ask_host(d->rt, a->bytes);
     if (!wraps && tidei_on_device(kind) &&
-        on_device + a->bytes >= atomic_load_explicit(&d->wake_at, memory_order_relaxed))
+        on_device + a->bytes >= atomic_load_explicit(&d->memory->wake_at, memory_order_relaxed))
         tidei_ask(d->rt, d, TIDEI_AT_ALLOC, a->bytes);
     tide_status status = tidei_reclaim_kind(d, kind, a->bytes, op, alloc_attempt, a);
     if (status == TIDE_OK && kind == TIDEI_MEM_UNIFIED) tidei_unadvise(d, a->block.addr, a->bytes);
@@ -367,7 +367,7 @@ tide_status tidei_order(tidei_stream *s, const tidei_use *uses, unsigned n, cons
         tide_status status = look_at_use(&uses[i], s, &w, op);
         if (status != TIDE_OK) return status;
     }
-    if (s->dev->rt->skip_waits) return TIDE_OK;
+    if (s->dev->rt->streams->skip_waits) return TIDE_OK;
     for (unsigned i = 0; i < w.n; i++) {
         tidei_stream *from = tidei_stream_at(s->dev, w.at[i].stream);
         if (tidei_stamp_covered(s, w.at[i])) continue;
@@ -489,7 +489,8 @@ static bool moved_since(tidei_moves *m, uint64_t done) {
 ** device. */
 static bool any_away(const tidei_submission *w) {
     const tidei_runtime *rt = w->s->dev->rt;
-    if (tidei_likely(!atomic_load_explicit(&rt->moves.away, memory_order_relaxed))) return false;
+    if (tidei_likely(!atomic_load_explicit(&rt->moves->spilled, memory_order_relaxed)))
+        return false;
     for (unsigned i = 0; i < w->n; i++)
         if (w->uses[i].st->dev->rt == rt && tidei_storage_spilled(w->uses[i].st)) return true;
     return false;
@@ -499,7 +500,7 @@ static bool any_away(const tidei_submission *w) {
 ** back. */
 static tide_status open_window(tidei_submission *w, bool *again) {
     tidei_stream *s = w->s;
-    tidei_moves *moves = &s->dev->rt->moves;
+    tidei_moves *moves = s->dev->rt->moves;
     pthread_mutex_lock(&s->lock);
     uint64_t so_far = atomic_load_explicit(&moves->done, memory_order_relaxed);
     *again = moved_since(moves, so_far) || any_away(w);
@@ -543,7 +544,7 @@ tide_status tidei_submit_begin(tidei_submission *w, tidei_stream *s, const tidei
         tide_status status = open_window(w, &again);
         if (tidei_unlikely(status != TIDE_OK)) return status;
         if (tidei_likely(!again)) break;
-        tidei_moves_wait(&s->dev->rt->moves);
+        tidei_moves_wait(s->dev->rt->moves);
         status = tidei_uses_return(s, uses, n, op);
         if (status != TIDE_OK) return status;
     }

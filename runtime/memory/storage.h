@@ -12,9 +12,13 @@
 #ifndef TIDEI_STORAGE_H
 #define TIDEI_STORAGE_H
 
-#include "runtime/pool/pool.h"
+#include "runtime/base/callback.h"
+#include "runtime/base/thread_index.h"
+#include "runtime/observe/recorder.h"
+#include "runtime/pool/budget.h"
+#include "runtime/streams/stream.h"
 
-typedef struct tidei_thread tidei_thread;
+typedef struct tidei_advised tidei_advised; /* memory_kinds.h */
 
 typedef struct tidei_storage {
     _Atomic uint32_t refs;
@@ -50,6 +54,20 @@ typedef struct tidei_storage_free_list {
     uint32_t unwatched;
     char apart[64]; /* from the next thread's */
 } tidei_storage_free_list;
+/* What a device keeps of memory. In tidei_dev, as `memory`. */
+struct tidei_dev_memory {
+    tidei_mem_kind usual; /* of arrays; fixed once open */
+    /* what is known of reaching the others' memory, by index */
+    _Atomic uint8_t peers[TIDEI_DEVICES_MAX];
+    /* of the other kinds; NULL: not opened yet; never changes then */
+    _Atomic(tidei_pool *) kinds[TIDEI_MEM_KINDS];
+    tidei_advised *advised;
+    _Atomic size_t nadvised;                                   /* written under the pools' lock */
+    tidei_storage_free_list free_lists[TIDEI_THREADS_INDEXED]; /* each its thread's own */
+    _Atomic size_t spilled; /* of its arrays, in pinned memory: not in `live` */
+    /* live + request at which the policy wants to be asked at an allocation */
+    _Atomic size_t wake_at;
+};
 void tidei_storage_free_list_drop(tidei_dev *d); /* all threads'; at close */
 
 /* Makes a storage on stream s: drains, asks the policy, takes a block, climbs the ladder when it
@@ -186,5 +204,19 @@ tide_status tidei_storage_wait(tidei_storage *st, unsigned mode);
 tide_status tidei_use_wait(const tidei_use *u);
 /* whether there is anything to wait for; asks the device */
 bool tidei_use_pending(const tidei_use *u);
+
+/* ---- the short way past the recorder (recorder.c) and the tracker (tracker.c): nobody wants to
+** know ---- */
+
+/* once both are open that want to be told */
+void tidei_watch_open(tidei_runtime *rt);
+void tidei_watch_made(tidei_storage *st, const tidei_stream *s); /* the long ways (storage.c) */
+void tidei_watch_gone(tidei_storage *st);
+static inline void tidei_record_alloc(tidei_storage *st, const tidei_stream *s) {
+    if (tidei_unlikely(st->watched)) tidei_watch_made(st, s);
+}
+static inline void tidei_record_free(tidei_storage *st) {
+    if (tidei_unlikely(st->watched)) tidei_watch_gone(st);
+}
 
 #endif

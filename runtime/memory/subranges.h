@@ -34,7 +34,7 @@ struct tidei_subranges {
 /* Whether a use by s is to be kept as a part. */
 static inline bool tidei_use_is_part(const tidei_use *u, const tidei_stream *s) {
     return tidei_unlikely(u->bytes != u->st->bytes) &&
-           atomic_load_explicit(&s->dev->rt->streams.n, memory_order_relaxed) > 1;
+           atomic_load_explicit(&s->dev->rt->streams->n, memory_order_relaxed) > 1;
 }
 static inline bool tidei_part_meets(const tidei_part *p, const tidei_use *u) {
     return p->from < u->offset + u->bytes && u->offset < p->to;

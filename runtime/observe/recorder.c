@@ -568,7 +568,7 @@ static tidei_recorder *new_recorder(tidei_runtime *rt) {
     for (unsigned i = 0; i <= RINGS; i++) r->ring[i].at = (entry *)at + i * (size_t)ENTRIES;
     r->rt = rt;
     r->form = tidei_form_of(rt->set.trace);
-    r->backed = r->form->backed ? &rt->backed : &r->noted;
+    r->backed = r->form->backed ? &rt->budget->on_devices : &r->noted;
     return r;
 }
 

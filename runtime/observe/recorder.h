@@ -21,9 +21,7 @@
 #ifndef TIDEI_RECORDER_H
 #define TIDEI_RECORDER_H
 
-#include "runtime/memory/storage.h"
-
-typedef struct tidei_recorder tidei_recorder;
+#include "runtime/base/instance.h"
 
 /* What lasts, on the thread that does it. */
 typedef enum {

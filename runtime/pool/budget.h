@@ -12,22 +12,36 @@
 #include "runtime/pool/pool.h"
 #include <tide/memory.h>
 
-/* Sets of kinds. */
-#define TIDEI_KIND_BIT(kind)  (1u << (kind))
-#define TIDEI_KINDS_ON_DEVICE (TIDEI_KIND_BIT(TIDEI_MEM_DEVICE) | TIDEI_KIND_BIT(TIDEI_MEM_UNIFIED))
-#define TIDEI_KINDS_ON_HOST   (TIDEI_KIND_BIT(TIDEI_MEM_PINNED) | TIDEI_KIND_BIT(TIDEI_MEM_UNIFIED))
-#define TIDEI_KINDS_ALL       (TIDEI_KINDS_ON_DEVICE | TIDEI_KINDS_ON_HOST)
+/* Memory on its way to a pool or back to the driver: it counts against the limits, and nobody can
+** have it yet. Device calls take long, so a climb meanwhile would fail for want of what is about to
+** be there. Between begin, after tidei_back or before memory is taken from where it could be had,
+** and end, once it can be had or no longer counts, a thread takes part in no climb. `changed`:
+** something came of it. */
+typedef struct tidei_inflight_growth {
+    _Atomic unsigned under_way;
+    _Atomic uint64_t ended; /* of which something came */
+} tidei_inflight_growth;
 
-static inline bool tidei_on_device(tidei_mem_kind kind) { return kind != TIDEI_MEM_PINNED; }
-static inline bool tidei_on_host(tidei_mem_kind kind) { return kind != TIDEI_MEM_DEVICE; }
+/* A device's. In tidei_dev. */
+struct tidei_budget {
+    /* limit as given, rounded up to pages; SIZE_MAX: none */
+    _Atomic size_t backed, library, limit, soft_limit;
+    /* of backed; counted before and until after it is */
+    _Atomic size_t unified;
+    _Atomic size_t live, peak_live, peak_backed;
+    _Atomic uint64_t retries, driver_allocs, driver_frees;
+    tidei_inflight_growth inflight_growth;
+};
 
-/* The host's memory in a runtime's arrays. In tidei_runtime. */
-typedef struct tidei_host_budget {
+/* The host's memory in a runtime's arrays; and what is backed on all its devices. In
+** tidei_runtime. */
+struct tidei_host_budget {
+    _Atomic size_t on_devices;
     size_t limit; /* on `backed`; fixed once open */
     _Atomic size_t backed, live;
     /* live + request at which the policy wants to be asked at an allocation */
     _Atomic size_t wake_at;
-} tidei_host_budget;
+};
 
 /* Reads the limit from the settings. */
 void tidei_host_budget_init(tidei_runtime *rt);
@@ -52,15 +66,6 @@ bool tidei_library_back(tidei_dev *d,
 void tidei_library_unback(tidei_dev *d, size_t bytes);
 bool tidei_above_soft(tidei_dev *d, size_t bytes); /* whether so much more would be */
 
-/* Memory on its way to a pool or back to the driver: it counts against the limits, and nobody can
-** have it yet. Device calls take long, so who climbs meanwhile would fail for want of what is about
-** to be there. Between begin, after tidei_back or before memory is taken from where it could be
-** had, and end, once it can be had or no longer counts, a thread takes part in no climb. `changed`:
-** something came of it. In tidei_dev. */
-typedef struct tidei_inflight_growth {
-    _Atomic unsigned under_way;
-    _Atomic uint64_t ended; /* of which something came */
-} tidei_inflight_growth;
 void tidei_inflight_growth_begin(tidei_dev *d);
 void tidei_inflight_growth_end(tidei_dev *d, bool changed);
 size_t tidei_library_bytes(tidei_dev *d); /* library state, as counted */

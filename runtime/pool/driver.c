@@ -295,8 +295,8 @@ static size_t driver_trim(tidei_pool *pool, size_t keep) {
 /* Sure not to fit: saves asking the driver, and giving back. */
 static bool hopeless(driver *p, size_t rounded, unsigned flags) {
     tidei_dev *dev = p->base.dev;
-    size_t limit = atomic_load_explicit(&dev->limit, memory_order_relaxed),
-           library = atomic_load_explicit(&dev->library, memory_order_relaxed);
+    size_t limit = atomic_load_explicit(&dev->budget->limit, memory_order_relaxed),
+           library = atomic_load_explicit(&dev->budget->library, memory_order_relaxed);
     pthread_mutex_lock(&p->lock);
     size_t used = p->used + p->pending_bytes, idle = p->charged - used;
     pthread_mutex_unlock(&p->lock);

@@ -66,9 +66,10 @@ static void sum_class(tidei_user_pool *x, unsigned k, tide_pool_class *c) {
 
 static size_t live_with(tidei_user_pool *x, size_t bytes, size_t live) {
     tidei_dev *d = x->dev;
-    if (!x->own) return beyond(live, atomic_load_explicit(&d->own_live, memory_order_relaxed));
+    if (!x->own)
+        return beyond(live, atomic_load_explicit(&d->pools->own_live, memory_order_relaxed));
     if (tidei_on_device(x->p->kind))
-        atomic_fetch_add_explicit(&d->own_live, bytes, memory_order_relaxed);
+        atomic_fetch_add_explicit(&d->pools->own_live, bytes, memory_order_relaxed);
     return atomic_fetch_add_explicit(&x->live, bytes, memory_order_relaxed) + bytes;
 }
 
@@ -92,7 +93,7 @@ void tidei_pool_gone(tidei_user_pool *x, size_t bytes) {
     count_in(t, &x->tallies[t].of[k].gone_bytes, bytes);
     if (!x->own) return;
     if (tidei_on_device(x->p->kind))
-        atomic_fetch_sub_explicit(&x->dev->own_live, bytes, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&x->dev->pools->own_live, bytes, memory_order_relaxed);
     atomic_fetch_sub_explicit(&x->live, bytes, memory_order_relaxed);
     tidei_pool_let_go(x);
 }
@@ -117,8 +118,8 @@ void tidei_pools_reset_peaks(tidei_dev *d) {
 
 /* How much the pool could take from the driver now, in whole pages. */
 static size_t room(tidei_dev *d) {
-    size_t limit = atomic_load(&d->limit),
-           used = atomic_load(&d->backed) + atomic_load(&d->library);
+    size_t limit = atomic_load(&d->budget->limit),
+           used = atomic_load(&d->budget->backed) + atomic_load(&d->budget->library);
     size_t more = beyond(limit, used), free_bytes, total;
     tidei_saved_error e;
     tidei_error_save(&e);

@@ -122,7 +122,7 @@ static bool would_fit(size_t limit, size_t backed, size_t pending, size_t wanted
 static size_t wait_for_pending(none *p, size_t wanted) {
     tidei_dev *dev = p->base.dev;
     tidei_mem_kind kind = p->base.kind;
-    tidei_host_budget *host = &dev->rt->host_budget;
+    tidei_host_budget *host = dev->rt->budget;
     pthread_mutex_lock(&p->lock);
     size_t pending = p->pending_bytes;
     pthread_mutex_unlock(&p->lock);
@@ -131,7 +131,7 @@ static size_t wait_for_pending(none *p, size_t wanted) {
         return 0;
     if (tidei_on_device(kind) &&
         (wanted > dev->d->info.total_bytes ||
-         !would_fit(tidei_hard_limit(dev), atomic_load(&dev->backed), pending, wanted)))
+         !would_fit(tidei_hard_limit(dev), atomic_load(&dev->budget->backed), pending, wanted)))
         return 0;
     return tidei_streams_wait_users(dev) == TIDE_OK ? none_settle(&p->base) : 0;
 }

@@ -35,6 +35,24 @@ static const struct tidei_pool_ops *default_ops(const tidei_dev *d) {
     return d->d->info.flags & TIDEI_DEV_PAGES ? &tidei_pool_tide : &tidei_pool_none;
 }
 
+/* ---- of a thread ---- */
+
+tidei_pool *tidei_pool_found(tidei_dev *d) {
+    tidei_thread *t = tidei_thread_look(d->rt);
+    const tidei_thread_device *x = t ? tidei_thread_device_of(t, d) : NULL;
+    return x && x->pool ? x->pool->p : d->pool;
+}
+
+static void leave(tidei_thread_device *x) {
+    if (x->pool) tidei_pool_let_go(x->pool);
+    x->pool = NULL;
+}
+
+void tidei_thread_leave_pools(tidei_runtime *rt, tidei_thread *t) {
+    leave(&t->here);
+    for (unsigned i = 0; i < rt->ndevs; i++) leave(&t->elsewhere[i]);
+}
+
 /* ---- opening ---- */
 
 static tide_status open_one(tidei_dev *d, struct wish w, tidei_mem_kind kind,
@@ -51,8 +69,9 @@ static tide_status open_one(tidei_dev *d, struct wish w, tidei_mem_kind kind,
     }
     x->dev = d;
     x->p->users = x;
-    x->p->mover = &tidei_storage_mover;
-    tidei_trim_policy_init(&x->release, d->rt->clock_ns ? d->rt->clock_ns() : tidei_now_ns());
+    x->p->mover = d->pools->mover;
+    tidei_trim_policy_init(&x->release, d->rt->gc_counts.clock_ns ? d->rt->gc_counts.clock_ns()
+                                                                  : tidei_now_ns());
     atomic_store(&x->p->attrs.max_split, w.max_split);
     *out = x;
     return TIDE_OK;
@@ -60,10 +79,10 @@ static tide_status open_one(tidei_dev *d, struct wish w, tidei_mem_kind kind,
 
 void tidei_pools_enlist(tidei_user_pool *x) {
     tidei_dev *d = x->dev;
-    pthread_mutex_lock(&d->pools_lock);
-    x->next = d->pools;
-    d->pools = x;
-    pthread_mutex_unlock(&d->pools_lock);
+    pthread_mutex_lock(&d->pools->lock);
+    x->next = d->pools->first;
+    d->pools->first = x;
+    pthread_mutex_unlock(&d->pools->lock);
 }
 
 static void close_one(tidei_user_pool *x) {
@@ -93,7 +112,7 @@ static void set_rule(tidei_user_pool *x, unsigned rule, bool on) {
 
 /* What a stream has waited for decides what it may have. */
 static void set_deterministic(tidei_user_pool *x, bool on) {
-    if (on) atomic_store(&x->dev->rt->waits_anyway, true);
+    if (on) atomic_store(&x->dev->rt->streams->waits_anyway, true);
     atomic_store(&x->p->attrs.deterministic, on);
 }
 
@@ -127,21 +146,6 @@ tide_status tidei_pools_open_kind(tidei_dev *d, tidei_mem_kind kind, tidei_user_
 ** repeat it. */
 static bool is_first(const tidei_dev *d) { return d->index == 0; }
 
-/* The kind that arrays are of unless they are asked to be of another. */
-static tide_status open_usual(tidei_dev *d) {
-    const tidei_settings *set = &d->rt->set;
-    tidei_pool *p;
-    tide_status status =
-        tidei_kind_pool(d, tidei_kind_public(set->default_memory), "tide_open", &p);
-    if (status == TIDE_OK) d->usual = set->default_memory;
-    if (status != TIDE_E_UNSUPPORTED || set->default_memory_given) return status;
-    if (is_first(d))
-        tidei_warn_environment(d->rt, "TIDE_DEFAULT_MEMORY", tidei_kind_name(set->default_memory),
-                               ": %s; device memory serves", tide_error_last()->message);
-    tide_error_clear();
-    return TIDE_OK;
-}
-
 tide_status tidei_pools_open(tidei_dev *d) {
     const tidei_settings *set = &d->rt->set;
     struct wish w = parse_pool(set->pool);
@@ -167,29 +171,26 @@ tide_status tidei_pools_open(tidei_dev *d) {
     tell_change(x);
     tidei_pools_enlist(x);
     d->pool = x->p;
-    return set->default_memory == TIDEI_MEM_DEVICE ? TIDE_OK : open_usual(d);
+    return TIDE_OK;
 }
 
 void tidei_pools_close(tidei_dev *d) {
-    for (tidei_user_pool *x = d->pools, *next; x; x = next) {
+    for (tidei_user_pool *x = d->pools->first, *next; x; x = next) {
         next = x->next;
         close_one(x);
     }
-    d->pools = NULL;
+    d->pools->first = NULL;
     d->pool = NULL;
-    d->usual = TIDEI_MEM_DEVICE;
-    for (int k = 0; k < TIDEI_MEM_KINDS; k++) atomic_store(&d->kinds[k], NULL);
-    tidei_advised_free(d);
 }
 
 /* ---- walks ---- */
 
 tidei_user_pool *tidei_pools_next(tidei_dev *d, tidei_user_pool *x) {
-    pthread_mutex_lock(&d->pools_lock);
-    tidei_user_pool *next = x ? x->next : d->pools;
+    pthread_mutex_lock(&d->pools->lock);
+    tidei_user_pool *next = x ? x->next : d->pools->first;
     if (next) next->walks++;
     if (x) x->walks--;
-    pthread_mutex_unlock(&d->pools_lock);
+    pthread_mutex_unlock(&d->pools->lock);
     return next;
 }
 
@@ -260,10 +261,10 @@ size_t tidei_pools_pinned(tidei_dev *d) {
 
 void tidei_pool_orphaned(tidei_user_pool *x) {
     tidei_dev *d = x->dev;
-    for (unsigned i = 0, n = atomic_load(&d->rt->streams.n); i < n; i++)
+    for (unsigned i = 0, n = atomic_load(&d->rt->streams->n); i < n; i++)
         x->ticks[i] = atomic_load_explicit(&tidei_stream_at(d, i)->submitted, memory_order_acquire);
     tidei_ref_end(x->ref);
-    atomic_fetch_add(&d->orphans, 1);
+    atomic_fetch_add(&d->pools->orphans, 1);
     atomic_store(&x->orphan, true); /* from here on a sweep may close it */
     tidei_pools_look_soon(d);
 }
@@ -280,25 +281,25 @@ static bool is_over(tidei_user_pool *x) {
 
 /* Takes an orphan that is over, and where nobody's walk stands, out of the list. */
 static tidei_user_pool *take_over(tidei_dev *d) {
-    pthread_mutex_lock(&d->pools_lock);
-    tidei_user_pool **at = &d->pools;
+    pthread_mutex_lock(&d->pools->lock);
+    tidei_user_pool **at = &d->pools->first;
     while (*at && (!(*at)->over || (*at)->walks)) at = &(*at)->next;
     tidei_user_pool *x = *at;
     if (x) *at = x->next;
-    pthread_mutex_unlock(&d->pools_lock);
+    pthread_mutex_unlock(&d->pools->lock);
     return x;
 }
 
 void tidei_pools_sweep(tidei_dev *d) {
-    if (tidei_likely(!atomic_load_explicit(&d->orphans, memory_order_acquire))) return;
+    if (tidei_likely(!atomic_load_explicit(&d->pools->orphans, memory_order_acquire))) return;
     for (tidei_user_pool *x = NULL; (x = tidei_pools_next(d, x));) {
         if (!is_over(x)) continue;
-        pthread_mutex_lock(&d->pools_lock);
+        pthread_mutex_lock(&d->pools->lock);
         x->over = true;
-        pthread_mutex_unlock(&d->pools_lock);
+        pthread_mutex_unlock(&d->pools->lock);
     }
     for (tidei_user_pool *x; (x = take_over(d));) {
-        atomic_fetch_sub(&d->orphans, 1);
+        atomic_fetch_sub(&d->pools->orphans, 1);
         close_one(x);
     }
 }

@@ -24,8 +24,19 @@ typedef struct tidei_tally {
     } of[TIDE_POOL_CLASSES];
 } tidei_tally;
 
+/* The pools of a device. In tidei_dev. */
+struct tidei_pools {
+    /* moves blocks' contents; the floor of memory fills it */
+    const tidei_mover *mover;
+    pthread_mutex_t lock;
+    tidei_user_pool *first;   /* under lock: all of them, the newest first */
+    _Atomic size_t orphans;   /* of these, to be closed */
+    atomic_flag looking;      /* a thread looks what may go back; no other waits for it */
+    _Atomic uint64_t look_ns; /* when it is time again */
+    _Atomic size_t own_live;  /* of what lives, in those that are not the default one */
+};
+
 /* What a tide_pool refers to. */
-typedef struct tidei_user_pool tidei_user_pool;
 struct tidei_user_pool {
     tidei_dev *dev;
     tide_pool *ref; /* as users know it */
@@ -51,6 +62,16 @@ struct tidei_user_pool {
     tidei_trim_policy release;  /* under dev->looking */
     atomic_bool adaptive;       /* the release threshold; if not, it is attrs.threshold */
 };
+
+/* the calling thread's current pool; attaches nobody */
+tidei_pool *tidei_pool_found(tidei_dev *d); /* the long way */
+static inline tidei_pool *tidei_pool_here(tidei_dev *d) {
+    const tidei_thread *t = tidei_thread_records;
+    bool known = t && atomic_load_explicit(&t->rt, memory_order_relaxed) == d->rt && t->dev == d;
+    return tidei_likely(known && !t->here.pool) ? d->pool : tidei_pool_found(d);
+}
+/* The thread's record leaves its runtime: it lets go of its current pools. */
+void tidei_thread_leave_pools(tidei_runtime *rt, tidei_thread *t);
 
 /* The device's default pool, as its settings say; later ones are made by tide_pool_new. */
 tide_status tidei_pools_open(tidei_dev *d);

@@ -19,7 +19,7 @@ static inline unsigned tidei_reuse_rules(const tidei_pool *p) {
 /* Past, as far as somebody has asked. */
 static inline bool tidei_reuse_known_done(tidei_dev *d, tidei_stamp x) {
     if (!x.tick) return true;
-    tidei_stream *of = atomic_load_explicit(&d->rt->streams.at[x.stream], memory_order_acquire);
+    tidei_stream *of = atomic_load_explicit(&d->rt->streams->at[x.stream], memory_order_acquire);
     return of && x.tick <= atomic_load_explicit(&of->completed, memory_order_acquire);
 }
 
@@ -83,7 +83,7 @@ static inline void tidei_reuse_want(tidei_reuse_ticks *t, tidei_stamps *stamps) 
 
 /* Makes known how far the streams are. Without any lock. */
 static inline void tidei_reuse_ask(tidei_dev *d, const tidei_reuse_ticks *t) {
-    unsigned n = atomic_load_explicit(&d->rt->streams.n, memory_order_acquire);
+    unsigned n = atomic_load_explicit(&d->rt->streams->n, memory_order_acquire);
     for (unsigned slot = 0; slot < n; slot++)
         if (t->last[slot])
             tidei_stamp_asked(

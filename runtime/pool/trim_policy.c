@@ -30,7 +30,9 @@ size_t tidei_trim_policy_keep(tidei_trim_policy *r, const tidei_trim_policy_look
 
 /* ---- looks ---- */
 
-static uint64_t now_ns(tidei_runtime *rt) { return rt->clock_ns ? rt->clock_ns() : tidei_now_ns(); }
+static uint64_t now_ns(tidei_runtime *rt) {
+    return rt->gc_counts.clock_ns ? rt->gc_counts.clock_ns() : tidei_now_ns();
+}
 
 static size_t adaptive_keep(tidei_user_pool *x, const tidei_pool_stats *ps, uint64_t now) {
     tidei_trim_policy_look look = {
@@ -61,22 +63,22 @@ static uint64_t give_back(tidei_user_pool *x, uint64_t now, bool synced) {
 }
 
 static void look_before(tidei_dev *d, uint64_t when) {
-    uint64_t old = atomic_load(&d->look_ns);
-    while (old > when && !atomic_compare_exchange_weak(&d->look_ns, &old, when)) {}
+    uint64_t old = atomic_load(&d->pools->look_ns);
+    while (old > when && !atomic_compare_exchange_weak(&d->pools->look_ns, &old, when)) {}
 }
 
-void tidei_pools_look_soon(tidei_dev *d) { atomic_store(&d->look_ns, 0); }
+void tidei_pools_look_soon(tidei_dev *d) { atomic_store(&d->pools->look_ns, 0); }
 
 void tidei_pools_look(tidei_dev *d, bool synced) {
     uint64_t now = now_ns(d->rt), next = UINT64_MAX;
-    if (tidei_likely(now < atomic_load_explicit(&d->look_ns, memory_order_relaxed))) return;
-    if (atomic_flag_test_and_set(&d->looking)) return;
-    atomic_store(&d->look_ns, UINT64_MAX); /* who wants one from here on wants another */
+    if (tidei_likely(now < atomic_load_explicit(&d->pools->look_ns, memory_order_relaxed))) return;
+    if (atomic_flag_test_and_set(&d->pools->looking)) return;
+    atomic_store(&d->pools->look_ns, UINT64_MAX); /* who wants one from here on wants another */
     for (tidei_user_pool *x = NULL; (x = tidei_pools_next(d, x));) {
         uint64_t again = give_back(x, now, synced);
         if (again < next) next = again;
     }
     tidei_pools_sweep(d);
-    look_before(d, atomic_load(&d->orphans) ? 0 : next);
-    atomic_flag_clear(&d->looking);
+    look_before(d, atomic_load(&d->pools->orphans) ? 0 : next);
+    atomic_flag_clear(&d->pools->looking);
 }

@@ -84,8 +84,8 @@ static size_t rung_trim(const struct climb *c) {
 ** enough and it was refused all the same, all that it wants. */
 static size_t lacking(const struct climb *c) {
     tidei_dev *d = c->d;
-    size_t limit = tidei_hard_limit(d), used = atomic_load(&d->backed) + tidei_library_bytes(d),
-           free_bytes, total;
+    size_t limit = tidei_hard_limit(d),
+           used = atomic_load(&d->budget->backed) + tidei_library_bytes(d), free_bytes, total;
     size_t left = used < limit ? limit - used : 0;
     if (d->d->ops->memory(d->d, &free_bytes, &total) == TIDE_OK)
         left = tidei_min_size(left, free_bytes);
@@ -301,7 +301,7 @@ static void put_unreached(struct text *t, const struct climb *c) {
 ** could be given back, and what a request that was never climbed for could have is not known. */
 static void put_host_remedy(struct text *t, const struct climb *c) {
     char b[32];
-    const tidei_host_budget *h = &c->d->rt->host_budget;
+    const tidei_host_budget *h = c->d->rt->budget;
     size_t whole = 2 * tidei_host_default_memory(),
            align = tidei_max_size(c->d->d->info.align, HOST_GRANULE);
     if (c->bytes > whole) {
@@ -319,7 +319,7 @@ static void put_host_remedy(struct text *t, const struct climb *c) {
 
 /* What is said of host memory that is lacking, under its own status. */
 static tide_status report_host(const struct climb *c) {
-    const tidei_host_budget *h = &c->d->rt->host_budget;
+    const tidei_host_budget *h = c->d->rt->budget;
     char cause[160] = "", buf[2000], b[4][32];
     struct text t = {buf, sizeof buf};
     tidei_pool_stats pinned, unified;
@@ -351,7 +351,7 @@ static tide_status report(const struct climb *c) {
     char buf[3300], b[7][32];
     struct text t = {buf, sizeof buf};
     tidei_pool_stats ps;
-    size_t free_bytes = 0, total = d->d->info.total_bytes, limit = atomic_load(&d->limit),
+    size_t free_bytes = 0, total = d->d->info.total_bytes, limit = atomic_load(&d->budget->limit),
            driver_total;
     tidei_pools_stats(d, &ps);
     bool known = d->d->ops->memory(d->d, &free_bytes, &driver_total) == TIDE_OK;
@@ -364,7 +364,7 @@ static tide_status report(const struct climb *c) {
         size_text(b[0], ps.live), size_text(b[6], tidei_pools_pinned(d)),
         size_text(b[1], ps.rounding), size_text(b[2], ps.cached), size_text(b[3], ps.pending),
         size_text(b[4], ps.backed), size_text(b[5], tidei_library_bytes(d)));
-    size_t spilled = atomic_load(&d->spilled);
+    size_t spilled = atomic_load(&d->memory->spilled);
     if (spilled) put(&t, "; spilled to pinned memory %s", size_text(b[6], spilled));
     put(&t, "\n  largest piece that fits now: %s", size_text(b[0], ps.largest));
     put_rungs(&t, c);
@@ -379,22 +379,17 @@ static tide_status report(const struct climb *c) {
 /* More than the device or the limit could ever hold: no rung can help. */
 static bool absurd(struct climb *c) {
     const tidei_dev *d = c->d;
-    if (tidei_on_host(c->kind) && c->bytes > d->rt->host_budget.limit) return c->by_host = true;
+    if (tidei_on_host(c->kind) && c->bytes > d->rt->budget->limit) return c->by_host = true;
     if (!tidei_on_device(c->kind)) return false;
     return c->bytes > d->d->info.total_bytes ||
-           c->bytes > atomic_load_explicit(&d->limit, memory_order_relaxed);
+           c->bytes > atomic_load_explicit(&d->budget->limit, memory_order_relaxed);
 }
 
-tide_status tidei_out_of_memory_in(tidei_dev *d, tidei_mem_kind kind, size_t bytes,
-                                   const char *what) {
+static tide_status report_for(tidei_dev *d, tidei_mem_kind kind, size_t bytes, const char *what) {
     struct climb c = {
         .d = d, .bytes = bytes, .what = what, .kind = kind, .by_host = !tidei_on_device(kind)};
     (void)absurd(&c); /* says whose memory lacks */
     return report(&c);
-}
-
-tide_status tidei_out_of_memory(tidei_dev *d, size_t bytes, const char *what) {
-    return tidei_out_of_memory_in(d, TIDEI_MEM_DEVICE, bytes, what);
 }
 
 /* ---- the climb ---- */
@@ -405,10 +400,10 @@ struct waiter {
 };
 static void wait_for_leader(void *p) {
     struct waiter *w = p;
-    pthread_mutex_lock(&w->rt->climb_lock);
-    while (w->rt->climbing && w->rt->climb_count == w->seen)
-        tidei_cond_wait(&w->rt->climb_done, &w->rt->climb_lock);
-    pthread_mutex_unlock(&w->rt->climb_lock);
+    pthread_mutex_lock(&w->rt->reclaim->climb_lock);
+    while (w->rt->reclaim->climbing && w->rt->recovery->climbs_ended == w->seen)
+        tidei_cond_wait(&w->rt->reclaim->climb_done, &w->rt->reclaim->climb_lock);
+    pthread_mutex_unlock(&w->rt->reclaim->climb_lock);
 }
 
 /* Becomes the leader (true), or false: somebody's climb ended since `seen`, after waiting for it if
@@ -416,24 +411,24 @@ static void wait_for_leader(void *p) {
 ** after the other. */
 static bool lead(tidei_runtime *rt, uint64_t seen) {
     struct waiter w = {rt, seen};
-    pthread_mutex_lock(&rt->climb_lock);
-    bool climbing = rt->climbing, mine = !climbing && rt->climb_count == seen;
-    if (mine) rt->climbing = true;
-    pthread_mutex_unlock(&rt->climb_lock);
+    pthread_mutex_lock(&rt->reclaim->climb_lock);
+    bool climbing = rt->reclaim->climbing, mine = !climbing && rt->recovery->climbs_ended == seen;
+    if (mine) rt->reclaim->climbing = true;
+    pthread_mutex_unlock(&rt->reclaim->climb_lock);
     if (climbing && rt->gc_ops && rt->gc_ops->wait)
         /* the leader may ask a collector of this very thread */
-        rt->gc_ops->wait(rt, &rt->climb_count, seen);
+        rt->gc_ops->wait(rt, &rt->recovery->climbs_ended, seen);
     else if (climbing)
         tidei_blocking(rt, wait_for_leader, &w);
     return mine;
 }
 
 static void stop_leading(tidei_runtime *rt) {
-    pthread_mutex_lock(&rt->climb_lock);
-    rt->climbing = false;
-    rt->climb_count++;
-    pthread_cond_broadcast(&rt->climb_done);
-    pthread_mutex_unlock(&rt->climb_lock);
+    pthread_mutex_lock(&rt->reclaim->climb_lock);
+    rt->reclaim->climbing = false;
+    rt->recovery->climbs_ended++;
+    pthread_cond_broadcast(&rt->reclaim->climb_done);
+    pthread_mutex_unlock(&rt->reclaim->climb_lock);
     if (rt->gc_ops && rt->gc_ops->wake) rt->gc_ops->wake(rt);
 }
 
@@ -450,7 +445,7 @@ static tide_status climb(struct climb *c, tidei_attempt_fn attempt, void *arg) {
     char b[32];
     const tidei_span span = {TIDEI_SPAN_CLIMB, 0, "climb", c->what};
     tidei_span_begin(rt, &span, c->bytes);
-    atomic_fetch_add(&rt->climbs, 1);
+    atomic_fetch_add(&rt->reclaim->climbs, 1);
     for (unsigned i = 0; i < RUNGS && status == TIDE_E_NOMEM;) {
         const tidei_span rung = {TIDEI_SPAN_RUNG, i + 1, ladder[i].name, NULL};
         tidei_span_begin(rt, &rung, c->bytes);
@@ -463,9 +458,9 @@ static tide_status climb(struct climb *c, tidei_attempt_fn attempt, void *arg) {
         c->climbed = i + 1;
         tidei_threads_finish_deaths(
             rt); /* what is dead may be in another thread's hands just now */
-        if (ladder[i].flags & TIDEI_ALLOC_FLUSHED) atomic_fetch_add(&c->d->retries, 1);
+        if (ladder[i].flags & TIDEI_ALLOC_FLUSHED) atomic_fetch_add(&c->d->budget->retries, 1);
         tide_error_clear();
-        c->inflight_growth = atomic_load(&c->d->inflight_growth.ended);
+        c->inflight_growth = atomic_load(&c->d->budget->inflight_growth.ended);
         status = attempt(arg, ladder[i].flags);
         if (status == TIDE_OK)
             tidei_log(rt, TIDE_LOG_INFO, "reclaim: freed %s at rung %s",
@@ -475,7 +470,7 @@ static tide_status climb(struct climb *c, tidei_attempt_fn attempt, void *arg) {
     if (status == TIDE_E_NOMEM)
         tidei_log(rt, TIDE_LOG_INFO, "reclaim: freed %s, which was not enough",
                   tidei_format_bytes(b, sizeof b, freed, 3));
-    atomic_fetch_add(&rt->reclaimed, freed);
+    atomic_fetch_add(&rt->reclaim->reclaimed, freed);
     tidei_span_end(rt, &span, freed);
     return status;
 }
@@ -512,7 +507,7 @@ static tide_status gently(tidei_dev *d, size_t bytes, tidei_attempt_fn attempt, 
 ** others soon. */
 static void wait_for_inflight_growth(void *p) {
     const struct climb *c = p;
-    const tidei_inflight_growth *t = &c->d->inflight_growth;
+    const tidei_inflight_growth *t = &c->d->budget->inflight_growth;
     for (unsigned i = 0; atomic_load(&t->under_way) && atomic_load(&t->ended) == c->inflight_growth;
          i++) {
         if (i < 64)
@@ -525,7 +520,7 @@ static void wait_for_inflight_growth(void *p) {
 /* Whether memory was on its way during the last attempt. If it still is, one of those who move it
 ** is waited for. */
 static bool missed_growth(struct climb *c) {
-    const tidei_inflight_growth *t = &c->d->inflight_growth;
+    const tidei_inflight_growth *t = &c->d->budget->inflight_growth;
     bool missed = atomic_load(&t->under_way) || atomic_load(&t->ended) != c->inflight_growth;
     if (missed) tidei_blocking(c->d->rt, wait_for_inflight_growth, c);
     return missed;
@@ -555,7 +550,7 @@ static tide_status make_room(struct climb *c, tidei_attempt_fn attempt, void *ar
     uint64_t patience_ns = d->rt->set.collect_wait_ns;
     if (!may_reclaim(t) || absurd(c)) return report(c);
     while (!lead(d->rt, seen)) {
-        seen = atomic_load_explicit(&d->rt->climb_count, memory_order_acquire);
+        seen = atomic_load_explicit(&d->rt->recovery->climbs_ended, memory_order_acquire);
         tide_status status = attempt(arg, 0);
         if (status != TIDE_E_NOMEM) return status;
     }
@@ -572,8 +567,8 @@ static tide_status make_room(struct climb *c, tidei_attempt_fn attempt, void *ar
     return atomic_load(&d->d->lost) ? tidei_lost(d, c->what) : report(c);
 }
 
-tide_status tidei_reclaim_after(tidei_dev *d, size_t bytes, bool outside, const char *what,
-                                tidei_attempt_fn attempt, void *arg, tidei_attempted first) {
+static tide_status climb_after(tidei_dev *d, size_t bytes, bool outside, const char *what,
+                               tidei_attempt_fn attempt, void *arg, tidei_attempted first) {
     struct climb c = {.d = d, .bytes = bytes, .what = what, .outside = outside};
     tide_status status = first.status;
     if (status == TIDE_E_NOMEM) status = make_room(&c, attempt, arg, first.seen);
@@ -582,18 +577,18 @@ tide_status tidei_reclaim_after(tidei_dev *d, size_t bytes, bool outside, const 
     return status;
 }
 
-tide_status tidei_reclaim_aside(tidei_dev *d, size_t bytes, bool outside, const char *what,
-                                tidei_attempt_fn attempt, void *arg) {
+static tide_status climb_aside(tidei_dev *d, size_t bytes, bool outside, const char *what,
+                               tidei_attempt_fn attempt, void *arg) {
     bool soft = tidei_above_soft(d, bytes);
     tidei_saved_error before;
     tidei_error_save(&before);
-    tidei_attempted first = {.seen =
-                                 atomic_load_explicit(&d->rt->climb_count, memory_order_acquire)};
+    tidei_attempted first = {
+        .seen = atomic_load_explicit(&d->rt->recovery->climbs_ended, memory_order_acquire)};
     first.status = soft ? gently(d, bytes, attempt, arg) : attempt(arg, 0);
     if (first.status == TIDE_OK && !soft) return TIDE_OK;
     /* What the stack holds from earlier calls would be scanned by the collections below. */
     if (before.status == TIDE_OK) memset(before.text, 0, sizeof before.text);
-    tide_status status = tidei_reclaim_after(d, bytes, outside, what, attempt, arg, first);
+    tide_status status = climb_after(d, bytes, outside, what, attempt, arg, first);
     if (status == TIDE_OK) tidei_error_restore(&before);
     return status;
 }
@@ -614,12 +609,12 @@ static tide_status attempt_of_kind(void *arg, unsigned flags) {
     return k->c->by_host ? TIDE_E_NOMEM : status;
 }
 
-tide_status tidei_reclaim_kind(tidei_dev *d, tidei_mem_kind kind, size_t bytes, const char *what,
-                               tidei_attempt_fn attempt, void *arg) {
+static tide_status climb_for_kind(tidei_dev *d, tidei_mem_kind kind, size_t bytes, const char *what,
+                                  tidei_attempt_fn attempt, void *arg) {
     struct climb c = {.d = d, .bytes = bytes, .what = what, .kind = kind};
     struct kind_attempt k = {attempt, arg, &c};
     bool soft = tidei_on_device(kind) && tidei_above_soft(d, bytes);
-    uint64_t seen = atomic_load_explicit(&d->rt->climb_count, memory_order_acquire);
+    uint64_t seen = atomic_load_explicit(&d->rt->recovery->climbs_ended, memory_order_acquire);
     tidei_saved_error before;
     tidei_error_save(&before);
     if (before.status == TIDE_OK) memset(before.text, 0, sizeof before.text);
@@ -627,6 +622,29 @@ tide_status tidei_reclaim_kind(tidei_dev *d, tidei_mem_kind kind, size_t bytes, 
     if (status == TIDE_E_NOMEM) status = make_room(&c, attempt_of_kind, &k, seen);
     if (status == TIDE_OK) tidei_error_restore(&before);
     return status;
+}
+
+/* ---- of a runtime ---- */
+
+void tidei_reclaim_init(tidei_runtime *rt) {
+    tidei_reclaim *r = rt->reclaim;
+    r->recovery.after = climb_after;
+    r->recovery.aside = climb_aside;
+    r->recovery.of_kind = climb_for_kind;
+    r->recovery.report = report_for;
+    rt->recovery = &r->recovery;
+    pthread_mutex_init(&r->reclaimables_lock, NULL);
+    pthread_cond_init(&r->reclaimables_idle, NULL);
+    pthread_mutex_init(&r->climb_lock, NULL);
+    pthread_cond_init(&r->climb_done, NULL);
+}
+
+void tidei_reclaim_end(tidei_runtime *rt) {
+    tidei_reclaim *r = rt->reclaim;
+    pthread_mutex_destroy(&r->reclaimables_lock);
+    pthread_cond_destroy(&r->reclaimables_idle);
+    pthread_mutex_destroy(&r->climb_lock);
+    pthread_cond_destroy(&r->climb_done);
 }
 
 /* ---- by hand ---- */
@@ -660,8 +678,8 @@ static void reclaim(tidei_runtime *rt, tidei_dev *only, int level) {
 static size_t taken(tidei_dev *d) {
     tidei_pool_stats pinned;
     tidei_pools_stats_of(d, TIDEI_KIND_BIT(TIDEI_MEM_PINNED), &pinned);
-    size_t spilled = tidei_min_size(atomic_load(&d->spilled), pinned.backed);
-    return atomic_load(&d->backed) + tidei_library_bytes(d) + pinned.backed - spilled;
+    size_t spilled = tidei_min_size(atomic_load(&d->memory->spilled), pinned.backed);
+    return atomic_load(&d->budget->backed) + tidei_library_bytes(d) + pinned.backed - spilled;
 }
 
 size_t tidei_reclaim_by_hand(tidei_runtime *rt, tidei_dev *only, int level) {

@@ -2,8 +2,7 @@
 #ifndef TIDEI_RECLAIM_H
 #define TIDEI_RECLAIM_H
 
-#include "runtime/pool/budget.h"
-#include "runtime/streams/stream.h"
+#include "runtime/memory/recovery.h"
 #include <tide/reclaim.h>
 
 /* A holder of memory that can give it back (a cache of library handles, say). Slots return the
@@ -27,6 +26,25 @@ typedef struct tidei_reclaimable {
     unsigned busy;
     bool by_user, over;
 } tidei_reclaimable;
+/* In tidei_runtime. */
+struct tidei_reclaim {
+    tidei_recovery recovery;
+    pthread_mutex_t reclaimables_lock;
+    pthread_cond_t reclaimables_idle;
+    tidei_reclaimable *reclaimables; /* newest first */
+    _Atomic uint64_t climb_ids;
+    pthread_mutex_t climb_lock;
+    pthread_cond_t climb_done;
+    bool climbing; /* under climb_lock, as recovery.climbs_ended is written */
+    _Atomic uint64_t climbs;
+    _Atomic size_t reclaimed;
+    /* under the process's lock of runtimes (neighbours.c), like the next */
+    tidei_runtime *next_open;
+    unsigned visitors; /* threads of other runtimes that make the pools give back */
+};
+void tidei_reclaim_init(tidei_runtime *rt);
+void tidei_reclaim_end(tidei_runtime *rt);
+
 /* Borrowed until unregistered, which waits for a call in progress. */
 void tidei_reclaimable_register(tidei_runtime *rt, tidei_reclaimable *r);
 void tidei_reclaimable_unregister(tidei_runtime *rt, tidei_reclaimable *r);
@@ -45,43 +63,6 @@ void tidei_back_in_reclaimable(uint64_t number);
 ** anything. Like snprintf. */
 size_t tidei_reclaimables_text(tidei_dev *d, char *buf, size_t cap);
 void tidei_reclaimables_close(tidei_runtime *rt); /* nobody calls any more */
-
-/* Tries `attempt(arg, flags)`, and while it returns TIDE_E_NOMEM climbs the ladder one rung and
-** tries again; any other result ends the climb. flags are TIDEI_ALLOC_* for the pool. `bytes` is
-** what is wanted, `what` names it in the report. On the final TIDE_E_NOMEM the error is the
-** out-of-memory report; on success an earlier error stands. Beyond the soft limit idle memory is
-** given back before the attempt may grow, where that is possible without waiting. One thread leads;
-** others wait and try again. Never climbs from inside itself, a drain or a collection: then one
-** plain attempt is all. */
-typedef tide_status (*tidei_attempt_fn)(void *arg, unsigned flags);
-static inline tide_status tidei_with_reclaim(tidei_dev *d, size_t bytes, const char *what,
-                                             tidei_attempt_fn attempt, void *arg); /* runtime.h */
-/* The same for memory that is no pool's: a library's, the driver's. Of use to it is only what went
-** back to the device, so pools clear whole pages for it. */
-static inline tide_status tidei_outside_with_reclaim(tidei_dev *d, size_t bytes, const char *what,
-                                                     /* runtime.h */
-                                                     tidei_attempt_fn attempt, void *arg);
-/* Its long ways: from the first attempt on, which was made without flags, where no error stood; and
-** all of it, where one does or there is a soft limit. */
-typedef struct tidei_attempted {
-    tide_status status;
-    uint64_t seen; /* climbs that had ended before */
-} tidei_attempted;
-tide_status tidei_reclaim_after(tidei_dev *d, size_t bytes, bool outside, const char *what,
-                                tidei_attempt_fn attempt, void *arg, tidei_attempted first);
-tide_status tidei_reclaim_aside(tidei_dev *d, size_t bytes, bool outside, const char *what,
-                                tidei_attempt_fn attempt, void *arg);
-
-/* The same for a block of pinned or unified memory, whose attempt may also return
-** TIDE_E_HOST_NOMEM: that too is climbed for, and reported if it stays so. */
-tide_status tidei_reclaim_kind(tidei_dev *d, tidei_mem_kind kind, size_t bytes, const char *what,
-                               tidei_attempt_fn attempt, void *arg);
-
-/* Composes the out-of-memory report for a request that nothing could serve; sets and returns
-** TIDE_E_NOMEM. The second: of a kind; TIDE_E_HOST_NOMEM where it is the host that has less. */
-tide_status tidei_out_of_memory(tidei_dev *d, size_t bytes, const char *what);
-tide_status tidei_out_of_memory_in(tidei_dev *d, tidei_mem_kind kind, size_t bytes,
-                                   const char *what);
 
 /* What tide_reclaim does at a level, for one device or (NULL) all. Returns the bytes given back to
 ** the driver; from inside a callback of the ladder's it does nothing. */

@@ -20,20 +20,20 @@ static struct {
 void tidei_neighbours_enter(tidei_runtime *rt) {
     pthread_mutex_lock(&all.lock);
     tidei_runtime **at = &all.open; /* serial numbers may have been given in another order */
-    while (*at && (*at)->serial > rt->serial) at = &(*at)->next_open;
-    rt->next_open = *at;
+    while (*at && (*at)->serial > rt->serial) at = &(*at)->reclaim->next_open;
+    rt->reclaim->next_open = *at;
     *at = rt;
     pthread_mutex_unlock(&all.lock);
 }
 
 void tidei_neighbours_leave(tidei_runtime *rt) {
     pthread_mutex_lock(&all.lock);
-    for (tidei_runtime **at = &all.open; *at; at = &(*at)->next_open)
+    for (tidei_runtime **at = &all.open; *at; at = &(*at)->reclaim->next_open)
         if (*at == rt) {
-            *at = rt->next_open;
+            *at = rt->reclaim->next_open;
             break;
         }
-    while (rt->visitors) tidei_cond_wait(&all.left, &all.lock);
+    while (rt->reclaim->visitors) tidei_cond_wait(&all.left, &all.lock);
     pthread_mutex_unlock(&all.lock);
 }
 
@@ -42,10 +42,10 @@ void tidei_neighbours_leave(tidei_runtime *rt) {
 static tidei_runtime *visit(const tidei_runtime *self, uint64_t *last) {
     pthread_mutex_lock(&all.lock);
     tidei_runtime *rt = all.open;
-    while (rt && (rt->serial >= *last || rt == self)) rt = rt->next_open;
+    while (rt && (rt->serial >= *last || rt == self)) rt = rt->reclaim->next_open;
     if (rt) {
         *last = rt->serial;
-        rt->visitors++;
+        rt->reclaim->visitors++;
     }
     pthread_mutex_unlock(&all.lock);
     return rt;
@@ -53,7 +53,7 @@ static tidei_runtime *visit(const tidei_runtime *self, uint64_t *last) {
 
 static void end_visit(tidei_runtime *rt) {
     pthread_mutex_lock(&all.lock);
-    if (--rt->visitors == 0) pthread_cond_broadcast(&all.left);
+    if (--rt->reclaim->visitors == 0) pthread_cond_broadcast(&all.left);
     pthread_mutex_unlock(&all.lock);
 }
 
@@ -62,7 +62,9 @@ static void undo_visit(tidei_runtime *own, tidei_thread *t, void *rt, uintptr_t 
     end_visit(rt);
 }
 
-static size_t held(tidei_dev *d) { return atomic_load(&d->backed) + atomic_load(&d->library); }
+static size_t held(tidei_dev *d) {
+    return atomic_load(&d->budget->backed) + atomic_load(&d->budget->library);
+}
 
 /* The bytes that its pools on the device of that name, and its idle handles, give back. */
 static size_t give_back(tidei_runtime *rt, const char *name, size_t wanted) {

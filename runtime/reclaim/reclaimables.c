@@ -26,23 +26,23 @@ void tidei_back_in_reclaimable(uint64_t number) { inside = number; }
 
 void tidei_reclaimable_register(tidei_runtime *rt, tidei_reclaimable *r) {
     static _Atomic uint64_t made;
-    pthread_mutex_lock(&rt->reclaimables_lock);
+    pthread_mutex_lock(&rt->reclaim->reclaimables_lock);
     r->busy = 0;
     r->told = 0;
     r->number = atomic_fetch_add(&made, 1) + 1;
-    r->next = rt->reclaimables;
-    rt->reclaimables = r;
-    pthread_mutex_unlock(&rt->reclaimables_lock);
+    r->next = rt->reclaim->reclaimables;
+    rt->reclaim->reclaimables = r;
+    pthread_mutex_unlock(&rt->reclaim->reclaimables_lock);
 }
 
 /* Takes the entry of that number, a program's or the library's, out of the list; NULL: none. */
 static tidei_reclaimable *take_out(tidei_runtime *rt, uint64_t number, bool by_user) {
-    pthread_mutex_lock(&rt->reclaimables_lock);
-    tidei_reclaimable **p = &rt->reclaimables;
+    pthread_mutex_lock(&rt->reclaim->reclaimables_lock);
+    tidei_reclaimable **p = &rt->reclaim->reclaimables;
     while (*p && !((*p)->number == number && (*p)->by_user == by_user)) p = &(*p)->next;
     tidei_reclaimable *r = *p;
     if (r) *p = r->next;
-    pthread_mutex_unlock(&rt->reclaimables_lock);
+    pthread_mutex_unlock(&rt->reclaim->reclaimables_lock);
     return r;
 }
 
@@ -53,18 +53,18 @@ struct waiter {
 };
 static void wait_until_idle(void *p) {
     const struct waiter *w = p;
-    pthread_mutex_lock(&w->rt->reclaimables_lock);
+    pthread_mutex_lock(&w->rt->reclaim->reclaimables_lock);
     while (w->r->busy > w->own)
-        tidei_cond_wait(&w->rt->reclaimables_idle, &w->rt->reclaimables_lock);
-    pthread_mutex_unlock(&w->rt->reclaimables_lock);
+        tidei_cond_wait(&w->rt->reclaim->reclaimables_idle, &w->rt->reclaim->reclaimables_lock);
+    pthread_mutex_unlock(&w->rt->reclaim->reclaimables_lock);
 }
 
 /* The other threads that are in its slots. */
 static void wait_for_others(tidei_runtime *rt, const tidei_reclaimable *r) {
     struct waiter w = {rt, r, inside == r->number};
-    pthread_mutex_lock(&rt->reclaimables_lock);
+    pthread_mutex_lock(&rt->reclaim->reclaimables_lock);
     bool busy = r->busy > w.own;
-    pthread_mutex_unlock(&rt->reclaimables_lock);
+    pthread_mutex_unlock(&rt->reclaim->reclaimables_lock);
     if (busy) tidei_blocking(rt, wait_until_idle, &w); /* the slot may wait for a collection */
 }
 
@@ -74,10 +74,10 @@ void tidei_reclaimable_unregister(tidei_runtime *rt, tidei_reclaimable *r) {
 }
 
 static void end_busy(tidei_runtime *rt, tidei_reclaimable *r) {
-    pthread_mutex_lock(&rt->reclaimables_lock);
+    pthread_mutex_lock(&rt->reclaim->reclaimables_lock);
     bool idle = --r->busy == 0, over = idle && r->over;
-    if (idle) pthread_cond_broadcast(&rt->reclaimables_idle);
-    pthread_mutex_unlock(&rt->reclaimables_lock);
+    if (idle) pthread_cond_broadcast(&rt->reclaim->reclaimables_idle);
+    pthread_mutex_unlock(&rt->reclaim->reclaimables_lock);
     if (over) tidei_host_free(rt, r);
 }
 
@@ -100,14 +100,14 @@ static void undo_busy(tidei_runtime *by, tidei_thread *t, void *r, uintptr_t rt)
 
 /* The newest one registered before the last one, busy until it is done with; NULL at the end. */
 static tidei_reclaimable *next_reclaimable(struct round *x) {
-    pthread_mutex_lock(&x->rt->reclaimables_lock);
-    tidei_reclaimable *r = x->rt->reclaimables;
+    pthread_mutex_lock(&x->rt->reclaim->reclaimables_lock);
+    tidei_reclaimable *r = x->rt->reclaim->reclaimables;
     while (r && r->number >= x->last) r = r->next;
     if (r) {
         x->last = r->number;
         r->busy++;
     }
-    pthread_mutex_unlock(&x->rt->reclaimables_lock);
+    pthread_mutex_unlock(&x->rt->reclaim->reclaimables_lock);
     if (r) tidei_hold(x->by, undo_busy, r, (uintptr_t)x->rt);
     return r;
 }
@@ -164,14 +164,16 @@ static size_t call(const struct round *x, tidei_reclaimable *r, tidei_dev *d, bo
 
 /* Whether this climb's first failure of the entry. */
 static bool first_failure(tidei_runtime *rt, tidei_reclaimable *r, uint64_t climb_id) {
-    pthread_mutex_lock(&rt->reclaimables_lock);
+    pthread_mutex_lock(&rt->reclaim->reclaimables_lock);
     bool first = r->told != climb_id;
     r->told = climb_id;
-    pthread_mutex_unlock(&rt->reclaimables_lock);
+    pthread_mutex_unlock(&rt->reclaim->reclaimables_lock);
     return first;
 }
 
-uint64_t tidei_climb_id_new(tidei_runtime *rt) { return atomic_fetch_add(&rt->climb_ids, 1) + 1; }
+uint64_t tidei_climb_id_new(tidei_runtime *rt) {
+    return atomic_fetch_add(&rt->reclaim->climb_ids, 1) + 1;
+}
 
 size_t tidei_reclaimables_call(tidei_dev *d, tidei_reclaim_slot which, size_t wanted,
                                uint64_t climb_id) {
@@ -331,10 +333,10 @@ tide_status tide_reclaimable_register(tide_runtime *ref, const tide_reclaimable 
 
 /* It is in no list: it goes now, or when the last slot that somebody is in has returned. */
 static void end_entry(tidei_runtime *rt, tidei_reclaimable *r) {
-    pthread_mutex_lock(&rt->reclaimables_lock);
+    pthread_mutex_lock(&rt->reclaim->reclaimables_lock);
     bool idle = r->busy == 0;
     r->over = true;
-    pthread_mutex_unlock(&rt->reclaimables_lock);
+    pthread_mutex_unlock(&rt->reclaim->reclaimables_lock);
     if (idle) tidei_host_free(rt, r);
 }
 
@@ -361,8 +363,8 @@ tide_status tide_reclaimable_unregister(tide_runtime *ref, uint64_t id) {
 }
 
 void tidei_reclaimables_close(tidei_runtime *rt) {
-    for (tidei_reclaimable *r; (r = rt->reclaimables);) {
-        rt->reclaimables = r->next;
+    for (tidei_reclaimable *r; (r = rt->reclaim->reclaimables);) {
+        rt->reclaim->reclaimables = r->next;
         if (r->by_user) tidei_host_free(rt, r);
     }
 }

@@ -10,15 +10,15 @@
 static void tell(tidei_stream *s, const char *words) {
     tidei_dev *d = s->dev;
     int none = 0;
-    if (!atomic_compare_exchange_strong(&d->loss_state, &none, 1)) return;
+    if (!atomic_compare_exchange_strong(&d->loss->state, &none, 1)) return;
     pthread_mutex_lock(&s->lock);
     const char *last = s->last_op;
     pthread_mutex_unlock(&s->lock);
     tidei_format(
-        d->loss_report, sizeof d->loss_report,
+        d->loss->report, sizeof d->loss->report,
         "%.400s; last operation of the stream: %.100s; %s's arrays cannot be used any more", words,
         *last ? last : "none", d->d->info.name);
-    atomic_store(&d->loss_state, 2);
+    atomic_store(&d->loss->state, 2);
 }
 
 /* A stream that waits for another device's may meet with the loss of that one. */
@@ -29,12 +29,13 @@ tide_status tidei_lost_on(tidei_stream *s, const char *op) {
 }
 
 tide_status tidei_lost(tidei_dev *d, const char *op) {
-    if (!atomic_load(&d->loss_state)) { /* noticed by a flag: the device is asked for its words */
+    if (!atomic_load(&d->loss->state)) { /* noticed by a flag: the device is asked for its words */
         size_t free_bytes, total;
         if (d->d->ops->memory(d->d, &free_bytes, &total) == TIDE_E_LOST)
             tell(d->stream0, tide_error_last()->message);
     }
-    if (atomic_load(&d->loss_state) == 2) return tidei_fail(TIDE_E_LOST, op, "%s", d->loss_report);
+    if (atomic_load(&d->loss->state) == 2)
+        return tidei_fail(TIDE_E_LOST, op, "%s", d->loss->report);
     return tidei_fail(TIDE_E_LOST, op, "%s is lost since an earlier failure", d->d->info.name);
 }
 

@@ -8,6 +8,12 @@
 
 #include "runtime/streams/stream.h"
 
+/* In tidei_dev. */
+struct tidei_loss {
+    _Atomic int state; /* 0 none, 1 the report is being written, 2 it is there */
+    char report[640];
+};
+
 /* What a kernel reported since the last question: TIDE_E_BOUNDS for a bad index; the message names
 ** the operation that raised it. For sync points, whose own name is `op`. */
 tide_status tidei_take_fault(tidei_runtime *rt, const char *op);

@@ -51,11 +51,11 @@ static void raise_to(_Atomic uint64_t *x, uint64_t v) {
 }
 
 tidei_stream *tidei_stream_at(tidei_dev *d, unsigned slot) {
-    return atomic_load_explicit(&d->rt->streams.at[slot], memory_order_acquire);
+    return atomic_load_explicit(&d->rt->streams->at[slot], memory_order_acquire);
 }
 
 tidei_stream *tidei_stream_next(tidei_dev *d, unsigned *slot) {
-    unsigned n = atomic_load_explicit(&d->rt->streams.n, memory_order_acquire);
+    unsigned n = atomic_load_explicit(&d->rt->streams->n, memory_order_acquire);
     while (*slot < n) {
         tidei_stream *s = tidei_stream_at(d, (*slot)++);
         if (s->dev == d) return s;
@@ -127,7 +127,8 @@ bool tidei_stamp_asked(tidei_dev *d, tidei_stamp x) {
 bool tidei_stamp_covered(tidei_stream *s, tidei_stamp x) {
     if (!x.tick || x.stream == s->slot) return true;
     if (atomic_load_explicit(&s->seen[x.stream], memory_order_acquire) >= x.tick) return true;
-    if (tidei_unlikely(atomic_load_explicit(&s->dev->rt->waits_anyway, memory_order_relaxed)))
+    if (tidei_unlikely(
+            atomic_load_explicit(&s->dev->rt->streams->waits_anyway, memory_order_relaxed)))
         return false;
     return known_completed(tidei_stream_at(s->dev, x.stream)) >= x.tick;
 }
@@ -153,10 +154,10 @@ static void sync_blocking(void *p) {
 
 /* Averages with a quarter weight on the newest, as the collection times are. */
 static void note_wait(tidei_dev *d, uint64_t ns) {
-    uint64_t old = atomic_load_explicit(&d->wait_ewma_ns, memory_order_relaxed);
-    atomic_store_explicit(&d->wait_ewma_ns, old - old / 4 + ns / 4, memory_order_relaxed);
-    atomic_fetch_add_explicit(&d->host_waits, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&d->host_wait_ns, ns, memory_order_relaxed);
+    uint64_t old = atomic_load_explicit(&d->waits->wait_ewma_ns, memory_order_relaxed);
+    atomic_store_explicit(&d->waits->wait_ewma_ns, old - old / 4 + ns / 4, memory_order_relaxed);
+    atomic_fetch_add_explicit(&d->waits->host_waits, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&d->waits->host_wait_ns, ns, memory_order_relaxed);
 }
 
 /* On a lost device everything counts as done, but for what still writes to the host's memory: that
@@ -224,7 +225,7 @@ tide_status tidei_stream_finish(tidei_stream *s) {
 /* What may take its time, now that the host has waited anyway. */
 static void after_wait(tidei_dev *d) {
     if (d->d->ops->copy_many_prepare) d->d->ops->copy_many_prepare(d->d);
-    tidei_pools_look(d, true);
+    d->rt->streams->above->waited(d);
 }
 
 tide_status tidei_stream_wait(tidei_stream *s, bool quiet) {
@@ -247,7 +248,7 @@ tide_status tidei_streams_wait_all(tidei_dev *d, bool quiet) {
     }
     if (!quiet && status == TIDE_OK) {
         /* else others may be at work there */
-        if (!atomic_load(&d->used_elsewhere)) tidei_pools_synced(d);
+        if (!atomic_load(&d->waits->used_elsewhere)) d->rt->streams->above->all_done(d);
         after_wait(d);
     }
     return status;
@@ -257,7 +258,7 @@ tide_status tidei_streams_wait_all(tidei_dev *d, bool quiet) {
 tide_status tidei_streams_wait_users(tidei_dev *d) {
     tide_status status = tidei_streams_wait_all(d, true);
     for (tidei_dev *x = NULL; status == TIDE_OK && (x = tidei_dev_next(d->rt, x));) {
-        if (x == d || !atomic_load(&d->used_elsewhere)) continue;
+        if (x == d || !atomic_load(&d->waits->used_elsewhere)) continue;
         tidei_saved_error e;
         tidei_error_save(&e);
         tide_status one = tidei_streams_wait_all(x, true);
@@ -314,7 +315,7 @@ uint64_t tidei_slack_ns(tidei_dev *d, bool waits) {
         if (ns > most) most = ns;
     }
     uint64_t usual =
-        busy && waits ? atomic_load_explicit(&d->wait_ewma_ns, memory_order_relaxed) : 0;
+        busy && waits ? atomic_load_explicit(&d->waits->wait_ewma_ns, memory_order_relaxed) : 0;
     return most > usual ? most : usual;
 }
 
@@ -360,7 +361,7 @@ static tide_status mark_place(tidei_stream *s, tidei_mark **out) {
 /* What s has seen by now. Without host memory the mark says less than is true. */
 static void mark_seen(tidei_stream *s, tidei_mark *m) {
     tidei_runtime *rt = s->dev->rt;
-    unsigned n = atomic_load_explicit(&rt->streams.n, memory_order_acquire);
+    unsigned n = atomic_load_explicit(&rt->streams->n, memory_order_acquire);
     if (n > m->room) {
         unsigned room = (n + SEEN_STEP - 1) / SEEN_STEP * SEEN_STEP;
         uint64_t *more = tidei_host_alloc(rt, room * sizeof *more);
@@ -418,7 +419,7 @@ static tide_status wait_mark(tidei_stream *s, tidei_stream *from, const tidei_ma
     if (status != TIDE_OK) return status;
     for (unsigned i = 0; i < m->n; i++) raise_to(&s->seen[i], m->seen[i]);
     raise_to(&s->seen[from->slot], m->tick);
-    atomic_fetch_add_explicit(&s->dev->device_waits, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&s->dev->waits->device_waits, 1, memory_order_relaxed);
     tidei_record_follow(s, from);
     return TIDE_OK;
 }
@@ -506,10 +507,10 @@ static void retire(tidei_stream *s, bool all) {
 
 void tidei_streams_sweep(tidei_dev *d, bool all) {
     unsigned slot = 0;
-    pthread_mutex_lock(&d->rt->streams.lock);
+    pthread_mutex_lock(&d->rt->streams->lock);
     for (tidei_stream *s; (s = tidei_stream_next(d, &slot));)
         if (all || atomic_load(&s->released)) retire(s, all);
-    pthread_mutex_unlock(&d->rt->streams.lock);
+    pthread_mutex_unlock(&d->rt->streams->lock);
 }
 
 tidei_dstream *tidei_stream_hold(tidei_stream *s) {
@@ -534,7 +535,7 @@ void tidei_undo_stream(tidei_runtime *rt, tidei_thread *t, void *s, uintptr_t of
 /* A slot without a stream: a retired one of the device's, or a fresh one; under the lock of
 ** streams. NULL: host memory or slots exhausted. */
 static tidei_stream *free_slot(tidei_dev *d) {
-    tidei_streams *all = &d->rt->streams;
+    tidei_streams *all = d->rt->streams;
     unsigned n = atomic_load(&all->n), slot = 0;
     for (tidei_stream *s; (s = tidei_stream_next(d, &slot));)
         if (!s->ds) return s;
@@ -558,7 +559,7 @@ static tide_status device_half(tidei_device *d, void *const *native, tidei_dstre
 }
 
 static tide_status open_stream(tidei_dev *d, void *const *native, tidei_stream **out) {
-    tidei_streams *all = &d->rt->streams;
+    tidei_streams *all = d->rt->streams;
     tidei_streams_sweep(d, false);
     pthread_mutex_lock(&all->lock);
     tide_status status = TIDE_OK;

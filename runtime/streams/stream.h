@@ -18,12 +18,9 @@
 #ifndef TIDEI_STREAM_H
 #define TIDEI_STREAM_H
 
-#include "runtime/streams/callback.h"
+#include "runtime/base/callback.h"
 #include "runtime/device/device.h"
-
-#define TIDEI_STREAMS_MAX 256 /* streams of a runtime alive or draining; a seen row is 2 KiB */
-
-typedef struct tidei_dev tidei_dev; /* a device as the runtime keeps it: runtime/runtime.h */
+#include "runtime/observe/recorder.h"
 
 /* A moment on a device. `write`: the use at that moment wrote (or its history is unknown), so that
 ** readers wait too. */
@@ -117,13 +114,37 @@ struct tidei_stream {
     uint64_t followed;
 };
 
+/* What the streams ask of the floors above; the root fills it (runtime/runtime.c). They may be
+** called with no lock held. */
+typedef struct tidei_stream_hooks {
+    /* The host has waited for all streams of the device: blocks that wait for nothing else are
+    ** free. */
+    void (*all_done)(tidei_dev *d);
+    /* It has waited anyway: what takes its time, and can be given back, may be now. */
+    void (*waited)(tidei_dev *d);
+} tidei_stream_hooks;
+
 /* The streams of a runtime. In tidei_runtime. */
-typedef struct tidei_streams {
+struct tidei_streams {
+    const tidei_stream_hooks *above;
+    /* streams wait for work that is over too: a pool is, or was, deterministic */
+    atomic_bool waits_anyway;
+    _Atomic unsigned own_streams; /* of threads */
+    /* tests: plants missing waits: nothing is ordered across streams */
+    bool skip_waits;
     /* guards what follows; entries are written once and stay */
     pthread_mutex_t lock;
     _Atomic(tidei_stream *) at[TIDEI_STREAMS_MAX]; /* by slot */
     _Atomic unsigned n;                            /* slots in use so far */
-} tidei_streams;
+};
+
+/* What a device knows of waits. In tidei_dev. */
+struct tidei_waits {
+    /* work of other devices may use its memory: set before the first does */
+    atomic_bool used_elsewhere;
+    _Atomic uint64_t host_waits, host_wait_ns, device_waits;
+    _Atomic uint64_t wait_ewma_ns; /* average wait at sync points */
+};
 
 /* Under the lock that guards the counter's writers: no need of an atomic addition. */
 static inline void tidei_count_locked(_Atomic uint64_t *x) {
@@ -204,5 +225,25 @@ tidei_stream *tidei_stream_next(tidei_dev *d, unsigned *slot);
 /* Rough device time still queued on the device's streams, for the policies: by the pace at which
 ** they complete, and, where the host is about to wait (`waits`), by past waits. */
 uint64_t tidei_slack_ns(tidei_dev *d, bool waits);
+
+/* ---- the short way past the recorder: nothing is recorded ---- */
+
+static inline void tidei_record_sync(const tidei_stream *s) {
+    tidei_recorder *r = s->dev->rt->recorder;
+    if (tidei_unlikely(r)) tidei_recorder_sync(r, s);
+}
+static inline void tidei_record_follow(const tidei_stream *s, const tidei_stream *from) {
+    tidei_recorder *r = s->dev->rt->recorder;
+    if (tidei_unlikely(r)) tidei_recorder_follow(r, s, from);
+}
+/* Under s->lock, before and after work is queued: when it began, 0 for nobody who wants to know;
+** and that it is queued. */
+static inline uint64_t tidei_record_begin(const tidei_stream *s) {
+    tidei_recorder *r = s->dev->rt->recorder;
+    return tidei_unlikely(r) ? tidei_recorder_moment(r) : 0;
+}
+static inline void tidei_record_submit(const tidei_stream *s, uint64_t began, const char *op) {
+    if (tidei_unlikely(began)) tidei_recorder_submit(s->dev->rt->recorder, s, began, op);
+}
 
 #endif

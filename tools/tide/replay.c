@@ -186,8 +186,8 @@ static tidei_replay_figures counters(const tidei_replay *r) {
                                   .compactions = ps.compactions,
                                   .bytes_moved = ps.bytes_moved,
                                   .bytes_remapped = ps.bytes_remapped,
-                                  .device_waits = atomic_load(&r->dev->device_waits),
-                                  .climbs = atomic_load(&r->rt->climbs),
+                                  .device_waits = atomic_load(&r->dev->waits->device_waits),
+                                  .climbs = atomic_load(&r->rt->reclaim->climbs),
                                   .mismatches = r->o.touch ? tidei_touch_mismatches(&r->touch) : 0};
 }
 
@@ -205,8 +205,8 @@ tide_status tidei_replay_pass(tidei_replay *r, tidei_replay_figures *out) {
     tidei_replay_figures after = counters(r);
     *out = (tidei_replay_figures){.events = events,
                                   .ns = ns,
-                                  .peak_live = atomic_load(&r->dev->peak_live),
-                                  .peak_reserved = atomic_load(&r->dev->peak_backed),
+                                  .peak_live = atomic_load(&r->dev->budget->peak_live),
+                                  .peak_reserved = atomic_load(&r->dev->budget->peak_backed),
                                   .driver_calls = after.driver_calls - before.driver_calls,
                                   .compactions = after.compactions - before.compactions,
                                   .bytes_moved = after.bytes_moved - before.bytes_moved,

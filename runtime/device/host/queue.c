@@ -9,7 +9,7 @@
 ** What must stay true: a command is whole before the bell counts it; the worker touches no chunk
 ** after counting it left; every wait ends when the device is lost. */
 #include "runtime/device/host/host.h"
-#include "runtime/streams/callback.h"
+#include "runtime/base/callback.h"
 #include "runtime/base/own_thread.h"
 #include "runtime/base/text.h"
 #include "runtime/base/uncancelled.h"

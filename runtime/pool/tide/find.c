@@ -23,7 +23,7 @@
 #define STALE_TICKS 16
 
 static bool stale(tidei_dev *d, tidei_stamp x) {
-    tidei_stream *s = atomic_load_explicit(&d->rt->streams.at[x.stream], memory_order_acquire);
+    tidei_stream *s = atomic_load_explicit(&d->rt->streams->at[x.stream], memory_order_acquire);
     return s && atomic_load_explicit(&s->submitted, memory_order_relaxed) >= x.tick + STALE_TICKS;
 }
 
@@ -81,7 +81,7 @@ static tidei_extent *best_foreign(tidei_heap *p, tidei_size_index *own, size_t s
 static uint64_t age(const tidei_heap *p, const tidei_extent *x) {
     if (x->slot >= TIDEI_STREAMS_MAX) return 0;
     tidei_stream *s =
-        atomic_load_explicit(&p->base.dev->rt->streams.at[x->slot], memory_order_acquire);
+        atomic_load_explicit(&p->base.dev->rt->streams->at[x->slot], memory_order_acquire);
     return s ? atomic_load_explicit(&s->submitted, memory_order_relaxed) - x->tick : 0;
 }
 

@@ -44,7 +44,7 @@ static size_t growth(const tidei_heap *p, size_t backed) {
 }
 /* How large a page may be of `bytes` that are got at once, with so much backed then. */
 static size_t page_size(const tidei_heap *p, size_t backed, size_t bytes) {
-    size_t limit = atomic_load_explicit(&p->base.dev->limit, memory_order_relaxed);
+    size_t limit = atomic_load_explicit(&p->base.dev->budget->limit, memory_order_relaxed);
     limit = tidei_min_size(limit, p->base.dev->d->info.total_bytes);
     size_t usual = tidei_min_size(growth(p, backed), limit / PAGES_MIN);
     size_t of_one =

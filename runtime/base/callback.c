@@ -1,8 +1,6 @@
 /* callback.c: what is noted of callbacks, whether they are still there, and undoing what a call
 ** held that is gone. The model stands in callback.h. */
-#include "runtime/streams/callback.h"
-#include "runtime/observe/nvtx.h"
-#include "runtime/runtime.h"
+#include "runtime/base/callback.h"
 #include "runtime/base/text.h"
 #include "runtime/base/uncancelled.h"
 #include <stdlib.h>
@@ -89,9 +87,11 @@ void tidei_held_undo(tidei_runtime *rt, tidei_thread *t, size_t down_to) {
         if (what & TIDEI_HELD_MARK)
             ((tidei_undo)t->held[1])(rt, t, (void *)(what & ~TIDEI_HELD_MARK), t->held[0]);
         else
-            tidei_storage_release((tidei_storage *)what);
+            tidei_thread_above->release((tidei_storage *)what);
     }
 }
+
+TIDEI_FAST_TLS tidei_runtime *tidei_serves;
 
 /* ---- notes ---- */
 
@@ -172,9 +172,9 @@ void tidei_callback_note(tidei_callback *c, tidei_runtime *rt, tidei_callback_ki
                 .makes = kinds[kind].makes && (!outer || outer->makes),
                 .quiet = kinds[kind].quiet || (outer && outer->quiet),
                 .nheld = tidei_held_here(t),
-                .ranges = tidei_nvtx_open(),
+                .ranges = tidei_thread_above->ranges(),
                 .guards = tidei_guards_here.n,
-                .slot = tidei_inside_reclaimable()};
+                .slot = tidei_thread_above->slot()};
     tidei_format(n->name, sizeof n->name, "%s", name ? name : "");
     c->mark[0] = n->serial;
     c->mark[1] = mark_of(n->serial, c->mark);
@@ -223,8 +223,8 @@ static void abandon_from(uint64_t serial) {
         if (left < t->nnotes) abandon(t, left);
         if (left) reach(&stays, &t->notes[left - 1]);
     }
-    tidei_nvtx_unwind(stays.ranges);
-    tidei_back_in_reclaimable(stays.slot);
+    tidei_thread_above->unwind_ranges(stays.ranges);
+    tidei_thread_above->back_in_slot(stays.slot);
     tidei_guards_leave(left_last.guards - stays.guards);
 }
 
@@ -335,7 +335,7 @@ void tidei_callbacks_end(tidei_thread *t) {
     if (!t->nnotes) return;
     text_of(&t->notes[t->nnotes - 1], what, sizeof what);
     abandon(t, 0);
-    tidei_back_in_reclaimable(0);
+    tidei_thread_above->back_in_slot(0);
     tidei_runtime *rt = tidei_thread_take(t);
     if (!rt) return;
     log_left(rt, what);

@@ -19,21 +19,19 @@
 #ifndef TIDEI_CALLBACK_H
 #define TIDEI_CALLBACK_H
 
-#include "runtime/base/base.h"
-
-typedef struct tidei_thread tidei_thread;
+#include "runtime/base/thread.h"
 
 /* ---- what calls hold ---- */
 
 typedef void (*tidei_undo)(tidei_runtime *rt, tidei_thread *t, void *what, uintptr_t of);
-/* tidei_hold(t, undo, what, of), in runtime.h: from here on `what`, an even address or number, is
+/* tidei_hold(t, undo, what, of), below: from here on `what`, an even address or number, is
 ** given back by `undo` if the call does not come to it; `of` is whatever else `undo` wants. t NULL:
 ** nobody is there to do it. What there is no host memory to write down is not undone. Of a storage
 ** that the call has a reference on, tidei_hold_storage(t, st) is enough. */
 #define TIDEI_HELD_MARK ((uintptr_t)1) /* in the last of three words that are held */
 /* The call has given it back, or away: the last one of that `what`. */
 void tidei_let(tidei_thread *t, const void *what);
-/* Of a storage, however it is held: tidei_let_storage(t, st), in runtime.h; t is not NULL. */
+/* Of a storage, however it is held: tidei_let_storage(t, st), below; t is not NULL. */
 bool tidei_held_grow(tidei_thread *t); /* the long way; false: there is no host memory */
 /* The usual ones: a counter in the thread's record that goes up and down, and host memory of the
 ** runtime's. */
@@ -78,7 +76,7 @@ void tidei_callback_end(tidei_callback *c);
 tidei_thread *tidei_callbacks_record(tidei_runtime *rt);
 
 /* The calling thread is about to make an array, or memory for elements. False with the error set:
-** it is inside a callback that makes none. The short way, tidei_may_make, stands in runtime.h. */
+** it is inside a callback that makes none. The short way, tidei_may_make, stands below. */
 bool tidei_may_make_here(tidei_runtime *rt, const char *op);
 /* The same for who unregisters a collector, closes the runtime, or ends the thread's record.
 ** Closing: on a thread of the runtime's own neither. A record: where the stack does not tell, the
@@ -106,5 +104,33 @@ void tidei_callbacks_free(tidei_thread *t);
 ** runtime. */
 size_t tidei_held_here(const tidei_thread *t); /* 0: nothing is held */
 void tidei_held_undo(tidei_runtime *rt, tidei_thread *t, size_t down_to);
+
+/* ---- the short ways around callbacks : the thread is inside none, and has room
+** ---- */
+
+static inline void tidei_hold_storage(tidei_thread *t, tidei_storage *st) {
+    if (tidei_unlikely(t->held == t->held_end) && !tidei_held_grow(t)) return;
+    *t->held++ = (uintptr_t)st;
+}
+static inline void tidei_let_storage(tidei_thread *t, const tidei_storage *st) {
+    if (tidei_likely(t->held[-1] == (uintptr_t)st))
+        t->held--;
+    else if (tidei_likely(t->held[-1] == ((uintptr_t)st | TIDEI_HELD_MARK)))
+        t->held -= 3;
+    else
+        tidei_let(t, st);
+}
+static inline void tidei_hold(tidei_thread *t, tidei_undo undo, const void *what, uintptr_t of) {
+    tidei_check(!((uintptr_t)what & TIDEI_HELD_MARK));
+    if (tidei_unlikely(!t) || (tidei_unlikely(t->held_end - t->held < 3) && !tidei_held_grow(t)))
+        return;
+    t->held[0] = of;
+    t->held[1] = (uintptr_t)undo;
+    t->held[2] = (uintptr_t)what | TIDEI_HELD_MARK;
+    t->held += 3;
+}
+static inline bool tidei_may_make(tidei_runtime *rt, const char *op) {
+    return tidei_likely(tidei_thread_records != NULL) || tidei_may_make_here(rt, op);
+}
 
 #endif

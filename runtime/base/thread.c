@@ -1,12 +1,7 @@
-/* thread.c: a thread's record in a runtime, made at its first call there.
-**
-** A record belongs to its thread, which alone frees it; closing a runtime only cuts the tie
-** (record->rt = NULL). So a thread's look-up reads memory of its own, and a runtime that reuses the
-** address of a closed one is told apart by its serial number. */
-#include "runtime/pool/pools.h"
-#include "runtime/runtime.h"
+/* thread.c: threads' records: making, finding, tying and cutting them. The model stands in
+** thread.h. */
+#include "runtime/base/callback.h"
 #include "runtime/base/uncancelled.h"
-#include <sched.h>
 #include <stdlib.h>
 
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER; /* ties between threads and runtimes */
@@ -18,7 +13,6 @@ static pthread_key_t at_exit;
 TIDEI_FAST_TLS tidei_thread *tidei_thread_records;
 static TIDEI_FAST_TLS tidei_thread *records; /* this thread's, most recently used first */
 static TIDEI_FAST_TLS bool hidden;
-TIDEI_FAST_TLS tidei_runtime *tidei_serves;
 
 /* pthread_self may be another thread's once one has ended. */
 uint64_t tidei_thread_serial(void) {
@@ -79,29 +73,18 @@ static void leave(tidei_runtime *rt, tidei_thread *t) {
     pthread_mutex_unlock(&all_lock);
 }
 
-/* Whoever has its own stream as current one goes back to its default one. */
-static void leave_thread_device(tidei_runtime *rt, tidei_thread_device *x) {
-    if (x->pool) tidei_pool_let_go(x->pool);
-    x->pool = NULL;
-    if (!x->own_stream) return;
-    tidei_stream_drop(x->own_stream);
-    x->own_stream = NULL;
-    atomic_fetch_sub(&rt->own_streams, 1);
-}
-
 /* Detaches from the collectors, outside the lock: they may call back. */
 static void detach(tidei_thread *t) {
     tidei_runtime *rt = tidei_forked() ? NULL : tidei_thread_take(t);
     if (!rt) return;
     if (rt->gc_ops) rt->gc_ops->thread_detach(rt, t);
-    leave_thread_device(rt, &t->here);
-    for (unsigned i = 0; i < rt->ndevs; i++) leave_thread_device(rt, &t->away[i]);
+    tidei_thread_above->leave(rt, t);
     leave(rt, t);
 }
 
-/* In a fork's child the process's lock of handles may be held by a thread that is not there. */
+/* In a fork's child the process's lock of headers may be held by a thread that is not there. */
 static void free_record(tidei_thread *t) {
-    if (!tidei_forked()) tidei_header_free_list_give(&t->spare);
+    if (!tidei_forked()) tidei_thread_above->end(t);
     tidei_callbacks_free(t);
     free(t);
 }
@@ -123,8 +106,11 @@ static void thread_ends(void *unused) {
     set_records(NULL);
 }
 
-tide_status tidei_threads_prepare(void) {
+const tidei_thread_hooks *tidei_thread_above;
+
+tide_status tidei_threads_prepare(const tidei_thread_hooks *above) {
     pthread_mutex_lock(&all_lock);
+    tidei_thread_above = above;
     bool first = !prepared;
     if (first) prepared = pthread_key_create(&at_exit, thread_ends) == 0;
     if (first && prepared) tidei_fork_mark();
@@ -155,7 +141,7 @@ static tidei_thread *new_record(tidei_runtime *rt) {
                    "called by a function of tide_use_launch, which may only drop arrays");
         return NULL;
     }
-    tidei_thread *t = calloc(1, sizeof *t + rt->ndevs * sizeof t->away[0]);
+    tidei_thread *t = calloc(1, sizeof *t + rt->ndevs * sizeof t->elsewhere[0]);
     if (!t) {
         tidei_fail_host_memory("tide_thread_attach", sizeof *t);
         return NULL;
@@ -167,7 +153,7 @@ static tidei_thread *new_record(tidei_runtime *rt) {
     t->collector = 0;
     t->here.wants_stream =
         rt->set.thread_streams && !rt->set.deterministic && tidei_thread_serial() != rt->opener;
-    for (unsigned i = 0; i < rt->ndevs; i++) t->away[i].wants_stream = t->here.wants_stream;
+    for (unsigned i = 0; i < rt->ndevs; i++) t->elsewhere[i].wants_stream = t->here.wants_stream;
     /* allocates, once a thread: later calls do not fail */
     if (pthread_setspecific(at_exit, records)) {
         free(t);
@@ -234,59 +220,6 @@ void tidei_runtime_end_refs(tidei_runtime *rt) {
 
 tidei_thread *tidei_thread_look(tidei_runtime *rt) { return tidei_forked() ? NULL : find(rt); }
 
-tidei_pool *tidei_pool_found(tidei_dev *d) {
-    tidei_thread *t = find(d->rt);
-    const tidei_thread_device *x = t ? tidei_thread_device_of(t, d) : NULL;
-    return x && x->pool ? x->pool->p : d->pool;
-}
-
-/* ---- where a thread's work goes ---- */
-
-/* The other streams of a runtime are for whoever asks for some. */
-#define OWN_STREAMS_MOST (TIDEI_STREAMS_MAX / 2)
-
-/* Where there is none to be had, the device's serves: no error of anybody's. */
-__attribute__((noinline)) static void make_own_stream(tidei_thread_device *x, tidei_dev *d) {
-    tidei_saved_error e;
-    tidei_error_save(&e);
-    x->wants_stream = false;
-    bool room = atomic_fetch_add(&d->rt->own_streams, 1) < OWN_STREAMS_MOST;
-    if (room && tidei_stream_open(d, &x->own_stream) == TIDE_OK) {
-        atomic_store(&x->own_stream->of_thread, true);
-        return;
-    }
-    atomic_fetch_sub(&d->rt->own_streams, 1);
-    tidei_error_restore(&e);
-}
-
-static tidei_stream *default_stream(tidei_thread_device *x, tidei_dev *d) {
-    if (tidei_unlikely(x->wants_stream)) make_own_stream(x, d);
-    return tidei_unlikely(x->own_stream != NULL) ? x->own_stream : d->stream0;
-}
-
-static inline tidei_stream *stream_of(tidei_thread_device *x, tidei_dev *d) {
-    tidei_stream *s = x->stream;
-    if (tidei_likely(!s)) return default_stream(x, d);
-    if (atomic_load_explicit(&s->ref, memory_order_relaxed) == x->stream_ref) return s;
-    /* released by somebody, and perhaps another stream by now: back to the default */
-    x->stream = NULL;
-    return default_stream(x, d);
-}
-
-tidei_stream *tidei_thread_stream(tidei_thread *t) { return stream_of(&t->here, t->dev); }
-
-tidei_stream *tidei_thread_stream_on(tidei_thread *t, tidei_dev *d) {
-    return stream_of(tidei_thread_device_of(t, d), d);
-}
-
-void tidei_thread_go(tidei_thread *t, tidei_dev *d) {
-    if (t->dev == d) return;
-    t->away[t->dev->index] = t->here;
-    t->here = t->away[d->index];
-    t->away[d->index] = (tidei_thread_device){0};
-    t->dev = d;
-}
-
 tide_status tide_thread_attach(tide_runtime *ref) {
     return tidei_enter(ref, "tide_thread_attach") ? TIDE_OK : tidei_last_status();
 }
@@ -330,16 +263,9 @@ void tidei_threads_part(tidei_runtime *rt) {
     pthread_mutex_unlock(&all_lock);
 }
 
-/* What is waited for takes no lock of threads and calls nobody back. */
-void tidei_threads_finish_deaths(tidei_runtime *rt) {
-    tidei_thread *own = find(rt);
-    /* who emptied the queue that we saw empty has said so before */
-    atomic_thread_fence(memory_order_acquire);
+void tidei_threads_each(tidei_runtime *rt, void (*fn)(tidei_thread *t, void *user), void *user) {
     pthread_mutex_lock(&all_lock);
-    for (tidei_thread *t = rt->threads; t; t = t->next_of_rt) {
-        uint64_t now = atomic_load(&t->finishing);
-        while (t != own && now % 2 && atomic_load(&t->finishing) == now) sched_yield();
-    }
+    for (tidei_thread *t = rt->threads; t; t = t->next_of_rt) fn(t, user);
     pthread_mutex_unlock(&all_lock);
 }
 
