@@ -1,5 +1,6 @@
 /* devices.c: opening and closing the devices of a runtime, and which is the calling thread's. The
 ** model stands in devices.h. */
+#include "runtime/memory/peers.h"
 #include "runtime/devices.h"
 #include "runtime/observe/nvtx.h"
 #include "runtime/pool/pools.h"
@@ -182,11 +183,6 @@ void tidei_devices_close(tidei_runtime *rt) {
 
 /* ---- by number ---- */
 
-int tidei_dev_number(const tidei_dev *d) {
-    const tidei_runtime *rt = d->rt;
-    return (int)(((unsigned)rt->devs[0].d->info.ordinal + d->index) % rt->ndevs);
-}
-
 static tidei_dev *by_number(tidei_runtime *rt, int number) {
     unsigned n = rt->ndevs, first = (unsigned)rt->devs[0].d->info.ordinal;
     return &rt->devs[((unsigned)number + n - first) % n];
@@ -246,4 +242,21 @@ tide_status tide_device_set(tide_runtime *ref, int device) {
 int tide_device_current(tide_runtime *ref) {
     const tidei_thread *t = tidei_enter(ref, "tide_device_current");
     return t ? tidei_dev_number(t->dev) : -1;
+}
+
+int tide_device_reaches(tide_runtime *ref, int device, int owner) {
+    static const char op[] = "tide_device_reaches";
+    TIDEI_OPERATION(op);
+    tidei_dev *d, *other;
+    bool reaches = true;
+    tidei_runtime *rt = tidei_entered(ref, op);
+    if (!rt) return -1;
+    tide_status status = tidei_dev_get(rt, device, op, &d);
+    if (status == TIDE_OK) status = tidei_dev_get(rt, owner, op, &other);
+    for (int i = 0; i < 2 && status == TIDE_OK; i++)
+        if (atomic_load(&(i ? other : d)->d->lost)) status = tidei_lost(i ? other : d, op);
+    if (status == TIDE_OK && d != other) status = tidei_peer_look(d, other, op, &reaches);
+    if (status == TIDE_OK) return reaches;
+    tidei_fail_as(op);
+    return -1;
 }

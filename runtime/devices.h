@@ -24,7 +24,6 @@ void tidei_devices_end_work(tidei_runtime *rt);
 void tidei_devices_close(tidei_runtime *rt);
 /* The one of that number, opened if it is not yet. TIDE_E_NODEVICE where there is none. */
 tide_status tidei_dev_get(tidei_runtime *rt, int number, const char *op, tidei_dev **out);
-int tidei_dev_number(const tidei_dev *d);
 size_t tidei_limit_of(const tidei_dev *d, size_t bytes); /* as it is kept: in whole pages */
 
 #endif

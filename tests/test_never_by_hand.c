@@ -551,8 +551,8 @@ static bool measure(const struct row *r, struct need *n) {
     n->library = atomic_load(&w.d->budget->library);
     n->least = tidei_round_up(atomic_load(&w.d->budget->peak_live) + n->library, w.page);
     blocks = test_stats(w.rt).allocations - blocks;
-    n->rounded =
-        tidei_round_up(atomic_load(&w.d->budget->peak_live) + n->library + blocks * GRANULE, w.page);
+    n->rounded = tidei_round_up(
+        atomic_load(&w.d->budget->peak_live) + n->library + blocks * GRANULE, w.page);
     n->backed = tidei_round_up(atomic_load(&w.d->budget->peak_backed) + n->library, w.page);
     /* CUDA.jl's pool for demonstrations hands out what is hardly larger than the request. */
     n->wasted = strcmp(w.d->pool->ops->name, "simple") ? 0 : blocks * TIDEI_MIB;

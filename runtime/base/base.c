@@ -2,7 +2,7 @@
 ** own; the message is composed once, where the error is born. Its text is the thread's too, but not
 ** thread-local data: a library whose data are as quick to reach as ours can be opened late (dlopen)
 ** only if they are few hundred bytes. */
-#include "runtime/runtime.h"
+#include "runtime/base/callback.h"
 #include "runtime/base/text.h"
 #include "runtime/base/uncancelled.h"
 #include <math.h>

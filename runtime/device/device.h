@@ -14,6 +14,7 @@
 #ifndef TIDEI_DEVICE_H
 #define TIDEI_DEVICE_H
 
+#include "runtime/base/instance.h"
 #include "runtime/base/memory_kind.h"
 
 typedef uint64_t tidei_addr; /* an address in the device's space; 0 is none */
@@ -344,5 +345,11 @@ void tidei_fault_set(tidei_device *d, enum tidei_fault_slot slot, uint64_t n, ti
                      bool sticky);
 uint64_t tidei_fault_calls(tidei_device *d, enum tidei_fault_slot slot);
 tidei_device *tidei_fault_inner(tidei_device *d);
+
+/* The number by which users know a device of a runtime. */
+static inline int tidei_dev_number(const tidei_dev *d) {
+    const tidei_runtime *rt = d->rt;
+    return (int)(((unsigned)rt->devs[0].d->info.ordinal + d->index) % rt->ndevs);
+}
 
 #endif

@@ -7,7 +7,9 @@
 #include "runtime/memory/external_alloc.h"
 #include "runtime/observe/nvtx.h"
 #include "runtime/pool/pools.h"
-#include "runtime/runtime.h"
+#include "runtime/memory/move.h"
+#include "runtime/streams/loss.h"
+#include "runtime/streams/thread_device.h"
 #include "runtime/memory/storage.h"
 
 /* ---- from address to storage ---- */

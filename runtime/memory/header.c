@@ -3,7 +3,8 @@
 ** Who may touch a queued handle: while QUEUED is set, only the drain that took the list. QUEUED is
 ** cleared last, in one step that also sees a GONE that arrived meanwhile; so two drains never work
 ** on one handle. */
-#include "runtime/runtime.h"
+#include "runtime/memory/header.h"
+#include "runtime/memory/storage.h"
 #include "runtime/base/uncancelled.h"
 #include <sched.h>
 #include <stdlib.h>

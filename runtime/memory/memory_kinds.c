@@ -2,7 +2,9 @@
 ** in memory_kinds.h. */
 #include "runtime/memory/memory_kinds.h"
 #include "runtime/pool/pools.h"
-#include "runtime/runtime.h"
+#include "runtime/memory/storage.h"
+#include "runtime/memory/header.h"
+#include "runtime/streams/loss.h"
 #include "runtime/base/sized.h"
 #include <tide/device.h>
 

@@ -1,7 +1,7 @@
 /* move.c: moving storages for a pool. The model stands in move.h. */
 #include "runtime/memory/move.h"
 #include "runtime/memory/subranges.h"
-#include "runtime/runtime.h"
+#include "runtime/streams/loss.h"
 #include "runtime/memory/storage.h"
 
 void tidei_moves_wait(tidei_moves *m) {

@@ -4,7 +4,12 @@
 ** goes from the other device's memory to this one's and another one back, by this device's work, in
 ** memory of the pools that arrays come from. */
 #include "runtime/observe/nvtx.h"
-#include "runtime/runtime.h"
+#include "runtime/memory/peers.h"
+#include "runtime/memory/move.h"
+#include "runtime/memory/memory_kinds.h"
+#include "runtime/streams/loss.h"
+#include "runtime/streams/thread_device.h"
+#include "runtime/pool/pools.h"
 #include "runtime/base/text.h"
 #include <tide/device.h>
 
@@ -239,19 +244,9 @@ bool tidei_peer_possible(tidei_dev *d, tidei_storage *st) {
     return status == TIDE_OK && known == REACHED;
 }
 
-int tide_device_reaches(tide_runtime *ref, int device, int owner) {
-    static const char op[] = "tide_device_reaches";
-    TIDEI_OPERATION(op);
-    tidei_dev *d, *other;
-    unsigned known = REACHED;
-    tidei_runtime *rt = tidei_entered(ref, op);
-    if (!rt) return -1;
-    tide_status status = tidei_dev_get(rt, device, op, &d);
-    if (status == TIDE_OK) status = tidei_dev_get(rt, owner, op, &other);
-    for (int i = 0; i < 2 && status == TIDE_OK; i++)
-        if (atomic_load(&(i ? other : d)->d->lost)) status = tidei_lost(i ? other : d, op);
-    if (status == TIDE_OK && d != other) status = look(d, other, op, &known);
-    if (status == TIDE_OK) return known == REACHED;
-    tidei_fail_as(op);
-    return -1;
+tide_status tidei_peer_look(tidei_dev *d, tidei_dev *other, const char *op, bool *reaches) {
+    unsigned known = UNKNOWN;
+    tide_status status = look(d, other, op, &known);
+    *reaches = known == REACHED;
+    return status;
 }

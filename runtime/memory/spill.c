@@ -1,9 +1,12 @@
 /* spill.c: who is cold, out to pinned memory, and back. The model stands in spill.h. */
+#include "runtime/streams/thread_device.h"
 #include "runtime/memory/spill.h"
 #include "runtime/memory/header.h"
 #include "runtime/memory/subranges.h"
 #include "runtime/pool/pools.h"
-#include "runtime/runtime.h"
+#include "runtime/memory/move.h"
+#include "runtime/memory/memory_kinds.h"
+#include "runtime/streams/loss.h"
 #include <stdlib.h>
 
 /* Below it a copy's fixed cost (some 10 us) is more than its bytes' (64 KiB: 1.2 us at 55 GB/s). */

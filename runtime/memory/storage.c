@@ -4,7 +4,14 @@
 ** that stream's, makes no driver call but the launch, and allocates nothing. */
 #include "runtime/memory/subranges.h"
 #include "runtime/pool/pools.h"
-#include "runtime/runtime.h"
+#include "runtime/memory/header.h"
+#include "runtime/memory/memory_kinds.h"
+#include "runtime/memory/move.h"
+#include "runtime/memory/peers.h"
+#include "runtime/memory/recovery.h"
+#include "runtime/memory/storage.h"
+#include "runtime/streams/loss.h"
+#include "runtime/streams/thread_device.h"
 #include "runtime/memory/spill.h"
 #include "runtime/observe/tracker.h"
 

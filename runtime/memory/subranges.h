@@ -15,7 +15,6 @@
 #ifndef TIDEI_SUBRANGES_H
 #define TIDEI_SUBRANGES_H
 
-#include "runtime/runtime.h"
 #include "runtime/memory/storage.h"
 
 #define TIDEI_PARTS_MAX 16

@@ -4,7 +4,11 @@
 ** all reach, the bytes go in pieces through pinned memory: the source's device fills one buffer
 ** while the destination's empties the other. The buffers are storages like any other, so who has to
 ** wait for whom is told by their histories, and the host queues all of it at once. */
-#include "runtime/runtime.h"
+#include "runtime/streams/thread_device.h"
+#include "runtime/memory/peers.h"
+#include "runtime/memory/memory_kinds.h"
+#include "runtime/memory/storage.h"
+#include "runtime/streams/loss.h"
 
 /* Long enough that handing over (some 10 us) is little beside the copy (0.15 ms at 55 GB/s). */
 #define PIECE (8 * TIDEI_MIB)

@@ -1,6 +1,6 @@
 /* budget.c: the device's budget, the host's, and growth in flight. The model stands in budget.h. */
 #include "runtime/pool/budget.h"
-#include "runtime/runtime.h"
+#include "runtime/base/instance.h"
 
 /* ---- the device's budget ---- */
 

@@ -20,6 +20,7 @@
 ** so what is counted in `used` under the lock was in `reserved` before. No device call is made with
 ** `lock` held, nor tidei_back, which may come back here to trim; `growing` is held over both, and
 ** trim does not take it. */
+#include "runtime/pool/budget.h"
 #include "runtime/pool/reuse.h"
 
 typedef struct record record;

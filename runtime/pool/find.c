@@ -1,7 +1,6 @@
 /* find.c: the pools there are, by name, and what they all have. */
-#include "runtime/memory/memory_kinds.h"
 #include "runtime/pool/pool.h"
-#include "runtime/runtime.h"
+#include "runtime/pool/budget.h"
 
 const struct tidei_pool_ops *tidei_pool_find(const char *name) {
     static const struct tidei_pool_ops *const pools[] = {&tidei_pool_tide,   &tidei_pool_driver,

@@ -9,7 +9,8 @@
 ** does not fit waits for what is pending, as the driver's own free would have, before it gives
 ** up. */
 #include "runtime/pool/pool.h"
-#include "runtime/runtime.h"
+#include "runtime/pool/budget.h"
+#include "runtime/streams/loss.h"
 
 typedef struct record record;
 struct record {

@@ -1,7 +1,9 @@
 /* pools.c: the pools of a device: choosing, opening, holding, closing them, and their attributes.
 ** The model stands in pools.h. */
 #include "runtime/pool/pools.h"
-#include "runtime/runtime.h"
+#include "runtime/pool/budget.h"
+#include "runtime/streams/loss.h"
+#include "runtime/streams/thread_device.h"
 #include "runtime/base/sized.h"
 #include "runtime/base/text.h"
 

@@ -100,6 +100,8 @@ static inline void tidei_pool_let_go(tidei_user_pool *x) {
 ** block back, which may be the last touch of an own pool. */
 void tidei_pool_made(tidei_user_pool *x, size_t bytes, size_t live);
 void tidei_pool_gone(tidei_user_pool *x, size_t bytes);
+/* Its figures now; nothing is drained. */
+void tidei_pool_figures_of(tidei_user_pool *x, tide_pool_figures *s);
 void tidei_pools_reset_peaks(tidei_dev *d);
 static inline void tidei_raise_size(_Atomic size_t *x, size_t v) {
     size_t old = atomic_load_explicit(x, memory_order_relaxed);

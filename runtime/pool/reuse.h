@@ -7,7 +7,7 @@
 #define TIDEI_REUSE_H
 
 #include "runtime/pool/pool.h"
-#include "runtime/runtime.h"
+#include "runtime/streams/stream.h"
 
 /* The rules that hold for a call, which may change between calls. */
 static inline unsigned tidei_reuse_rules(const tidei_pool *p) {

@@ -2,7 +2,6 @@
 ** points. The rule's reasons stand in release.h. */
 #include "runtime/pool/trim_policy.h"
 #include "runtime/pool/pools.h"
-#include "runtime/runtime.h"
 
 /* ---- the rule ---- */
 

@@ -9,7 +9,12 @@
 #include "runtime/reclaim/neighbours.h"
 #include "runtime/observe/nvtx.h"
 #include "runtime/pool/pools.h"
-#include "runtime/runtime.h"
+#include "runtime/memory/header.h"
+#include "runtime/memory/memory_kinds.h"
+#include "runtime/memory/spill.h"
+#include "runtime/observe/recorder.h"
+#include "runtime/streams/loss.h"
+#include "runtime/reclaim/ladder.h"
 #include "runtime/base/text.h"
 #include "runtime/base/uncancelled.h"
 #include <sched.h>

@@ -8,7 +8,7 @@
 ** What must stay true: no lock is held during a visit. */
 #include "runtime/reclaim/neighbours.h"
 #include "runtime/pool/pools.h"
-#include "runtime/runtime.h"
+#include "runtime/reclaim/ladder.h"
 #include "runtime/base/uncancelled.h"
 
 static struct {

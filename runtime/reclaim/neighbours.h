@@ -2,7 +2,7 @@
 #ifndef TIDEI_NEIGHBOURS_H
 #define TIDEI_NEIGHBOURS_H
 
-#include "runtime/runtime.h"
+#include "runtime/base/instance.h"
 
 /* From enter to leave others may come and make the runtime's pools give back what is free. leave
 ** waits for them, one that left a slot without a return included, until that thread's next call; a

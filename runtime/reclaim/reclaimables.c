@@ -9,9 +9,11 @@
 ** round, climbs in no runtime and asks no entry for its bytes: it may hold locks that they want.
 ** Another thread may undo what is held (callback.h), so `inside` is put back by its own thread
 ** alone. */
-#include "runtime/devices.h"
+#include "runtime/streams/thread_device.h"
 #include "runtime/observe/nvtx.h"
-#include "runtime/runtime.h"
+#include "runtime/reclaim/ladder.h"
+#include "runtime/pool/pools.h"
+#include "runtime/memory/header.h"
 #include "runtime/base/sized.h"
 #include "runtime/base/text.h"
 #include "runtime/base/uncancelled.h"

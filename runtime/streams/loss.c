@@ -1,7 +1,7 @@
 /* loss.c: the loss report of a device, and bad indices that kernels have noted. */
 #include "runtime/streams/loss.h"
 #include "runtime/base/text.h"
-#include "runtime/runtime.h"
+#include "runtime/base/instance.h"
 #include <inttypes.h>
 
 /* ---- errors of a device ---- */

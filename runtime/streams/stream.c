@@ -2,8 +2,9 @@
 **
 ** A stream's slot and struct are never given back while the runtime is open: a stamp that names a
 ** slot stays meaningful, and the slot's ticks go on rising under its next stream. */
-#include "runtime/pool/pools.h"
-#include "runtime/runtime.h"
+#include "runtime/streams/stream.h"
+#include "runtime/streams/loss.h"
+#include "runtime/streams/thread_device.h"
 
 /* ---- stamps ---- */
 

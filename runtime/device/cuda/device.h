@@ -10,8 +10,9 @@
 #ifndef TIDEI_CUDA_DEVICE_H
 #define TIDEI_CUDA_DEVICE_H
 
+#include "runtime/device/device.h"
 #include "runtime/device/cuda/driver.h"
-#include "runtime/runtime.h"
+#include "runtime/base/instance.h"
 #include "runtime/base/uncancelled.h"
 
 #define TIDEI_CUDA_LINE 64 /* bytes; words that different parties write lie this far apart */

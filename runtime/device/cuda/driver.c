@@ -2,7 +2,7 @@
 #include "runtime/device/cuda/driver.h"
 #include "runtime/device/cuda/loaded.h"
 #include "runtime/base/loader.h"
-#include "runtime/runtime.h"
+#include "runtime/base/fork.h"
 #include "runtime/base/text.h"
 
 #include <dlfcn.h>

@@ -22,7 +22,7 @@
 #include "runtime/pool/pool.h"
 #include "runtime/pool/size_index.h"
 #include "runtime/pool/tide/cache.h"
-#include "runtime/runtime.h"
+#include "runtime/pool/budget.h"
 
 /* Device memory as the device hands it out, mapped at `off`. The unit that trim gives back. */
 typedef struct tidei_page {
