@@ -14,7 +14,7 @@
 #ifndef TIDEI_DEVICE_H
 #define TIDEI_DEVICE_H
 
-#include "runtime/base/base.h"
+#include "runtime/base/memory_kind.h"
 
 typedef uint64_t tidei_addr; /* an address in the device's space; 0 is none */
 
@@ -33,14 +33,6 @@ typedef struct tidei_range {
     size_t bytes;
     unsigned mode;
 } tidei_range;
-
-typedef enum {
-    TIDEI_MEM_DEVICE = 0,
-    TIDEI_MEM_PINNED = 1, /* host memory the device can read and write */
-    /* pages that go where they are touched, by the device or the host (TIDEI_DEV_UNIFIED) */
-    TIDEI_MEM_UNIFIED = 2
-} tidei_mem_kind;
-#define TIDEI_MEM_KINDS 3
 
 enum {                          /* tidei_device_info.flags */
        TIDEI_DEV_RUNS_TEXT = 1, /* kernels are CUDA C text (kernel_new) */

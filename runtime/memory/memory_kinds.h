@@ -12,14 +12,9 @@
 #ifndef TIDEI_MEMORY_KINDS_H
 #define TIDEI_MEMORY_KINDS_H
 
+#include "runtime/base/memory_kind.h"
 #include "runtime/pool/pool.h"
 #include <tide/memory.h>
-
-/* Sets of kinds. */
-#define TIDEI_KIND_BIT(kind)  (1u << (kind))
-#define TIDEI_KINDS_ON_DEVICE (TIDEI_KIND_BIT(TIDEI_MEM_DEVICE) | TIDEI_KIND_BIT(TIDEI_MEM_UNIFIED))
-#define TIDEI_KINDS_ON_HOST   (TIDEI_KIND_BIT(TIDEI_MEM_PINNED) | TIDEI_KIND_BIT(TIDEI_MEM_UNIFIED))
-#define TIDEI_KINDS_ALL       (TIDEI_KINDS_ON_DEVICE | TIDEI_KINDS_ON_HOST)
 
 /* The host's memory in a runtime's arrays. In tidei_runtime. */
 typedef struct tidei_host_budget {
@@ -31,14 +26,6 @@ typedef struct tidei_host_budget {
 
 /* Reads the limit from the settings. */
 void tidei_host_budget_init(tidei_runtime *rt);
-
-static inline bool tidei_on_device(tidei_mem_kind kind) { return kind != TIDEI_MEM_PINNED; }
-static inline bool tidei_on_host(tidei_mem_kind kind) { return kind != TIDEI_MEM_DEVICE; }
-static inline tide_memory tidei_kind_public(tidei_mem_kind kind) { return (tide_memory)kind + 1; }
-const char *tidei_kind_name(tidei_mem_kind kind); /* "device", "pinned", "unified" */
-/* By that name; false: none of them. */
-bool tidei_kind_parse(const char *text, tidei_mem_kind *out);
-#define TIDEI_KINDS_WANTED "device, pinned or unified"
 
 /* Counted in all the budgets that the kind is part of, before the driver is asked: TIDE_E_NOMEM
 ** beyond the device's limit, TIDE_E_HOST_NOMEM beyond the host's. And back. */
