@@ -13,9 +13,8 @@
 #ifndef TIDEI_DEVICES_H
 #define TIDEI_DEVICES_H
 
+#include "runtime/base/limits.h"
 #include "runtime/streams/stream.h"
-
-#define TIDEI_DEVICES_MAX 32 /* of a runtime; more are left alone */
 
 typedef struct tidei_storage tidei_storage;
 
@@ -40,9 +39,5 @@ bool tidei_peer_known(const tidei_dev *d, const tidei_storage *st);
 tide_status tidei_peer_need(tidei_dev *d, tidei_storage *st, const char *op);
 /* Whether that would succeed; an error of finding out is none of the caller's. */
 bool tidei_peer_possible(tidei_dev *d, tidei_storage *st);
-
-/* "" or "all", "none", "0-1,2-3": whether it is one of these. */
-bool tidei_peers_parse(const char *text);
-#define TIDEI_PEERS_WANTED "all, none, or pairs of devices: 0-1,2-3"
 
 #endif

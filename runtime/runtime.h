@@ -20,85 +20,10 @@
 #include "runtime/reclaim/ladder.h"
 #include "runtime/observe/recorder.h"
 #include "runtime/base/refs.h"
+#include "runtime/base/settings.h"
 #include "runtime/memory/spill.h"
 #include "runtime/memory/storage.h"
 #include "runtime/base/thread_index.h"
-
-/* The configuration with environment and defaults resolved. Strings are copies. */
-typedef struct tidei_settings {
-    char device[32]; /* "" : cuda where it opens, else host */
-    char limit[32], soft_limit[32];
-    char collector[32], policy[64], pool[32], release_threshold[32];
-    char pinned_limit[32];         /* "": the default */
-    tidei_mem_kind default_memory; /* of arrays */
-    /* by tide_config: a kind that the device lacks fails; the environment's is a warning */
-    bool default_memory_given;
-    bool collector_given, policy_given,
-        pool_given; /* by tide_config: an unknown name fails; the environment's is a warning */
-    bool gc_early, deterministic, thread_streams, spill;
-    uint64_t collect_wait_ns;
-    size_t host_device_memory; /* 0: default */
-    int host_devices;
-    int log_level;
-    /* debug_sample: one of so many allocations is looked at; 0: as the level says */
-    int debug, debug_sample;
-    tide_log_fn log; /* NULL: the default */
-    void *log_user;
-    tide_allocator host; /* NULLs: malloc and free */
-    bool cache;
-    char cache_dir[1024];
-    size_t cache_max;
-    size_t handle_cache; /* bytes that idle library handles of a device may hold */
-    /* pairs of devices that may reach each other's memory: "" or "all", "none", "0-1,2-3" */
-    char peers[256];
-    char trace[1024]; /* "": nothing is recorded */
-    /* by tide_config: a file that cannot be opened fails; the environment's is a warning */
-    bool trace_given;
-    /* by tide_config: a folder that cannot be had is no value of the environment's that is wrong */
-    bool cache_dir_given;
-    /* what is wrong in the environment is logged: nobody chose a level, or one that has warnings */
-    bool environment_warns;
-} tidei_settings;
-#define TIDEI_SAMPLE_MOST 1000000000
-#ifdef TIDEI_HAVE_BOEHM
-#define TIDEI_COLLECTOR_DEFAULT "boehm"
-#else
-#define TIDEI_COLLECTOR_DEFAULT "refcount"
-#endif
-/* A bad value in `c` fails, and so does a bad limit in the environment; other bad values there
-** leave the default. */
-tide_status tidei_settings_read(const tide_config *c, tidei_settings *out);
-/* A variable of the settings as the environment has it. */
-typedef struct tidei_variable {
-    const char *name, *wanted;
-    const char *value; /* NULL: it is not set, or empty */
-    /* as far as the settings can tell: names are looked up, and files opened, later */
-    bool understood;
-    bool vital; /* a bad value fails tide_open */
-} tidei_variable;
-bool tidei_settings_variable(size_t i, tidei_variable *out); /* false: there are no more than i */
-/* What s has for that variable, as the environment would say it; "": nothing, the default is
-** others' to choose. Returns buf. */
-const char *tidei_settings_show(const tidei_settings *s, size_t i, char *buf, size_t cap);
-/* Logs a line for each bad value in the environment. */
-void tidei_settings_warn(tidei_runtime *rt);
-/* "256MiB", "50%" (of `whole`), "unlimited", "adaptive": into bytes or TIDE_POOL_THRESHOLD_*.
-** False: none of these. */
-bool tidei_parse_threshold(const char *text, size_t whole, size_t *out);
-#define TIDEI_THRESHOLD_WANTED "bytes, 256MiB, 50%, unlimited or adaptive"
-/* The warning about a value in the environment: "VARIABLE=value" and what follows. It is logged
-** even if nobody chose a level. The second is about a value, or a name, that nobody knows. No lock
-** may be held. */
-__attribute__((format(printf, 4, 5))) void tidei_warn_environment(tidei_runtime *rt,
-                                                                  const char *variable,
-                                                                  const char *value,
-                                                                  const char *fmt, ...);
-void tidei_warn_unknown(tidei_runtime *rt, const char *variable, const char *value,
-                        const char *wanted);
-/* The value as part of a line: '?' for what is no character, cut with "..." where it is too long.
-** Returns buf. */
-const char *tidei_line_of(char *buf, size_t cap, const char *value);
-#define TIDEI_SHOWN_MAX 201 /* bytes of such a part, with its end */
 
 /* A device of a runtime (runtime/devices.h). */
 struct tidei_dev {

@@ -4,7 +4,7 @@
 ** called until the end. */
 #include "runtime/observe/nvtx.h"
 #include "runtime/base/loader.h"
-#include "runtime/runtime.h"
+#include "runtime/base/settings.h"
 #include "runtime/base/text.h"
 #include "runtime/base/uncancelled.h"
 #include <dlfcn.h>

@@ -19,9 +19,8 @@
 #define TIDEI_STREAM_H
 
 #include "runtime/streams/callback.h"
+#include "runtime/base/limits.h"
 #include "runtime/device/device.h"
-
-#define TIDEI_STREAMS_MAX 256 /* streams of a runtime alive or draining; a seen row is 2 KiB */
 
 typedef struct tidei_dev tidei_dev; /* a device as the runtime keeps it: runtime/runtime.h */
 
