@@ -1,5 +1,6 @@
 /* runtime.c: opening and closing a runtime's own half, what its devices' failures are called,
 ** limits, streams for users. */
+#include "runtime/figures.h"
 #include "runtime/memory/external_alloc.h"
 #include "runtime/reclaim/neighbours.h"
 #include "runtime/observe/nvtx.h"

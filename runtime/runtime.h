@@ -249,7 +249,6 @@ tide_status tidei_lost(tidei_dev *d, const char *op);
 ** report. */
 tide_status tidei_device_failed(tidei_stream *s, tide_status status, const char *op);
 
-size_t tidei_device_text(const tidei_dev *d, char *buf, size_t cap); /* as tide_device_text */
 /* pools, counters, streams; for tests */
 bool tidei_runtime_valid(tidei_runtime *rt);
 

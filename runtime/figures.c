@@ -1,4 +1,5 @@
-/* status.c: figures and texts about a runtime's memory. */
+/* figures.c: figures and texts of a runtime: its memory, its work, its devices. */
+#include "runtime/figures.h"
 #include "runtime/pool/pools.h"
 #include "runtime/runtime.h"
 #include "runtime/base/sized.h"
