@@ -65,7 +65,8 @@ void tidei_watch_made(tidei_storage *st, const tidei_stream *s) {
     tidei_runtime *rt = st->dev->rt;
     tidei_storage_free_list *x = spares_here(st->dev);
     if (x) x->unwatched = rt->watch_every;
-    if (rt->recorder && tidei_on_device(st->pool->kind)) tidei_recorder_alloc(rt->recorder, st, s);
+    if (rt->recorder && tidei_on_device(st->pool->kind))
+        tidei_recorder_alloc(rt->recorder, (uintptr_t)st, st->bytes, s->slot);
     if (rt->tracker) tidei_tracker_add(rt->tracker, st, x && !rt->recorder);
 }
 
@@ -83,7 +84,7 @@ void tidei_watch_gone(tidei_storage *st) {
         rt->gc_ops->discharge(rt, st->owner, st->bytes);
     if (!(st->watched & TIDEI_WATCHED_BY_OBSERVERS)) return;
     if (rt->recorder && tidei_on_device(st->pool->kind) && !tidei_storage_spilled(st))
-        tidei_recorder_free(rt->recorder, st);
+        tidei_recorder_free(rt->recorder, (uintptr_t)st, st->bytes, tidei_storage_last_stream(st));
     if (rt->tracker) tidei_tracker_remove(rt->tracker, st);
 }
 

@@ -10,6 +10,7 @@
 #include "runtime/observe/nvtx.h"
 #include "runtime/base/own_thread.h"
 #include "runtime/runtime.h"
+#include "runtime/base/settings.h"
 #include "runtime/base/text.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/uncancelled.h"
@@ -449,36 +450,34 @@ static inline uint32_t on_stream(tidei_record_kind kind, uint32_t slot) {
     return kind | slot << 16;
 }
 
-void tidei_recorder_return(tidei_recorder *r, const tidei_storage *st, const tidei_stream *s) {
-    add(r, on_stream(TIDEI_RECORD_ALLOC, s->slot), (uintptr_t)st, st->bytes);
+void tidei_recorder_return(tidei_recorder *r, uint64_t id, size_t bytes, unsigned stream) {
+    add(r, on_stream(TIDEI_RECORD_ALLOC, stream), id, bytes);
 }
 
-void tidei_recorder_alloc(tidei_recorder *r, const tidei_storage *st, const tidei_stream *s) {
-    tidei_recorder_return(r, st, s);
+void tidei_recorder_alloc(tidei_recorder *r, uint64_t id, size_t bytes, unsigned stream) {
+    tidei_recorder_return(r, id, bytes, stream);
     speak(r);
 }
 
-void tidei_recorder_free(tidei_recorder *r, tidei_storage *st) {
-    uint16_t stream = st->stamps.n ? tidei_stamps_at(&st->stamps)[0].stream : 0;
-    add(r, on_stream(TIDEI_RECORD_FREE, stream), (uintptr_t)st, st->bytes);
+void tidei_recorder_free(tidei_recorder *r, uint64_t id, size_t bytes, unsigned stream) {
+    add(r, on_stream(TIDEI_RECORD_FREE, stream), id, bytes);
 }
 
-void tidei_recorder_sync(tidei_recorder *r, const tidei_stream *s) {
-    add(r, on_stream(TIDEI_RECORD_SYNC, s->slot), thread_here(), 0);
+void tidei_recorder_sync(tidei_recorder *r, unsigned stream) {
+    add(r, on_stream(TIDEI_RECORD_SYNC, stream), thread_here(), 0);
     speak(r);
 }
 
-void tidei_recorder_follow(tidei_recorder *r, const tidei_stream *s, const tidei_stream *from) {
-    add(r, on_stream(TIDEI_RECORD_FOLLOW, s->slot), thread_here(), from->slot);
+void tidei_recorder_follow(tidei_recorder *r, unsigned stream, unsigned from) {
+    add(r, on_stream(TIDEI_RECORD_FOLLOW, stream), thread_here(), from);
 }
 
 uint64_t tidei_recorder_moment(const tidei_recorder *r) {
     return r->form->submissions ? tidei_clock_now(&r->clock) : 0;
 }
 
-void tidei_recorder_submit(tidei_recorder *r, const tidei_stream *s, uint64_t began,
-                           const char *op) {
-    add(r, on_stream(TIDEI_RECORD_SUBMIT, s->slot), began, (uintptr_t)op);
+void tidei_recorder_submit(tidei_recorder *r, unsigned stream, uint64_t began, const char *op) {
+    add(r, on_stream(TIDEI_RECORD_SUBMIT, stream), began, (uintptr_t)op);
 }
 
 /* Its names come just before it: no others do meanwhile, since all are added under the lock. What
@@ -572,7 +571,7 @@ static tidei_recorder *new_recorder(tidei_runtime *rt) {
     return r;
 }
 
-static tide_status open_recorder(tidei_runtime *rt) {
+static tide_status open_recorder(tidei_runtime *rt, const char *device) {
     TIDEI_UNCANCELLED;
     tidei_recorder *r = new_recorder(rt);
     if (!r) return TIDE_E_HOST_NOMEM;
@@ -585,7 +584,7 @@ static tide_status open_recorder(tidei_runtime *rt) {
     r->clock.counter = tidei_clock_has_counter();
     tidei_clock_pace_start(&r->pace, &r->clock);
     r->rows.at = r->text;
-    r->rows.device = rt->devs[0].d->info.name;
+    r->rows.device = device;
     r->form->head(&r->rows);
     write_text(r);
     int error = tidei_own_thread_start(&r->writer, writer_main, r);
@@ -600,9 +599,9 @@ static tide_status open_recorder(tidei_runtime *rt) {
     return TIDE_OK;
 }
 
-tide_status tidei_recorder_open(tidei_runtime *rt) {
+tide_status tidei_recorder_open(tidei_runtime *rt, const char *device) {
     rt->ranges = tidei_nvtx_attach(rt);
-    tide_status status = *rt->set.trace ? open_recorder(rt) : TIDE_OK;
+    tide_status status = *rt->set.trace ? open_recorder(rt, device) : TIDE_OK;
     if (status != TIDE_E_IO || rt->set.trace_given) return status;
     tidei_warn_environment(rt, "TIDE_TRACE", rt->set.trace, ": %s; nothing is recorded",
                            tide_error_last()->message);
