@@ -1,5 +1,5 @@
-/* leaks.h: the arrays that are held, and where in the program their memory was allocated: what a leak
-** is found by. docs/debugging.md shows the text.
+/* leaks.h: the arrays that are held, and where in the program their memory was allocated: what a
+** leak is found by. docs/debugging.md shows the text.
 **
 ** Model. A listing walks over the headers, which are the arrays, and finds what they hold in the
 ** tracker's table (runtime/observe/tracker.h). The largest are listed with the places of their

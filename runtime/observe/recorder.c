@@ -554,7 +554,7 @@ static void discard(tidei_runtime *rt, tidei_recorder *r) {
 
 /* Its memory, with nothing in it; of the rings' entries not even that, since most will not be used.
 ** NULL: there is none, which is the error then. */
-static tidei_recorder *new_recorder(tidei_runtime *rt) {
+static tidei_recorder *new_recorder(tidei_runtime *rt, const _Atomic size_t *backed) {
     const size_t entries = (RINGS + 1) * ENTRIES * sizeof(entry) + TIDEI_LINE;
     tidei_recorder *r = tidei_host_alloc(rt, sizeof *r);
     if (r) r->entries = tidei_host_take(rt, entries);
@@ -567,13 +567,14 @@ static tidei_recorder *new_recorder(tidei_runtime *rt) {
     for (unsigned i = 0; i <= RINGS; i++) r->ring[i].at = (entry *)at + i * (size_t)ENTRIES;
     r->rt = rt;
     r->form = tidei_form_of(rt->set.trace);
-    r->backed = r->form->backed ? &rt->backed : &r->noted;
+    r->backed = r->form->backed ? backed : &r->noted;
     return r;
 }
 
-static tide_status open_recorder(tidei_runtime *rt, const char *device) {
+static tide_status open_recorder(tidei_runtime *rt, const char *device,
+                                 const _Atomic size_t *backed) {
     TIDEI_UNCANCELLED;
-    tidei_recorder *r = new_recorder(rt);
+    tidei_recorder *r = new_recorder(rt, backed);
     if (!r) return TIDE_E_HOST_NOMEM;
     tide_status status = open_file(r, rt->set.trace);
     if (status != TIDE_OK) {
@@ -599,9 +600,10 @@ static tide_status open_recorder(tidei_runtime *rt, const char *device) {
     return TIDE_OK;
 }
 
-tide_status tidei_recorder_open(tidei_runtime *rt, const char *device) {
+tide_status tidei_recorder_open(tidei_runtime *rt, const char *device,
+                                const _Atomic size_t *backed) {
     rt->ranges = tidei_nvtx_attach(rt);
-    tide_status status = *rt->set.trace ? open_recorder(rt, device) : TIDE_OK;
+    tide_status status = *rt->set.trace ? open_recorder(rt, device, backed) : TIDE_OK;
     if (status != TIDE_E_IO || rt->set.trace_given) return status;
     tidei_warn_environment(rt, "TIDE_TRACE", rt->set.trace, ": %s; nothing is recorded",
                            tide_error_last()->message);

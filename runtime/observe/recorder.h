@@ -41,10 +41,11 @@ typedef struct tidei_span {
     const char *why;  /* static or NULL */
 } tidei_span;
 
-/* Opens what the settings want; `device` is what the recording says that the runtime works on. A
-** file that cannot be opened is a
-** warning where the environment named it, and TIDE_E_IO where tide_config did. */
-tide_status tidei_recorder_open(tidei_runtime *rt, const char *device);
+/* Opens what the settings want; `device` is what the recording says that the runtime works on,
+** `backed` the count of the devices' memory that it has. A file that cannot be opened is a warning
+** where the environment named it, and TIDE_E_IO where tide_config did. */
+tide_status tidei_recorder_open(tidei_runtime *rt, const char *device,
+                                const _Atomic size_t *backed);
 /* writes the rest; with no other thread inside the runtime */
 void tidei_recorder_close(tidei_runtime *rt);
 

@@ -3,11 +3,12 @@
 ** Model. At debug level 2 every allocation is looked at, with sampling every n-th of a thread's
 ** number (thread_index.h) on a device: the count lies in the device (storage.h), and goes on when
 ** the number is another thread's. Where there is none to go by (no number, or a recorder that is
-** told of all) storage.c counts by threads. What is looked at gets an origin, whose bytes lie behind
-** its storage's record, and which is in the tracker's table until the storage's last release. To the
-** tracker a storage is an address, which it never follows. Backtraces are kept once each, until the
-** runtime closes, or until others want the room of those that no origin has any more. A listing
-** (runtime/leaks.h) asks for what it met in the table, which grows with what is in it.
+** told of all) storage.c counts by threads. What is looked at gets an origin, whose bytes lie
+** behind its storage's record, and which is in the tracker's table until the storage's last
+** release. To the tracker a storage is an address, which it never follows. Backtraces are kept once
+** each, until the runtime closes, or until others want the room of those that no origin has any
+** more. A listing (runtime/leaks.h) asks for what it met in the table, which grows with what is in
+** it.
 ** What must stay true: a runtime that tracks nothing pays no more than one that records nothing; an
 ** allocation fails for want of device memory, never for want of memory for its backtrace. Under the
 ** tracker's lock no storage that has an origin ends, so a listing may look at it; under it the
