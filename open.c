@@ -3,9 +3,9 @@
 #include "arrays/arrays.h"
 #include "gc/gc.h"
 #include "libs/libs.h"
+#include "runtime/leaks.h"
 #include "runtime/reclaim/neighbours.h"
 #include "runtime/runtime.h"
-#include "runtime/observe/tracker.h"
 #include "runtime/base/uncancelled.h"
 
 #define OP_CLOSE "tide_close"
@@ -89,7 +89,7 @@ static void say_farewell(tidei_runtime *rt) {
     tidei_neighbours_leave(rt);
     tidei_hold(t, disclaim, rt, 0);
     tidei_threads_part(rt);
-    tidei_tracker_farewell(rt);
+    tidei_leaks_farewell(rt);
     tidei_devices_end_work(rt);
     tidei_deaths_end(rt->deaths);
     tidei_gc_farewell(rt);

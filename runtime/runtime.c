@@ -1,5 +1,6 @@
 /* runtime.c: opening and closing a runtime's own half, what its devices' failures are called,
 ** limits, streams for users. */
+#include "runtime/figures.h"
 #include "runtime/memory/external_alloc.h"
 #include "runtime/reclaim/neighbours.h"
 #include "runtime/observe/nvtx.h"
@@ -154,9 +155,9 @@ static tide_status open_half(tidei_runtime *rt, tidei_device *device) {
     tide_status status = tidei_devices_open(rt, device);
     if (status != TIDE_OK) return status;
     rt->deaths = tidei_deaths_open(rt);
-    status =
-        rt->deaths ? tidei_tracker_open(rt) : tidei_fail_host_memory("tide_open", sizeof(void *));
-    if (status == TIDE_OK) status = tidei_recorder_open(rt);
+    status = rt->deaths ? tidei_tracker_open(rt, &rt->set, &rt->tracker)
+                        : tidei_fail_host_memory("tide_open", sizeof(void *));
+    if (status == TIDE_OK) status = tidei_recorder_open(rt, rt->devs[0].d->info.name, &rt->budget->on_devices);
     if (status == TIDE_OK) status = tidei_external_allocs_open(rt);
     if (status != TIDE_OK) return status;
     tidei_watch_open(rt);
@@ -198,7 +199,8 @@ void tidei_runtime_close(tidei_runtime *rt) {
     if (rt->deaths) tidei_deaths_close(rt->deaths);
     tidei_external_allocs_close(rt);
     tidei_devices_close(rt);
-    tidei_tracker_close(rt);
+    tidei_tracker_close(rt->tracker);
+    rt->tracker = NULL;
     tidei_recorder_close(rt);
     tidei_threads_cut(rt);
     pthread_mutex_destroy(&rt->devs_lock);

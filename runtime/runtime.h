@@ -8,6 +8,7 @@
 #include "runtime/base/instance.h"
 #include "runtime/base/thread_index.h"
 #include "runtime/devices.h"
+#include "runtime/figures.h"
 #include "runtime/memory/header.h"
 #include "runtime/memory/memory_kinds.h"
 #include "runtime/memory/move.h"
@@ -27,7 +28,6 @@ void tidei_runtime_close(tidei_runtime *rt);
 ** say). */
 tide_status tidei_runtime_open_on(const tide_config *c, tidei_device *device, tidei_runtime **out);
 
-size_t tidei_device_text(const tidei_dev *d, char *buf, size_t cap); /* as tide_device_text */
 /* pools, counters, streams; for tests */
 bool tidei_runtime_valid(tidei_runtime *rt);
 

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/base/text.h"
 #include "runtime/runtime.h"
 #include "tests/fuzz.h"
 #include <tide/tide.h>

@@ -230,7 +230,7 @@ static void many_arrays(void **state) {
         refuse_large = false;
         assert_true(n > FEW / 2);
         assert_int_equal(arrays_held(rt), n);
-        uint64_t looks = tidei_tracker_looks(test_rt(rt));
+        uint64_t looks = tidei_tracker_looks(test_rt(rt)->tracker);
         assert_true(looks >= n);
         if (refusing)
             assert_true(refused > 0);

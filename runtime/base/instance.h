@@ -19,11 +19,9 @@
 
 #include "runtime/base/collect.h"
 #include "runtime/base/fork.h"
+#include "runtime/base/limits.h"
 #include "runtime/base/refs.h"
 #include "runtime/base/settings.h"
-
-#define TIDEI_DEVICES_MAX 32  /* of a runtime; more are left alone */
-#define TIDEI_STREAMS_MAX 256 /* of a runtime alive or draining; a seen row is 2 KiB */
 
 /* What the floors above keep; each is defined by its floor. */
 typedef struct tidei_device tidei_device;                   /* device/device.h */

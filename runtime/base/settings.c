@@ -3,11 +3,65 @@
 ** default. A bad variable is a warning and the default stays, but a bad limit fails, as a bad field
 ** does. Whether there is a collector, policy or pool of a name, its own part decides, and warns in
 ** the same words. */
-#include "runtime/pool/pools.h"
-#include "runtime/runtime.h"
+#include "runtime/base/settings.h"
+#include "runtime/base/limits.h"
+#include "runtime/base/callback.h"
+#include "runtime/base/instance.h"
 #include "runtime/base/sized.h"
 #include "runtime/base/text.h"
 #include <stdlib.h>
+#include <tide/pool.h>
+
+/* ---- forms of values that other parts look at too ---- */
+
+const char *tidei_trace_suffix(const char *path) {
+    static const char *const suffixes[] = {TIDEI_TRACE_CSV, TIDEI_TRACE_JSON};
+    size_t n = strlen(path);
+    for (size_t i = 0; i < TIDEI_COUNT(suffixes); i++) {
+        size_t m = strlen(suffixes[i]);
+        if (n > m && path[n - m - 1] != '/' && !strcmp(path + n - m, suffixes[i]))
+            return suffixes[i];
+    }
+    return NULL;
+}
+
+bool tidei_parse_threshold(const char *text, size_t whole, size_t *out) {
+    if (!strcmp(text, "unlimited") || !strcmp(text, "max"))
+        return *out = TIDE_POOL_THRESHOLD_UNLIMITED, true;
+    if (!strcmp(text, "adaptive")) return *out = TIDE_POOL_THRESHOLD_ADAPTIVE, true;
+    return tidei_parse_bytes(text, whole, out);
+}
+
+/* The next pair of "0-1,2-3"; moves *text behind it and its comma. False: there is none. */
+static bool next_pair(const char **text, int *a, int *b) {
+    const char *end = *text;
+    uint64_t one, two;
+    if (!tidei_read_digits(&end, &one) || *end++ != '-' || !tidei_read_digits(&end, &two))
+        return false;
+    if ((*end && (*end != ',' || !end[1])) || one >= TIDEI_DEVICES_MAX || two >= TIDEI_DEVICES_MAX)
+        return false;
+    *a = (int)one;
+    *b = (int)two;
+    *text = *end ? end + 1 : end;
+    return true;
+}
+
+bool tidei_peers_parse(const char *text) {
+    int a, b;
+    if (!*text || !strcmp(text, "all") || !strcmp(text, "none")) return true;
+    while (next_pair(&text, &a, &b)) {}
+    return !*text;
+}
+
+bool tidei_peers_allow(const char *text, int x, int y) {
+    int a, b;
+    if (!*text || !strcmp(text, "all")) return true;
+    while (next_pair(&text, &a, &b))
+        if ((a == x && b == y) || (a == y && b == x)) return true;
+    return false;
+}
+
+/* ---- parsers of fields ---- */
 
 /* Parses `text` into *field; false leaves it untouched. */
 typedef bool parse_fn(const char *text, void *field, size_t cap);
@@ -23,7 +77,7 @@ static bool parse_folder(const char *text, void *field, size_t cap) {
 }
 
 static bool parse_trace(const char *text, void *field, size_t cap) {
-    return tidei_form_of(text) && parse_text(text, field, cap);
+    return tidei_trace_suffix(text) && parse_text(text, field, cap);
 }
 
 static bool starts_with_count(const char *text, const char *name) {
@@ -44,13 +98,6 @@ static bool parse_device(const char *text, void *field, size_t cap) {
 static bool parse_limit(const char *text, void *field, size_t cap) {
     size_t bytes;
     return tidei_parse_bytes(text, 100, &bytes) && parse_text(text, field, cap);
-}
-
-bool tidei_parse_threshold(const char *text, size_t whole, size_t *out) {
-    if (!strcmp(text, "unlimited") || !strcmp(text, "max"))
-        return *out = TIDE_POOL_THRESHOLD_UNLIMITED, true;
-    if (!strcmp(text, "adaptive")) return *out = TIDE_POOL_THRESHOLD_ADAPTIVE, true;
-    return tidei_parse_bytes(text, whole, out);
 }
 
 static bool parse_threshold(const char *text, void *field, size_t cap) {
@@ -243,17 +290,6 @@ static const char *value_of(size_t i) {
 
 static bool take(size_t i, const char *text, tidei_settings *s) {
     return table[i].parse(text, (char *)s + table[i].setting, table[i].cap);
-}
-
-const char *tidei_line_of(char *buf, size_t cap, const char *value) {
-    size_t n = strlen(value), room = cap - sizeof "...";
-    const char *rest = n < cap ? "" : "...";
-    if (n >= cap)
-        for (n = room; n && (value[n] & 0xC0) == 0x80;) n--; /* a character of UTF-8 stays whole */
-    for (size_t i = 0; i < n; i++)
-        buf[i] = (unsigned char)value[i] < ' ' || value[i] == 0x7f ? '?' : value[i];
-    strcpy(buf + n, rest);
-    return buf;
 }
 
 void tidei_warn_environment(tidei_runtime *rt, const char *variable, const char *value,

@@ -1,7 +1,14 @@
-/* settings.h: what tide_config and the environment say, with defaults resolved. */
+/* settings.h: what a runtime is told by tide_config and the environment, and warnings about the
+** environment.
+**
+** Model. Settings are read once, at the opening, and then belong to the runtime. A field of
+** tide_config wins over the variable, the variable over the default. What a value must look like is
+** known here, down to the forms of names and lists; whether there is such a device, pool, policy or
+** collector is found out by the part that opens it, which warns in the same words. */
 #ifndef TIDEI_SETTINGS_H
 #define TIDEI_SETTINGS_H
 
+#include "runtime/base/base.h"
 #include "runtime/base/memory_kind.h"
 
 /* The configuration with environment and defaults resolved. Strings are copies. */
@@ -39,15 +46,18 @@ typedef struct tidei_settings {
     /* what is wrong in the environment is logged: nobody chose a level, or one that has warnings */
     bool environment_warns;
 } tidei_settings;
+
 #define TIDEI_SAMPLE_MOST 1000000000
 #ifdef TIDEI_HAVE_BOEHM
 #define TIDEI_COLLECTOR_DEFAULT "boehm"
 #else
 #define TIDEI_COLLECTOR_DEFAULT "refcount"
 #endif
+
 /* A bad value in `c` fails, and so does a bad limit in the environment; other bad values there
 ** leave the default. */
 tide_status tidei_settings_read(const tide_config *c, tidei_settings *out);
+
 /* A variable of the settings as the environment has it. */
 typedef struct tidei_variable {
     const char *name, *wanted;
@@ -60,12 +70,21 @@ bool tidei_settings_variable(size_t i, tidei_variable *out); /* false: there are
 /* What s has for that variable, as the environment would say it; "": nothing, the default is
 ** others' to choose. Returns buf. */
 const char *tidei_settings_show(const tidei_settings *s, size_t i, char *buf, size_t cap);
-/* Logs a line for each bad value in the environment. */
-void tidei_settings_warn(tidei_runtime *rt);
 /* "256MiB", "50%" (of `whole`), "unlimited", "adaptive": into bytes or TIDE_POOL_THRESHOLD_*.
 ** False: none of these. */
 bool tidei_parse_threshold(const char *text, size_t whole, size_t *out);
 #define TIDEI_THRESHOLD_WANTED "bytes, 256MiB, 50%, unlimited or adaptive"
+#define TIDEI_POOL_NAMES       "tide, driver, split, binned, simple, none"
+#define TIDEI_PEERS_WANTED     "all, none, or pairs of devices: 0-1,2-3"
+bool tidei_peers_parse(const char *text); /* "" or one of these */
+/* Whether a setting that was parsed lets devices a and b, by number, reach each other's memory. */
+bool tidei_peers_allow(const char *text, int a, int b);
+/* The form of a recording by its file's name. NULL: the name ends otherwise, or nothing stands
+** before the end. */
+#define TIDEI_TRACE_CSV  ".csv"
+#define TIDEI_TRACE_JSON ".json"
+const char *tidei_trace_suffix(const char *path);
+
 /* The warning about a value in the environment: "VARIABLE=value" and what follows. It is logged
 ** even if nobody chose a level. The second is about a value, or a name, that nobody knows. No lock
 ** may be held. */
@@ -75,13 +94,7 @@ __attribute__((format(printf, 4, 5))) void tidei_warn_environment(tidei_runtime 
                                                                   const char *fmt, ...);
 void tidei_warn_unknown(tidei_runtime *rt, const char *variable, const char *value,
                         const char *wanted);
-/* The value as part of a line: '?' for what is no character, cut with "..." where it is too long.
-** Returns buf. */
-const char *tidei_line_of(char *buf, size_t cap, const char *value);
-#define TIDEI_SHOWN_MAX 201 /* bytes of such a part, with its end */
-
-/* "" or "all", "none", "0-1,2-3": whether it is one of these. */
-bool tidei_peers_parse(const char *text);
-#define TIDEI_PEERS_WANTED "all, none, or pairs of devices: 0-1,2-3"
+/* Such a warning for each bad value that the settings know of. */
+void tidei_settings_warn(tidei_runtime *rt);
 
 #endif

@@ -88,3 +88,14 @@ double tidei_parse_double(const char *text, char **end) {
     TIDEI_IN_C_LOCALE;
     return strtod(text, end);
 }
+
+const char *tidei_line_of(char *buf, size_t cap, const char *value) {
+    size_t n = strlen(value), room = cap - sizeof "...";
+    const char *rest = n < cap ? "" : "...";
+    if (n >= cap)
+        for (n = room; n && (value[n] & 0xC0) == 0x80;) n--; /* a character of UTF-8 stays whole */
+    for (size_t i = 0; i < n; i++)
+        buf[i] = (unsigned char)value[i] < ' ' || value[i] == 0x7f ? '?' : value[i];
+    strcpy(buf + n, rest);
+    return buf;
+}

@@ -26,6 +26,11 @@ __attribute__((format(printf, 1, 2))) char *tidei_format_new(const char *fmt, ..
 ** call. */
 const char *tidei_errno_text(int error);
 
+/* A text of somebody's as part of a line: '?' for what is no character, cut with "..." where it is
+** too long. Returns buf. */
+const char *tidei_line_of(char *buf, size_t cap, const char *value);
+#define TIDEI_SHOWN_MAX 201 /* bytes of such a part, with its end */
+
 /* ASCII, whatever a byte means to the program. */
 static inline bool tidei_is_digit(char c) { return c >= '0' && c <= '9'; }
 static inline bool tidei_is_letter(char c) { return (c | 32) >= 'a' && (c | 32) <= 'z'; }

@@ -20,37 +20,6 @@ static const char *const why[] = {[WRONG] = "peer access was enabled and brought
                                   [FORBIDDEN] = "TIDE_PEERS forbids it",
                                   [IMPOSSIBLE] = "the two have no peer access"};
 
-/* ---- the setting ---- */
-
-/* The next pair of "0-1,2-3"; moves *text behind it and its comma. False: there is none. */
-static bool next_pair(const char **text, int *a, int *b) {
-    const char *end = *text;
-    uint64_t one, two;
-    if (!tidei_read_digits(&end, &one) || *end++ != '-' || !tidei_read_digits(&end, &two))
-        return false;
-    if ((*end && (*end != ',' || !end[1])) || one >= TIDEI_DEVICES_MAX || two >= TIDEI_DEVICES_MAX)
-        return false;
-    *a = (int)one;
-    *b = (int)two;
-    *text = *end ? end + 1 : end;
-    return true;
-}
-
-bool tidei_peers_parse(const char *text) {
-    int a, b;
-    if (!*text || !strcmp(text, "all") || !strcmp(text, "none")) return true;
-    while (next_pair(&text, &a, &b)) {}
-    return !*text;
-}
-
-static bool allowed(const char *text, int x, int y) {
-    int a, b;
-    if (!*text || !strcmp(text, "all")) return true;
-    while (next_pair(&text, &a, &b))
-        if ((a == x && b == y) || (a == y && b == x)) return true;
-    return false;
-}
-
 /* ---- the proof ---- By copies like others: on the default streams, in the histories of what they
 ** touch. */
 
@@ -143,7 +112,7 @@ static tide_status prove(tidei_dev *d, tidei_dev *other, const char *op, bool *r
 /* Under peers_lock, so that access is enabled once. */
 static tide_status enable(tidei_dev *d, tidei_dev *other, unsigned *known) {
     const struct tidei_device_ops *ops = d->d->ops;
-    if (!allowed(d->rt->set.peers, tidei_dev_number(d), tidei_dev_number(other)))
+    if (!tidei_peers_allow(d->rt->set.peers, tidei_dev_number(d), tidei_dev_number(other)))
         return *known = FORBIDDEN, TIDE_OK;
     if (ops->peer_possible && !ops->peer_possible(d->d, other->d))
         return *known = IMPOSSIBLE, TIDE_OK;

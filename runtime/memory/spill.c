@@ -186,7 +186,8 @@ static void go(struct cold *c, tidei_stamp x) {
     tidei_block b = {
         .addr = st->addr, .bytes = st->bytes, .priv = st->priv, .stamps = {.n = 1, .few = {x}}};
     if ((st->watched & TIDEI_WATCHED_BY_OBSERVERS) && d->rt->recorder)
-        tidei_recorder_free(d->rt->recorder, st);
+        tidei_recorder_free(d->rt->recorder, (uintptr_t)st, st->bytes,
+                            tidei_storage_last_stream(st));
     tidei_stamps_lock(st);
     tidei_moves_be_after(st, x);
     st->stamps.n = 0;
@@ -328,7 +329,7 @@ static tidei_storage *come(struct back *b, tidei_stamp x) {
     tidei_storage *st = b->st, *kept = st->priv;
     tidei_dev *d = st->dev;
     if ((st->watched & TIDEI_WATCHED_BY_OBSERVERS) && d->rt->recorder)
-        tidei_recorder_return(d->rt->recorder, st, b->s);
+        tidei_recorder_return(d->rt->recorder, (uintptr_t)st, st->bytes, b->s->slot);
     tidei_stamps_clear(&b->block.stamps);
     tidei_stamps_lock(st);
     tidei_moves_be_after(st, x);

@@ -29,14 +29,22 @@ static tidei_storage_free_list *spares_here(tidei_dev *d) {
     return tidei_likely(number > 0) ? &d->memory->free_lists[number - 1] : NULL;
 }
 
+/* Of a storage whose runtime tracks: the bytes behind its record. */
+#define ORIGIN_AT                                                                                  \
+    ((sizeof(tidei_storage) + _Alignof(tidei_origin) - 1) / _Alignof(tidei_origin) *               \
+     _Alignof(tidei_origin))
+static tidei_origin *origin_of(tidei_storage *st) {
+    return (tidei_origin *)(void *)((char *)st + ORIGIN_AT);
+}
+
 /* A record, not zeroed, and room for its origin where that is wanted. NULL: host memory is
 ** exhausted. */
 static tidei_storage *take_record(tidei_dev *d) {
     tidei_storage_free_list *x = spares_here(d);
     tidei_storage *st = x ? x->first : NULL;
     if (tidei_unlikely(!st))
-        return tidei_host_take(d->rt, d->rt->tracker ? TIDEI_ORIGIN_AT + sizeof(tidei_origin)
-                                                     : sizeof *st);
+        return tidei_host_take(d->rt,
+                               d->rt->tracker ? ORIGIN_AT + sizeof(tidei_origin) : sizeof *st);
     x->first = st->priv;
     x->n--;
     return st;
@@ -68,17 +76,29 @@ static inline bool watch(tidei_dev *d) {
     return tidei_likely(x) ? --x->unwatched == 0 : d->rt->watch_every != 0;
 }
 
+/* Whether the tracker looks at this one, where nobody else counts: it is the thread's turn. */
+static bool has_turn(tidei_runtime *rt) {
+    unsigned every = tidei_tracker_interval(rt->tracker);
+    if (every == 1) return true;
+    tidei_thread *t = tidei_thread_get(rt);
+    if (!t || ++t->unsampled < every) return false;
+    t->unsampled = 0;
+    return true;
+}
+
 void tidei_watch_made(tidei_storage *st, const tidei_stream *s) {
     tidei_runtime *rt = st->dev->rt;
     tidei_storage_free_list *x = spares_here(st->dev);
     if (x) x->unwatched = rt->watch_every;
-    if (rt->recorder && tidei_on_device(st->pool->kind)) tidei_recorder_alloc(rt->recorder, st, s);
-    if (rt->tracker) tidei_tracker_add(rt->tracker, st, x && !rt->recorder);
+    if (rt->recorder && tidei_on_device(st->pool->kind))
+        tidei_recorder_alloc(rt->recorder, (uintptr_t)st, st->bytes, s->slot);
+    if (rt->tracker)
+        tidei_tracker_add(rt->tracker, origin_of(st), st, (x && !rt->recorder) || has_turn(rt));
 }
 
 /* The recorder is told of all, the tracker of those that it looks at. */
 void tidei_watch_open(tidei_runtime *rt) {
-    rt->watch_every = rt->recorder ? 1 : tidei_tracker_interval(rt);
+    rt->watch_every = rt->recorder ? 1 : tidei_tracker_interval(rt->tracker);
     for (unsigned i = 0; i < rt->ndevs; i++)
         for (unsigned k = 0; k < TIDEI_THREADS_INDEXED; k++)
             rt->devs[i].memory->free_lists[k].unwatched = rt->watch_every;
@@ -90,8 +110,8 @@ void tidei_watch_gone(tidei_storage *st) {
         rt->gc_ops->discharge(rt, st->owner, st->bytes);
     if (!(st->watched & TIDEI_WATCHED_BY_OBSERVERS)) return;
     if (rt->recorder && tidei_on_device(st->pool->kind) && !tidei_storage_spilled(st))
-        tidei_recorder_free(rt->recorder, st);
-    if (rt->tracker) tidei_tracker_remove(rt->tracker, st);
+        tidei_recorder_free(rt->recorder, (uintptr_t)st, st->bytes, tidei_storage_last_stream(st));
+    if (rt->tracker) tidei_tracker_remove(rt->tracker, origin_of(st));
 }
 
 static void note_alloc(tidei_pool *pool, size_t bytes) {

@@ -121,6 +121,12 @@ static inline void tidei_stamps_unlock(tidei_storage *st) {
 /* Under its flag, or while no window opens that could use it and find out (storage.c). */
 static inline bool tidei_storage_spilled(const tidei_storage *st) { return !st->addr && st->bytes; }
 
+/* The slot of a stream that used it last; 0: it is unused, or nobody remembers. Nobody adds a
+** use meanwhile. */
+static inline unsigned tidei_storage_last_stream(tidei_storage *st) {
+    return st->stamps.n ? tidei_stamps_at(&st->stamps)[0].stream : 0;
+}
+
 /* What an operation does to one storage. */
 typedef struct tidei_use {
     tidei_storage *st;

@@ -39,7 +39,7 @@ void tidei_names_close(tidei_names *n) {
 }
 
 /* Where the inlined instance was called. */
-static void go_to_call(Dwarf_Die *instance, tidei_place *p) {
+static void go_to_call(Dwarf_Die *instance, tidei_code_place *p) {
     Dwarf_Attribute attribute;
     Dwarf_Word v;
     Dwarf_Die unit;
@@ -68,8 +68,8 @@ static int scopes_at(Dwfl_Module *m, Dwarf_Addr address, Dwarf_Die **scopes) {
 
 /* False: there is no debug information. `p` has the module, and the file and line of the
 ** address. */
-static bool name_scopes(Dwfl_Module *m, Dwarf_Addr address, tidei_place *p,
-                        bool (*fn)(void *user, const tidei_place *place), void *user) {
+static bool name_scopes(Dwfl_Module *m, Dwarf_Addr address, tidei_code_place *p,
+                        bool (*fn)(void *user, const tidei_code_place *place), void *user) {
     Dwarf_Die *scopes;
     int n = scopes_at(m, address, &scopes);
     bool named = false;
@@ -87,9 +87,9 @@ static bool name_scopes(Dwfl_Module *m, Dwarf_Addr address, tidei_place *p,
 }
 
 void tidei_names_of(tidei_names *n, const void *at,
-                    bool (*fn)(void *user, const tidei_place *place), void *user) {
+                    bool (*fn)(void *user, const tidei_code_place *place), void *user) {
     TIDEI_UNCANCELLED;
-    tidei_place p = tidei_place_by_loader(at);
+    tidei_code_place p = tidei_code_place_by_loader(at);
     Dwarf_Addr address = (Dwarf_Addr)(uintptr_t)at - 1;
     Dwfl_Module *m = n ? dwfl_addrmodule(n->dwfl, address) : NULL;
     Dwfl_Line *line = m ? dwfl_module_getsrc(m, address) : NULL;

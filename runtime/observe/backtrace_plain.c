@@ -6,8 +6,8 @@ tidei_names *tidei_names_open(void) { return NULL; }
 void tidei_names_close(tidei_names *n) { (void)n; }
 
 void tidei_names_of(tidei_names *n, const void *at,
-                    bool (*fn)(void *user, const tidei_place *place), void *user) {
-    tidei_place p = tidei_place_by_loader(at);
+                    bool (*fn)(void *user, const tidei_code_place *place), void *user) {
+    tidei_code_place p = tidei_code_place_by_loader(at);
     (void)n;
     fn(user, &p);
 }

@@ -5,6 +5,7 @@
 #include "runtime/observe/nvtx.h"
 #include "runtime/base/loader.h"
 #include "runtime/base/instance.h"
+#include "runtime/base/settings.h"
 #include "runtime/base/text.h"
 #include "runtime/base/uncancelled.h"
 #include <dlfcn.h>

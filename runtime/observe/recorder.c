@@ -9,7 +9,10 @@
 #include "runtime/base/files.h"
 #include "runtime/observe/nvtx.h"
 #include "runtime/base/own_thread.h"
-#include "runtime/runtime.h"
+#include "runtime/observe/recorder.h"
+#include "runtime/base/callback.h"
+#include "runtime/base/thread_index.h"
+#include "runtime/base/settings.h"
 #include "runtime/base/text.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/uncancelled.h"
@@ -449,36 +452,34 @@ static inline uint32_t on_stream(tidei_record_kind kind, uint32_t slot) {
     return kind | slot << 16;
 }
 
-void tidei_recorder_return(tidei_recorder *r, const tidei_storage *st, const tidei_stream *s) {
-    add(r, on_stream(TIDEI_RECORD_ALLOC, s->slot), (uintptr_t)st, st->bytes);
+void tidei_recorder_return(tidei_recorder *r, uint64_t id, size_t bytes, unsigned stream) {
+    add(r, on_stream(TIDEI_RECORD_ALLOC, stream), id, bytes);
 }
 
-void tidei_recorder_alloc(tidei_recorder *r, const tidei_storage *st, const tidei_stream *s) {
-    tidei_recorder_return(r, st, s);
+void tidei_recorder_alloc(tidei_recorder *r, uint64_t id, size_t bytes, unsigned stream) {
+    tidei_recorder_return(r, id, bytes, stream);
     speak(r);
 }
 
-void tidei_recorder_free(tidei_recorder *r, tidei_storage *st) {
-    uint16_t stream = st->stamps.n ? tidei_stamps_at(&st->stamps)[0].stream : 0;
-    add(r, on_stream(TIDEI_RECORD_FREE, stream), (uintptr_t)st, st->bytes);
+void tidei_recorder_free(tidei_recorder *r, uint64_t id, size_t bytes, unsigned stream) {
+    add(r, on_stream(TIDEI_RECORD_FREE, stream), id, bytes);
 }
 
-void tidei_recorder_sync(tidei_recorder *r, const tidei_stream *s) {
-    add(r, on_stream(TIDEI_RECORD_SYNC, s->slot), thread_here(), 0);
+void tidei_recorder_sync(tidei_recorder *r, unsigned stream) {
+    add(r, on_stream(TIDEI_RECORD_SYNC, stream), thread_here(), 0);
     speak(r);
 }
 
-void tidei_recorder_follow(tidei_recorder *r, const tidei_stream *s, const tidei_stream *from) {
-    add(r, on_stream(TIDEI_RECORD_FOLLOW, s->slot), thread_here(), from->slot);
+void tidei_recorder_follow(tidei_recorder *r, unsigned stream, unsigned from) {
+    add(r, on_stream(TIDEI_RECORD_FOLLOW, stream), thread_here(), from);
 }
 
 uint64_t tidei_recorder_moment(const tidei_recorder *r) {
     return r->form->submissions ? tidei_clock_now(&r->clock) : 0;
 }
 
-void tidei_recorder_submit(tidei_recorder *r, const tidei_stream *s, uint64_t began,
-                           const char *op) {
-    add(r, on_stream(TIDEI_RECORD_SUBMIT, s->slot), began, (uintptr_t)op);
+void tidei_recorder_submit(tidei_recorder *r, unsigned stream, uint64_t began, const char *op) {
+    add(r, on_stream(TIDEI_RECORD_SUBMIT, stream), began, (uintptr_t)op);
 }
 
 /* Its names come just before it: no others do meanwhile, since all are added under the lock. What
@@ -555,7 +556,7 @@ static void discard(tidei_runtime *rt, tidei_recorder *r) {
 
 /* Its memory, with nothing in it; of the rings' entries not even that, since most will not be used.
 ** NULL: there is none, which is the error then. */
-static tidei_recorder *new_recorder(tidei_runtime *rt) {
+static tidei_recorder *new_recorder(tidei_runtime *rt, const _Atomic size_t *backed) {
     const size_t entries = (RINGS + 1) * ENTRIES * sizeof(entry) + TIDEI_LINE;
     tidei_recorder *r = tidei_host_alloc(rt, sizeof *r);
     if (r) r->entries = tidei_host_take(rt, entries);
@@ -568,13 +569,14 @@ static tidei_recorder *new_recorder(tidei_runtime *rt) {
     for (unsigned i = 0; i <= RINGS; i++) r->ring[i].at = (entry *)at + i * (size_t)ENTRIES;
     r->rt = rt;
     r->form = tidei_form_of(rt->set.trace);
-    r->backed = r->form->backed ? &rt->budget->on_devices : &r->noted;
+    r->backed = r->form->backed ? backed : &r->noted;
     return r;
 }
 
-static tide_status open_recorder(tidei_runtime *rt) {
+static tide_status open_recorder(tidei_runtime *rt, const char *device,
+                                 const _Atomic size_t *backed) {
     TIDEI_UNCANCELLED;
-    tidei_recorder *r = new_recorder(rt);
+    tidei_recorder *r = new_recorder(rt, backed);
     if (!r) return TIDE_E_HOST_NOMEM;
     tide_status status = open_file(r, rt->set.trace);
     if (status != TIDE_OK) {
@@ -585,7 +587,7 @@ static tide_status open_recorder(tidei_runtime *rt) {
     r->clock.counter = tidei_clock_has_counter();
     tidei_clock_pace_start(&r->pace, &r->clock);
     r->rows.at = r->text;
-    r->rows.device = rt->devs[0].d->info.name;
+    r->rows.device = device;
     r->form->head(&r->rows);
     write_text(r);
     int error = tidei_own_thread_start(&r->writer, writer_main, r);
@@ -600,9 +602,10 @@ static tide_status open_recorder(tidei_runtime *rt) {
     return TIDE_OK;
 }
 
-tide_status tidei_recorder_open(tidei_runtime *rt) {
+tide_status tidei_recorder_open(tidei_runtime *rt, const char *device,
+                                const _Atomic size_t *backed) {
     rt->ranges = tidei_nvtx_attach(rt);
-    tide_status status = *rt->set.trace ? open_recorder(rt) : TIDE_OK;
+    tide_status status = *rt->set.trace ? open_recorder(rt, device, backed) : TIDE_OK;
     if (status != TIDE_E_IO || rt->set.trace_given) return status;
     tidei_warn_environment(rt, "TIDE_TRACE", rt->set.trace, ": %s; nothing is recorded",
                            tide_error_last()->message);

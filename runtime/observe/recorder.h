@@ -2,7 +2,7 @@
 ** attached.
 **
 ** Model. Who does something adds an entry to its thread's ring, with a number that is the next one
-** of all threads' and the ticks of a clock (ticks.h), without a lock. A thread of the recorder's
+** of all threads' and the ticks of a clock (clock.h), without a lock. A thread of the recorder's
 ** takes the entries from all rings by their numbers, makes them records and these text, and writes
 ** it: when a ring is half full, and once a second. A thread whose ring is full waits for it;
 ** threads that have no ring, and what goes with others (a span's names, what is backed when it
@@ -22,6 +22,10 @@
 #define TIDEI_RECORDER_H
 
 #include "runtime/base/instance.h"
+#include "runtime/base/base.h"
+#include "runtime/base/limits.h"
+
+typedef struct tidei_recorder tidei_recorder;
 
 /* What lasts, on the thread that does it. */
 typedef enum {
@@ -38,9 +42,11 @@ typedef struct tidei_span {
     const char *why;  /* static or NULL */
 } tidei_span;
 
-/* Opens what the settings want, once the devices are open. A file that cannot be opened is a
-** warning where the environment named it, and TIDE_E_IO where tide_config did. */
-tide_status tidei_recorder_open(tidei_runtime *rt);
+/* Opens what the settings want; `device` is what the recording says that the runtime works on,
+** `backed` the count of the devices' memory that it has. A file that cannot be opened is a warning
+** where the environment named it, and TIDE_E_IO where tide_config did. */
+tide_status tidei_recorder_open(tidei_runtime *rt, const char *device,
+                                const _Atomic size_t *backed);
 /* writes the rest; with no other thread inside the runtime */
 void tidei_recorder_close(tidei_runtime *rt);
 
@@ -49,22 +55,22 @@ void tidei_recorder_close(tidei_runtime *rt);
 void tidei_span_begin(tidei_runtime *rt, const tidei_span *span, size_t bytes);
 void tidei_span_end(tidei_runtime *rt, const tidei_span *span, size_t bytes);
 
-/* The long ways of what stands below struct tidei_runtime: there is a recorder. Alloc and sync,
-** under no lock, say that the recording ended, if it did. */
+/* The long ways of what stands below struct tidei_runtime: there is a recorder. A block goes by a
+** number that no other has while it lives, a stream by its slot. Alloc and sync, under no lock, say
+** that the recording ended, if it did; the others do not, and may be called under any lock. */
 #define TIDEI_ASIDE __attribute__((noinline)) /* out of the way of those who record nothing */
-TIDEI_ASIDE void tidei_recorder_alloc(tidei_recorder *r, const tidei_storage *st,
-                                      const tidei_stream *s);
-TIDEI_ASIDE void tidei_recorder_free(tidei_recorder *r,
-                                     /* before the record of the storage is another's */
-                                     tidei_storage *st);
-/* A storage has a block again (spill.h): an alloc, under any lock. */
-TIDEI_ASIDE void tidei_recorder_return(tidei_recorder *r, const tidei_storage *st,
-                                       const tidei_stream *s);
-void tidei_recorder_sync(tidei_recorder *r, const tidei_stream *s);
-void tidei_recorder_follow(tidei_recorder *r, const tidei_stream *s, const tidei_stream *from);
+TIDEI_ASIDE void tidei_recorder_alloc(tidei_recorder *r, uint64_t id, size_t bytes,
+                                      unsigned stream);
+/* before another block can have the number; `stream` is one that used it last */
+TIDEI_ASIDE void tidei_recorder_free(tidei_recorder *r, uint64_t id, size_t bytes, unsigned stream);
+/* What was recorded as freed has a block again (spill.h): an alloc. */
+TIDEI_ASIDE void tidei_recorder_return(tidei_recorder *r, uint64_t id, size_t bytes,
+                                       unsigned stream);
+void tidei_recorder_sync(tidei_recorder *r, unsigned stream);
+void tidei_recorder_follow(tidei_recorder *r, unsigned stream, unsigned from);
 /* ticks; 0: submissions are not recorded */
 uint64_t tidei_recorder_moment(const tidei_recorder *r);
-TIDEI_ASIDE void tidei_recorder_submit(tidei_recorder *r, const tidei_stream *s, uint64_t began,
+TIDEI_ASIDE void tidei_recorder_submit(tidei_recorder *r, unsigned stream, uint64_t began,
                                        const char *op);
 
 /* ---- between the recorder and its forms ---- */

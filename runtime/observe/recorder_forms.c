@@ -6,6 +6,7 @@
 ** What must stay true: the JSON is an array of objects, one a line, that lacks nothing but its
 ** closing bracket at any time; the times of a track rise; begins and ends of a thread's track
 ** match, since spans nest. */
+#include "runtime/base/settings.h"
 #include "runtime/observe/recorder.h"
 
 /* ---- text ---- */
@@ -245,16 +246,13 @@ static void json_foot(tidei_rows *x) { put(x, "\n]\n"); }
 /* ---- the table ---- */
 
 static const tidei_form forms[] = {
-    {".csv", CSV_BEGINS, false, false, csv_head, csv_row, csv_foot},
-    {".json", JSON_BEGINS, true, true, json_head, json_row, json_foot},
+    {TIDEI_TRACE_CSV, CSV_BEGINS, false, false, csv_head, csv_row, csv_foot},
+    {TIDEI_TRACE_JSON, JSON_BEGINS, true, true, json_head, json_row, json_foot},
 };
 
 const tidei_form *tidei_form_of(const char *path) {
-    size_t n = strlen(path);
-    for (size_t i = 0; i < TIDEI_COUNT(forms); i++) {
-        size_t m = strlen(forms[i].suffix);
-        if (n > m && path[n - m - 1] != '/' && !strcmp(path + n - m, forms[i].suffix))
-            return &forms[i];
-    }
+    const char *suffix = tidei_trace_suffix(path);
+    for (size_t i = 0; suffix && i < TIDEI_COUNT(forms); i++)
+        if (!strcmp(suffix, forms[i].suffix)) return &forms[i];
     return NULL;
 }

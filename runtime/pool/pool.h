@@ -165,8 +165,7 @@ void tidei_pool_unback(tidei_pool *p, tidei_addr addr, size_t bytes);
 
 extern const struct tidei_pool_ops tidei_pool_tide, tidei_pool_driver, tidei_pool_split,
     tidei_pool_binned, tidei_pool_simple, tidei_pool_none;
-#define TIDEI_POOL_NAMES "tide, driver, split, binned, simple, none"
-/* By one of these names; NULL if there is none such. */
+/* By name (TIDEI_POOL_NAMES in runtime/base/settings.h); NULL if there is none such. */
 const struct tidei_pool_ops *tidei_pool_find(const char *name);
 /* Where max_split may begin: segments that serve several blocks have this size. */
 #define TIDEI_SPLIT_SEGMENT (20 * TIDEI_MIB)

@@ -230,11 +230,11 @@ uint64_t tidei_slack_ns(tidei_dev *d, bool waits);
 
 static inline void tidei_record_sync(const tidei_stream *s) {
     tidei_recorder *r = s->dev->rt->recorder;
-    if (tidei_unlikely(r)) tidei_recorder_sync(r, s);
+    if (tidei_unlikely(r)) tidei_recorder_sync(r, s->slot);
 }
 static inline void tidei_record_follow(const tidei_stream *s, const tidei_stream *from) {
     tidei_recorder *r = s->dev->rt->recorder;
-    if (tidei_unlikely(r)) tidei_recorder_follow(r, s, from);
+    if (tidei_unlikely(r)) tidei_recorder_follow(r, s->slot, from->slot);
 }
 /* Under s->lock, before and after work is queued: when it began, 0 for nobody who wants to know;
 ** and that it is queued. */
@@ -243,7 +243,7 @@ static inline uint64_t tidei_record_begin(const tidei_stream *s) {
     return tidei_unlikely(r) ? tidei_recorder_moment(r) : 0;
 }
 static inline void tidei_record_submit(const tidei_stream *s, uint64_t began, const char *op) {
-    if (tidei_unlikely(began)) tidei_recorder_submit(s->dev->rt->recorder, s, began, op);
+    if (tidei_unlikely(began)) tidei_recorder_submit(s->dev->rt->recorder, s->slot, began, op);
 }
 
 #endif

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "runtime/device/device.h"
+#include "runtime/base/text.h"
 #include "runtime/runtime.h"
 #include <tide/tide.h>
 

@@ -1,9 +1,10 @@
-/* status.c: figures and texts about a runtime's memory. */
+/* figures.c: figures and texts of a runtime: its memory, its work, its devices. */
+#include "runtime/figures.h"
 #include "runtime/pool/pools.h"
 #include "runtime/runtime.h"
 #include "runtime/base/sized.h"
 #include "runtime/base/text.h"
-#include "runtime/observe/tracker.h"
+#include "runtime/leaks.h"
 #include <tide/device.h>
 
 /* Sums over the runtime's devices. */
@@ -191,7 +192,7 @@ size_t tide_runtime_text(tide_runtime *ref, char *buf, size_t cap) {
         n += reclaimables_line(d, n < cap ? buf + n : NULL, n < cap ? cap - n : 0);
         n += spilled_line(d, n < cap ? buf + n : NULL, n < cap ? cap - n : 0);
     }
-    n += tidei_tracker_text(rt, n < cap ? buf + n : NULL, n < cap ? cap - n : 0);
+    n += tidei_leaks_text(rt, n < cap ? buf + n : NULL, n < cap ? cap - n : 0);
     return n;
 }
 
