@@ -62,7 +62,8 @@ static tidei_page *pages_new(tidei_heap *p, size_t off, size_t bytes, size_t mos
             pages_free(p, first);
             return NULL;
         }
-        *pg = (tidei_page){.off = off, .bytes = tidei_min_size(bytes, most), .prev = last};
+        *pg =
+            (tidei_page){.off = off, .at = off, .bytes = tidei_min_size(bytes, most), .prev = last};
         off += pg->bytes, bytes -= pg->bytes;
         if (last)
             last->next = pg;
@@ -73,25 +74,27 @@ static tidei_page *pages_new(tidei_heap *p, size_t off, size_t bytes, size_t mos
     return first;
 }
 
-/* The memory of the pages from `pg` on up to the address `end`, at most TIDEI_RUN_PAGES. Returns
+/* The memory of the pages from `pg` on up to the address `end`, at most TIDEI_CALL_PAGES. Returns
 ** the last one looked at. */
 static tidei_page *batch(tidei_page *pg, size_t end, tidei_dpage **mem, size_t *n) {
     for (*n = 0;; pg = pg->next) {
         mem[(*n)++] = pg->mem;
-        if (tidei_page_end(pg) >= end || *n == TIDEI_RUN_PAGES) return pg;
+        if (tidei_page_end(pg) >= end || *n == TIDEI_CALL_PAGES) return pg;
     }
 }
 
 /* Some of the pages may not be mapped where they belong. */
-static bool adrift(const tidei_page *pg, size_t end) {
-    while (!pg->adrift && tidei_page_end(pg) < end) pg = pg->next;
-    return pg->adrift;
+static bool displaced(const tidei_page *pg, size_t end) {
+    while (!tidei_page_displaced(pg) && tidei_page_end(pg) < end) pg = pg->next;
+    return tidei_page_displaced(pg);
 }
 
-tide_status tidei_pages_unmap(tidei_heap *p, tidei_page *pg, size_t end) {
+/* Unmaps the stretch [pg->off, end), whole pages, without the lock: the links at its outer ends are
+** not read, for they may change meanwhile. */
+static tide_status unmap(tidei_heap *p, tidei_page *pg, size_t end) {
     tidei_device *d = p->base.dev->d;
-    tidei_dpage *mem[TIDEI_RUN_PAGES];
-    if (adrift(pg, end)) return tidei_fail(TIDE_E_LOST, "pool tide", "%s is lost", d->info.name);
+    tidei_dpage *mem[TIDEI_CALL_PAGES];
+    if (displaced(pg, end)) return tidei_fail(TIDE_E_LOST, "pool tide", "%s is lost", d->info.name);
     for (;; pg = pg->next) {
         size_t off = pg->off, n;
         pg = batch(pg, end, mem, &n);
@@ -102,12 +105,12 @@ tide_status tidei_pages_unmap(tidei_heap *p, tidei_page *pg, size_t end) {
 
 static tide_status map(tidei_heap *p, tidei_page *first, size_t end) {
     tidei_device *d = p->base.dev->d;
-    tidei_dpage *mem[TIDEI_RUN_PAGES];
+    tidei_dpage *mem[TIDEI_CALL_PAGES];
     for (tidei_page *pg = first;; pg = pg->next) {
         size_t off = pg->off, n;
         pg = batch(pg, end, mem, &n);
         tide_status st = d->ops->map(d, p->addr + off, mem, n);
-        if (st != TIDE_OK && off > first->off) tidei_pages_unmap(p, first, off);
+        if (st != TIDE_OK && off > first->off) unmap(p, first, off);
         if (st != TIDE_OK || tidei_page_end(pg) >= end) return st;
     }
 }
@@ -395,7 +398,7 @@ static tidei_extent *claim_pages(tidei_heap *p, size_t excess, bool *more) {
         while (pg && tidei_page_end(pg) > tidei_extent_end(x)) pg = pg->prev;
         size_t high = pg ? tidei_page_end(pg) : 0, low = high;
         tidei_page *first = NULL;
-        for (unsigned n = 0; pg && pg->off >= x->off && got < excess && n < TIDEI_RUN_PAGES;
+        for (unsigned n = 0; pg && pg->off >= x->off && got < excess && n < TIDEI_CALL_PAGES;
              pg = pg->prev, n++) {
             first = pg;
             low = pg->off;
@@ -419,7 +422,7 @@ static tidei_extent *claim_pages(tidei_heap *p, size_t excess, bool *more) {
 static bool unback(tidei_heap *p, tidei_extent *x) {
     size_t end = tidei_extent_end(x);
     tidei_heap_unpoison(p, x->off, x->size);
-    if (tidei_pages_unmap(p, x->pages, end) != TIDE_OK) {
+    if (unmap(p, x->pages, end) != TIDE_OK) {
         tidei_heap_poison(p, x->off, x->size);
         return false;
     }
@@ -488,18 +491,18 @@ size_t tidei_heap_trim(tidei_heap *p, size_t keep) {
 ** one of them; *stuck grows by their bytes where the device refuses. */
 static tidei_page *unmap_some(tidei_heap *p, tidei_page *pg, size_t *stuck) {
     tidei_device *d = p->base.dev->d;
-    tidei_dpage *mem[TIDEI_RUN_PAGES] = {pg->mem};
+    tidei_dpage *mem[TIDEI_CALL_PAGES] = {pg->mem};
     tidei_page *last = pg;
-    size_t n = 1, at = pg->adrift ? pg->at : pg->off;
-    if (at == TIDEI_NOWHERE) return last;
-    for (; !pg->adrift && n < TIDEI_RUN_PAGES; last = last->next) {
+    size_t n = 1;
+    if (pg->at == TIDEI_NOWHERE) return last;
+    for (; !tidei_page_displaced(pg) && n < TIDEI_CALL_PAGES; last = last->next) {
         const tidei_page *next = last->next;
-        if (!next || next->adrift || next->off != tidei_page_end(last)) break;
+        if (!next || tidei_page_displaced(next) || next->off != tidei_page_end(last)) break;
         mem[n++] = next->mem;
     }
     size_t bytes = tidei_page_end(last) - pg->off;
-    if (!pg->adrift) tidei_heap_unpoison(p, pg->off, bytes);
-    if (d->ops->unmap(d, p->addr + at, mem, n) != TIDE_OK) *stuck += bytes;
+    if (!tidei_page_displaced(pg)) tidei_heap_unpoison(p, pg->off, bytes);
+    if (d->ops->unmap(d, p->addr + pg->at, mem, n) != TIDE_OK) *stuck += bytes;
     return last;
 }
 

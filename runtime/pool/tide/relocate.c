@@ -1,136 +1,357 @@
-/* remap_pages.c: pages of the pool `tide` are mapped at other addresses, so that they lie side by
-** side.
-**
-** Model. Runs of neighbouring pages, claimed and with nothing pending, are unmapped; then all their
-** pages are mapped one behind the other into a stretch that was reserved for them. The lock is not
-** held meanwhile.
-** What must stay true: whatever call fails, a page is mapped where an extent says so or given back:
-** a run that cannot be unmapped stays where it is, and what cannot be mapped again leaves the
-** pool. */
-#include "runtime/pool/tide/tide.h"
+/* relocate.c: pages of the pool `tide` are mapped at other addresses, or go back where they were.
+** The model, and what a refused call leaves, stand in relocate.h. */
+#include "runtime/pool/tide/relocate.h"
 
-/* Unmaps runs until the device refuses one; *stay are those from there on, *down the pages of the
-** others. Without the lock. */
-static tide_status take_down(tidei_heap *p, tidei_extent **runs, tidei_extent **stay,
-                             tidei_page **down) {
-    tide_status st = TIDE_OK;
-    for (; *runs; runs = &(*runs)->left) {
-        tidei_extent *x = *runs;
-        tidei_heap_unpoison(p, x->off, x->size);
-        if ((st = tidei_pages_unmap(p, x->pages, tidei_extent_end(x))) != TIDE_OK) {
-            tidei_heap_poison(p, x->off, x->size);
-            break;
-        }
-        for (tidei_page *pg = x->pages;; pg = pg->next) {
-            *down = pg;
-            down = &pg->then;
-            if (tidei_page_end(pg) >= tidei_extent_end(x)) break;
-        }
+/* ---- chosen pages ---- */
+
+void tidei_pages_choose_none(tidei_heap *p) {
+    for (tidei_page *pg = p->first_page; pg; pg = pg->next) pg->chosen = false;
+}
+
+tidei_page *tidei_run_next(tidei_page *pg, size_t most) {
+    while (pg && !pg->chosen) pg = pg->next;
+    if (!pg) return NULL;
+    tidei_page *last = pg, *next;
+    for (size_t n = 1; n < most && (next = last->next) && next->chosen; n++) {
+        if (next->off != tidei_page_end(last)) break;
+        last = next;
     }
-    *down = NULL;
-    *stay = *runs;
-    *runs = NULL;
+    pg->last = last;
+    return pg;
+}
+
+void tidei_pages_unclaim(tidei_heap *p) {
+    const tidei_page *pg = p->first_page;
+    tidei_check(tidei_lock_held(&p->lock));
+    /* that of one that is dropped still leads on */
+    for (tidei_extent *x = p->first; x; x = x->next) {
+        while (pg && (!pg->chosen || tidei_page_end(pg) <= x->off)) pg = pg->next;
+        if (!pg) break;
+        if (tidei_extent_is(x) == TIDEI_EXTENT_CLAIMED && tidei_extent_end(x) > pg->off)
+            tidei_heap_unclaim(p, x);
+    }
+    tidei_pages_choose_none(p);
+}
+
+/* ---- calls of the device; without the lock ---- */
+
+/* Pages for one call. */
+typedef struct batch {
+    tidei_page *pages[TIDEI_CALL_PAGES];
+    tidei_dpage *mem[TIDEI_CALL_PAGES];
+    size_t n;
+} batch;
+
+static void add_page(batch *b, tidei_page *pg) {
+    b->pages[b->n] = pg;
+    b->mem[b->n++] = pg->mem;
+}
+
+/* All pages of the run, or none: there are too many. */
+static bool add_run(batch *b, tidei_page *run) {
+    size_t before = b->n;
+    for (tidei_page *pg = run; b->n < TIDEI_CALL_PAGES; pg = pg->next) {
+        add_page(b, pg);
+        if (pg == run->last) return true;
+    }
+    b->n = before;
+    return false;
+}
+
+/* Side by side from `to` on. */
+static tide_status map(tidei_heap *p, const batch *b, size_t to) {
+    tidei_device *d = p->base.dev->d;
+    tide_status st = d->ops->map(d, p->addr + to, b->mem, b->n);
+    for (size_t i = 0; i < b->n && st == TIDE_OK; to += b->pages[i++]->bytes) {
+        tidei_check(b->pages[i]->at == TIDEI_NOWHERE);
+        b->pages[i]->at = to;
+    }
     return st;
 }
 
-/* Maps pages one behind the other from `off` on until the device refuses; *rest are those from
-** there on. Without the lock. */
-static tide_status put_up(tidei_heap *p, tidei_page *pages, size_t off, tidei_page **rest) {
+/* They are mapped side by side from `at` on. */
+static tide_status unmap(tidei_heap *p, const batch *b, size_t at) {
     tidei_device *d = p->base.dev->d;
-    tidei_dpage *mem[TIDEI_RUN_PAGES];
-    for (*rest = pages; *rest;) {
-        tidei_page *pg = *rest;
-        size_t n = 0, bytes = 0;
-        for (; pg && n < TIDEI_RUN_PAGES; pg = pg->then) {
-            mem[n++] = pg->mem;
-            bytes += pg->bytes;
+    tide_status st = d->ops->unmap(d, p->addr + at, b->mem, b->n);
+    for (size_t i = 0; i < b->n && st == TIDE_OK; at += b->pages[i++]->bytes) {
+        tidei_check(b->pages[i]->at == at);
+        b->pages[i]->at = TIDEI_NOWHERE;
+    }
+    return st;
+}
+
+static bool at_home(const tidei_page *pg) { return pg->at == pg->off; }
+static bool nowhere(const tidei_page *pg) { return pg->at == TIDEI_NOWHERE; }
+static bool at_target(const tidei_page *pg) { return !at_home(pg) && !nowhere(pg); }
+
+/* Calls for the pages of the run that are so, which lie side by side, until the device refuses.
+** `base`: where the run's first page is mapped, or is to be. */
+static tide_status call_for(tidei_heap *p, tidei_page *run, bool (*so)(const tidei_page *),
+                            tide_status (*call)(tidei_heap *, const batch *, size_t), size_t base) {
+    batch b = {.n = 0};
+    for (tidei_page *pg = run;; pg = pg->next) {
+        bool wanted = so(pg), end = pg == run->last;
+        if (wanted) add_page(&b, pg);
+        if (b.n && (end || !wanted || b.n == TIDEI_CALL_PAGES)) {
+            tide_status st = call(p, &b, base + (b.pages[0]->off - run->off));
+            if (st != TIDE_OK) return st;
+            b.n = 0;
         }
-        tide_status st = d->ops->map(d, p->addr + off, mem, n);
-        if (st != TIDE_OK) return st;
-        tidei_heap_poison(p, off, bytes);
-        off += bytes;
-        *rest = pg;
-    }
-    return TIDE_OK;
-}
-
-/* Links the pages before `rest` in where they are now. Returns their bytes. */
-static size_t link_moved(tidei_heap *p, tidei_page *pages, const tidei_page *rest, size_t off) {
-    size_t bytes = 0;
-    tidei_page *last = NULL;
-    for (tidei_page *pg = pages; pg != rest; last = pg, pg = pg->then) {
-        pg->off = off + bytes;
-        pg->prev = last;
-        pg->next = NULL;
-        if (last) last->next = pg;
-        bytes += pg->bytes;
-    }
-    if (bytes) tidei_pages_link(p, pages);
-    return bytes;
-}
-
-/* Runs that are down become holes, the others free. */
-static void leave_runs(tidei_heap *p, tidei_extent *down, tidei_extent *stay) {
-    for (tidei_extent *x = down, *next; x; x = next) {
-        next = x->left;
-        tidei_pages_unlink(p, x->pages, tidei_extent_end(x));
-        p->backed -= x->size;
-        p->claimed -= x->size;
-        tidei_heap_hole(p, x);
-    }
-    for (tidei_extent *x = stay, *next; x; x = next) {
-        next = x->left;
-        tidei_heap_unclaim(p, x);
+        if (end) return TIDE_OK;
     }
 }
 
-/* Of the target the first `bytes` are backed now, and CLAIMED. */
-static void fill_target(tidei_heap *p, tidei_extent *target, size_t bytes, tidei_extent *spare) {
-    if (bytes == target->size) {
-        tidei_heap_drop(p, spare);
-    } else if (bytes) {
-        spare->off = target->off + bytes;
-        spare->size = target->size - bytes;
-        target->size = bytes;
-        tidei_heap_link_behind(p, spare, target);
-        tidei_heap_hole(p, spare);
-    } else {
-        tidei_heap_drop(p, spare);
-        tidei_heap_hole(p, target);
-        return;
+/* ---- the way and the way back; without the lock ---- */
+
+static size_t bytes_of(const tidei_page *run) { return tidei_run_end(run) - run->off; }
+
+/* Maps runs one behind the other from `to` on, until the device refuses. A call takes whole runs,
+** so that a run without blocks, which is no longer than that, is mapped as a whole or not at
+** all. */
+static tide_status map_runs(tidei_heap *p, tidei_page *run, size_t to) {
+    tide_status st = TIDE_OK;
+    while (run && st == TIDE_OK) {
+        batch b = {.n = 0};
+        size_t from = to;
+        tidei_page *first = run;
+        for (; run && add_run(&b, run); run = run->then) to += bytes_of(run);
+        if (b.n) {
+            st = map(p, &b, from);
+        } else { /* longer than a call */
+            st = call_for(p, first, nowhere, map, from);
+            to += bytes_of(first);
+            run = first->then;
+        }
     }
-    p->backed += bytes;
-    p->claimed += bytes;
-    tidei_extent_be(target, TIDEI_EXTENT_CLAIMED);
+    return st;
 }
 
-/* Pages that are mapped nowhere go back to the device. Without the lock. */
+/* Runs are mapped in order, and so is each: its last page is there once all of it is. */
+static bool arrived(const tidei_page *run) { return at_target(run->last); }
+
+static bool all_are(const tidei_page *run, bool (*so)(const tidei_page *)) {
+    const tidei_page *pg = run;
+    while (so(pg) && pg != run->last) pg = pg->next;
+    return so(pg);
+}
+
+/* Nothing is left of it where it was, and nothing is lost with it. */
+static bool leaves_pool(const tidei_page *run) { return !run->loaded && all_are(run, nowhere); }
+
+/* The pages of a run that has not arrived go back. False: they are displaced for good. */
+static bool bring_back(tidei_heap *p, tidei_page *run) {
+    return (!at_target(run) || call_for(p, run, at_target, unmap, run->at) == TIDE_OK) &&
+           call_for(p, run, nowhere, map, run->off) == TIDE_OK;
+}
+
+static tide_status lose(tidei_heap *p) {
+    static const char why[] = "pages with blocks could not be mapped again";
+    tidei_device *d = p->base.dev->d;
+    tidei_saved_error e;
+    tidei_error_save(&e);
+    d->ops->lose(d, why);
+    return tidei_fail(TIDE_E_LOST, "compaction", "%s: %s: %s", d->info.name, why, e.text);
+}
+
+static tide_status go_back(tidei_heap *p, tidei_page *runs, tide_status st) {
+    tidei_saved_error e;
+    tidei_error_save(&e);
+    for (tidei_page *run = runs; run; run = run->then)
+        if (!arrived(run) && !bring_back(p, run) && !leaves_pool(run)) return lose(p);
+    tidei_error_restore(&e);
+    return st;
+}
+
+static tide_status go(tidei_heap *p, tidei_page *runs, size_t to) {
+    tide_status st = TIDE_OK;
+    tidei_check(!tidei_lock_held(&p->lock));
+    for (tidei_page *run = runs; run && st == TIDE_OK; run = run->then)
+        st = call_for(p, run, at_home, unmap, run->off);
+    if (st == TIDE_OK) st = map_runs(p, runs, to);
+    return st == TIDE_OK ? st : go_back(p, runs, st);
+}
+
+/* Pages that are mapped nowhere, chained by `next`, go back to the device. */
 static void give_back(tidei_heap *p, tidei_page *pages) {
     tidei_device *d = p->base.dev->d;
     for (tidei_page *next; pages; pages = next) {
-        next = pages->then;
+        next = pages->next;
         d->ops->page_release(d, pages->mem);
         tidei_unback(p->base.dev, pages->bytes);
         tidei_host_free(p->base.dev->rt, pages);
     }
 }
 
-tide_status tidei_heap_remap_pages(tidei_heap *p, tidei_extent *runs, tidei_extent *target) {
-    tidei_extent *stay, *spare = tidei_heap_spare(p);
-    tidei_page *pages, *rest;
-    tidei_lock_give(&p->lock);
-    tide_status st = take_down(p, &runs, &stay, &pages);
-    tide_status up = put_up(p, pages, target->off, &rest);
-    if (st == TIDE_OK) st = up;
-    tidei_lock_take(&p->lock);
-    leave_runs(p, runs, stay);
-    size_t bytes = link_moved(p, pages, rest, target->off);
-    fill_target(p, target, bytes, spare);
-    tidei_heap_set_cap(p);
+/* ---- what has come of it; under the lock ---- */
+
+typedef struct page_chain {
+    tidei_page *first, *last;
+} page_chain;
+
+/* The run's pages leave the pool's order by address. */
+static void take_pages(tidei_heap *p, tidei_page *run, page_chain *to) {
+    tidei_pages_unlink(p, run, tidei_run_end(run));
+    run->prev = to->last;
+    if (to->last)
+        to->last->next = run;
+    else
+        to->first = run;
+    to->last = run->last;
+}
+
+/* Nobody may touch what is free on the stretch [low, end), whose extents begin with x. */
+static void poison(const tidei_heap *p, const tidei_extent *x, size_t low, size_t end) {
+    if (!p->poison) return;
+    tidei_heap_poison(p, low, end - low);
+    for (; x && x->off < end; x = x->next)
+        if (tidei_extent_is(x) != TIDEI_EXTENT_CLAIMED) tidei_heap_unpoison(p, x->off, x->bytes);
+}
+
+/* A hole takes the place of the run's extents, of which `last` is the last one. */
+static void leave_hole(tidei_heap *p, tidei_relocation *r, const tidei_page *run,
+                       const tidei_extent *last) {
+    tidei_extent *hole = r->holes;
+    r->holes = hole->left;
+    hole->off = run->off;
+    hole->size = bytes_of(run);
+    tidei_heap_link(p, hole, hole, run->first->prev, last->next);
+    tidei_heap_hole(p, hole);
+}
+
+static void shrink_target(tidei_heap *p, tidei_relocation *r, size_t bytes) {
+    tidei_extent *x = r->target;
+    if (!r->high) x->off += bytes;
+    x->size -= bytes;
+    if (x->size) return;
+    tidei_heap_unlink(p, x);
+    tidei_heap_drop(p, x);
+    r->target = NULL;
+}
+
+static tidei_extent *last_extent(const tidei_page *run) {
+    tidei_extent *x = run->first;
+    while (tidei_extent_end(x) < tidei_run_end(run)) x = x->next;
+    tidei_check(tidei_extent_end(x) == tidei_run_end(run));
+    return x;
+}
+
+/* The extents from x to `last` lie that much further up, or down; the owners of blocks are told,
+** and nothing is pending any more. */
+static void readdress(tidei_heap *p, tidei_extent *x, const tidei_extent *last, size_t by) {
+    for (;; x = x->next) {
+        x->off += by;
+        if (tidei_extent_is(x) == TIDEI_EXTENT_CLAIMED)
+            tidei_heap_be_ready(p, x);
+        else
+            p->base.mover->readdress(atomic_load_explicit(&x->owner, memory_order_relaxed),
+                                     p->addr + x->off);
+        if (x == last) return;
+    }
+}
+
+/* The run is mapped on the target, and lies there from now on. */
+static void arrive(tidei_heap *p, tidei_relocation *r, tidei_page *run, page_chain *pages) {
+    tidei_extent *last = last_extent(run), *at = r->target;
+    size_t to = run->at, bytes = bytes_of(run);
+    tidei_check(to == (r->high ? tidei_extent_end(at) - bytes : at->off));
+    leave_hole(p, r, run, last);
+    if (r->high)
+        tidei_heap_link(p, run->first, last, at, at->next);
+    else
+        tidei_heap_link(p, run->first, last, at->prev, at);
+    readdress(p, run->first, last, to - run->off);
+    take_pages(p, run, pages);
+    for (tidei_page *pg = run; pg; pg = pg->next) pg->off = pg->at, pg->chosen = false;
+    shrink_target(p, r, bytes);
+    poison(p, run->first, to, to + bytes);
     p->bytes_remapped += bytes;
-    if (st != TIDE_OK && bytes) tidei_heap_unclaim(p, target);
+}
+
+/* The run leaves the pool. */
+static void leave(tidei_heap *p, tidei_relocation *r, tidei_page *run, page_chain *gone) {
+    tidei_extent *x = run->first, *last = last_extent(run);
+    size_t low = run->off, bytes = bytes_of(run);
+    leave_hole(p, r, run, last);
+    p->backed -= bytes;
+    p->claimed -= bytes;
+    take_pages(p, run, gone);
+    for (tidei_extent *next;; x = next) {
+        next = x->next;
+        bool end = x == last;
+        tidei_heap_be_ready(p, x);
+        tidei_heap_drop(p, x);
+        if (end) break;
+    }
+    tidei_heap_unpoison(p, low, bytes);
+}
+
+void tidei_run_release(tidei_heap *p, const tidei_page *run) {
+    size_t end = tidei_run_end(run);
+    for (tidei_extent *x = run->first, *next; x && x->off < end; x = next) {
+        next = x->next;
+        if (tidei_extent_is(x) == TIDEI_EXTENT_CLAIMED) tidei_heap_unclaim(p, x);
+    }
+}
+
+/* Each run lies where it is mapped now; of those that leave the pool the pages are in *gone. */
+static void settle(tidei_heap *p, tidei_relocation *r, tidei_page *runs, page_chain *gone) {
+    page_chain pages = {NULL};
+    for (tidei_page *run = runs; run; run = run->then) {
+        if (arrived(run))
+            arrive(p, r, run, &pages);
+        else if (leaves_pool(run))
+            leave(p, r, run, gone);
+        else
+            poison(p, run->first, run->off, tidei_run_end(run));
+    }
+    if (pages.first) tidei_pages_link(p, pages.first);
+    if (gone->first) tidei_heap_set_cap(p);
+}
+
+/* ---- the whole ---- */
+
+void tidei_relocation_reserve(tidei_heap *p, tidei_relocation *r, tidei_extent *hole, size_t bytes,
+                              bool high) {
+    *r = (tidei_relocation){.target = tidei_heap_reserve(p, hole, bytes, high), .high = high};
+}
+
+void tidei_relocation_stock(tidei_heap *p, tidei_relocation *r, tidei_page *runs) {
+    for (const tidei_page *run = runs; run; run = run->then) {
+        tidei_extent *x = tidei_heap_spare(p);
+        x->left = r->holes;
+        r->holes = x;
+    }
+}
+
+tide_status tidei_relocate(tidei_heap *p, tidei_relocation *r, tidei_page *runs) {
+    page_chain gone = {NULL};
+    tidei_check(tidei_lock_held(&p->lock) && p->remapping);
+    tidei_check(!r->high || !runs->then);
+    size_t to = r->high ? tidei_extent_end(r->target) - bytes_of(runs) : r->target->off;
+    for (tidei_page *run = runs; run; run = run->then) {
+        tidei_check(all_are(run, at_home));
+        tidei_heap_unpoison(p, run->off, bytes_of(run));
+    }
     tidei_lock_give(&p->lock);
-    give_back(p, rest);
+    tide_status st = go(p, runs, to);
+    tidei_lock_take(&p->lock);
+    settle(p, r, runs, &gone);
+    for (tidei_page *run = runs; run && st != TIDE_OK; run = run->then)
+        if (!run->chosen) tidei_run_release(p, run);
+    if (!gone.first) return st;
+    tidei_lock_give(&p->lock);
+    give_back(p, gone.first);
     tidei_lock_take(&p->lock);
     return st;
+}
+
+void tidei_relocation_close(tidei_heap *p, tidei_relocation *r) {
+    tidei_check(tidei_lock_held(&p->lock));
+    for (tidei_extent *next; r->holes; r->holes = next) {
+        next = r->holes->left;
+        tidei_heap_drop(p, r->holes);
+    }
+    tidei_pages_unclaim(p);
+    if (r->target) tidei_heap_hole(p, r->target);
+    r->target = NULL;
 }

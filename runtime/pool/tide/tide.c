@@ -1,5 +1,5 @@
 /* tide.c: the pool `tide`: blocks out of one address range, best fit, shared by all streams. The
-** model is in tide_pool.h.
+** model is in tide.h.
 **
 ** What must stay true: for one thread and one stream the addresses depend on the calls alone, not
 ** on what the device has done: the best fit is exact over `ready` and the stream's own size index,
