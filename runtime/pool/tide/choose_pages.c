@@ -221,6 +221,7 @@ static bool hold_all(tidei_heap *p, tidei_compaction *m) {
 static tide_status clear(tidei_heap *p, tidei_compaction *m, const effort *e, choice *c,
                          uint64_t *tick) {
     tide_status st = TIDE_OK;
+    tidei_check(tidei_lock_held(&p->lock));
     *tick = 0;
     tidei_compaction_ask(p);
     if (p->nspares < spares_for(e->pages, e->blocks) || !plan(p, m, e, c)) {
@@ -244,6 +245,7 @@ static tide_status clear(tidei_heap *p, tidei_compaction *m, const effort *e, ch
 /* The host waits for all that is pending on the pages. */
 static tide_status wait_for(tidei_heap *p, const tidei_compaction *m, uint64_t tick) {
     tide_status st = TIDE_OK;
+    tidei_check(tidei_lock_held(&p->lock));
     tidei_lock_give(&p->lock);
     if (tick)
         st = tidei_stamp_wait(p->base.dev,
@@ -285,6 +287,7 @@ static tidei_page *make_runs(tidei_heap *p) {
         tidei_heap_be_ready(p, x);
         run->first = x;
         run->loaded = false;
+        tidei_check(x->off == low && tidei_extent_end(x) == high);
         *at = run;
         at = &run->then;
     }
@@ -332,6 +335,7 @@ static tide_status remap(tidei_heap *p, const tidei_compaction *m, choice *c, ui
 static tide_status attempt(tidei_heap *p, tidei_compaction *m, const effort *e, choice *c,
                            tidei_extent **out) {
     uint64_t tick;
+    tidei_check(tidei_lock_held(&p->lock) && p->remapping);
     tide_status st = tidei_heap_restock_to(p, spares_for(e->pages, e->blocks));
     if (st != TIDE_OK) return st;
     if (e->blocks) tidei_compaction_begin(p);
@@ -393,6 +397,7 @@ tide_status tidei_heap_remap(tidei_heap *p, size_t size, tidei_stream *s, bool g
     effort e = {.cost = COST_CHEAP};
     bool again = true;
     tide_status st = TIDE_E_NOMEM;
+    tidei_check(tidei_lock_held(&p->lock));
     if (!p->base.mover || p->remapping) return st;
     p->remapping = true;
     tidei_heap_flush(p);

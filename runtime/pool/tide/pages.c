@@ -127,6 +127,7 @@ static void pages_release(tidei_heap *p, tidei_page *pg, size_t end) {
 ** *out the chained pages. Without the lock. */
 static tide_status back(tidei_heap *p, size_t off, size_t bytes, size_t most, tidei_page **out) {
     tidei_device *d = p->base.dev->d;
+    tidei_check(!tidei_lock_held(&p->lock));
     tidei_page *first = pages_new(p, off, bytes, most);
     if (!first) return tidei_fail_host_memory("pool tide", sizeof *first);
     tide_status st = tidei_back(p->base.dev, bytes);
@@ -207,7 +208,8 @@ void tidei_heap_hole(tidei_heap *p, tidei_extent *x) {
         hole_unlink(p, sides[i]);
         tidei_heap_absorb(p, x, sides[i]);
     }
-    tidei_extent_be(x, TIDEI_EXTENT_HOLE);
+    tidei_extent_become(x, TIDEI_WAS(MAPPING) | TIDEI_WAS(CLAIMED) | TIDEI_WAS(SPARE),
+                        TIDEI_EXTENT_HOLE);
     hole_link(p, x);
 }
 
@@ -285,13 +287,15 @@ static tidei_extent *cut_hole(tidei_heap *p, const plan *g, tidei_extent *spare)
             tidei_heap_link_before(p, x, hole);
         }
     }
-    tidei_extent_be(x, TIDEI_EXTENT_MAPPING);
+    tidei_extent_become(x, TIDEI_WAS(HOLE) | TIDEI_WAS(SPARE), TIDEI_EXTENT_MAPPING);
     return x;
 }
 
 /* Gets the memory of a plan; there is a spare descriptor. *out is CLAIMED. */
 static tide_status carry_out(tidei_heap *p, const plan *g, tidei_extent **out) {
     tidei_page *pages = NULL;
+    tidei_check(tidei_lock_held(&p->lock));
+    tidei_check(tidei_extent_is(g->hole) == TIDEI_EXTENT_HOLE && g->bytes <= g->hole->size);
     tidei_inflight_growth_begin(p->base.dev);
     if (g->left) tidei_heap_claim(p, g->left);
     if (g->right) tidei_heap_claim(p, g->right);
@@ -311,7 +315,7 @@ static tide_status carry_out(tidei_heap *p, const plan *g, tidei_extent **out) {
     p->backed += x->size;
     tidei_heap_set_cap(p);
     p->claimed += x->size;
-    tidei_extent_be(x, TIDEI_EXTENT_CLAIMED);
+    tidei_extent_become(x, TIDEI_WAS(MAPPING), TIDEI_EXTENT_CLAIMED);
     if (g->left) tidei_heap_absorb(p, x, g->left);
     if (g->right) tidei_heap_absorb(p, x, g->right);
     tidei_inflight_growth_end(p->base.dev, true);
@@ -329,6 +333,7 @@ static tide_status grow_by(tidei_heap *p, size_t size, size_t step, tidei_stream
 
 tide_status tidei_heap_add(tidei_heap *p, size_t bytes, tidei_stream *s, tidei_extent **out) {
     plan g;
+    tidei_check(tidei_lock_held(&p->lock));
     tide_status st = tidei_heap_restock(p);
     if (st != TIDE_OK) return st;
     bytes = tidei_round_up(bytes, p->page_bytes);
@@ -337,10 +342,12 @@ tide_status tidei_heap_add(tidei_heap *p, size_t bytes, tidei_stream *s, tidei_e
 
 tide_status tidei_heap_add_at(tidei_heap *p, tidei_extent *hole, bool high, size_t bytes,
                               tidei_extent **out) {
+    tidei_check(tidei_lock_held(&p->lock));
     return carry_out(p, &(plan){.hole = hole, .bytes = bytes, .high = high}, out);
 }
 
 tide_status tidei_heap_grow(tidei_heap *p, size_t size, tidei_stream *s, tidei_extent **out) {
+    tidei_check(tidei_lock_held(&p->lock));
     size_t step = growth(p, p->backed);
     tide_status st = grow_by(p, size, step, s, out);
     return st == TIDE_E_NOMEM && step > p->page_bytes ? grow_by(p, size, 0, s, out) : st;
@@ -360,7 +367,7 @@ static void claim_part(tidei_heap *p, tidei_extent *x, size_t low, size_t high) 
     tidei_size_index_take(&p->ready, x);
     x->off = low;
     x->size = high - low;
-    tidei_extent_be(x, TIDEI_EXTENT_CLAIMED);
+    tidei_extent_become(x, TIDEI_WAS(FREE), TIDEI_EXTENT_CLAIMED);
     p->claimed += x->size;
     if (off < low) {
         rest[0] = tidei_heap_spare(p);
@@ -377,7 +384,7 @@ static void claim_part(tidei_heap *p, tidei_extent *x, size_t low, size_t high) 
     for (unsigned i = 0; i < TIDEI_COUNT(rest); i++) {
         if (!rest[i]) continue;
         rest[i]->slot = TIDEI_SLOT_READY;
-        tidei_extent_be(rest[i], TIDEI_EXTENT_FREE);
+        tidei_extent_become(rest[i], TIDEI_WAS(SPARE), TIDEI_EXTENT_FREE);
         tidei_size_index_put(&p->ready, rest[i]);
     }
 }
@@ -421,6 +428,7 @@ static tidei_extent *claim_pages(tidei_heap *p, size_t excess, bool *more) {
 ** device refuses. */
 static bool unback(tidei_heap *p, tidei_extent *x) {
     size_t end = tidei_extent_end(x);
+    tidei_check(!tidei_lock_held(&p->lock) && tidei_extent_is(x) == TIDEI_EXTENT_CLAIMED);
     tidei_heap_unpoison(p, x->off, x->size);
     if (unmap(p, x->pages, end) != TIDE_OK) {
         tidei_heap_poison(p, x->off, x->size);
@@ -456,6 +464,7 @@ static tidei_page *commit_trim(tidei_heap *p, tidei_extent *given, tidei_extent 
 size_t tidei_heap_trim(tidei_heap *p, size_t keep) {
     size_t given_bytes = 0, round_bytes;
     bool more;
+    tidei_check(!tidei_lock_held(&p->lock));
     do {
         tidei_extent *given = NULL, *kept = NULL, *chain, *next;
         round_bytes = 0;

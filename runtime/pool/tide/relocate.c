@@ -211,6 +211,7 @@ static void poison(const tidei_heap *p, const tidei_extent *x, size_t low, size_
 static void leave_hole(tidei_heap *p, tidei_relocation *r, const tidei_page *run,
                        const tidei_extent *last) {
     tidei_extent *hole = r->holes;
+    tidei_check(hole && run->first->off == run->off);
     r->holes = hole->left;
     hole->off = run->off;
     hole->size = bytes_of(run);
@@ -220,6 +221,7 @@ static void leave_hole(tidei_heap *p, tidei_relocation *r, const tidei_page *run
 
 static void shrink_target(tidei_heap *p, tidei_relocation *r, size_t bytes) {
     tidei_extent *x = r->target;
+    tidei_check(tidei_extent_is(x) == TIDEI_EXTENT_MAPPING && bytes <= x->size);
     if (!r->high) x->off += bytes;
     x->size -= bytes;
     if (x->size) return;
@@ -329,7 +331,7 @@ tide_status tidei_relocate(tidei_heap *p, tidei_relocation *r, tidei_page *runs)
     tidei_check(!r->high || !runs->then);
     size_t to = r->high ? tidei_extent_end(r->target) - bytes_of(runs) : r->target->off;
     for (tidei_page *run = runs; run; run = run->then) {
-        tidei_check(all_are(run, at_home));
+        tidei_check(all_are(run, at_home) && run->chosen && run->last->chosen);
         tidei_heap_unpoison(p, run->off, bytes_of(run));
     }
     tidei_lock_give(&p->lock);

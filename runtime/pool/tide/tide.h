@@ -10,6 +10,24 @@
 ** work is pending on it, or among `mixed`. Free neighbours are one extent wherever at most one
 ** stream's work is pending on the whole; once several streams are at work, only where that happened
 ** at about the same time, so that old pieces do not look new to the other streams.
+**
+**     addresses   0                                                      span
+**     pages       | page  | page  |                   | page  | page    |
+**     extents     | live | free   | hole              | live | claimed | hole
+**
+** An extent's state, and who changes it (under the lock but for the line marked *):
+**
+**     HOLE --growth or a relocation reserves--> MAPPING --memory is there--> CLAIMED
+**     HOLE <-------------it failed------------- MAPPING
+**     FREE --a thread works on it without the lock--> CLAIMED --it is done--> FREE
+**     CLAIMED --its pages went away--> HOLE
+**     FREE, CLAIMED --a request takes it--> CACHED --it is handed out--> LIVE
+**     LIVE <--a thread's cache has it, or hands it out again *--> CACHED
+**     LIVE --its owner is asked--> LOOKED_AT --> LIVE
+**     LIVE, CACHED --it is free--> FREE
+**     CLAIMED <--a block moves from one to the other--> LIVE
+**     all but LOOKED_AT --it is part of a neighbour now--> SPARE --another extent begins--> any
+**
 ** What must stay true: nothing is called with the lock held: neither the device, nor the limits,
 ** nor the runtime's host memory. A thread that needs one of these claims the extents it works on
 ** (CLAIMED, MAPPING), lets go of the lock, and settles the matter under the lock again. Claimed
@@ -106,6 +124,14 @@ typedef struct tidei_heap {
 ** behind x in each slab. */
 static inline tidei_stamps *tidei_heap_many(const tidei_extent *x) {
     return (tidei_stamps *)(x + TIDEI_SLAB_EXTENTS);
+}
+
+/* From one of the states `was` (TIDEI_WAS, or-ed) to another; the drawing is above. */
+#define TIDEI_WAS(state) (1u << TIDEI_EXTENT_##state)
+static inline void tidei_extent_become(tidei_extent *x, unsigned was, tidei_extent_state state) {
+    tidei_check(was >> tidei_extent_is(x) & 1);
+    (void)was;
+    tidei_extent_be(x, state);
 }
 
 static inline size_t tidei_extent_end(const tidei_extent *x) { return x->off + x->size; }
