@@ -78,8 +78,8 @@ static void consider_all(const tidei_heap *p, bool high, choice *best) {
 
 /* ---- which runs ---- */
 
-/* The relocatable run that begins with a page; *at is the first extent on it, and afterwards the first one
-** behind it. */
+/* The relocatable run that begins with a page; *at is the first extent on it, and afterwards the
+** first one behind it. */
 static span span_from(tidei_page *pg, tidei_extent **at) {
     span a = {.off = pg->off};
     tidei_extent *x = *at;

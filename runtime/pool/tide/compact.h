@@ -1,5 +1,5 @@
-/* compact.h: what moving blocks needs, shared by the ways to a large piece: compact.c (a stretch
-** is cleared), choose_pages.c (pages are cleared, and mapped elsewhere) and choose_runs.c (pages are
+/* compact.h: what moving blocks needs, shared by the ways to a large piece: compact.c (a stretch is
+** cleared), choose_pages.c (pages are cleared, and mapped elsewhere) and choose_runs.c (pages are
 ** mapped elsewhere with their blocks).
 **
 ** Model. Who moves opens a compaction, asks what may move, and chooses. Then windows are closed,

@@ -2,6 +2,10 @@
 ** the size indexes that free ones lie on, and how they fall apart and become one. All of it under
 ** the pool's lock but where a function says so.
 **
+**     | live | free, 5      | live |    a free piece of 5 granules
+**     | live | cut, 2 | 3   | live |    tidei_heap_cut(x, 2): the low end, off the size indexes
+**     | live | free, 5      | live |    tidei_heap_release(cut): they are one again
+**
 ** What must stay true: extents tile the range; a free one lies in the size index that its slot
 ** names; neighbours that are joinable are one. Descriptors come from slabs that live as long as the
 ** pool, so a pointer to one that is out of date can still be read. */

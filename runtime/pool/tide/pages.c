@@ -4,6 +4,12 @@
 ** fills the low or the high end of a hole, or all of it, so that with the free stretches beside it
 ** the request fits; of all holes it takes the one that needs the least new memory, and of those the
 ** lowest. Trim takes pages that lie wholly in ready extents, the highest first, and leaves holes.
+**
+**     pages     | page  | page  |                    | page  |
+**     extents   | live | free   | hole               | live  | hole
+**     growth    | live | free           | hole       | live  | hole     at the hole's low end
+**     trim      | live | fr | hole                   | live  | hole     whole pages alone
+**
 ** The lock is never held across a call of the device or of the limits.
 ** What must stay true: pages lie in address order, exactly where extents are backed. */
 #include "runtime/pool/tide/tide.h"

@@ -2,7 +2,7 @@
 ** is copied. choose_pages.c and choose_runs.c say which pages, and where to.
 **
 ** Model. A run is a stretch of neighbouring chosen pages, which go together. Its free parts are
-** CLAIMED, its blocks are held by who relocates, and nothing is pending on either. Runs go to the
+** CLAIMED, its blocks are held by the caller, and nothing is pending on either. Runs go to the
 ** target, a part of a hole that is reserved for them; each leaves a hole:
 **
 **     before   | run a  | block that stays | run b  | target          | hole   |
@@ -17,8 +17,9 @@
 ** that was refused stay. Where the way back is refused too:
 **   - a run without blocks that is mapped nowhere leaves the pool: its pages go back to the device,
 **     and a hole stays behind;
-**   - with blocks on it the device is lost, for nobody can reach what they hold. Its pages stay
-**     displaced until the pool closes, which unmaps them where they are.
+**   - else the device is lost, for nobody can reach what the run's blocks hold. Its pages stay
+**     displaced until the pool closes, which unmaps them where they are. (So it is as well with a
+**     run without blocks that is longer than a call of the device, and is mapped in part.)
 ** What must stay true: nothing queued uses the pages; one thread at a time relocates (`remapping`),
 ** and the fields of pages below `chosen` are its own. */
 #ifndef TIDEI_TIDE_RELOCATE_H

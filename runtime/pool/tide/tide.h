@@ -1,7 +1,7 @@
 /* tide.h: the pool `tide` inside: its state, and what its parts ask of each other: tide.c (blocks),
-** cache.c (threads' caches), find.c (which piece), extents.c (pieces), compact.c (blocks that move),
-** pages.c (memory), relocate.c (pages that change their addresses), choose_pages.c and choose_runs.c
-** (which ones), clear.c (pages for others), figures.c.
+** cache.c (threads' caches), find.c (which piece), extents.c (pieces), compact.c (blocks that
+** move), pages.c (memory), relocate.c (pages that change their addresses), choose_pages.c and
+** choose_runs.c (which ones), clear.c (pages for others), figures.c.
 **
 ** Model. One address range, reserved once, tiled by extents in address order: blocks handed out,
 ** free stretches, holes without memory. All streams share it. Memory comes and goes in pages that
@@ -31,8 +31,8 @@
 ** What must stay true: nothing is called with the lock held: neither the device, nor the limits,
 ** nor the runtime's host memory. A thread that needs one of these claims the extents it works on
 ** (CLAIMED, MAPPING), lets go of the lock, and settles the matter under the lock again. Claimed
-** bytes count as cached. Threads keep freed blocks in caches of their own (cache.h), which
-** they use without the lock; to what the lock guards those are still used. */
+** bytes count as cached. Threads keep freed blocks in caches of their own (cache.h), which they use
+** without the lock; to what the lock guards those are still used. */
 #ifndef TIDEI_HEAP_H
 #define TIDEI_HEAP_H
 
@@ -43,8 +43,8 @@
 #include "runtime/runtime.h"
 
 /* Device memory as the device hands it out: the unit that is mapped, and that trim gives back. It
-** belongs at the address `off` and is mapped at `at`. Where these differ it is displaced, which only
-** relocate.c makes it. */
+** belongs at the address `off` and is mapped at `at`. Where these differ it is displaced, which
+** only relocate.c makes it. */
 typedef struct tidei_page {
     size_t off, bytes;
     size_t at; /* TIDEI_NOWHERE: it is not mapped */
