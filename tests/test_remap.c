@@ -118,11 +118,11 @@ static tidei_pool_stats figures(void) {
     return s;
 }
 
-/* ---- the breaker ---- */
+/* ---- a quarter of the limit ---- */
 
 /* Every second block is freed, and one in `each` of the rest pinned; a quarter of the limit fits in
 ** one piece all the same. */
-static void breaker(unsigned each) {
+static void ask_for_a_quarter(unsigned each) {
     tide_runtime *rt = open_on(open_device(), PAGES);
     tidei_storage *big;
     tidei_addr at[BLOCKS];
@@ -143,17 +143,17 @@ static void breaker(unsigned each) {
     tide_close(rt);
 }
 
-static void the_breaker_is_served(void **state) {
+static void a_quarter_of_the_limit_fits_between_pinned_blocks(void **state) {
     (void)state;
-    breaker(8);
-    breaker(16);
+    ask_for_a_quarter(8);
+    ask_for_a_quarter(16);
 }
 
 /* ---- pins at every place ---- */
 
 /* Two pins among blocks of eight pages, of which half are free: without the pages that they hold,
 ** two more must be had. */
-static void pins_at_every_place(void **state) {
+static void two_pins_at_any_place_leave_room(void **state) {
     (void)state;
     enum { N = 8 * PER_PAGE };
     for (unsigned a = 0; a < N; a += brief() ? 7 : 3)
@@ -174,7 +174,7 @@ static void pins_at_every_place(void **state) {
 }
 
 /* One pin a page leaves none to be had; unpinned, all are. */
-static void pins_everywhere_refuse(void **state) {
+static void a_pin_on_every_page_leaves_no_room(void **state) {
     (void)state;
     tide_runtime *rt = open_on(open_device(), PAGES);
     tidei_storage *big;
@@ -283,19 +283,19 @@ static bool one_call_fails(unsigned k, uint64_t n, bool sticky) {
     return failed;
 }
 
-static void device_calls_fail(void **state) {
+static void a_device_call_that_fails_loses_nothing(void **state) {
     (void)state;
     for (unsigned k = 0; k < TIDEI_COUNT(faults); k++)
         for (unsigned sticky = 0; sticky < 2; sticky++)
             for (uint64_t n = 1; one_call_fails(k, n, sticky); n += brief() && n > 4 ? 13 : 1) {}
 }
 
-/* ---- islands ---- */
+/* ---- relocatable runs ---- */
 
-/* Blocks of so many and a half pages on islands of one page more, with holes between them. */
-enum { ISLANDS = 4, LONG = 66 }; /* LONG: more pages than go with one call */
-static void islands_make(tide_runtime *rt, unsigned n, size_t whole) {
-    tidei_storage *apart[ISLANDS];
+/* Blocks of so many and a half pages on runs of one page more, with holes between them. */
+enum { RUNS = 4, LONG = 66 }; /* LONG: more pages than go with one call */
+static void runs_make(tide_runtime *rt, unsigned n, size_t whole) {
+    tidei_storage *apart[RUNS];
     memset(&blocks, 0, sizeof blocks);
     blocks.d = &test_rt(rt)->devs[0];
     for (unsigned i = 0; i < n; i++) {
@@ -312,24 +312,24 @@ static void islands_make(tide_runtime *rt, unsigned n, size_t whole) {
     /* under way, maybe */
     for (unsigned i = 0; i < n; i++) assert_ok(fill(blocks.st[i], mark_of(i)));
 }
-static tide_runtime *open_islands_on(tidei_device *d, unsigned n, size_t whole) {
+static tide_runtime *open_runs_on(tidei_device *d, unsigned n, size_t whole) {
     tide_runtime *rt = open_on(d, n * (whole + 2));
-    islands_make(rt, n, whole);
+    runs_make(rt, n, whole);
     return rt;
 }
 
 /* Half a page is free on each: all of it is had in one piece, of any size, and what blocks hold
 ** goes with them. */
-static void islands_become_one(void **state) {
+static void runs_become_one_stretch(void **state) {
     (void)state;
-    for (unsigned halves = 2; halves <= ISLANDS; halves++) {
-        tide_runtime *rt = open_islands_on(open_device(), ISLANDS, 1);
+    for (unsigned halves = 2; halves <= RUNS; halves++) {
+        tide_runtime *rt = open_runs_on(open_device(), RUNS, 1);
         tidei_storage *big;
         assert_ok(ask(halves * page / 2, &big));
         assert_ok(fill(big, 42));
         blocks_check();
         assert_true(holds(big, 42));
-        assert_int_equal(figures().backed, 2 * ISLANDS * page);
+        assert_int_equal(figures().backed, 2 * RUNS * page);
         assert_int_equal(figures().bytes_remapped, (halves - 1) * 2 * page);
         tidei_storage_release(big);
         blocks_drop();
@@ -337,7 +337,7 @@ static void islands_become_one(void **state) {
     }
 }
 
-static struct islands_case {
+static struct run_case {
     unsigned n;
     size_t whole;
     enum tidei_fault_slot slot;
@@ -346,7 +346,7 @@ static struct islands_case {
     unsigned lost; /* so often */
 } at_fault;
 
-static void islands_are_lost(tide_runtime *rt) {
+static void runs_are_lost(tide_runtime *rt) {
     for (unsigned i = 0; i < at_fault.n; i++) tidei_storage_release(blocks.st[i]);
     assert_int_equal(atomic_load(&blocks.d->budget->live), 0);
     tide_close(rt);
@@ -356,11 +356,11 @@ static void islands_are_lost(tide_runtime *rt) {
 /* The n-th call of a kind fails, or all from there on. Blocks hold what they held, and the request
 ** is served afterwards; but where pages can be mapped neither elsewhere nor back, the device is
 ** lost. */
-static bool islands_fail(uint64_t n) {
+static bool runs_fail(uint64_t n) {
     tidei_device *d;
     tidei_storage *big = NULL;
     assert_ok(tidei_fault_open(open_device(), &d));
-    tide_runtime *rt = open_islands_on(d, at_fault.n, at_fault.whole);
+    tide_runtime *rt = open_runs_on(d, at_fault.n, at_fault.whole);
     size_t bytes = at_fault.n * page / 2;
     uint64_t before = tidei_fault_calls(d, at_fault.slot);
     tidei_fault_set(d, at_fault.slot, n, at_fault.status, at_fault.sticky);
@@ -369,33 +369,32 @@ static bool islands_fail(uint64_t n) {
     tidei_fault_set(d, at_fault.slot, 0, TIDE_OK, false);
     assert_true(failed || st == TIDE_OK);
     assert_true(tidei_runtime_valid(test_rt(rt)));
-    if (st == TIDE_E_LOST) return islands_are_lost(rt), failed;
+    if (st == TIDE_E_LOST) return runs_are_lost(rt), failed;
     assert_true(st == TIDE_OK || st == at_fault.status || st == TIDE_E_NOMEM);
     serves_then(rt, st, bytes, big);
     return failed;
 }
 
-static void islands_whose_calls_fail(void **state) {
+static void a_run_whose_call_fails_goes_back(void **state) {
     (void)state;
     for (unsigned k = 0; k < TIDEI_COUNT(faults); k++)
         for (unsigned sticky = 0; sticky < 2; sticky++) {
-            at_fault =
-                (struct islands_case){ISLANDS, 1, faults[k].slot, faults[k].status, sticky, 0};
-            for (uint64_t n = 1; islands_fail(n); n++) {}
+            at_fault = (struct run_case){RUNS, 1, faults[k].slot, faults[k].status, sticky, 0};
+            for (uint64_t n = 1; runs_fail(n); n++) {}
             assert_int_equal(at_fault.lost > 0, sticky && faults[k].slot == TIDEI_FAULT_MAP);
         }
 }
 
 /* Some of the pages are at their new places then, and some are nowhere. (A block that slides over
 ** itself half-way is lost too.) */
-static void long_islands_whose_calls_fail(void **state) {
+static void a_long_run_whose_call_fails_goes_back(void **state) {
     (void)state;
     for (unsigned k = 0; k < 4; k++) {
         enum tidei_fault_slot slot = k < 2 ? TIDEI_FAULT_MAP : TIDEI_FAULT_ANY;
-        at_fault = (struct islands_case){2, LONG, slot, TIDE_E_DEVICE, k % 2, 0};
+        at_fault = (struct run_case){2, LONG, slot, TIDE_E_DEVICE, k % 2, 0};
         /* what loses the device are three calls in a row at least: one that unmaps, two that map */
         uint64_t each = brief() && slot == TIDEI_FAULT_ANY ? 3 : 1;
-        for (uint64_t n = 1; islands_fail(n); n += each) {}
+        for (uint64_t n = 1; runs_fail(n); n += each) {}
         assert_true(k == 0 ? !at_fault.lost : k == 2 || at_fault.lost);
     }
 }
@@ -423,7 +422,7 @@ static void random_drop(unsigned i) {
 }
 
 /* Near the limit; what does not fit is left out. */
-static void random_programs(void **state) {
+static void random_programs_keep_what_blocks_hold(void **state) {
     (void)state;
     uint64_t remapped = 0;
     for (unsigned round = 0; round < (brief() ? 4u : 16u); round++) {
@@ -496,7 +495,7 @@ static void *work(void *arg) {
     return NULL;
 }
 
-static void while_others_are_at_work(void **state) {
+static void a_request_is_served_while_others_are_at_work(void **state) {
     (void)state;
     pthread_t threads[THREADS];
     tide_runtime *rt = open_on(open_device(), 32);
@@ -539,7 +538,7 @@ static void *look(void *arg) {
     if (tide_stream_new(busy.d->rt->ref, &s) != TIDE_OK) busy.bad = true;
     while (!busy.bad && !busy.over) {
         seed = seed * 6364136223846793005u + 1442695040888963407u;
-        unsigned i = (unsigned)(seed >> 33) % ISLANDS;
+        unsigned i = (unsigned)(seed >> 33) % RUNS;
         size_t at = (size_t)(seed >> 20) % (blocks.st[i]->bytes / 8) * 8;
         uint64_t word = 0;
         if (seed >> 60 == 0 && tidei_submit_fill(test_stream(s), blocks.st[i], at,
@@ -554,17 +553,17 @@ static void *look(void *arg) {
     return NULL;
 }
 
-static void islands_that_others_are_at_work_on(void **state) {
+static void runs_are_relocated_while_others_are_at_work(void **state) {
     (void)state;
     for (unsigned round = 0; round < (brief() ? 4u : 16u); round++) {
         pthread_t threads[THREADS];
-        tide_runtime *rt = open_islands_on(open_device(), ISLANDS, 1);
+        tide_runtime *rt = open_runs_on(open_device(), RUNS, 1);
         tidei_storage *big;
         busy.d = &test_rt(rt)->devs[0];
         busy.bad = busy.over = false;
         for (unsigned i = 0; i < THREADS; i++)
             pthread_create(&threads[i], NULL, look, (void *)(uintptr_t)(i + 1));
-        for (unsigned halves = 2; halves <= ISLANDS; halves++) {
+        for (unsigned halves = 2; halves <= RUNS; halves++) {
             assert_ok(ask(halves * page / 2, &big));
             assert_ok(fill(big, 42));
             assert_true(holds(big, 42));
@@ -582,18 +581,18 @@ static void islands_that_others_are_at_work_on(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_breaker_is_served),
-        cmocka_unit_test(pins_at_every_place),
-        cmocka_unit_test(pins_everywhere_refuse),
+        cmocka_unit_test(a_quarter_of_the_limit_fits_between_pinned_blocks),
+        cmocka_unit_test(two_pins_at_any_place_leave_room),
+        cmocka_unit_test(a_pin_on_every_page_leaves_no_room),
         cmocka_unit_test(new_pages_make_up_for_pinned_ones),
-        cmocka_unit_test(device_calls_fail),
-        cmocka_unit_test(random_programs),
-        cmocka_unit_test(while_others_are_at_work),
+        cmocka_unit_test(a_device_call_that_fails_loses_nothing),
+        cmocka_unit_test(random_programs_keep_what_blocks_hold),
+        cmocka_unit_test(a_request_is_served_while_others_are_at_work),
         cmocka_unit_test(small_blocks_keep_apart_after_a_refusal),
-        cmocka_unit_test(islands_become_one),
-        cmocka_unit_test(islands_that_others_are_at_work_on),
-        cmocka_unit_test(islands_whose_calls_fail),
-        cmocka_unit_test(long_islands_whose_calls_fail),
+        cmocka_unit_test(runs_become_one_stretch),
+        cmocka_unit_test(runs_are_relocated_while_others_are_at_work),
+        cmocka_unit_test(a_run_whose_call_fails_goes_back),
+        cmocka_unit_test(a_long_run_whose_call_fails_goes_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

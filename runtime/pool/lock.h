@@ -14,7 +14,24 @@
 
 typedef struct tidei_lock {
     _Atomic uint32_t held, asleep; /* zeroed: free */
+#ifndef NDEBUG
+    _Atomic(const void *) holder; /* something of its thread's own; NULL: there is none */
+#endif
 } tidei_lock;
+
+/* Assertions alone ask who holds it: each entry of code that lets go of the lock in the middle says
+** whether it is held. */
+#ifndef NDEBUG
+static inline void tidei_lock_note(tidei_lock *l, const void *holder) {
+    atomic_store_explicit(&l->holder, holder, memory_order_relaxed);
+}
+/* Whether the calling thread holds it. */
+static inline bool tidei_lock_held(const tidei_lock *l) {
+    return atomic_load_explicit(&l->holder, memory_order_relaxed) == &tidei_error_record;
+}
+#else
+#define tidei_lock_note(l, holder) ((void)(l))
+#endif
 
 /* The long ways. */
 void tidei_lock_wait(tidei_lock *l);
@@ -22,13 +39,17 @@ void tidei_lock_wake(tidei_lock *l);
 
 static inline bool tidei_lock_try(tidei_lock *l) {
     uint32_t held = 0;
-    return atomic_compare_exchange_strong_explicit(&l->held, &held, 1, memory_order_acquire,
-                                                   memory_order_relaxed);
+    bool taken = atomic_compare_exchange_strong_explicit(&l->held, &held, 1, memory_order_acquire,
+                                                         memory_order_relaxed);
+    if (taken) tidei_lock_note(l, &tidei_error_record);
+    return taken;
 }
 static inline void tidei_lock_take(tidei_lock *l) {
     if (tidei_unlikely(!tidei_lock_try(l))) tidei_lock_wait(l);
 }
 static inline void tidei_lock_give(tidei_lock *l) {
+    tidei_check(tidei_lock_held(l));
+    tidei_lock_note(l, NULL);
     atomic_store_explicit(&l->held, 0, memory_order_release);
     if (tidei_unlikely(atomic_load_explicit(&l->asleep, memory_order_relaxed))) tidei_lock_wake(l);
 }

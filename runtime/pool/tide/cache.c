@@ -15,6 +15,7 @@ void tidei_heap_set_cap(tidei_heap *p) {
 
 tidei_cache *tidei_heap_cache_new(tidei_heap *p, unsigned number) {
     tidei_cache *c = tidei_host_alloc(p->base.dev->rt, sizeof *c);
+    tidei_check(!tidei_lock_held(&p->lock));
     if (!c) return NULL; /* everything works without, only slower */
     tidei_lock_take(&p->lock);
     atomic_store_explicit(&p->caches[number - 1], c, memory_order_release);
@@ -113,6 +114,7 @@ tidei_extent *tidei_cache_push_out(tidei_cache *c, const tidei_extent *x, size_t
 static void release_chain(tidei_heap *p, tidei_extent *chain) {
     for (tidei_extent *next; chain; chain = next) {
         next = chain->left;
+        tidei_check(tidei_extent_is(chain) == TIDEI_EXTENT_CACHED);
         p->used -= chain->size;
         tidei_heap_release(p, chain);
     }
@@ -121,6 +123,7 @@ static void release_chain(tidei_heap *p, tidei_extent *chain) {
 void tidei_heap_flush(tidei_heap *p) {
     tidei_extent *chain = NULL;
     size_t bytes = 0;
+    tidei_check(tidei_lock_held(&p->lock));
     for (unsigned i = 0; i < p->caches_end; i++) {
         tidei_cache *c = atomic_load_explicit(&p->caches[i], memory_order_acquire);
         if (c) chain = tidei_cache_steal(c, chain, &bytes);
@@ -131,6 +134,7 @@ void tidei_heap_flush(tidei_heap *p) {
 
 bool tidei_heap_cache_anew(tidei_heap *p, tidei_cache *c, tidei_extent *x) {
     size_t bytes = 0, cap = atomic_load_explicit(&p->cap, memory_order_relaxed);
+    tidei_check(!tidei_lock_held(&p->lock));
     tidei_extent *chain = tidei_cache_push_out(c, x, cap, &bytes);
     if (!chain) return false;
     tidei_lock_take(&p->lock);
@@ -159,6 +163,7 @@ static tidei_extent *sort_inbox(tidei_cache *c, size_t size, uint16_t slot, size
 
 tidei_extent *tidei_heap_from_inbox(tidei_heap *p, tidei_cache *c, size_t size, uint16_t slot) {
     tidei_extent *rest;
+    tidei_check(!tidei_lock_held(&p->lock));
     tidei_extent *x =
         sort_inbox(c, size, slot, atomic_load_explicit(&p->cap, memory_order_relaxed), &rest);
     if (!rest) return x;

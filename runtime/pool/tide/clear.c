@@ -18,6 +18,7 @@ struct stock {
 
 static struct stock stock_of(tidei_heap *p) {
     struct stock a = {0};
+    tidei_check(!tidei_lock_held(&p->lock));
     tidei_lock_take(&p->lock);
     tidei_heap_flush(p);
     a.free = p->backed - p->used - p->claimed;
@@ -30,6 +31,7 @@ static struct stock stock_of(tidei_heap *p) {
 /* The host waits for what is pending on x, which is claimed. Without the lock. */
 static tide_status wait_for(tidei_heap *p, tidei_extent *x) {
     tide_status st = TIDE_OK;
+    tidei_check(!tidei_lock_held(&p->lock) && tidei_extent_is(x) == TIDEI_EXTENT_CLAIMED);
     if (x->slot == TIDEI_SLOT_READY) return st;
     if (x->slot != TIDEI_SLOT_MANY) return tidei_stamp_wait(p->base.dev, tidei_extent_stamp(x));
     for (unsigned i = 0; i < tidei_heap_many(x)->n && st == TIDE_OK; i++)
@@ -43,6 +45,7 @@ static tide_status make_piece(tidei_heap *p, tidei_size_index *own, size_t size,
     const unsigned flags =
         TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE | TIDEI_ALLOC_FLUSHED | TIDEI_ALLOC_NO_GROW;
     tidei_extent *x;
+    tidei_check(tidei_lock_held(&p->lock));
     tide_status st = tidei_heap_restock(p);
     if (st == TIDE_OK) st = tidei_heap_find(p, own, size, s, flags, &x);
     if (st != TIDE_OK) return st;

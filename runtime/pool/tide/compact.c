@@ -46,6 +46,7 @@ static compaction *make(tidei_heap *p, size_t moves) {
 compaction *tidei_compaction_open(tidei_heap *p, size_t moves, size_t size, tidei_stream *s,
                                   tidei_reach reach) {
     compaction *c = NULL;
+    tidei_check(tidei_lock_held(&p->lock));
     if (p->compaction && p->compaction->cap >= moves) {
         c = p->compaction;
         p->compaction = NULL;
@@ -62,6 +63,7 @@ compaction *tidei_compaction_open(tidei_heap *p, size_t moves, size_t size, tide
 }
 
 void tidei_compaction_close(tidei_heap *p, compaction *c) {
+    tidei_check(tidei_lock_held(&p->lock) && !c->nheld);
     if (!p->compaction && c->cap <= TIDEI_MOVES_MAX) {
         p->compaction = c;
         return;
@@ -72,12 +74,14 @@ void tidei_compaction_close(tidei_heap *p, compaction *c) {
 }
 
 void tidei_compaction_begin(tidei_heap *p) {
+    tidei_check(tidei_lock_held(&p->lock));
     tidei_lock_give(&p->lock);
     p->base.mover->begin(p->base.dev);
     tidei_lock_take(&p->lock);
 }
 
 void tidei_compaction_end(tidei_heap *p, compaction *c) {
+    tidei_check(tidei_lock_held(&p->lock));
     tidei_lock_give(&p->lock);
     p->base.mover->end(p->base.dev);
     while (c->nheld) /* the last reference returns the block to this pool */
@@ -89,17 +93,19 @@ void tidei_compaction_end(tidei_heap *p, compaction *c) {
 
 static bool is_free(const tidei_extent *x) { return tidei_extent_is_free(x); }
 
+/* Under the lock, which is why nobody else sees it LOOKED_AT. */
 static bool asked(tidei_extent *x, bool (*question)(void *owner)) {
     uint8_t live = TIDEI_EXTENT_LIVE;
     /* just freed */
     if (!atomic_compare_exchange_strong(&x->state, &live, TIDEI_EXTENT_LOOKED_AT)) return false;
     void *owner = atomic_load_explicit(&x->owner, memory_order_acquire);
     bool yes = owner && question(owner);
-    tidei_extent_be(x, TIDEI_EXTENT_LIVE);
+    tidei_extent_become(x, TIDEI_WAS(LOOKED_AT), TIDEI_EXTENT_LIVE);
     return yes;
 }
 
 void tidei_compaction_ask(tidei_heap *p) {
+    tidei_check(tidei_lock_held(&p->lock));
     for (tidei_extent *x = p->first; x; x = x->next) {
         bool out =
             tidei_extent_is(x) == TIDEI_EXTENT_LIVE || tidei_extent_is(x) == TIDEI_EXTENT_CACHED;
@@ -108,6 +114,7 @@ void tidei_compaction_ask(tidei_heap *p) {
 }
 
 bool tidei_compaction_hold(tidei_heap *p, compaction *c, tidei_extent *x) {
+    tidei_check(tidei_lock_held(&p->lock) && c->nheld < c->cap);
     x->fixed = !asked(x, p->base.mover->hold);
     if (x->fixed) return false;
     c->held[c->nheld++] = atomic_load_explicit(&x->owner, memory_order_relaxed);
@@ -345,6 +352,7 @@ static void plan_move(tidei_heap *p, compaction *c, size_t i, tidei_extent *to, 
 
 /* Without the lock meanwhile. *moved of the moves have happened. */
 static tide_status move(tidei_heap *p, compaction *c, bool apart, size_t *moved, uint64_t *tick) {
+    tidei_check(tidei_lock_held(&p->lock));
     tidei_lock_give(&p->lock);
     tide_status st = p->base.mover->move(c->s, c->pending, c->npending, c->moves, c->places, c->n,
                                          apart, moved, tick);
@@ -385,7 +393,7 @@ static tidei_extent *find_place(tidei_heap *p, compaction *c, size_t size) {
     tidei_extent *x = tidei_heap_fit(p, size, c->s, c->reach);
     tidei_extent *y = x ? tidei_heap_cut(p, x, size) : NULL;
     if (!y) return NULL;
-    tidei_extent_be(y, TIDEI_EXTENT_CLAIMED);
+    tidei_extent_become(y, TIDEI_WAS(SPARE) | TIDEI_WAS(FREE), TIDEI_EXTENT_CLAIMED);
     p->claimed += y->size;
     tidei_compaction_note(c, y);
     return y;
@@ -437,8 +445,8 @@ static void exchange(tidei_extent *x, tidei_extent *y, tidei_stream *s, uint64_t
     y->home = x->home;
     atomic_store_explicit(&y->owner, atomic_load_explicit(&x->owner, memory_order_relaxed),
                           memory_order_relaxed);
-    tidei_extent_be(y, TIDEI_EXTENT_LIVE);
-    tidei_extent_be(x, TIDEI_EXTENT_CLAIMED);
+    tidei_extent_become(y, TIDEI_WAS(CLAIMED), TIDEI_EXTENT_LIVE);
+    tidei_extent_become(x, TIDEI_WAS(LIVE), TIDEI_EXTENT_CLAIMED);
     x->slot = s->slot;
     x->tick = tick;
     tidei_check(x->size == y->size); /* so that the claimed bytes are as many as before */
@@ -446,6 +454,7 @@ static void exchange(tidei_extent *x, tidei_extent *y, tidei_stream *s, uint64_t
 
 tide_status tidei_compaction_move_out(tidei_heap *p, compaction *c, uint64_t *tick) {
     size_t moved = 0;
+    tidei_check(tidei_lock_held(&p->lock));
     for (size_t i = 0; i < c->n; i++) plan_move(p, c, i, c->to[i], c->to[i]->off);
     tide_status st = move(p, c, true, &moved, tick);
     for (size_t i = 0; i < moved; i++) exchange(c->from[i], c->to[i], c->s, *tick);
@@ -610,6 +619,7 @@ static tide_status try_ways(tidei_heap *p, compaction *c, tidei_extent **out) {
 
 tide_status tidei_heap_compact(tidei_heap *p, size_t size, size_t moves, tidei_stream *s,
                                tidei_reach reach, size_t *lost, tidei_extent **out) {
+    tidei_check(tidei_lock_held(&p->lock));
     if (!p->base.mover) return TIDE_E_NOMEM;
     compaction *c = tidei_compaction_open(p, moves, size, s, reach);
     if (!c) return TIDE_E_NOMEM;

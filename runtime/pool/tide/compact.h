@@ -1,5 +1,6 @@
-/* compact.h: what moving blocks needs, shared by the two ways to a large piece: tide_compact.c
-** (a stretch is cleared) and tide_remap.c (pages are cleared, and mapped elsewhere).
+/* compact.h: what moving blocks needs, shared by the ways to a large piece: compact.c (a stretch is
+** cleared), choose_pages.c (pages are cleared, and mapped elsewhere) and choose_runs.c (pages are
+** mapped elsewhere with their blocks).
 **
 ** Model. Who moves opens a compaction, asks what may move, and chooses. Then windows are closed,
 ** the choice is made again where it is over by then, blocks are held and free pieces claimed, the

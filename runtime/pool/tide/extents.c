@@ -2,6 +2,10 @@
 ** the size indexes that free ones lie on, and how they fall apart and become one. All of it under
 ** the pool's lock but where a function says so.
 **
+**     | live | free, 5      | live |    a free piece of 5 granules
+**     | live | cut, 2 | 3   | live |    tidei_heap_cut(x, 2): the low end, off the size indexes
+**     | live | free, 5      | live |    tidei_heap_release(cut): they are one again
+**
 ** What must stay true: extents tile the range; a free one lies in the size index that its slot
 ** names; neighbours that are joinable are one. Descriptors come from slabs that live as long as the
 ** pool, so a pointer to one that is out of date can still be read. */
@@ -37,6 +41,7 @@ static void add_slab(tidei_heap *p, void *memory) {
 tide_status tidei_heap_restock(tidei_heap *p) { return tidei_heap_restock_to(p, 2); }
 
 tide_status tidei_heap_restock_to(tidei_heap *p, size_t n) {
+    tidei_check(tidei_lock_held(&p->lock));
     while (tidei_unlikely(p->nspares < n)) {
         tidei_lock_give(&p->lock);
         void *memory = tidei_host_alloc(p->base.dev->rt, SLAB_BYTES);
@@ -49,12 +54,14 @@ tide_status tidei_heap_restock_to(tidei_heap *p, size_t n) {
 
 tidei_extent *tidei_heap_spare(tidei_heap *p) {
     tidei_extent *x = p->spares;
+    tidei_check(x && tidei_extent_is(x) == TIDEI_EXTENT_SPARE);
     p->spares = x->left;
     p->nspares--;
     return x;
 }
 
 void tidei_heap_drop(tidei_heap *p, tidei_extent *x) {
+    tidei_check(tidei_extent_is(x) != TIDEI_EXTENT_LOOKED_AT);
     tidei_extent_be(x, TIDEI_EXTENT_SPARE);
     x->left = p->spares;
     p->spares = x;
@@ -109,6 +116,7 @@ void tidei_heap_size_index_open(const tidei_heap *p, tidei_size_index *sh) {
 
 tidei_size_index *tidei_heap_own_made(tidei_heap *p, unsigned slot) {
     tidei_size_index *sh = NULL, *made = tidei_host_alloc(p->base.dev->rt, sizeof *made);
+    tidei_check(!tidei_lock_held(&p->lock));
     if (!made) return NULL;
     tidei_heap_size_index_open(p, made);
     tidei_lock_take(&p->lock);
@@ -142,6 +150,7 @@ static void join_pending(tidei_extent *x, const tidei_extent *y) {
 }
 
 void tidei_heap_absorb(tidei_heap *p, tidei_extent *x, tidei_extent *y) {
+    tidei_check(tidei_extent_end(x) == y->off || tidei_extent_end(y) == x->off);
     if (y->off < x->off) x->off = y->off;
     x->size += y->size;
     join_pending(x, y);
@@ -182,22 +191,26 @@ void tidei_heap_release(tidei_heap *p, tidei_extent *x) {
         tidei_size_index_take(tidei_heap_size_index(p, heir), heir);
         tidei_heap_absorb(p, x, heir);
     }
-    tidei_extent_be(x, TIDEI_EXTENT_FREE);
+    tidei_extent_become(x, TIDEI_WAS(LIVE) | TIDEI_WAS(CACHED) | TIDEI_WAS(CLAIMED),
+                        TIDEI_EXTENT_FREE);
     tidei_size_index_put(tidei_heap_size_index(p, x), x);
 }
 
 void tidei_heap_claim(tidei_heap *p, tidei_extent *x) {
+    tidei_check(tidei_lock_held(&p->lock));
     tidei_size_index_take(tidei_heap_size_index(p, x), x);
-    tidei_extent_be(x, TIDEI_EXTENT_CLAIMED);
+    tidei_extent_become(x, TIDEI_WAS(FREE), TIDEI_EXTENT_CLAIMED);
     p->claimed += x->size;
 }
 
 void tidei_heap_unclaim(tidei_heap *p, tidei_extent *x) {
+    tidei_check(tidei_lock_held(&p->lock) && tidei_extent_is(x) == TIDEI_EXTENT_CLAIMED);
     p->claimed -= x->size;
     tidei_heap_release(p, x);
 }
 
 void tidei_heap_be_ready(tidei_heap *p, tidei_extent *x) {
+    tidei_check(tidei_extent_is(x) == TIDEI_EXTENT_CLAIMED);
     if (x->slot == TIDEI_SLOT_MANY) tidei_stamps_clear(tidei_heap_many(x));
     x->slot = TIDEI_SLOT_READY;
     x->tick = 0;
@@ -238,6 +251,9 @@ static tidei_extent *split(tidei_heap *p, tidei_extent *x, size_t size) {
     return low;
 }
 
+/* What a piece is cut off. */
+#define CUTTABLE (TIDEI_WAS(FREE) | TIDEI_WAS(CLAIMED))
+
 static tidei_extent *whole(tidei_heap *p, tidei_extent *x) {
     if (tidei_extent_is(x) == TIDEI_EXTENT_FREE)
         tidei_size_index_take(tidei_heap_size_index(p, x), x);
@@ -247,6 +263,7 @@ static tidei_extent *whole(tidei_heap *p, tidei_extent *x) {
 }
 
 tidei_extent *tidei_heap_cut(tidei_heap *p, tidei_extent *x, size_t size) {
+    tidei_check(CUTTABLE >> tidei_extent_is(x) & 1);
     return x->size > size ? split(p, x, size) : whole(p, x);
 }
 
@@ -264,18 +281,21 @@ tidei_extent *tidei_heap_cut_high(tidei_heap *p, tidei_extent *x, size_t size) {
 }
 
 static tidei_extent *claimed(tidei_heap *p, tidei_extent *x) {
-    tidei_extent_be(x, TIDEI_EXTENT_CLAIMED);
+    tidei_extent_become(x, TIDEI_WAS(SPARE) | TIDEI_WAS(FREE) | TIDEI_WAS(CLAIMED),
+                        TIDEI_EXTENT_CLAIMED);
     p->claimed += x->size;
     return x;
 }
 
 tidei_extent *tidei_heap_claim_part(tidei_heap *p, tidei_extent *x, size_t low, size_t high) {
     tidei_extent *rest = NULL;
+    tidei_check(tidei_lock_held(&p->lock) && x->off <= low && high <= tidei_extent_end(x));
+    tidei_check(CUTTABLE >> tidei_extent_is(x) & 1);
     if (x->off < low &&
         /* out of the size indexes its rest would join what lies behind it */
         tidei_extent_is(x) != TIDEI_EXTENT_FREE) {
         p->claimed -= x->size;
-        tidei_extent_be(x, TIDEI_EXTENT_FREE);
+        tidei_extent_become(x, TIDEI_WAS(CLAIMED), TIDEI_EXTENT_FREE);
         tidei_size_index_put(tidei_heap_size_index(p, x), x);
     }
     if (x->off < low) rest = tidei_heap_cut(p, x, low - x->off);

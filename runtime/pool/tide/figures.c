@@ -65,7 +65,7 @@ static bool count_live(const tidei_heap *p, tidei_extent *x, census *c) {
     bool ok = x->bytes && x->bytes <= x->size && x->size - x->bytes < p->granule;
     c->live += x->bytes;
     c->blocks++;
-    tidei_extent_be(x, TIDEI_EXTENT_LIVE);
+    tidei_extent_become(x, TIDEI_WAS(LOOKED_AT), TIDEI_EXTENT_LIVE);
     return ok;
 }
 
@@ -118,6 +118,7 @@ static bool holes_valid(const tidei_heap *p) {
 
 bool tidei_heap_valid_locked(tidei_heap *p) {
     census c = {0};
+    tidei_check(tidei_lock_held(&p->lock));
     if (!extents_valid(p, &c) || !holes_valid(p) || !tidei_heap_pages_valid(p)) return false;
     size_t bytes = 0, count = 0;
     for (unsigned i = 0; i < SHELVES; i++) {

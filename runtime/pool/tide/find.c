@@ -142,6 +142,7 @@ static void join_for(tidei_heap *p, const tidei_stream *s) {
 ** is held, but for a while not. */
 static tidei_extent *find_foreign(tidei_heap *p, tidei_size_index *own, size_t size,
                                   tidei_stream *s, unsigned flags) {
+    tidei_check(tidei_lock_held(&p->lock));
     tidei_extent *x = best_foreign(p, own, size, s, TIDEI_REACH_COVERED, FOREIGN_LOOKS);
     if (x) return x;
     if (tidei_reuse_rules(&p->base) & TIDEI_REUSE_DONE) {
@@ -260,6 +261,7 @@ static tide_status make_room(tidei_heap *p, size_t size, tidei_stream *s, unsign
                              tidei_extent **out) {
     bool must = flags & TIDEI_ALLOC_MOVE, grow = !(flags & TIDEI_ALLOC_NO_GROW);
     size_t bytes;
+    tidei_check(tidei_lock_held(&p->lock));
     if (!must && !tight(p, size)) return TIDE_E_NOMEM;
     tidei_reach reach = reach_of(p, size, s, flags, &bytes);
     if ((*out = tidei_heap_fit(p, size, s, reach))) return TIDE_OK;
@@ -291,6 +293,7 @@ static tide_status gather(tidei_heap *p, size_t size, tidei_stream *s, bool grow
                           tidei_extent **out) {
     tide_status st = TIDE_E_NOMEM;
     size_t lost = 0;
+    tidei_check(tidei_lock_held(&p->lock));
     for (unsigned i = 0; i < GATHERINGS && st == TIDE_E_NOMEM; i++) {
         if ((st = tidei_heap_gather(p, size + lost, s, grow)) != TIDE_OK) return st;
         st = tidei_heap_compact(p, size, blocks_of(p), s, TIDEI_REACH_ANY, &lost, out);
@@ -336,6 +339,7 @@ __attribute__((noinline)) static tide_status find_elsewhere(tidei_heap *p, tidei
 
 tide_status tidei_heap_find(tidei_heap *p, tidei_size_index *own, size_t size, tidei_stream *s,
                             unsigned flags, tidei_extent **out) {
+    tidei_check(tidei_lock_held(&p->lock));
     *out = best_own(p, own, size);
     return tidei_likely(*out != NULL) ? TIDE_OK : find_elsewhere(p, own, size, s, flags, out);
 }

@@ -4,6 +4,12 @@
 ** fills the low or the high end of a hole, or all of it, so that with the free stretches beside it
 ** the request fits; of all holes it takes the one that needs the least new memory, and of those the
 ** lowest. Trim takes pages that lie wholly in ready extents, the highest first, and leaves holes.
+**
+**     pages     | page  | page  |                    | page  |
+**     extents   | live | free   | hole               | live  | hole
+**     growth    | live | free           | hole       | live  | hole     at the hole's low end
+**     trim      | live | fr | hole                   | live  | hole     whole pages alone
+**
 ** The lock is never held across a call of the device or of the limits.
 ** What must stay true: pages lie in address order, exactly where extents are backed. */
 #include "runtime/pool/tide/tide.h"
@@ -62,7 +68,8 @@ static tidei_page *pages_new(tidei_heap *p, size_t off, size_t bytes, size_t mos
             pages_free(p, first);
             return NULL;
         }
-        *pg = (tidei_page){.off = off, .bytes = tidei_min_size(bytes, most), .prev = last};
+        *pg =
+            (tidei_page){.off = off, .at = off, .bytes = tidei_min_size(bytes, most), .prev = last};
         off += pg->bytes, bytes -= pg->bytes;
         if (last)
             last->next = pg;
@@ -73,25 +80,27 @@ static tidei_page *pages_new(tidei_heap *p, size_t off, size_t bytes, size_t mos
     return first;
 }
 
-/* The memory of the pages from `pg` on up to the address `end`, at most TIDEI_RUN_PAGES. Returns
+/* The memory of the pages from `pg` on up to the address `end`, at most TIDEI_CALL_PAGES. Returns
 ** the last one looked at. */
 static tidei_page *batch(tidei_page *pg, size_t end, tidei_dpage **mem, size_t *n) {
     for (*n = 0;; pg = pg->next) {
         mem[(*n)++] = pg->mem;
-        if (tidei_page_end(pg) >= end || *n == TIDEI_RUN_PAGES) return pg;
+        if (tidei_page_end(pg) >= end || *n == TIDEI_CALL_PAGES) return pg;
     }
 }
 
 /* Some of the pages may not be mapped where they belong. */
-static bool adrift(const tidei_page *pg, size_t end) {
-    while (!pg->adrift && tidei_page_end(pg) < end) pg = pg->next;
-    return pg->adrift;
+static bool displaced(const tidei_page *pg, size_t end) {
+    while (!tidei_page_displaced(pg) && tidei_page_end(pg) < end) pg = pg->next;
+    return tidei_page_displaced(pg);
 }
 
-tide_status tidei_pages_unmap(tidei_heap *p, tidei_page *pg, size_t end) {
+/* Unmaps the stretch [pg->off, end), whole pages, without the lock: the links at its outer ends are
+** not read, for they may change meanwhile. */
+static tide_status unmap(tidei_heap *p, tidei_page *pg, size_t end) {
     tidei_device *d = p->base.dev->d;
-    tidei_dpage *mem[TIDEI_RUN_PAGES];
-    if (adrift(pg, end)) return tidei_fail(TIDE_E_LOST, "pool tide", "%s is lost", d->info.name);
+    tidei_dpage *mem[TIDEI_CALL_PAGES];
+    if (displaced(pg, end)) return tidei_fail(TIDE_E_LOST, "pool tide", "%s is lost", d->info.name);
     for (;; pg = pg->next) {
         size_t off = pg->off, n;
         pg = batch(pg, end, mem, &n);
@@ -102,12 +111,12 @@ tide_status tidei_pages_unmap(tidei_heap *p, tidei_page *pg, size_t end) {
 
 static tide_status map(tidei_heap *p, tidei_page *first, size_t end) {
     tidei_device *d = p->base.dev->d;
-    tidei_dpage *mem[TIDEI_RUN_PAGES];
+    tidei_dpage *mem[TIDEI_CALL_PAGES];
     for (tidei_page *pg = first;; pg = pg->next) {
         size_t off = pg->off, n;
         pg = batch(pg, end, mem, &n);
         tide_status st = d->ops->map(d, p->addr + off, mem, n);
-        if (st != TIDE_OK && off > first->off) tidei_pages_unmap(p, first, off);
+        if (st != TIDE_OK && off > first->off) unmap(p, first, off);
         if (st != TIDE_OK || tidei_page_end(pg) >= end) return st;
     }
 }
@@ -124,6 +133,7 @@ static void pages_release(tidei_heap *p, tidei_page *pg, size_t end) {
 ** *out the chained pages. Without the lock. */
 static tide_status back(tidei_heap *p, size_t off, size_t bytes, size_t most, tidei_page **out) {
     tidei_device *d = p->base.dev->d;
+    tidei_check(!tidei_lock_held(&p->lock));
     tidei_page *first = pages_new(p, off, bytes, most);
     if (!first) return tidei_fail_host_memory("pool tide", sizeof *first);
     tide_status st = tidei_back(p->base.dev, bytes);
@@ -204,7 +214,8 @@ void tidei_heap_hole(tidei_heap *p, tidei_extent *x) {
         hole_unlink(p, sides[i]);
         tidei_heap_absorb(p, x, sides[i]);
     }
-    tidei_extent_be(x, TIDEI_EXTENT_HOLE);
+    tidei_extent_become(x, TIDEI_WAS(MAPPING) | TIDEI_WAS(CLAIMED) | TIDEI_WAS(SPARE),
+                        TIDEI_EXTENT_HOLE);
     hole_link(p, x);
 }
 
@@ -282,13 +293,15 @@ static tidei_extent *cut_hole(tidei_heap *p, const plan *g, tidei_extent *spare)
             tidei_heap_link_before(p, x, hole);
         }
     }
-    tidei_extent_be(x, TIDEI_EXTENT_MAPPING);
+    tidei_extent_become(x, TIDEI_WAS(HOLE) | TIDEI_WAS(SPARE), TIDEI_EXTENT_MAPPING);
     return x;
 }
 
 /* Gets the memory of a plan; there is a spare descriptor. *out is CLAIMED. */
 static tide_status carry_out(tidei_heap *p, const plan *g, tidei_extent **out) {
     tidei_page *pages = NULL;
+    tidei_check(tidei_lock_held(&p->lock));
+    tidei_check(tidei_extent_is(g->hole) == TIDEI_EXTENT_HOLE && g->bytes <= g->hole->size);
     tidei_inflight_growth_begin(p->base.dev);
     if (g->left) tidei_heap_claim(p, g->left);
     if (g->right) tidei_heap_claim(p, g->right);
@@ -308,7 +321,7 @@ static tide_status carry_out(tidei_heap *p, const plan *g, tidei_extent **out) {
     p->backed += x->size;
     tidei_heap_set_cap(p);
     p->claimed += x->size;
-    tidei_extent_be(x, TIDEI_EXTENT_CLAIMED);
+    tidei_extent_become(x, TIDEI_WAS(MAPPING), TIDEI_EXTENT_CLAIMED);
     if (g->left) tidei_heap_absorb(p, x, g->left);
     if (g->right) tidei_heap_absorb(p, x, g->right);
     tidei_inflight_growth_end(p->base.dev, true);
@@ -326,6 +339,7 @@ static tide_status grow_by(tidei_heap *p, size_t size, size_t step, tidei_stream
 
 tide_status tidei_heap_add(tidei_heap *p, size_t bytes, tidei_stream *s, tidei_extent **out) {
     plan g;
+    tidei_check(tidei_lock_held(&p->lock));
     tide_status st = tidei_heap_restock(p);
     if (st != TIDE_OK) return st;
     bytes = tidei_round_up(bytes, p->page_bytes);
@@ -334,10 +348,12 @@ tide_status tidei_heap_add(tidei_heap *p, size_t bytes, tidei_stream *s, tidei_e
 
 tide_status tidei_heap_add_at(tidei_heap *p, tidei_extent *hole, bool high, size_t bytes,
                               tidei_extent **out) {
+    tidei_check(tidei_lock_held(&p->lock));
     return carry_out(p, &(plan){.hole = hole, .bytes = bytes, .high = high}, out);
 }
 
 tide_status tidei_heap_grow(tidei_heap *p, size_t size, tidei_stream *s, tidei_extent **out) {
+    tidei_check(tidei_lock_held(&p->lock));
     size_t step = growth(p, p->backed);
     tide_status st = grow_by(p, size, step, s, out);
     return st == TIDE_E_NOMEM && step > p->page_bytes ? grow_by(p, size, 0, s, out) : st;
@@ -357,7 +373,7 @@ static void claim_part(tidei_heap *p, tidei_extent *x, size_t low, size_t high) 
     tidei_size_index_take(&p->ready, x);
     x->off = low;
     x->size = high - low;
-    tidei_extent_be(x, TIDEI_EXTENT_CLAIMED);
+    tidei_extent_become(x, TIDEI_WAS(FREE), TIDEI_EXTENT_CLAIMED);
     p->claimed += x->size;
     if (off < low) {
         rest[0] = tidei_heap_spare(p);
@@ -374,7 +390,7 @@ static void claim_part(tidei_heap *p, tidei_extent *x, size_t low, size_t high) 
     for (unsigned i = 0; i < TIDEI_COUNT(rest); i++) {
         if (!rest[i]) continue;
         rest[i]->slot = TIDEI_SLOT_READY;
-        tidei_extent_be(rest[i], TIDEI_EXTENT_FREE);
+        tidei_extent_become(rest[i], TIDEI_WAS(SPARE), TIDEI_EXTENT_FREE);
         tidei_size_index_put(&p->ready, rest[i]);
     }
 }
@@ -395,7 +411,7 @@ static tidei_extent *claim_pages(tidei_heap *p, size_t excess, bool *more) {
         while (pg && tidei_page_end(pg) > tidei_extent_end(x)) pg = pg->prev;
         size_t high = pg ? tidei_page_end(pg) : 0, low = high;
         tidei_page *first = NULL;
-        for (unsigned n = 0; pg && pg->off >= x->off && got < excess && n < TIDEI_RUN_PAGES;
+        for (unsigned n = 0; pg && pg->off >= x->off && got < excess && n < TIDEI_CALL_PAGES;
              pg = pg->prev, n++) {
             first = pg;
             low = pg->off;
@@ -418,8 +434,9 @@ static tidei_extent *claim_pages(tidei_heap *p, size_t excess, bool *more) {
 ** device refuses. */
 static bool unback(tidei_heap *p, tidei_extent *x) {
     size_t end = tidei_extent_end(x);
+    tidei_check(!tidei_lock_held(&p->lock) && tidei_extent_is(x) == TIDEI_EXTENT_CLAIMED);
     tidei_heap_unpoison(p, x->off, x->size);
-    if (tidei_pages_unmap(p, x->pages, end) != TIDE_OK) {
+    if (unmap(p, x->pages, end) != TIDE_OK) {
         tidei_heap_poison(p, x->off, x->size);
         return false;
     }
@@ -453,6 +470,7 @@ static tidei_page *commit_trim(tidei_heap *p, tidei_extent *given, tidei_extent 
 size_t tidei_heap_trim(tidei_heap *p, size_t keep) {
     size_t given_bytes = 0, round_bytes;
     bool more;
+    tidei_check(!tidei_lock_held(&p->lock));
     do {
         tidei_extent *given = NULL, *kept = NULL, *chain, *next;
         round_bytes = 0;
@@ -488,18 +506,18 @@ size_t tidei_heap_trim(tidei_heap *p, size_t keep) {
 ** one of them; *stuck grows by their bytes where the device refuses. */
 static tidei_page *unmap_some(tidei_heap *p, tidei_page *pg, size_t *stuck) {
     tidei_device *d = p->base.dev->d;
-    tidei_dpage *mem[TIDEI_RUN_PAGES] = {pg->mem};
+    tidei_dpage *mem[TIDEI_CALL_PAGES] = {pg->mem};
     tidei_page *last = pg;
-    size_t n = 1, at = pg->adrift ? pg->at : pg->off;
-    if (at == TIDEI_NOWHERE) return last;
-    for (; !pg->adrift && n < TIDEI_RUN_PAGES; last = last->next) {
+    size_t n = 1;
+    if (pg->at == TIDEI_NOWHERE) return last;
+    for (; !tidei_page_displaced(pg) && n < TIDEI_CALL_PAGES; last = last->next) {
         const tidei_page *next = last->next;
-        if (!next || next->adrift || next->off != tidei_page_end(last)) break;
+        if (!next || tidei_page_displaced(next) || next->off != tidei_page_end(last)) break;
         mem[n++] = next->mem;
     }
     size_t bytes = tidei_page_end(last) - pg->off;
-    if (!pg->adrift) tidei_heap_unpoison(p, pg->off, bytes);
-    if (d->ops->unmap(d, p->addr + at, mem, n) != TIDE_OK) *stuck += bytes;
+    if (!tidei_page_displaced(pg)) tidei_heap_unpoison(p, pg->off, bytes);
+    if (d->ops->unmap(d, p->addr + pg->at, mem, n) != TIDE_OK) *stuck += bytes;
     return last;
 }
 

@@ -1,5 +1,5 @@
 /* tide.c: the pool `tide`: blocks out of one address range, best fit, shared by all streams. The
-** model is in tide_pool.h.
+** model is in tide.h.
 **
 ** What must stay true: for one thread and one stream the addresses depend on the calls alone, not
 ** on what the device has done: the best fit is exact over `ready` and the stream's own size index,
@@ -62,6 +62,7 @@ static inline size_t rounded(const tidei_heap *p, size_t bytes) {
 static tide_status take(tidei_heap *p, tidei_size_index *own, size_t size, tidei_stream *s,
                         unsigned flags, tidei_extent **out) {
     tide_status st;
+    tidei_check(tidei_lock_held(&p->lock));
     if (tidei_unlikely(!p->spares) && (st = tidei_heap_restock(p)) != TIDE_OK) return st;
     tidei_extent *x;
     if ((st = tidei_heap_find(p, own, size, s, flags, &x)) != TIDE_OK) return st;
@@ -69,7 +70,9 @@ static tide_status take(tidei_heap *p, tidei_size_index *own, size_t size, tidei
                                         : tidei_heap_cut(p, x, size);
     if (tidei_unlikely(!x))
         return tidei_fail_host_memory("pool tide", TIDEI_STREAMS_MAX * sizeof(tidei_stamp));
-    tidei_extent_be(x, TIDEI_EXTENT_CACHED); /* nobody's, and on its way out */
+    /* nobody's, and on its way out */
+    tidei_extent_become(x, TIDEI_WAS(SPARE) | TIDEI_WAS(FREE) | TIDEI_WAS(CLAIMED),
+                        TIDEI_EXTENT_CACHED);
     p->used += size;
     p->most_used = tidei_max_size(p->most_used, p->used);
     *out = x;
@@ -105,7 +108,7 @@ static inline void hand_out(const tidei_heap *p, tidei_extent *x, size_t bytes, 
     x->bytes = bytes;
     atomic_store_explicit(&x->owner, NULL, memory_order_relaxed);
     x->home = (uint8_t)home;
-    tidei_extent_be(x, TIDEI_EXTENT_LIVE);
+    tidei_extent_become(x, TIDEI_WAS(CACHED), TIDEI_EXTENT_LIVE);
     if (TIDEI_TIDE_POISONS) tidei_heap_unpoison(p, out->addr - p->addr, bytes);
 }
 
@@ -287,7 +290,7 @@ static tidei_extent *collect_done(tidei_heap *p, tidei_size_index *sh, tidei_ext
         next = tidei_size_index_next(sh, x);
         if (!refresh(p, x)) continue;
         tidei_size_index_take(sh, x);
-        tidei_extent_be(x, TIDEI_EXTENT_CLAIMED);
+        tidei_extent_become(x, TIDEI_WAS(FREE), TIDEI_EXTENT_CLAIMED);
         x->left = chain;
         chain = x;
     }
@@ -297,6 +300,7 @@ static tidei_extent *collect_done(tidei_heap *p, tidei_size_index *sh, tidei_ext
 size_t tidei_heap_settle(tidei_heap *p) {
     tidei_reuse_ticks ticks = {0};
     tidei_extent *chain = NULL, *next;
+    tidei_check(!tidei_lock_held(&p->lock));
     tidei_lock_take(&p->lock);
     tidei_heap_flush(p);
     ticks_wanted(p, &ticks);

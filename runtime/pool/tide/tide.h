@@ -1,7 +1,7 @@
 /* tide.h: the pool `tide` inside: its state, and what its parts ask of each other: tide.c (blocks),
-** tide_cache.c (threads' caches), tide_find.c (which piece), tide_extents.c (pieces),
-** tide_compact.c (moves), tide_pages.c (memory), tide_remap.c (pages that change their addresses),
-** tide_islands.c (with all that they hold), tide_clear.c (pages for others), tide_figures.c.
+** cache.c (threads' caches), find.c (which piece), extents.c (pieces), compact.c (blocks that
+** move), pages.c (memory), relocate.c (pages that change their addresses), choose_pages.c and
+** choose_runs.c (which ones), clear.c (pages for others), figures.c.
 **
 ** Model. One address range, reserved once, tiled by extents in address order: blocks handed out,
 ** free stretches, holes without memory. All streams share it. Memory comes and goes in pages that
@@ -10,11 +10,29 @@
 ** work is pending on it, or among `mixed`. Free neighbours are one extent wherever at most one
 ** stream's work is pending on the whole; once several streams are at work, only where that happened
 ** at about the same time, so that old pieces do not look new to the other streams.
+**
+**     addresses   0                                                      span
+**     pages       | page  | page  |                   | page  | page    |
+**     extents     | live | free   | hole              | live | claimed | hole
+**
+** An extent's state, and who changes it (under the lock but for the line marked *):
+**
+**     HOLE --growth or a relocation reserves--> MAPPING --memory is there--> CLAIMED
+**     HOLE <-------------it failed------------- MAPPING
+**     FREE --a thread works on it without the lock--> CLAIMED --it is done--> FREE
+**     CLAIMED --its pages went away--> HOLE
+**     FREE, CLAIMED --a request takes it--> CACHED --it is handed out--> LIVE
+**     LIVE <--a thread's cache has it, or hands it out again *--> CACHED
+**     LIVE --its owner is asked--> LOOKED_AT --> LIVE
+**     LIVE, CACHED --it is free--> FREE
+**     CLAIMED <--a block moves from one to the other--> LIVE
+**     all but LOOKED_AT --it is part of a neighbour now--> SPARE --another extent begins--> any
+**
 ** What must stay true: nothing is called with the lock held: neither the device, nor the limits,
 ** nor the runtime's host memory. A thread that needs one of these claims the extents it works on
 ** (CLAIMED, MAPPING), lets go of the lock, and settles the matter under the lock again. Claimed
-** bytes count as cached. Threads keep freed blocks in caches of their own (tide_cache.h), which
-** they use without the lock; to what the lock guards those are still used. */
+** bytes count as cached. Threads keep freed blocks in caches of their own (cache.h), which they use
+** without the lock; to what the lock guards those are still used. */
 #ifndef TIDEI_HEAP_H
 #define TIDEI_HEAP_H
 
@@ -24,22 +42,26 @@
 #include "runtime/pool/tide/cache.h"
 #include "runtime/pool/budget.h"
 
-/* Device memory as the device hands it out, mapped at `off`. The unit that trim gives back. */
+/* Device memory as the device hands it out: the unit that is mapped, and that trim gives back. It
+** belongs at the address `off` and is mapped at `at`. Where these differ it is displaced, which
+** only relocate.c makes it. */
 typedef struct tidei_page {
     size_t off, bytes;
+    size_t at; /* TIDEI_NOWHERE: it is not mapped */
     tidei_dpage *mem;
     struct tidei_page *prev, *next; /* by address */
-    struct tidei_page *then;        /* mapped elsewhere behind this one */
-    struct tidei_extent *first;     /* on the run of pages that goes elsewhere with it, as it is */
     bool chosen;                    /* to be mapped elsewhere */
-    /* the device was lost while it was: it is mapped at `at`, or ... */
-    bool adrift;
-    size_t at;
+    /* of the first page of a run of chosen ones */
+    bool loaded;                /* blocks lie on the run */
+    struct tidei_page *last;    /* of the run */
+    struct tidei_page *then;    /* the first page of the run that goes behind this one */
+    struct tidei_extent *first; /* on the run */
 } tidei_page;
 
 #define TIDEI_NOWHERE SIZE_MAX
 
 static inline size_t tidei_page_end(const tidei_page *pg) { return pg->off + pg->bytes; }
+static inline bool tidei_page_displaced(const tidei_page *pg) { return pg->at != pg->off; }
 
 typedef struct tidei_slab tidei_slab; /* of descriptors */
 
@@ -104,6 +126,14 @@ static inline tidei_stamps *tidei_heap_many(const tidei_extent *x) {
     return (tidei_stamps *)(x + TIDEI_SLAB_EXTENTS);
 }
 
+/* From one of the states `was` (TIDEI_WAS, or-ed) to another; the drawing is above. */
+#define TIDEI_WAS(state) (1u << TIDEI_EXTENT_##state)
+static inline void tidei_extent_become(tidei_extent *x, unsigned was, tidei_extent_state state) {
+    tidei_check(was >> tidei_extent_is(x) & 1);
+    (void)was;
+    tidei_extent_be(x, state);
+}
+
 static inline size_t tidei_extent_end(const tidei_extent *x) { return x->off + x->size; }
 
 static inline tidei_stamp tidei_extent_stamp(const tidei_extent *x) {
@@ -111,7 +141,7 @@ static inline tidei_stamp tidei_extent_stamp(const tidei_extent *x) {
     return (tidei_stamp){.tick = x->tick, .stream = x->slot, .write = 1};
 }
 
-/* tide_extents.c */
+/* extents.c */
 /* Makes sure that there are two spare descriptors (`restock_to`: n); may let go of the lock in
 ** between. TIDE_E_HOST_NOMEM. */
 tide_status tidei_heap_restock(tidei_heap *p);
@@ -164,7 +194,7 @@ void tidei_heap_unclaim(tidei_heap *p, tidei_extent *x);
 /* Nothing is pending on a claimed one any more. */
 void tidei_heap_be_ready(tidei_heap *p, tidei_extent *x);
 
-/* tide_find.c */
+/* find.c */
 /* Which pieces a stream may have. */
 typedef enum tidei_reach {
     /* its work will come after what is pending there, by the pool's rules and without asking */
@@ -187,7 +217,7 @@ tide_status tidei_heap_find(tidei_heap *p, tidei_size_index *own, size_t size, t
 /* Without the lock: looks what is done, and joins it. Returns the bytes that became ready. */
 size_t tidei_heap_settle(tidei_heap *p);
 
-/* tide_compact.c */
+/* compact.c */
 /* Moves at most `moves` blocks until there is a free piece of `size` bytes, with free pieces within
 ** reach; *out is CLAIMED, and its history is the moves' on s. TIDE_E_NOMEM: moving does not help;
 ** *lost more bytes may. Lets go of the lock meanwhile. */
@@ -196,7 +226,7 @@ tide_status tidei_heap_compact(tidei_heap *p, size_t size, size_t moves, tidei_s
 /* Moves of a compaction; more would take too long for it to be worth while. */
 #define TIDEI_MOVES_MAX 4096
 
-/* tide_remap.c */
+/* choose_pages.c */
 /* Makes one piece of `size` bytes of whole pages from anywhere, clearing them of blocks where that
 ** is needed, and (`grow`) of new ones within the limit. *out is CLAIMED, with nothing pending. The
 ** host waits for the work that is pending on the pages. Lets go of the lock meanwhile.
@@ -204,17 +234,17 @@ tide_status tidei_heap_compact(tidei_heap *p, size_t size, size_t moves, tidei_s
 tide_status tidei_heap_remap(tidei_heap *p, size_t size, tidei_stream *s, bool grow,
                              tidei_extent **out);
 
-/* tide_islands.c */
+/* choose_runs.c */
 /* Puts pages with what lies on them side by side, until blocks need only slide for a piece of
 ** `size` bytes; with new ones (`grow`), within the limit. The host waits for the work that is
 ** pending on them. Lets go of the lock meanwhile. TIDE_E_NOMEM: not even so; or the device's
 ** error. */
 tide_status tidei_heap_gather(tidei_heap *p, size_t size, tidei_stream *s, bool grow);
 
-/* tide_clear.c */
+/* clear.c */
 size_t tidei_heap_clear(tidei_pool *pool, size_t bytes);
 
-/* tide_cache.c */
+/* cache.c */
 /* The thread's cache, if it has one in this pool already. */
 static inline tidei_cache *tidei_heap_cache_of(const tidei_heap *p, int number) {
     return tidei_likely(number > 0)
@@ -240,29 +270,19 @@ typedef struct tidei_heap_sums {
 } tidei_heap_sums;
 tidei_heap_sums tidei_heap_tally(const tidei_heap *p);
 
-/* tide_figures.c */
+/* figures.c */
 void tidei_heap_stats(tidei_pool *pool, tidei_pool_stats *out);
 bool tidei_heap_valid(tidei_pool *pool);
 bool tidei_heap_valid_locked(tidei_heap *p);
 
-/* tide_rehang.c; lets go of the lock meanwhile */
-/* Unmaps the pages of `runs`, which are CLAIMED, whole pages and at most TIDEI_RUN_PAGES of them
-** each (their `pages`), have nothing pending, and are chained by `left`; and maps them one behind
-** the other at `target`, MAPPING and as long as all of them, which is CLAIMED then. What fails
-** half-way leaves free what is mapped, here or there, and gives back the rest; runs and target are
-** not the caller's any more. There is a spare descriptor. */
-tide_status tidei_heap_remap_pages(tidei_heap *p, tidei_extent *runs, tidei_extent *target);
-
 /* Pages a device call: bounds an array on the stack. */
-#define TIDEI_RUN_PAGES 64
-/* tide_pages.c, of its chain of pages: unmaps the stretch [pg->off, end), whole pages, without the
-** lock (the links at its outer ends are not read: they may change meanwhile); links a chain in by
-** address; takes the pages of [first->off, end) out as a chain. */
-tide_status tidei_pages_unmap(tidei_heap *p, tidei_page *pg, size_t end);
+#define TIDEI_CALL_PAGES 64
+/* pages.c, of its chain of pages: links a chain in by address; takes the pages of [first->off, end)
+** out as a chain. */
 void tidei_pages_link(tidei_heap *p, tidei_page *first);
 tidei_page *tidei_pages_unlink(tidei_heap *p, tidei_page *first, size_t end);
 
-/* tide_pages.c; all but the last two let go of the lock meanwhile */
+/* pages.c; all but the last two let go of the lock meanwhile */
 /* Gets memory for `size` bytes in one piece that s may use; more than is needed, where that is to
 ** be had. *out is CLAIMED. */
 tide_status tidei_heap_grow(tidei_heap *p, size_t size, tidei_stream *s, tidei_extent **out);

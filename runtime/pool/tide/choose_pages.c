@@ -1,17 +1,23 @@
-/* remap.c: the pool `tide` makes one large free piece of whole pages from anywhere, where
+/* choose_pages.c: the pool `tide` makes one large free piece of whole pages from anywhere, where
 ** blocks that stay stand between the free bytes.
 **
 ** Model. Pages on which nothing stays can be had: those without blocks as they are, the others once
-** their blocks have moved to free pieces on pages that are not chosen. Of these, pages with the
-** fewest bytes to move for each byte that they give are chosen, until they are as many as the
-** request needs beyond the free pieces beside the hole they go to; of equal ones those beside
-** holes, since no piece reaches across a hole. The blocks move in stream order; then the host waits
-** for what is pending on the pages, unmaps them, and maps them side by side.
+** their blocks have moved to free pieces on pages that are not chosen:
+**
+**     before    |. . . .|. P . .|b . b .|. . b P|  hole         (one | to a page; P stays)
+**     chosen     x               x
+**     after        hole |b P b .| hole  |. . b P|. . . . . . . .|
+**
+** Of these, pages with the fewest bytes to move for each byte that they give are chosen, until they
+** are as many as the request needs beyond the free pieces beside the hole they go to; of equal ones
+** those beside holes, since no piece reaches across a hole. The blocks move in stream order; then
+** the host waits for what is pending on the pages, and they are relocated (relocate.h).
 ** What must stay true: a page is unmapped only when nothing queued uses its addresses: its free
 ** parts were claimed, its blocks moved away, and both are past. One thread at a time; the marks on
 ** pages are its own. Whatever fails, the claimed is free again, and blocks are where they were or
 ** at their new places. */
 #include "runtime/pool/tide/compact.h"
+#include "runtime/pool/tide/relocate.h"
 
 /* Eighths of a page's bytes to be moved for it. Beyond the first, new memory is had for less, if
 ** the limit allows. Beyond the second a page is left alone: that is a large block, or so many small
@@ -33,9 +39,10 @@ typedef struct choice {
     tidei_extent *hole;          /* where the pages go: to its low end, */
     bool high;                   /* or to the high one */
     tidei_extent *below, *above; /* free pieces beside it that become part of the piece, or NULL */
-    tidei_extent *target;        /* of the hole, once all is claimed */
-    size_t need, bytes;          /* in whole pages: wanted, chosen */
-    size_t pages, blocks;        /* chosen; on them, to be moved */
+    bool claimed;                /* all is, and the target is reserved: */
+    tidei_relocation r;
+    size_t need, bytes;   /* in whole pages: wanted, chosen */
+    size_t pages, blocks; /* chosen; on them, to be moved */
 } choice;
 
 static bool is_free(const tidei_extent *x) { return tidei_extent_is_free(x); }
@@ -123,7 +130,7 @@ static void choose_up_to(tidei_heap *p, size_t eighths, bool edges, choice *c) {
 }
 
 static void choose_none(tidei_heap *p) {
-    for (tidei_page *pg = p->first_page; pg; pg = pg->next) pg->chosen = false;
+    tidei_pages_choose_none(p);
     for (tidei_extent *x = p->first; x; x = x->next)
         if (is_out(x)) x->leaves = false;
 }
@@ -142,22 +149,6 @@ static bool choose(tidei_heap *p, size_t size, size_t cost, choice *c) {
 
 /* ---- pieces of pages ---- */
 
-/* The end of the chosen pages that follow pg without a gap, `most` at most; *last is the last
-** one. */
-static size_t run_end(tidei_page *pg, size_t most, tidei_page **last) {
-    for (size_t n = 1;
-         pg->next && pg->next->chosen && pg->next->off == tidei_page_end(pg) && n < most; n++)
-        pg = pg->next;
-    *last = pg;
-    return tidei_page_end(pg);
-}
-
-static bool on_chosen(const tidei_page *pg, const tidei_extent *x) {
-    for (; pg && pg->off < tidei_extent_end(x); pg = pg->next)
-        if (pg->chosen) return true;
-    return false;
-}
-
 static void claim_sides(tidei_heap *p, tidei_compaction *m, const choice *c) {
     tidei_extent *sides[] = {c->below, c->above};
     for (unsigned i = 0; i < TIDEI_COUNT(sides); i++) {
@@ -167,18 +158,15 @@ static void claim_sides(tidei_heap *p, tidei_compaction *m, const choice *c) {
     }
 }
 
-/* The sides and what is claimed on chosen pages are free again, and no page is chosen. */
-static void unclaim(tidei_heap *p, const choice *c) {
-    const tidei_page *pg = p->first_page;
-    /* that of one that is dropped still leads on */
-    for (tidei_extent *x = p->first; x; x = x->next) {
-        while (pg && tidei_page_end(pg) <= x->off) pg = pg->next;
-        if (tidei_extent_is(x) == TIDEI_EXTENT_CLAIMED && on_chosen(pg, x))
-            tidei_heap_unclaim(p, x);
-    }
-    choose_none(p);
+static void unclaim_sides(tidei_heap *p, const choice *c) {
     if (c->below) tidei_heap_unclaim(p, c->below);
     if (c->above) tidei_heap_unclaim(p, c->above);
+}
+
+/* The sides and what is claimed on chosen pages are free again, and no page is chosen. */
+static void unclaim(tidei_heap *p, const choice *c) {
+    tidei_pages_unclaim(p);
+    unclaim_sides(p, c);
 }
 
 /* ---- clearing them ---- */
@@ -188,10 +176,9 @@ static void claim(tidei_heap *p, tidei_compaction *m, const choice *c) {
     tidei_extent *x = p->first;
     m->n = m->npending = 0;
     claim_sides(p, m, c);
-    for (tidei_page *pg = p->first_page, *last; pg; pg = last->next) {
-        last = pg;
-        if (!pg->chosen) continue;
-        size_t low = pg->off, high = run_end(pg, SIZE_MAX, &last);
+    for (tidei_page *run = p->first_page; (run = tidei_run_next(run, SIZE_MAX));
+         run = run->last->next) {
+        size_t low = run->off, high = tidei_run_end(run);
         while (tidei_extent_end(x) <= low) x = x->next;
         for (; x && x->off < high; x = x->next) {
             if (is_free(x)) {
@@ -234,6 +221,7 @@ static bool hold_all(tidei_heap *p, tidei_compaction *m) {
 static tide_status clear(tidei_heap *p, tidei_compaction *m, const effort *e, choice *c,
                          uint64_t *tick) {
     tide_status st = TIDE_OK;
+    tidei_check(tidei_lock_held(&p->lock));
     *tick = 0;
     tidei_compaction_ask(p);
     if (p->nspares < spares_for(e->pages, e->blocks) || !plan(p, m, e, c)) {
@@ -245,7 +233,9 @@ static tide_status clear(tidei_heap *p, tidei_compaction *m, const effort *e, ch
         unclaim(p, c);
         return TIDE_E_NOMEM;
     }
-    c->target = tidei_heap_reserve(p, c->hole, c->bytes, c->high);
+    tidei_relocation_reserve(p, &c->r, c->hole, c->bytes, c->high);
+    c->r.high = false; /* whichever end it has of the hole, all go at once */
+    c->claimed = true;
     if (m->n) st = tidei_compaction_move_out(p, m, tick);
     return st;
 }
@@ -255,6 +245,7 @@ static tide_status clear(tidei_heap *p, tidei_compaction *m, const effort *e, ch
 /* The host waits for all that is pending on the pages. */
 static tide_status wait_for(tidei_heap *p, const tidei_compaction *m, uint64_t tick) {
     tide_status st = TIDE_OK;
+    tidei_check(tidei_lock_held(&p->lock));
     tidei_lock_give(&p->lock);
     if (tick)
         st = tidei_stamp_wait(p->base.dev,
@@ -283,65 +274,74 @@ static tidei_extent *joined(tidei_heap *p, tidei_extent *x, size_t low, size_t h
     return tidei_heap_claim_part(p, x, low, high);
 }
 
-/* The chosen pages, cleared and done with, as claimed extents of so many pages as are unmapped at
-** once. There are spares for each. */
-static tidei_extent *make_runs(tidei_heap *p) {
-    tidei_extent *x = p->first, *runs = NULL, **at = &runs;
-    for (tidei_page *pg = p->first_page, *last; pg; pg = last->next) {
-        last = pg;
-        if (!pg->chosen) continue;
-        size_t low = pg->off, high = run_end(pg, TIDEI_RUN_PAGES, &last);
+/* The chosen pages, cleared and done with, as runs of so many pages as are unmapped at once: each
+** is one claimed extent. There are spares for each. */
+static tidei_page *make_runs(tidei_heap *p) {
+    tidei_extent *x = p->first;
+    tidei_page *runs = NULL, **at = &runs;
+    for (tidei_page *run = p->first_page; (run = tidei_run_next(run, TIDEI_CALL_PAGES));
+         run = run->last->next) {
+        size_t low = run->off, high = tidei_run_end(run);
         while (tidei_extent_end(x) <= low) x = x->next;
         x = joined(p, x, low, high);
         tidei_heap_be_ready(p, x);
-        x->pages = pg;
-        *at = x;
-        at = &x->left;
+        run->first = x;
+        run->loaded = false;
+        tidei_check(x->off == low && tidei_extent_end(x) == high);
+        *at = run;
+        at = &run->then;
     }
     *at = NULL;
-    choose_none(p);
     return runs;
 }
 
-static tide_status abandon(tidei_heap *p, const choice *c, tide_status st) {
-    unclaim(p, c);
-    tidei_heap_hole(p, c->target);
+static tide_status abandon(tidei_heap *p, choice *c, tide_status st) {
+    tidei_relocation_close(p, &c->r);
+    unclaim_sides(p, c);
     return st;
 }
 
+/* What lies side by side on the target, with its sides, becomes one piece. */
+static tidei_extent *piece_of(tidei_heap *p, const choice *c, const tidei_page *runs) {
+    tidei_extent *x = runs->first;
+    for (const tidei_page *run = runs->then; run; run = run->then)
+        tidei_heap_absorb(p, x, run->first);
+    if (c->below) tidei_heap_absorb(p, x, c->below);
+    if (c->above) tidei_heap_absorb(p, x, c->above);
+    return x;
+}
+
 /* The pages go to the target, and *out is that with its sides. */
-static tide_status remap(tidei_heap *p, const tidei_compaction *m, const choice *c, uint64_t tick,
+static tide_status remap(tidei_heap *p, const tidei_compaction *m, choice *c, uint64_t tick,
                          tidei_extent **out) {
     tide_status st = wait_for(p, m, tick);
     if (st == TIDE_OK) st = tidei_heap_restock_to(p, spares_for(c->pages, 0));
     if (st != TIDE_OK) return abandon(p, c, st);
-    st = tidei_heap_remap_pages(p, make_runs(p), c->target);
-    tidei_extent *sides[] = {c->below, c->above};
-    for (unsigned i = 0; i < TIDEI_COUNT(sides); i++) {
-        if (!sides[i]) continue;
-        tidei_heap_be_ready(p, sides[i]);
-        if (st == TIDE_OK)
-            tidei_heap_absorb(p, c->target, sides[i]);
-        else
-            tidei_heap_unclaim(p, sides[i]);
-    }
-    *out = c->target;
-    return st;
+    if (c->below) tidei_heap_be_ready(p, c->below);
+    if (c->above) tidei_heap_be_ready(p, c->above);
+    tidei_page *runs = make_runs(p);
+    tidei_relocation_stock(p, &c->r, runs);
+    st = tidei_relocate(p, &c->r, runs);
+    if (st != TIDE_OK) return abandon(p, c, st);
+    *out = piece_of(p, c, runs);
+    tidei_relocation_close(p, &c->r);
+    return TIDE_OK;
 }
 
 /* ---- the whole ---- */
 
-/* Once. TIDE_E_NOMEM without a target: it takes more than `e`, blocks got pinned meanwhile, or
+/* Once. TIDE_E_NOMEM with nothing claimed: it takes more than `e`, blocks got pinned meanwhile, or
 ** pages are missing in *c. */
 static tide_status attempt(tidei_heap *p, tidei_compaction *m, const effort *e, choice *c,
                            tidei_extent **out) {
     uint64_t tick;
+    tidei_check(tidei_lock_held(&p->lock) && p->remapping);
     tide_status st = tidei_heap_restock_to(p, spares_for(e->pages, e->blocks));
     if (st != TIDE_OK) return st;
     if (e->blocks) tidei_compaction_begin(p);
     st = clear(p, m, e, c, &tick);
     if (e->blocks) tidei_compaction_end(p, m);
-    if (!c->target) return st;
+    if (!c->claimed) return st;
     return st == TIDE_OK ? remap(p, m, c, tick, out) : abandon(p, c, st);
 }
 
@@ -380,7 +380,7 @@ static tide_status try_once(tidei_heap *p, tidei_compaction *m, effort *e, bool 
         if (e->blocks > m->cap) return st; /* with room for so many the next time */
         c = (choice){.hole = NULL};
         st = attempt(p, m, e, &c, out);
-        if (st != TIDE_E_NOMEM || c.target) return *again = false, st;
+        if (st != TIDE_E_NOMEM || c.claimed) return *again = false, st;
         e->pages = tidei_max_size(e->pages, c.pages);
         e->blocks = tidei_max_size(e->blocks, c.blocks);
     }
@@ -397,6 +397,7 @@ tide_status tidei_heap_remap(tidei_heap *p, size_t size, tidei_stream *s, bool g
     effort e = {.cost = COST_CHEAP};
     bool again = true;
     tide_status st = TIDE_E_NOMEM;
+    tidei_check(tidei_lock_held(&p->lock));
     if (!p->base.mover || p->remapping) return st;
     p->remapping = true;
     tidei_heap_flush(p);
