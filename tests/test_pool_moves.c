@@ -509,7 +509,7 @@ static tidei_pool *open_runs(tidei_block *b, double_owner *o) {
     p->mover = &double_mover; /* before, blocks would be moved rather than so much left free */
     assert_int_equal(figures(p).backed, 2 * RUNS * PAGE);
     assert_int_equal(figures(p).largest, PAGE / 2);
-    atomic_store(&dbl.dev.limit, 2 * RUNS * PAGE);
+    atomic_store(&dbl.dev.budget->limit, 2 * RUNS * PAGE);
     return p;
 }
 static void drop_runs(tidei_pool *p, tidei_block *b, const double_owner *o) {
@@ -536,7 +536,7 @@ static void runs_become_one_stretch(void **state) {
         /* no more than need be, and the first of them stays */
         assert_int_equal(movers.readdressed, halves - 1);
         assert_int_equal(figures(p).bytes_remapped, (halves - 1) * 2 * PAGE);
-        assert_int_equal(dbl.dev.backed, 2 * RUNS * PAGE);
+        assert_int_equal(dbl.dev.budget->backed, 2 * RUNS * PAGE);
         assert_false(movers.closed);
         assert_true(balanced(p));
         put(p, &c, 0, 11);
@@ -576,9 +576,9 @@ static void new_memory_makes_up_for_what_runs_lack(void **state) {
     tidei_block b[RUNS], c;
     double_owner o[RUNS];
     tidei_pool *p = open_runs(b, o);
-    atomic_store(&dbl.dev.limit, (2 * RUNS + 1) * PAGE);
+    atomic_store(&dbl.dev.budget->limit, (2 * RUNS + 1) * PAGE);
     assert_int_equal(get(p, (RUNS / 2 + 1) * PAGE, 0, last_resort, &c), TIDE_OK);
-    assert_int_equal(dbl.dev.backed, (2 * RUNS + 1) * PAGE);
+    assert_int_equal(dbl.dev.budget->backed, (2 * RUNS + 1) * PAGE);
     put(p, &c, 0, 11);
     drop_runs(p, b, o);
 }
@@ -618,7 +618,7 @@ static void a_run_that_is_refused_loses_nothing(void **state) {
             tidei_block b[RUNS], c;
             double_owner o[RUNS];
             tidei_pool *p = open_runs(b, o);
-            atomic_store(&dbl.dev.limit, (2 * RUNS + 1) * PAGE);
+            atomic_store(&dbl.dev.budget->limit, (2 * RUNS + 1) * PAGE);
             for (unsigned i = 0; i < RUNS; i++) used_by(&b[i], 1 + i, 5);
             dbl.fail_after[kinds[k]] = after;
             tide_status st = get(p, 3 * PAGE, 0, last_resort, &c);
@@ -641,7 +641,7 @@ static void a_run_that_is_refused_loses_nothing(void **state) {
 static tidei_pool *open_for_others(tidei_block *b, double_owner *o) {
     tidei_pool *p = open_runs(b, o);
     dbl.dev.stream0 = &dbl.streams[0];
-    atomic_store(&dbl.dev.limit, 4 * RUNS * PAGE);
+    atomic_store(&dbl.dev.budget->limit, 4 * RUNS * PAGE);
     dbl.peak = 0; /* of what is backed from now on */
     for (unsigned i = 0; i < RUNS; i++) used_by(&b[i], 1 + i, 5);
     return p;
@@ -658,7 +658,7 @@ static void halves_of_pages_are_given_back(void **state) {
         size_t given = p->ops->clear(p, wanted), left = figures(p).backed;
         assert_true(given >= tidei_round_up(wanted, PAGE));
         assert_int_equal(left + given, 2 * RUNS * PAGE);
-        assert_int_equal(dbl.dev.backed, left);
+        assert_int_equal(dbl.dev.budget->backed, left);
         assert_int_equal(dbl.peak, 0);
         assert_int_equal(figures(p).allocs, 2 * RUNS); /* it hands out nothing */
         assert_false(movers.closed);
