@@ -42,7 +42,7 @@ typedef struct source { /* an array of the source */
 typedef struct tidei_batches tidei_batches;
 struct tidei_batches {
     tidei_runtime *rt;
-    tide_batches *ref; /* as users know it */
+    tide_batches *ref; /* the public reference to it */
     tidei_dev *dev;
     struct tidei_batches *next, **prev; /* the runtime's open ones, under its adapt_lock */
     /* fixed once made */

@@ -1,25 +1,25 @@
 /* boehm.c: the adapter to bdwgc, one for the process: cells in its heap, and how their deaths are
 ** found.
 **
-** A cell is a pointer-free object of bdwgc's heap that holds the inverted address of its handle.
-** bdwgc's finalizers would tell when it dies, at 30 to 60 ns an array and collection and with full
-** collections forced whenever their table grows; so the adapter keeps a table of its own, of
-** inverted cell addresses in malloc memory, and asks GC_is_marked for each of them in the event
-** RECLAIM_START: marking is over, the world runs again, the allocator lock is held, and nothing was
-** swept yet.
+** A cell is a pointer-free object of bdwgc's heap that holds the inverted address of its header
+** (runtime/memory/header.h). bdwgc's finalizers would tell when it dies, at 30 to 60 ns an array
+** and collection and with full collections forced whenever their table grows; so the adapter keeps
+** a table of its own, of inverted cell addresses in malloc memory. In bdwgc's event RECLAIM_START
+** it asks GC_is_marked for each of them (our "sweep"): marking is over then, threads run again, the
+** allocator lock is held, and bdwgc has not swept anything yet.
 ** What must stay true: the table changes under the allocator lock only; the sweep allocates and
-** locks nothing; a cell is in the table before its maker returns, so no live cell is ever unknown.
-** A cell made between mark and sweep is marked (it came from a thread's own free list) or waits for
-** the lock.
+** locks nothing; a cell is in the table before its maker returns, so the table knows every live
+** cell. A cell made between mark and sweep is marked (it came from a thread's own free list) or
+** waits for the lock.
 **
-** That the event comes at this point is knowledge of bdwgc's source, not its contract, and the
-** event's one slot may be taken by the host. So 64 cells test it at the start and whenever a
-** collection ended without our sweep. If the test fails, deaths are found by no_order finalizers
-** from then on, whose table is grown in advance. They are left to the host's mode of running
-** finalizers (ours is legal anywhere); if that is "on demand", our collections run them.
+** That the event comes at this point follows from bdwgc's source, not from its contract, and the
+** host may take the event's one slot. So a test with 64 cells (probes) runs at the start and
+** whenever a collection ended without our sweep. If the test fails, no_order finalizers find the
+** deaths from then on, and their table is grown in advance. When they run is the host's choice
+** (ours may run anywhere); if it chose "on demand", our collections run them.
 **
-** bdwgc stops threads by signals: stoppable.h says of which it must not try to, and init_patient
-** how long it waits.
+** bdwgc stops threads by signals: stoppable.h says which threads cannot be stopped so, and
+** init_patient how long bdwgc waits.
 **
 ** Process-wide hooks: the collection event (the earlier callback is called after ours), the
 ** static-roots filter (one slot without a getter: a host that wants its own installs it after
@@ -55,7 +55,7 @@ tidei_boehm_switches tidei_boehm_test;
 typedef struct entry {
     uintptr_t hidden; /* ~cell */
     tidei_header *h;
-    uint64_t generation; /* its lowest bit: quarantine the cell */
+    uint64_t generation; /* its lowest bit says: quarantine the cell */
 } entry;
 
 typedef struct chunk {
@@ -99,8 +99,8 @@ static _Thread_local struct {
 
 /* ---- deaths ---- */
 
-/* Keeps the dead cell's memory from its next user, under the allocator lock or where the cell is
-** still reachable. Whoever uses the array now finds no handle and gets an error. */
+/* Keeps the dead cell's memory out of use for a while. The caller holds the allocator lock, or the
+** cell is still reachable. A caller that uses the array now finds no header and gets an error. */
 static void quarantine(tide_array *cell) {
     cell->hidden = 0;
     boehm.quarantine[boehm.quarantined++ % QUARANTINE] = cell;
@@ -117,8 +117,8 @@ static bool still_a_cell(const entry *e) {
     return GC_base(cell) == cell && cell->hidden == ~(uintptr_t)e->h;
 }
 
-/* Deaths that a sweep has found, to be reported together: their handles come into the cache
-** meanwhile. */
+/* Deaths that a sweep has found. They are reported together, so that their headers are fetched into
+** the processor's cache in advance. */
 typedef struct findings {
     size_t n;
     tidei_death at[32];
@@ -224,7 +224,7 @@ static watch_result watch(const entry *e) {
         }
         GC_alloc_unlock();
         if (done || by_finalizer) {
-            free(more); /* somebody else made room meanwhile */
+            free(more); /* another thread made room meanwhile */
             if (tidei_unlikely(begins_chunk))
                 tidei_stoppable(atomic_load(&e->h->deaths->rt), false);
             return done ? WATCHED : WATCH_BY_FINALIZER;
@@ -235,7 +235,7 @@ static watch_result watch(const entry *e) {
     }
 }
 
-/* Gives back chunks beyond one spare. */
+/* Frees the empty chunks but one. */
 static void shrink(void) {
     GC_alloc_lock();
     chunk *spare = table.fill ? table.fill->next : NULL, *rest = spare ? spare->next : NULL;
@@ -287,7 +287,7 @@ static bool watch_by_finalizer(const entry *e) {
 
 static void GC_CALLBACK on_dummy(void *object, void *data) { (void)object, (void)data; }
 
-/* Grows bdwgc's table now, by finalizers that are taken back, so that it does not grow by forced
+/* Registers finalizers and takes them back, so that bdwgc's table grows now, and not by forced
 ** collections later. */
 static void pregrow_finalizers(void) {
     void **dummies = GC_MALLOC_UNCOLLECTABLE(PREGROWN * sizeof *dummies);
@@ -304,8 +304,8 @@ static void pregrow_finalizers(void) {
     GC_set_allocd_bytes_per_finalizer(0);
 }
 
-/* Turns the table's cells into reachable pointers in `cells`; NULL for those that are dead and
-** gone. */
+/* Writes the table's cells into `cells`, as pointers that keep them reachable; NULL for cells that
+** are dead and gone. */
 static size_t reveal_locked(tide_array **cells, entry **records, size_t cap) {
     size_t n = 0;
     for (chunk *c = table.first; c; c = c->next)
@@ -401,8 +401,8 @@ static bool probes_agree(void) {
 
 typedef enum { TEST_PASSED, TEST_FAILED, TEST_IMPOSSIBLE } test_result;
 
-/* Probes are made and judged by one collection: if another one came between, or none could be made,
-** nothing is known. */
+/* Makes the probes and judges them by one collection. If another collection came between, or no
+** probe could be made, the result is TEST_IMPOSSIBLE. */
 static test_result test_once(void **kept) {
     uint64_t before = GC_get_gc_no();
     memset(boehm.probe_dead, 0, sizeof boehm.probe_dead);
@@ -455,7 +455,7 @@ static void test_sweeps(tidei_runtime *rt) {
 }
 
 /* True once a collection has ended without our sweep. Between mark and sweep the numbers differ
-** too, which is why a doubt is looked into under the allocator lock. */
+** too, so the caller looks again under the allocator lock. */
 static bool missed_a_sweep(void) {
     if (atomic_load_explicit(&boehm.finalizers, memory_order_relaxed)) return false;
     if (tidei_likely(GC_get_gc_no() == atomic_load_explicit(&boehm.swept, memory_order_relaxed)))
@@ -468,8 +468,8 @@ static bool missed_a_sweep(void) {
 
 /* ---- static roots ---- */
 
-/* A bdwgc that was built to serve malloc collects what it gives out: then any library's data may
-** hold the only pointer to some of it, ours those to the slabs of handles. */
+/* A bdwgc that was built to serve malloc collects malloc's memory too. Then any library's data may
+** hold the only pointer to such memory; our data hold the pointers to the slabs of headers. */
 static bool collects_malloc(void) {
     void *p = malloc(CELL_BYTES);
     bool collects = p && GC_base(p);
@@ -477,8 +477,8 @@ static bool collects_malloc(void) {
     return collects;
 }
 
-/* Called for every writable segment before every mark, under the allocator lock. The first one of
-** the process begins a new count. */
+/* bdwgc calls it for every writable segment before every mark, under the allocator lock. The first
+** segment of the process begins a new count of bytes. */
 static int GC_CALLBACK has_static_roots(const char *name, void *start, size_t bytes) {
     if (!boehm.first_root) boehm.first_root = start;
     if (start == boehm.first_root) boehm.root_bytes = 0;
@@ -568,11 +568,11 @@ void tidei_boehm_blocking(void *unused, void (*fn)(void *arg), void *arg) {
 /* Left to itself bdwgc waits 15 s for a thread to stop, sends its signal again every 0.1 s, and
 ** then ends the process: because a thread got no processor, or waited in the kernel for a file. On
 ** Linux no signal is lost, so nothing is gained by that; and beside two threads that are busy on
-** two processors a collection takes 40 ms so, and 2 ms without the second signals. That it is to
-** wait for as long as it takes it learns from its environment alone, which it reads as it is
-** initialised. So meanwhile `environ` is a copy that has this entry too; who reads the environment
-** then finds either, and who changes it (which nobody may while tide_open reads it) has changed the
-** copy, which stays. */
+** two processors a collection takes 40 ms so, and 2 ms without the second signals. Only an
+** environment variable, read as bdwgc is initialised, tells it to wait for as long as it takes. So
+** meanwhile `environ` points to a copy with this entry. A thread that reads the environment then
+** finds either. A thread that changes it (which nobody may while tide_open reads it) changes the
+** copy, which is never freed. */
 static bool init_patient(void) {
     static char entry_text[] = "GC_RETRY_SIGNALS=0";
     static char **lent; /* stays: others may still read it */
@@ -608,14 +608,14 @@ static tide_status init_collector(void) {
     }
     /* Waking a marker on each of many processors takes longer than marking what we have: a heap of
     ** cells without pointers. A host with a heap of its own initialises bdwgc itself; GC_MARKERS in
-    ** the environment has its way too. */
+    ** the environment is obeyed too. */
     GC_set_markers_count(1);
     return init_patient() ? TIDE_OK : tidei_fail_host_memory("tide_open", sizeof(char *));
 }
 
 /* The thread stays entered if it succeeds. */
 static tide_status install_locked(void) {
-    /* Before bdwgc is initialised, which would unblock it here. */
+    /* Before bdwgc is initialised: that would unblock the signal on this thread. */
     tide_status status = tidei_stoppable_check("tide_open");
     if (status == TIDE_OK) status = init_collector();
     if (status != TIDE_OK) return status;
@@ -683,9 +683,9 @@ tide_status tidei_boehm_cell(tidei_header *h, bool quarantined) {
     return TIDE_OK;
 }
 
-/* The first reference roots the cell by a word that bdwgc scans and never collects; the last one
-** takes it away. Steps between 0 and 1 are made under the allocator lock, so that root and count
-** agree; others need none. */
+/* The first reference roots the cell by a word that bdwgc scans and never collects; when the last
+** reference goes, so does that word. Steps between 0 and 1 are made under the allocator lock, so
+** that root and count agree; others need no lock. */
 static bool step(_Atomic uint32_t *refs, uint32_t least, uint32_t most, int by) {
     uint32_t n = atomic_load_explicit(refs, memory_order_relaxed);
     while (n >= least && n <= most)
@@ -709,7 +709,7 @@ tide_status tidei_boehm_retain(tidei_header *h) {
     bool rooted = step(&h->refs, 0, 0, 1), done = rooted || add_one(h);
     if (rooted) h->root = root;
     GC_alloc_unlock();
-    if (!rooted) GC_FREE(root); /* somebody else was first */
+    if (!rooted) GC_FREE(root); /* another thread was first */
     return done
                ? TIDE_OK
                : tidei_fail(TIDE_E_INVALID, "tide_retain", "the array has been retained too often");

@@ -6,14 +6,15 @@
 
 /* Installs the adapter at the first call; TIDE_E_INVALID where this build has none. */
 tide_status tidei_boehm_open(tidei_runtime *rt);
-void tidei_boehm_close(void); /* a runtime that it was opened for closes */
+void tidei_boehm_close(void); /* a runtime that opened it closes */
 
-/* The calling thread comes and goes; pairs nest. Registers it with bdwgc if nobody did. */
+/* The calling thread begins and ends its use of the adapter; pairs nest. Registers it with bdwgc if
+** nobody did. */
 tide_status tidei_boehm_enter(void);
 void tidei_boehm_leave(void);
 
-/* A watched cell for the handle: h->home. `quarantine`: its memory stays out of use for a while
-** after death. */
+/* Makes a watched cell for the header, in h->home. `quarantine`: its memory stays out of use for a
+** while after death. */
 tide_status tidei_boehm_cell(tidei_header *h, bool quarantine);
 tide_status tidei_boehm_retain(tidei_header *h);
 tide_status tidei_boehm_release(tidei_header *h);
@@ -21,7 +22,7 @@ tide_status tidei_boehm_release(tidei_header *h);
 /* Slots of tide_collector. */
 int tidei_boehm_collect(void *user, int level);
 int tidei_boehm_may_collect(void *user);
-bool tidei_boehm_held_off(void); /* it may not: a thread cannot be stopped */
+bool tidei_boehm_held_off(void); /* bdwgc may not collect, for a thread cannot be stopped */
 void tidei_boehm_blocking(void *user, void (*fn)(void *arg), void *arg);
 
 /* ---- for reports and tests ---- */

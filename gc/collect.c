@@ -1,4 +1,5 @@
-/* collect.c: collecting: who leads, whom it reaches, what it brought; and the question whether to.
+/* collect.c: collecting: which thread leads, which collectors it reaches, what it brought; and
+** asking the policy whether to collect.
 **
 ** A round: one thread leads; it calls the collectors, drains, counts and tells the policy. Others
 ** that want a collection wait for the round and count it as theirs, in the blocking region, or go
@@ -8,7 +9,7 @@
 ** or safe point. A climb that has found nothing else waits for that, for a bounded time
 ** (tidei_gc_await); the report says who was not reached.
 ** What must stay true: no lock of ours is held in a collector, a drain or a log line; a thread
-** inside any of these starts nothing (depth_collect, depth_drain). */
+** inside any of these starts no collection and no drain (depth_collect, depth_drain). */
 #include "gc/boehm.h"
 #include "gc/collector.h"
 #include "runtime/observe/nvtx.h"
@@ -20,8 +21,8 @@
 
 /* asking a driver for its free memory takes 6 us; CUDA.jl does it as often */
 #define BUDGET_AGE_NS 10000000000u
-/* parts of a device: growth by one of them without a limit, since others' use moves the
-** budget */
+/* parts of a device: without a limit the budget moves with others' use, so the policy is asked
+** again after growth by one such part */
 #define LOOK_AGAIN  64
 #define RETRY_BYTES TIDEI_MIB /* of growth, before collectors that were busy are tried again */
 
@@ -77,7 +78,7 @@ static void snapshot(tidei_gc *gc, tidei_dev *d, tidei_where where, size_t reque
     in->fresh_ns = d->pool->ops == &tidei_pool_none ? 0 : d->d->info.fresh_ns;
 }
 
-/* The host's memory in arrays: the limit is all there is, and nobody else takes of it. */
+/* The host's memory in arrays: its limit is the whole budget, and only arrays use it. */
 static void snapshot_host(tidei_gc *gc, tidei_where where, size_t request, tidei_policy_in *in) {
     tidei_runtime *rt = gc->rt;
     uint64_t limit = rt->budget->limit;
@@ -100,7 +101,7 @@ static void snapshot_host(tidei_gc *gc, tidei_where where, size_t request, tidei
     }
 }
 
-/* ---- who is where ---- */
+/* ---- which threads are here ---- */
 
 static int level_for(const tidei_collector *c, int level);
 
@@ -153,8 +154,8 @@ void tidei_gc_changed(tidei_gc *gc) {
 
 static unsigned bit_of(int level) { return 1u << level; }
 
-/* The level that it is asked for where `level` is wanted: a full collection that it does not know
-** is tried as a minor one. 0: it knows neither. */
+/* The level to ask the collector for where `level` is wanted: instead of a full collection that it
+** does not offer, a minor one. 0: it offers neither. */
 static int level_for(const tidei_collector *c, int level) {
     unsigned cannot = atomic_load_explicit(&c->cannot, memory_order_relaxed);
     bool minor = (c->table.caps & TIDE_COLLECTOR_MINOR) && !(cannot & bit_of(TIDE_COLLECT_MINOR));
@@ -195,7 +196,7 @@ static void log_odd(tidei_gc *gc, tidei_collector *c, int answer) {
             c->table.name, answer);
 }
 
-/* What it says that it does not know is not asked for again. */
+/* A level that the collector has said it does not know is not asked for again. */
 static tidei_outcome ask_for(tidei_gc *gc, tidei_collector *c, int level) {
     for (int l; (l = level_for(c, level));) {
         int answer = call_collect(gc, c, l);
@@ -229,7 +230,8 @@ static tidei_collector *mine_asked_locked(tidei_gc *gc) {
     return NULL;
 }
 
-/* Its thread collects from here on; what it was asked for, up to that level, is being done. */
+/* The collector's thread collects from here on, which answers what was asked of it up to that
+** level. */
 static void begin_answer_locked(tidei_gc *gc, tidei_collector *c, int level) {
     if (c->asked <= level) c->asked = 0;
     c->answers = true;
@@ -251,7 +253,7 @@ static void undo_answer(tidei_runtime *rt, tidei_thread *t, void *c, uintptr_t l
     end_answer(tidei_gc_of(rt), c, (int)level, TIDEI_WAS_BUSY);
 }
 
-/* Of this thread; its answer has begun. */
+/* Runs a collector bound to this thread, whose answer has begun. */
 static tidei_outcome run_bound(tidei_gc *gc, tidei_thread *t, tidei_collector *c, int level) {
     tidei_hold(t, undo_answer, c, (uintptr_t)level);
     tidei_outcome how = run_collector(gc, c, level);
@@ -283,7 +285,7 @@ static bool answer(tidei_gc *gc, tidei_thread *t) {
     return ran;
 }
 
-/* In a round of its own thread's. */
+/* Runs a collector in a round that its own thread leads. */
 static tidei_outcome run_here(tidei_gc *gc, tidei_thread *t, tidei_collector *c, int level) {
     if (!is_bound(c)) return run_collector(gc, c, level);
     pthread_mutex_lock(&gc->lock);
@@ -313,12 +315,12 @@ struct wait { /* for a round to end, for a count to change, or for a bound colle
     int level;
     bool ran;
     tidei_outcome how;
-    uint64_t until_ns; /* it is waited for those who have not begun to answer */
+    uint64_t until_ns; /* until then the leader waits for those that have not begun to answer */
     bool late;
 };
 
 /* A thread that waits for others is counted until it has answered what it was asked meanwhile, or
-** was left before it came to that. */
+** until a longjmp took it out of the wait. */
 static void count_waits(tidei_gc *gc, uint64_t thread, bool more) {
     pthread_mutex_lock(&gc->lock);
     for (unsigned i = 1; i < TIDEI_COLLECTORS; i++) {
@@ -348,7 +350,8 @@ static void end_wait(tidei_gc *gc, tidei_thread *t) {
     count_waits(gc, tidei_thread_serial(), false);
 }
 
-/* Waits by `fn`, and answers whatever is asked of this thread's collectors before that is over. */
+/* Waits by `fn`, and answers whatever is asked of this thread's collectors until the wait is
+** over. */
 static void wait_and_answer(struct wait *w, tidei_thread *t, void (*fn)(void *w)) {
     begin_wait(w->gc, t);
     do {
@@ -382,7 +385,7 @@ static void wait_for_change(void *p) {
 }
 
 /* The leader waits until the bound collector's thread has taken its request and is done with it, or
-** goes elsewhere without. */
+** has left the wait without taking it. */
 static void wait_for_answer(void *p) {
     struct wait *w = p;
     tidei_collector *c = w->c;
@@ -407,7 +410,8 @@ static tidei_outcome ask_bound(tidei_gc *gc, tidei_collector *c, int level) {
     return w.how;
 }
 
-/* Somebody whom another thread asked for a full collection may still come to it, or is at it. */
+/* Some bound collector was asked for a full collection by another thread, and may still do it or is
+** doing it. `begun`: only those that are doing it. */
 static bool expected_locked(tidei_gc *gc, bool begun) {
     for (unsigned i = 1; i < TIDEI_COLLECTORS; i++) {
         const tidei_collector *c = &gc->at[i];
@@ -422,7 +426,7 @@ static struct timespec moment(uint64_t ns) {
                              .tv_nsec = (long)(ns % 1000000000u)};
 }
 
-/* Those who have begun are waited for, however long it takes them. */
+/* Waits for those that have begun, however long they take. */
 static void wait_for_owners(void *p) {
     struct wait *w = p;
     tidei_gc *gc = w->gc;
@@ -438,7 +442,8 @@ static void wait_for_owners(void *p) {
     pthread_mutex_unlock(&gc->lock);
 }
 
-/* Who was waited for and has not come; whether anybody had been asked at all. */
+/* Notes which collectors were waited for and have not answered. Returns whether any had been
+** asked. */
 static bool note_late(tidei_gc *gc, bool late) {
     bool any = false;
     pthread_mutex_lock(&gc->lock);
@@ -452,7 +457,7 @@ static bool note_late(tidei_gc *gc, bool late) {
     return any;
 }
 
-/* Bound collectors of other threads that the last full round only asked. */
+/* Waits for bound collectors of other threads, which the last full round only asked. */
 bool tidei_gc_await(tidei_runtime *rt, uint64_t *patience_ns) {
     tidei_gc *gc = tidei_gc_of(rt);
     tidei_thread *t = tidei_thread_get(rt);
@@ -468,7 +473,7 @@ bool tidei_gc_await(tidei_runtime *rt, uint64_t *patience_ns) {
 
 /* ---- a round ---- */
 
-/* Becomes the leader, or says which round there is. */
+/* Becomes the leader, or says which round is running. */
 static bool lead(tidei_gc *gc, uint64_t *round) {
     pthread_mutex_lock(&gc->lock);
     bool mine = !gc->running;
@@ -484,7 +489,7 @@ static void note_outcome(tidei_gc *gc, tidei_collector *c, tidei_outcome how) {
     pthread_mutex_unlock(&gc->lock);
 }
 
-/* Calls everybody; true if anybody collected. */
+/* Calls every collector; true if any of them collected. */
 static bool run_collectors(tidei_gc *gc, tidei_thread *t, int level) {
     bool ran = false;
     for (unsigned i = 0; i < TIDEI_COLLECTORS; i++) {
@@ -556,7 +561,8 @@ static void finish_round(tidei_gc *gc, int level, size_t bytes, bool ran) {
     pthread_mutex_unlock(&gc->lock);
 }
 
-/* Its leader was left inside a callback: who waits for it leads a round of his own. */
+/* A longjmp took the leader out of a callback: the round ends, and threads that wait for it lead
+** rounds of their own. */
 static void undo_round(tidei_runtime *rt, tidei_thread *t, void *gc, uintptr_t of) {
     (void)rt, (void)t, (void)of;
     finish_round(gc, 0, 0, false);
@@ -576,8 +582,8 @@ struct round {
     const char *why;
 };
 
-/* The leader's part. What was dead before is drained first, so that what comes back is what the
-** collection found. */
+/* The leader's part. What was dead before is drained first, so that the bytes freed afterwards are
+** those that the collection found. */
 static size_t run_round(tidei_gc *gc, tidei_thread *t, const struct round *r, bool *ran) {
     tidei_runtime *rt = gc->rt;
     tidei_collection c = {.level = r->level, .early = r->early};
@@ -609,8 +615,9 @@ static size_t run_round(tidei_gc *gc, tidei_thread *t, const struct round *r, bo
     return bytes;
 }
 
-/* What bound collectors of this thread were asked for while it was elsewhere is a round of its own,
-** unless one runs. The others do not run in it: so who waits for it to end has not collected. */
+/* Does, as a round of its own, what this thread's bound collectors were asked for while the thread
+** was elsewhere, unless a round is running. Other collectors do not run in it, so a thread that
+** waits for its end does not count it as a collection. */
 static void answer_late(tidei_gc *gc, tidei_thread *t) {
     if (tidei_likely(!atomic_load_explicit(&gc->asked, memory_order_relaxed))) return;
     pthread_mutex_lock(&gc->lock);
@@ -663,7 +670,7 @@ void tidei_gc_wake(tidei_runtime *rt) {
     pthread_mutex_unlock(&gc->lock);
 }
 
-/* Why it was not reached, in words; NULL: it was. */
+/* Says in words why the collector was not reached; NULL: it was. */
 static const char *why_not(tidei_gc *gc, const tidei_collector *c, uint64_t wait_ns, char *buf,
                            size_t cap) {
     switch (c->how) {
@@ -708,8 +715,9 @@ static uint64_t rounds_so_far(tidei_gc *gc) {
     return n;
 }
 
-/* The policy's word on a snapshot that was begun after `rounds`. If a round ends meanwhile the
-** snapshot is from before it, and the policy's history from after it: they say nothing together. */
+/* The policy's decision on a snapshot that was begun after so many `rounds`. If a round ended
+** meanwhile, the snapshot is from before it and the policy's history from after it: they do not fit
+** together, and no collection is decided. */
 static tidei_decision judge(tidei_gc *gc, tidei_gc_dev *g, const tidei_policy_in *in,
                             uint64_t rounds) {
     pthread_mutex_lock(&gc->lock);
@@ -737,8 +745,8 @@ static int decide(tidei_gc *gc, tidei_dev *d, tidei_where where, size_t request)
     return x.level;
 }
 
-/* The same for the other devices, at a moment that is as good for them: nobody may be about to
-** allocate there, who would ask. */
+/* The same for the other devices, at a moment that is as good for them: it may be long before a
+** thread allocates there and asks. */
 static int decide_elsewhere(tidei_gc *gc, const tidei_dev *here) {
     int level = 0;
     for (tidei_dev *d = NULL; !level && (d = tidei_dev_next(gc->rt, d));)

@@ -18,37 +18,37 @@
 #define TIDEI_FOREIGN_MAX 8
 #define TIDEI_COLLECTORS  (1 + TIDEI_FOREIGN_MAX)
 
-/* How it went when a collector was to collect; of the last full round, for reports. */
+/* What came of asking a collector to collect; that of the last full round is kept for reports. */
 typedef enum tidei_outcome {
     TIDEI_COLLECTED,
     TIDEI_WAS_BUSY,
     TIDEI_CANNOT,    /* it knows no such collection */
-    TIDEI_ODD,       /* it gave an answer that is none */
+    TIDEI_ODD,       /* its answer is no value that the table allows */
     TIDEI_ELSEWHERE, /* bound: its thread was asked and has not come yet */
-    TIDEI_LATE,      /* bound: nor while it was waited for */
+    TIDEI_LATE,      /* bound: nor did it come while it was waited for */
     TIDEI_ENDED      /* bound: its thread has ended */
 } tidei_outcome;
 
 typedef struct tidei_collector {
     tide_collector table; /* the runtime's own: caps 0 for "refcount" */
     _Atomic int id;       /* -1: the place is free */
-    /* whose weight this is: an id, though that one is gone; 0: nobody's */
+    /* the id of the collector whose weight this is, perhaps one that is gone; 0: nobody's */
     _Atomic uint32_t owner;
     _Atomic unsigned weighing; /* threads that add to it just now */
     uint64_t thread;         /* tidei_thread_serial of who registered it: a bound one runs there */
-    _Atomic bool weighs;     /* wants to know of weight */
-    _Atomic int64_t weight;  /* bytes that its arrays keep alive more than it was told of */
+    _Atomic bool weighs;     /* has a slot that is told of weight */
+    _Atomic int64_t weight;  /* bytes that its arrays keep alive beyond those it was told of */
     _Atomic int64_t told;    /* the sum of what it was told */
-    _Atomic unsigned cannot; /* levels (bits) of which it has said that it knows them not */
-    atomic_bool odd;         /* an answer that is none was told in the log */
-    _Atomic int answer;      /* the last such */
+    _Atomic unsigned cannot; /* levels (bits) that it has said it does not know */
+    atomic_bool odd;         /* the log has told of an answer that is no allowed value */
+    _Atomic int answer;      /* the last such answer */
     /* under gc->lock */
     unsigned users; /* threads inside one of its slots */
     /* bound: its thread waits for a round or a climb to end, and answers meanwhile */
     unsigned waits;
     int asked;          /* bound: the level wanted of it; 0: nothing */
     bool answers;       /* bound: its thread collects */
-    bool ended;         /* bound: its thread is attached no more */
+    bool ended;         /* bound: its thread is no longer attached */
     tidei_outcome last; /* bound: its last answer */
     tidei_outcome how;  /* the last full round; of a bound one: since it was asked in that */
 } tidei_collector;
@@ -68,7 +68,7 @@ typedef struct tidei_gc {
     tidei_gc_dev host; /* the runtime's second budget: the same policy, with a history of its own */
     tidei_collector at[TIDEI_COLLECTORS];
     _Atomic unsigned offers; /* TIDEI_OFFERS_* of all that are registered */
-    _Atomic bool asked;      /* some bound collector is */
+    _Atomic bool asked;      /* some bound collector is asked for something */
     _Atomic unsigned threads;
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -79,7 +79,7 @@ typedef struct tidei_gc {
     bool running;
     uint64_t rounds; /* finished */
     size_t round_bytes;
-    int round_level; /* of the one that ended last, like the bytes: another may run already */
+    int round_level; /* of the round that ended last, like the bytes: another may run already */
     bool round_ran;
     struct tidei_scope *scopes;
 } tidei_gc;
@@ -93,11 +93,11 @@ void tidei_gc_wait(tidei_runtime *rt, const _Atomic uint64_t *count, uint64_t se
 void tidei_gc_wake(tidei_runtime *rt);
 bool tidei_gc_await(tidei_runtime *rt, uint64_t *patience_ns);
 size_t tidei_gc_unreached(tidei_runtime *rt, char *buf, size_t cap);
-/* The calling thread comes to the runtime, or leaves it: where collectors bound to it run, or run
-** no more. */
+/* The calling thread attaches to the runtime (`here`), or leaves it; collectors bound to it run
+** only while it is attached. */
 void tidei_gc_thread_is(tidei_gc *gc, bool here);
-/* A collector came or went: what they offer now; the policy looks anew; what a gone one was asked
-** for is void. */
+/* A collector came or went: sums up what all offer now, wakes the policy, and forgets what a
+** collector that is gone was asked for. */
 void tidei_gc_changed(tidei_gc *gc);
 /* Overwrites the stack below the caller: earlier calls left addresses of arrays there, which lie in
 ** the unwritten parts of the frames that come next, and a collector that scans the stack would find
@@ -107,15 +107,16 @@ void tidei_clear_stack(void);
 /* ---- foreign.c ---- */
 /* The collector `id` with its use counted until tidei_collector_leave; NULL if it is gone. */
 tidei_collector *tidei_collector_enter(tidei_gc *gc, int id);
-/* The same for its `blocking`: NULL, too, while another thread unregisters it. */
+/* The same, to call its slot `blocking`: NULL also while another thread unregisters the
+** collector. */
 tidei_collector *tidei_collector_enter_region(tidei_gc *gc, int id);
 void tidei_collector_leave(tidei_gc *gc, tidei_collector *c);
 /* The thread's collector for new arrays; never NULL, not counted. */
 tidei_collector *tidei_collector_current(tidei_gc *gc, tidei_thread *t);
-/* Tells every collector that wants to know what weight has come and gone. */
+/* Tells every collector that has a slot for it what weight has come and gone. */
 void tidei_tell_weights(tidei_gc *gc);
 void tidei_foreign_close(tidei_gc *gc);
-/* Gives back a use that tidei_collector_enter counted: for tidei_hold, of a collector. */
+/* Gives back a use that tidei_collector_enter counted; for tidei_hold. */
 void tidei_undo_use(tidei_runtime *rt, tidei_thread *t, void *c, uintptr_t of);
 
 /* ---- scope.c ---- */

@@ -1,15 +1,16 @@
 /* foreign.c: an embedder's collectors: registering, unregistering, choosing, its own safe points.
 **
-** A place keeps its collector until nobody is inside one of its slots: `users` counts those that
-** blocking and pressure run in, `running` covers collect. One collector leaves at a time
-** (`leaving`), and nobody but who unregisters it enters its region any more: who unregisters
-** another meanwhile waits for his turn outside of it, or each would wait for the other.
+** A place keeps its collector until no thread is inside one of its slots: `users` counts the
+** threads in its slots blocking and pressure, `running` covers collect. One collector leaves at a
+** time (`leaving`), and only the thread that unregisters it enters its blocking region any more. A
+** thread that unregisters another collector meanwhile waits for its turn outside of that region;
+** otherwise each would wait for the other.
 ** Weight: what a collector was told of in all is `told`, what it is still to be told `weight`;
-** their sum is what its arrays keep alive. When it leaves its arrays are nobody's weight, so it is
-** told the rest.
-** Weight comes and goes without a lock, so a place is not given to the next collector while
-** somebody may add to the last one's (`weighing`).
-** A callback that is left before `detach` was called leaves the collector registered. */
+** their sum is what its arrays keep alive. When it leaves, its arrays weigh on no collector any
+** more, so it is told that their weight is gone.
+** Weight comes and goes without a lock, so a place is not given to the next collector while a
+** thread may add to the last one's weight (`weighing`). A callback that is left before `detach` was
+** called leaves the collector registered. */
 #include "gc/collector.h"
 #include "runtime/base/sized.h"
 #include "runtime/base/uncancelled.h"
@@ -56,7 +57,7 @@ tidei_collector *tidei_collector_current(tidei_gc *gc, tidei_thread *t) {
     return c ? c : &gc->at[0];
 }
 
-/* What it is told counts as told, though it be left. */
+/* The bytes count as told even if a longjmp leaves the slot. */
 static void tell(tidei_gc *gc, tidei_collector *c, int64_t delta) {
     tidei_callback in;
     if (!delta || !c->table.pressure) return;
@@ -67,7 +68,7 @@ static void tell(tidei_gc *gc, tidei_collector *c, int64_t delta) {
     tidei_callback_end(&in);
 }
 
-/* If it may be told on this thread. */
+/* Tells the collector if it may be called on this thread. */
 static void tell_weight(tidei_gc *gc, tidei_collector *c) {
     tidei_thread *t = tidei_thread_look(gc->rt);
     if ((c->table.caps & TIDE_COLLECTOR_BOUND) && c->thread != tidei_thread_serial()) return;
@@ -76,7 +77,8 @@ static void tell_weight(tidei_gc *gc, tidei_collector *c) {
     tidei_let(t, c);
 }
 
-/* Nothing weighs on a collector that leaves, whoever unregisters it. */
+/* A collector that leaves is told that nothing weighs on it any more, whichever thread unregisters
+** it. */
 static void tell_rest(tidei_gc *gc, tidei_collector *c) {
     int64_t told = atomic_load_explicit(&c->told, memory_order_relaxed);
     atomic_fetch_add_explicit(&c->weight, told, memory_order_relaxed); /* if it stays after all */
@@ -114,7 +116,8 @@ static tide_status check(const tide_collector *c) {
     return TIDE_OK;
 }
 
-/* Nobody adds to its weight from here on. A place at which somebody just does is passed by. */
+/* A place without a collector, to whose weight nobody adds from here on. A place to which a thread
+** is adding just now is passed over. */
 static tidei_collector *empty_place_locked(tidei_gc *gc) {
     for (bool any = true; any; sched_yield()) {
         any = false;
@@ -178,7 +181,8 @@ tide_status tide_collector_register(tide_runtime *ref, const tide_collector *c, 
 
 struct leaving {
     tidei_gc *gc;
-    /* that one leaves; while waiting for the turn: that another thread unregisters */
+    /* the collector that leaves; while waiting for the turn: the one that another thread
+    ** unregisters */
     tidei_collector *c;
     unsigned own; /* uses of the waiting thread itself, inside the blocking region */
 };
@@ -219,7 +223,7 @@ static void end_leaving(tidei_gc *gc) {
     pthread_mutex_unlock(&gc->lock);
 }
 
-/* Left before `detach` was called: it is registered as before. */
+/* A longjmp left the call before `detach` was called: the collector is registered as before. */
 static void put_back(tidei_runtime *rt, tidei_thread *t, void *p, uintptr_t of) {
     tidei_collector *c = p;
     int leaving = PLACE_LEAVING;
@@ -228,7 +232,7 @@ static void put_back(tidei_runtime *rt, tidei_thread *t, void *p, uintptr_t of) 
         tidei_gc_changed(tidei_gc_of(rt));
 }
 
-/* In the blocking region, or in one of the callbacks of evict. */
+/* A longjmp left the blocking region, or one of the callbacks of evict. */
 static void undo_leaving(tidei_runtime *rt, tidei_thread *t, void *c, uintptr_t of) {
     put_back(rt, t, c, of);
     end_leaving(tidei_gc_of(rt));
@@ -248,7 +252,7 @@ static void call_detach(tidei_gc *gc, tidei_thread *t, tidei_collector *c) {
     tidei_let(t, c);
 }
 
-/* The collector's last moments: its place is nobody's meanwhile. */
+/* Calls the leaving collector for the last time; no new collector gets its place meanwhile. */
 static void evict(tidei_gc *gc, tidei_collector *c) {
     TIDEI_UNCANCELLED;
     tidei_thread *t = tidei_thread_look(gc->rt);

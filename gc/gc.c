@@ -22,9 +22,9 @@ static tide_status count_up(tidei_header *h) {
     return TIDE_OK;
 }
 
-/* The last one reports the death; where a scope still holds the handle, that it is gone is the
-** scope's to say. The generation is read while the reference still keeps the handle from being born
-** again. */
+/* Giving back the last reference reports the death. Where a scope still holds the header, the scope
+** reports later that its cell is gone (TIDEI_GONE). The generation is read while the reference
+** still keeps the header from being used for another array. */
 static tide_status count_down(tidei_header *h) {
     uint64_t generation = tidei_header_generation(h);
     uint32_t n = atomic_load_explicit(&h->refs, memory_order_relaxed);
@@ -48,7 +48,7 @@ void tidei_gc_unscope(tidei_header *h, bool release) {
     if (left == 0) tidei_report(h, generation, TIDEI_DEAD | TIDEI_GONE);
 }
 
-/* An array of "boehm" has its cell in that heap; all others have it in the handle. */
+/* An array of "boehm" has its cell in that heap; all others have it in the header. */
 static bool counted(const tidei_header *h) { return h->home == &h->cell; }
 
 static tide_status retain(tidei_header *h) {
@@ -67,8 +67,8 @@ static void undo_cell(tidei_runtime *rt, tidei_thread *t, void *h, uintptr_t of)
     (void)tidei_gc_release(h);
 }
 
-/* Adds to what the collector `owner` is to be told, which is `untold` then; false: the place is
-** another's by now. */
+/* Adds to what the collector `owner` is to be told; *untold is the sum. False: the place has
+** another collector by now. */
 static bool add_weight(tidei_collector *c, uint32_t owner, int64_t bytes, int64_t *untold) {
     atomic_fetch_add(&c->weighing, 1);
     bool its = atomic_load(&c->owner) == owner;
@@ -77,8 +77,7 @@ static bool add_weight(tidei_collector *c, uint32_t owner, int64_t bytes, int64_
     return its;
 }
 
-/* Memory weighs on the collector that the first array over it belongs to, until no view of it is
-** left. */
+/* Memory weighs on the collector of the first array over it, until no view of it is left. */
 static void weigh(tidei_thread *t, tidei_collector *c, tidei_header *h) {
     tidei_storage *st = h->st;
     if (!st->bytes || atomic_load_explicit(&st->refs, memory_order_relaxed) != 1) return;
@@ -141,7 +140,7 @@ static void thread_detach(tidei_runtime *rt, tidei_thread *t) {
 
 /* ---- blocking ---- */
 
-struct regions { /* what is still to be entered around fn */
+struct regions { /* the regions that are still to be entered around fn */
     tidei_gc *gc;
     unsigned next;
     void (*fn)(void *arg);
@@ -220,7 +219,7 @@ static const tidei_gc_ops ops = {
 #define KNOWN_COLLECTOR "refcount; this build has no bdw-gc"
 #endif
 
-/* By the settings; "": the best that this build has. */
+/* The collector's name by the settings; "" means the best that this build has. */
 static const char *collector_name(tidei_runtime *rt) {
     const char *name = rt->set.collector;
     if (!*name) return TIDEI_COLLECTOR_DEFAULT;

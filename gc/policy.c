@@ -1,22 +1,24 @@
 /* policy.c: the registry of policies, and what they share.
 **
 ** What must stay true: `base` is what was in use after the drain of the last collection, or less if
-** the program gave back more since, so use - base bounds the garbage that a collection can find; a
-** dear collection that freed nothing is not repeated before the program has used a tenth of the
-** room that is left, or a hundred times its pause has passed, unless the policy bounds the time
+** the program gave back more since, so use - base bounds the garbage that a collection can find; an
+** expensive collection that freed nothing is not repeated before the program has used a tenth of
+** the room that is left, or a hundred times its pause has passed, unless the policy bounds the time
 ** itself. */
 #include "gc/policy.h"
 #include "runtime/base/text.h"
 #include <math.h>
 
 #define EWMA_OLD 0.75 /* weight of the past in the averages */
-/* a minor collection that freed less of the growth: the rest is old, look at all of it */
+/* a minor collection that freed less of the growth was poor: the rest is old, so a full one is
+** next */
 #define MINOR_POOR 0.25
 #define FRUITLESS  0.02 /* of the growth freed, and ... */
 /* ... of the time spent: such a collection is not worth repeating soon */
 #define FRUITLESS_DUTY 0.05
 #define FRUITLESS_STEP 0.10 /* of the remaining room must be used before the next one, ... */
-/* so that fruitless collections are tried again, after ever more growth */
+/* least yield assumed, so that collections are tried again after fruitless ones, after ever more
+** growth */
 #define YIELD_LEAST (1.0 / 64)
 /* ... or so little of the time since then is what another one would take */
 #define FORGIVEN 0.01
@@ -48,7 +50,7 @@ uint64_t tidei_policy_room_end(const tidei_policy_in *in) {
 int tidei_policy_level(const tidei_policy_history *h, unsigned levels) {
     if (!(levels & TIDEI_OFFERS_FULL)) return levels & TIDEI_OFFERS_MINOR ? TIDE_COLLECT_MINOR : 0;
     if (!(levels & TIDEI_OFFERS_MINOR) || h->minor_was_poor) return TIDE_COLLECT_FULL;
-    /* a minor one tells most for its time */
+    /* of the two a minor one teaches most for its time */
     if (h->gc_ns[0] == 0 || h->gc_ns[1] == 0) return TIDE_COLLECT_MINOR;
     return h->per_ns[1] > h->per_ns[0] ? TIDE_COLLECT_FULL : TIDE_COLLECT_MINOR;
 }

@@ -5,10 +5,9 @@
 ** nothing else, so the code that runs live also runs in a simulation. It answers which collection
 ** to ask for, if any, and at which growth it wants to be asked again. tidei_policy_ask and
 ** tidei_policy_told wrap a policy with what all of them share: the history, the choice of level,
-** and the guard against collections that free nothing.
-** A snapshot is of one budget: a device's memory, or what arrays take of the host's
-** (runtime/memory/memory_kinds.h). Each has its own history; a collection that either asks for
-** frees of both. */
+** and the guard, which puts off further collections after one that freed nothing. A snapshot is of
+** one budget: a device's memory, or what arrays take of the host's (runtime/memory/memory_kinds.h).
+** Each has its own history; a collection that either asks for frees of both. */
 #ifndef TIDEI_POLICY_H
 #define TIDEI_POLICY_H
 
@@ -69,7 +68,7 @@ typedef struct tidei_policy {
     /* (optional) A collection ran: the snapshots just before it and after its drain. */
     void (*observe)(void *state, const tidei_policy_in *before, const tidei_policy_in *after,
                     const tidei_collection *c);
-    /* fruitless collections are its own business: its rule bounds the time they take */
+    /* no guard: its own rule bounds the time that fruitless collections take */
     bool unguarded;
 } tidei_policy;
 

@@ -3,8 +3,8 @@
 ** Two gates. Pressure: live bytes over the budget, which is the hard limit, else the soft one, else
 ** what the device could give. Rate: the average pause over the time since the last early collection
 ** started must stay below an allowance that doubles with every sign that collecting is useful or
-** urgent. The first collection passes it unasked. The size of the request is not looked at, and
-** only collections that this rule asked for count: both as in the original. */
+** urgent. The first collection always passes this gate. The size of the request is not looked at,
+** and only collections that this rule asked for count: both as in the original. */
 #include "gc/policy.h"
 
 #define PRESSURE 0.75 /* of the budget, at an allocation */

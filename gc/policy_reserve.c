@@ -1,22 +1,23 @@
 /* policy_reserve.c: the default: collect at the first cheap moment once a third of the room is
 ** used.
 **
-** Room is what the last collection left below the limit in sight. While less than X0 of it is used,
-** nothing happens. From there to X1 each question is an offer with a price, the part of the pause
-** that no queued device work hides. At a sync point prices lie between FLOOR (m) and a forced
-** collection (M), and the first one not above sqrt(m*M) is taken, which is at most sqrt(M/m) times
-** the cheapest: no online rule promises more. At an allocation only a hidden pause is taken: the
-** same price is to be had at the next one, and after more of them a collection finds more. So is
-** none while a sync point is expected before X1, for it delays nobody's next submission there. How
-** far that is, the growth between the last ones tells; a sync point that the next one cannot
-** replace is taken at any price, as everything is from X1 on. So voluntary collections number at
-** most 1/X0 times the least possible, and a fruitless one shrinks the room, so that they die out.
-** No term grows with live data, since a pause does not.
+** Room is what the last collection left below the limit that comes first. While less than X0 of it
+** is used, nothing happens. From there to X1 each question is an offer to collect, whose price is
+** the part of the pause that no queued device work hides. At a sync point prices lie between FLOOR
+** (m) and a forced collection (M), and the first one not above sqrt(m*M) is taken, which is at most
+** sqrt(M/m) times the cheapest: no online rule promises more. At an allocation the policy collects
+** only where the whole pause is hidden: the next allocation offers the same price, and a later
+** collection finds more. While a sync point is expected before X1 it does not collect at
+** allocations at all, because at a sync point a pause delays no submission. The growth between the
+** last sync points tells how far the next one is. A sync point after which the next one would come
+** too late is taken at any price, as everything is from X1 on. So there are at most 1/X0 times as
+** many voluntary collections as the least possible, and each fruitless one shrinks the room, so
+** that they die out. No term grows with live data, since a pause does not.
 ** Memory that is new costs time, on a host device more than a collection often does (a page's first
 ** touch). So an allocation for which the pool would have to grow is a reason to collect once the
 ** growth since the last collection, so far as collections have found it to be garbage of late,
-** would cost as much as a collection: who pays either price only when the other one has mounted up
-** to it pays at most twice the least.
+** would cost as much as a collection. To pay one price only once the other has mounted up to it
+** costs at most twice the least possible.
 ** Without a limit below the device's size, garbage also has a price for its neighbours: once it may
 ** exceed what is live (and GARBAGE_MIN), it is collected when that takes less than CHEAP of the
 ** time. */
@@ -25,16 +26,16 @@
 
 #define X0 0.35 /* of the room: at most 2.9 times the collections that are unavoidable */
 #define X1 0.97 /* of the room: what remains lets requests of 3 % in without a climb */
-/* of the room must be garbage, perhaps, before a request that does not fit is a reason */
+/* of the room may be garbage: from there on a request that does not fit is a reason to collect */
 #define WORTH    0.10
-#define FLOOR_NS 50e3 /* m: below this a pause does not matter */
+#define FLOOR_NS 50e3 /* m: a shorter pause does not matter */
 /* of a climb: wait for the device, trim, map, retry; results do not move from 2 to 100 ms */
 #define STALL_NS 20e6
-/* share of its time that another stopped thread would have used well; unknown */
+/* share of its time that another thread, stopped by the collection, would have used; a guess */
 #define STOPPED     0.5
 #define GARBAGE_MIN ((double)(256 << 20))
 #define CHEAP       0.01 /* of the time since the last collection */
-/* of a collection, while there was none: a heap of some 10,000 objects */
+/* assumed pause while there was no collection: that of a heap of some 10,000 objects */
 #define FIRST_NS      2e6
 #define STEP          (1.0 / 64) /* of the room, between questions while offers are too dear */
 #define REQUEST_DECAY (63.0 / 64)
@@ -54,16 +55,16 @@ typedef struct rhythm { /* the policy's state: how much is made from one sync po
     uint64_t mark;      /* freed + used at the last sync point */
     double span;        /* bytes made between sync points; of late, and rather too much */
     unsigned syncs;
-    double request; /* the greatest of late */
+    double request; /* the greatest recent one */
 } rhythm;
 _Static_assert(sizeof(rhythm) <= TIDEI_POLICY_STATE, "room for the state");
 
 /* Bytes to be made until the next sync point; 0: unknown, or it should have come already. */
 static double to_next_sync(rhythm *r, const tidei_policy_in *in) {
     uint64_t made = r->freed + tidei_policy_used(in);
-    if (made < r->mark) r->mark = made; /* given back otherwise than by a collection */
+    if (made < r->mark) r->mark = made; /* memory was given back by other ways than a collection */
     uint64_t since = made > r->mark ? made - r->mark : 0;
-    /* one where nothing was made belongs to the last */
+    /* a sync point before which nothing was made counts with the one before */
     if (in->where == TIDEI_AT_SYNC && (since || !r->syncs)) {
         if (r->syncs++) r->span = fmax((double)since, r->span * SPAN_DECAY);
         r->mark = made;
@@ -72,8 +73,8 @@ static double to_next_sync(rhythm *r, const tidei_policy_in *in) {
     return r->syncs > 1 ? fmax(0, r->span * SPAN_MARGIN - (double)since) : 0;
 }
 
-/* Use from which a pause is due in any case. Two of the greatest requests stay free, for among the
-** holes between what is live there may be no piece for one. */
+/* The use from which a collection is due in any case. Room for two of the greatest requests stays
+** free, because no hole between live blocks may be large enough for one. */
 static double last_use(rhythm *r, const view *v, const tidei_policy_in *in) {
     r->request = fmax((double)in->request, r->request * REQUEST_DECAY);
     return v->base + fmax(X0, fmin(X1, 1 - 2 * r->request / fmax(v->room, 1))) * v->room;
@@ -92,13 +93,14 @@ static view look(const tidei_policy_history *h, const tidei_policy_in *in) {
     v.price_ns = fmax(FLOOR_NS, v.gc_ns - (double)in->slack_ns);
     if (in->threads > 1) v.price_ns += (double)(in->threads - 1) * v.gc_ns * STOPPED;
     v.price_max_ns = sqrt(FLOOR_NS * (v.gc_ns + STALL_NS));
-    /* by a byte that need not be new */
+    /* ns that each freed byte saves, because a new one is not needed */
     double saved_ns = in->fresh_ns * (h->yield > 0 ? h->yield : 1);
     v.grow_at = saved_ns > 0 ? v.base + (v.gc_ns > 0 ? v.price_ns : FIRST_NS) / saved_ns : INFINITY;
     return v;
 }
 
-/* Garbage that nobody's limit forbids. `at`: the use from which the rule looks. */
+/* Whether garbage that no limit forbids is to be collected for the neighbours' sake. *at: the use
+** from which this rule looks. */
 static bool neighbourly(const view *v, const tidei_policy_history *h, const tidei_policy_in *in,
                         double *at) {
     if (in->hard < in->total || in->soft < in->total) {
@@ -110,14 +112,15 @@ static bool neighbourly(const view *v, const tidei_policy_history *h, const tide
     return v->used > *at && v->gc_ns < CHEAP * since;
 }
 
-/* The growth of use to `at` as live + request: granules are lost at today's rate. */
+/* Where use will be `at`, expressed as live + request: assumes that granules lose as much as they
+** do now. */
 static uint64_t wake(const tidei_policy_in *in, const view *v, double at) {
     double more = at > v->used ? at - v->used : 0;
     if (more >= (double)(UINT64_MAX / 2)) return UINT64_MAX;
     return in->live + (uint64_t)(v->used > 0 ? more * (double)in->live / v->used : more);
 }
 
-/* The request wants memory that is new. */
+/* The request needs new memory, and getting it costs as much as a collection. */
 static bool dear_to_grow(const view *v, const tidei_policy_in *in) {
     double wanted = v->used + (double)in->request;
     return in->where == TIDEI_AT_ALLOC && wanted > (double)in->backed && wanted >= v->grow_at;
@@ -130,7 +133,7 @@ static tidei_decision decide(void *state, const tidei_policy_history *h,
     bool fits = v.used + next_sync<end, known = next_sync> 0;
     if (v.x >= X1 || (v.used > v.base && v.used >= end))
         return (tidei_decision){v.level, 0, "the room is used up"};
-    /* what a pause takes must be known before it can be hidden */
+    /* only a pause whose length is known can be hidden */
     if (in->where == TIDEI_AT_ALLOC) {
         if (v.x >= X0 && v.gc_ns > 0 && v.price_ns <= FLOOR_NS && !(known && fits))
             return (tidei_decision){v.level, 0,

@@ -1,8 +1,8 @@
 /* roots.c: which libraries' data a conservative collector need not scan.
 **
 ** CUDA's libraries have hundreds of megabytes of writable data (cuBLAS alone 190) that hold no
-** pointer into anybody's heap; scanned as roots they turn a pause of 0.01 ms into one of 40. What
-** is ours, and OpenBLAS, holds none either: together half a megabyte, most of what a small
+** pointer into anybody's heap; scanned as roots they turn a pause of 0.01 ms into one of 40. Our
+** own data and OpenBLAS's hold none either: together half a megabyte, most of what a small
 ** program's collections would scan. Nor do the libraries that sanitizers load, 12 megabytes in a
 ** program built with AddressSanitizer and UBSan: they keep addresses of their own records alone. */
 #include "gc/roots.h"
@@ -23,7 +23,7 @@ static const library own_libraries[] = {{"libtidepool", false}};
 
 static const library sanitizers[] = {{"libasan", false}, {"liblsan", false}, {"libubsan", false}};
 
-/* Names of other libraries may begin so too; a name of its own goes on with one of these, and then
+/* Names of other libraries may begin so too. A name of OpenBLAS goes on with one of these, and then
 ** as ends_well says. */
 #define OPENBLAS "libopenblas"
 static const char *const openblas_builds[] = {"",     "p",   "o",    "64",   "64_", "p64",

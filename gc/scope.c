@@ -1,11 +1,11 @@
 /* scope.c: scopes: what a thread makes between begin and end under reference counting is released
 ** at the end.
 **
-** A scope holds the creation reference of each array made in it, and the handle itself
-** (TIDEI_SCOPED): an array that its user released early is dead, but its handle is not born again
-** before the scope has let go of it. So an entry is never stale, whatever other threads do. One
-** that moved outwards has left a hole. Scopes are their thread's own; the list of all is for
-** tide_close. */
+** A scope holds the creation reference of each array made in it, and the header itself
+** (TIDEI_SCOPED): an array that its user released early is dead, but its header serves no other
+** array before the scope has let go of it. So an entry never names another array, whatever other
+** threads do. An array that moved to an outer scope leaves an empty entry (NULL). Scopes belong to
+** their thread; the list of all is for tide_close. */
 #include "gc/collector.h"
 #include "gc/gc.h"
 #include <tide/array.h>
@@ -42,13 +42,13 @@ static bool released(tidei_header *h) {
 }
 
 static void let_go(tidei_header *h, bool release) {
-    /* before others may have the handle */
+    /* before the header may serve another array */
     atomic_store_explicit(&h->scope, NULL, memory_order_relaxed);
     tidei_gc_unscope(h, release);
 }
 
-/* Lets go of what was released by hand, so that a loop that does so needs no more room than it has
-** arrays. */
+/* Lets go of arrays that were released by hand, so that the scope of a loop that releases by hand
+** needs no more room than for its live arrays. */
 static void compact(tidei_scope *s) {
     size_t n = s->n;
     s->n = 0;
@@ -78,7 +78,7 @@ tide_status tidei_scope_add(tidei_thread *t, tidei_header *h) {
     return status;
 }
 
-/* Gives the references back, newest first, and the scope's memory. */
+/* Gives the references back, newest first, and frees the scope. */
 static void finish(tidei_scope *s) {
     tidei_gc *gc = tidei_gc_of(s->rt);
     pthread_mutex_lock(&gc->lock);
@@ -145,8 +145,8 @@ int tide_scope_depth(tide_runtime *ref) {
     return t ? depth_of(t) : -1;
 }
 
-/* The calling thread's record, as by tidei_enter. Callbacks that were left are undone on the way,
-** and an earlier error stays what it was. */
+/* The calling thread's record, as by tidei_enter. Callbacks that a longjmp left are undone on the
+** way, and an earlier error stays as it was. */
 static tidei_thread *enter_recovering(tide_runtime *ref, const char *op) {
     tidei_runtime *rt = tidei_ref_find(TIDEI_REF_RUNTIME, ref, op);
     if (rt && !tidei_forked()) {
@@ -169,7 +169,7 @@ tide_status tide_scope_unwind(tide_runtime *ref, int depth) {
     return TIDE_OK;
 }
 
-/* The thread's scope that holds h, or NULL. A scope of another thread is not looked into. */
+/* The thread's scope that holds h, or NULL. Scopes of other threads are not searched. */
 static tidei_scope *holder(tidei_thread *t, tidei_header *h) {
     tidei_scope *s = t->scope;
     while (s && s != atomic_load_explicit(&h->scope, memory_order_relaxed)) s = s->outer;

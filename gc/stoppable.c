@@ -1,8 +1,8 @@
 /* stoppable.c: looking at threads' signal masks. The model stands in stoppable.h.
 **
-** What must stay true: the list's lock is a leaf but for GC_disable and GC_enable, under which
-** nothing of ours is called; a thread's entry is its own memory, and leaves the list before the
-** thread ends. */
+** What must stay true: under the list's lock only GC_disable and GC_enable are called, which call
+** nothing of ours; a thread's entry is its own memory, and leaves the list before the thread
+** ends. */
 #define GC_THREADS
 #define GC_NO_THREAD_REDIRECTS
 #include "gc/stoppable.h"
@@ -10,7 +10,7 @@
 #include "runtime/runtime.h"
 #include "runtime/base/text.h"
 #include "runtime/base/uncancelled.h"
-#include <gc/gc_mark.h> /* and with it gc/gc.h, a name that we have, too */
+#include <gc/gc_mark.h> /* it includes bdwgc's gc/gc.h: a name that one of our headers has too */
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -28,8 +28,8 @@ static struct {
     pthread_mutex_t lock;
     /* under lock */
     member *first;
-    _Atomic bool held_off; /* bdwgc is; read without it too */
-    bool told;             /* a runtime's log knows */
+    _Atomic bool held_off; /* bdwgc is held off; also read without the lock */
+    bool told;             /* told in a runtime's log */
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static _Thread_local member here;
@@ -60,7 +60,7 @@ tide_status tidei_stoppable_check(const char *op) {
 }
 
 /* Whether the thread blocks it, as /proc/self/task/TID/stat says: its 32nd field has the signals up
-** to 31. The second is a name in parentheses, which may hold anything. */
+** to 31. The second field is a name in parentheses, which may contain anything. */
 static bool blocks(pid_t tid, int number) {
     char path[64], text[1024];
     tidei_format(path, sizeof path, "/proc/self/task/%d/stat", (int)tid);
@@ -74,7 +74,7 @@ static bool blocks(pid_t tid, int number) {
 
 /* ---- holding bdwgc off ---- */
 
-/* One that blocks it; 0: none. */
+/* A thread that blocks the signal; 0: none. */
 static pid_t blocker_locked(int number, const member *but) {
     for (const member *m = all.first; m; m = m->next)
         if (m != but && !atomic_load_explicit(&m->blocking, memory_order_relaxed) &&
@@ -93,7 +93,7 @@ static void hold_off_locked(bool held_off) {
         GC_enable();
 }
 
-/* Where the reason may be gone. */
+/* Lets bdwgc collect again if no thread blocks the signal any more. */
 static void review_locked(void) {
     if (atomic_load(&all.held_off) && !blocker_locked(GC_get_suspend_signal(), NULL))
         hold_off_locked(false);
@@ -135,7 +135,8 @@ void tidei_stoppable_blocking(bool blocking) {
 
 /* ---- looking ---- */
 
-/* Another thread that blocks the signal; 0: none. Holds bdwgc off, or no longer. */
+/* Another thread that blocks the signal; 0: none. Holds bdwgc off where there is one, else lets it
+** collect again. */
 static pid_t look(int number) {
     pthread_mutex_lock(&all.lock);
     pid_t found = blocker_locked(number, &here);
@@ -144,7 +145,7 @@ static pid_t look(int number) {
     return found;
 }
 
-/* Whether it is still to be told, which the caller does then. */
+/* True once: the caller then tells it in the log. */
 static bool claim_telling(void) {
     pthread_mutex_lock(&all.lock);
     bool ours = atomic_load(&all.held_off) && !all.told;
@@ -157,7 +158,7 @@ bool tidei_stoppable(tidei_runtime *rt, bool patient) {
     TIDEI_UNCANCELLED;
     int number = GC_get_suspend_signal();
     char name[16];
-    if (number < 1 || number > 31) return true; /* the kernel does not tell of others */
+    if (number < 1 || number > 31) return true; /* the kernel tells only of signals 1 to 31 */
     pid_t found = look(number);
     for (int i = 1; found && patient && i < PATIENCE; i++) {
         tidei_nap(NAP_NS);

@@ -33,7 +33,7 @@ tide_status tide_pool_info(tide_pool *ref, tide_pool_figures *out) {
 
 /* ---- as a text ---- */
 
-/* What fits is written to buf; n counts on. */
+/* Writes what fits to buf; n counts the rest too. */
 struct text {
     char *buf;
     size_t cap, n;

@@ -157,7 +157,8 @@ static tide_status open_half(tidei_runtime *rt, tidei_device *device) {
     rt->deaths = tidei_deaths_open(rt);
     status = rt->deaths ? tidei_tracker_open(rt, &rt->set, &rt->tracker)
                         : tidei_fail_host_memory("tide_open", sizeof(void *));
-    if (status == TIDE_OK) status = tidei_recorder_open(rt, rt->devs[0].d->info.name, &rt->budget->on_devices);
+    if (status == TIDE_OK)
+        status = tidei_recorder_open(rt, rt->devs[0].d->info.name, &rt->budget->on_devices);
     if (status == TIDE_OK) status = tidei_external_allocs_open(rt);
     if (status != TIDE_OK) return status;
     tidei_watch_open(rt);

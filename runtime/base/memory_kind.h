@@ -8,7 +8,7 @@
 typedef enum {
     TIDEI_MEM_DEVICE = 0,
     TIDEI_MEM_PINNED = 1, /* host memory the device can read and write */
-    /* pages that go where they are touched, by the device or the host (TIDEI_DEV_UNIFIED) */
+    /* pages that move to where they are touched, to the device or the host (TIDEI_DEV_UNIFIED) */
     TIDEI_MEM_UNIFIED = 2
 } tidei_mem_kind;
 #define TIDEI_MEM_KINDS 3
@@ -23,7 +23,7 @@ static inline bool tidei_on_device(tidei_mem_kind kind) { return kind != TIDEI_M
 static inline bool tidei_on_host(tidei_mem_kind kind) { return kind != TIDEI_MEM_DEVICE; }
 static inline tide_memory tidei_kind_public(tidei_mem_kind kind) { return (tide_memory)kind + 1; }
 const char *tidei_kind_name(tidei_mem_kind kind); /* "device", "pinned", "unified" */
-/* By that name; false: none of them. */
+/* The kind of that name; false: there is none. */
 bool tidei_kind_parse(const char *text, tidei_mem_kind *out);
 #define TIDEI_KINDS_WANTED "device, pinned or unified"
 

@@ -11,8 +11,8 @@
 /* What the floors above do with a record, and with what its calls have left undone. Filled once a
 ** process, by the root (runtime/threads.c). */
 typedef struct tidei_thread_hooks {
-    /* The record leaves its runtime, on its own thread, and gives back what it holds there: streams,
-    ** pools. No lock is held. */
+    /* The record leaves its runtime, on its own thread, and gives back what it holds there:
+    ** streams, pools. No lock is held. */
     void (*leave)(tidei_runtime *rt, tidei_thread *t);
     /* The record is about to be freed; its runtime may be gone. Calls nothing of a runtime. */
     void (*end)(tidei_thread *t);

@@ -1,16 +1,17 @@
-/* device.h: the device table: what the runtime asks of a memory space with streams. One file (or
-** folder) per back-end.
+/* device.h: the device table: what the runtime asks of a device, which is a memory space with
+** streams. Each back-end is a folder that fills the table.
 **
 ** Above this table, in the runtime: ticks, the seen vectors, hazards, pools, limits. Below it:
-** addresses, pages, queues. So what the `host` device tests is what `cuda` runs.
+** addresses, pages, queues. So the code that tests exercise on the `host` device is the code that
+** runs on `cuda`.
 **
-** Rules for every slot: callable from any thread, several at a time, unless it says otherwise; no
-** call back into the runtime but tidei_fail (a line of the log may lead to any call, so it waits
-** for `speak`); failure sets the thread's error (tidei_fail) and returns its code; a failure that
-** leaves the device unusable returns TIDE_E_LOST, sets dev->lost, and every later slot but the
-** releasing ones returns TIDE_E_LOST at once. Out of device memory is TIDE_E_NOMEM and nothing else
-** is: pinned memory is the host's, and its lack TIDE_E_HOST_NOMEM. Slots that queue work return
-** without waiting for it. */
+** Rules for every slot: callable from any thread, several at a time, unless it says otherwise; a
+** slot calls nothing of the runtime but tidei_fail (the log's callback may make any call, so what
+** is to be logged waits for `speak`); failure sets the thread's error (tidei_fail) and returns its
+** code; a failure that leaves the device unusable returns TIDE_E_LOST, sets dev->lost, and every
+** later slot but the releasing ones returns TIDE_E_LOST at once. TIDE_E_NOMEM means that device
+** memory is short, and nothing else; where pinned memory is short, which is the host's, it is
+** TIDE_E_HOST_NOMEM. Slots that queue work return without waiting for it. */
 #ifndef TIDEI_DEVICE_H
 #define TIDEI_DEVICE_H
 
@@ -26,8 +27,8 @@ typedef struct tidei_dpage tidei_dpage;
 typedef struct tidei_dkernel tidei_dkernel;
 typedef struct tidei_dmempool tidei_dmempool;
 
-/* A stretch of device memory that an operation reads or writes: what the host device's checker and
-** ThreadSanitizer are told. Strided operands give the extent they span. */
+/* A stretch of device memory that an operation reads or writes: for the host device's checker and
+** ThreadSanitizer. A strided operand's range is all that it spans. */
 enum { TIDEI_READ = TIDE_READ, TIDEI_WRITE = TIDE_WRITE };
 typedef struct tidei_range {
     tidei_addr addr;
@@ -39,7 +40,7 @@ enum {                          /* tidei_device_info.flags */
        TIDEI_DEV_RUNS_TEXT = 1, /* kernels are CUDA C text (kernel_new) */
        TIDEI_DEV_RUNS_HOST = 2, /* kernels are host functions */
        TIDEI_DEV_PAGES = 4,     /* reserve/page_* work; otherwise only raw_alloc */
-       /* for the stream's work, where host memory is not pinned: see `copy` */
+       /* copies wait for the stream's work, where host memory is not pinned: see `copy` */
        TIDEI_DEV_COPIES_WAIT = 8,
        /* there is unified memory, and the host may touch it while the device works */
        TIDEI_DEV_UNIFIED = 16
@@ -49,16 +50,16 @@ typedef struct tidei_device_info {
     char name[16];  /* "cuda:0" */
     char model[96]; /* "NVIDIA H200" */
     unsigned flags;
-    int ordinal, count; /* which of the devices of this kind it is, and how many there are */
+    int ordinal, count; /* its number among the devices of this kind, and how many there are */
     size_t page_bytes;  /* smallest page; others are multiples of it */
     size_t align;       /* alignment of blocks: a power of two >= 16 */
     size_t total_bytes; /* of the device; on host: its ceiling */
     /* how much address space a pool should reserve, and total_bytes at least */
     size_t va_bytes;
-    /* copies from the host up to this size are done with its memory at once, and wait for
+    /* copies from the host up to this size have read its memory when the call returns, and wait for
     ** nothing */
     size_t staged_bytes;
-    /* what it takes to make a byte of new memory usable, first touch included */
+    /* ns that it takes to make a byte of new memory usable, first touch included */
     double fresh_ns;
     int sm_major, sm_minor, sm_count, max_threads; /* cuda */
 } tidei_device_info;
@@ -73,7 +74,7 @@ typedef struct tidei_copy {
     bool *busy;
 } tidei_copy;
 
-/* Device memory that is copied elsewhere on the device. */
+/* A copy within the device's memory. */
 typedef struct tidei_piece {
     tidei_addr dst, src;
     size_t bytes;
@@ -94,14 +95,14 @@ typedef struct tidei_launch {
 } tidei_launch;
 #define TIDEI_PARAMS_MAX 4096
 
-/* What a pool of the driver's is told. The threshold is in bytes, at first 0: what is free beyond
-** it goes back when the host waits for a stream. The others are 0 or 1, at first 1: may a stream
-** have what others freed, ... */
+/* Attributes of a driver's pool. The threshold is in bytes, at first 0: what is free beyond it goes
+** back when the host waits for a stream. The others are 0 or 1, at first 1: may a stream get memory
+** that other streams freed ... */
 typedef enum {
     TIDEI_MEMPOOL_THRESHOLD,
-    TIDEI_MEMPOOL_REUSE_FOLLOW, /* where it waits for them */
-    TIDEI_MEMPOOL_REUSE_DONE,   /* where the free is past */
-    TIDEI_MEMPOOL_REUSE_WAIT    /* by being made to wait */
+    TIDEI_MEMPOOL_REUSE_FOLLOW, /* ... if it waits for them */
+    TIDEI_MEMPOOL_REUSE_DONE,   /* ... if the free is past */
+    TIDEI_MEMPOOL_REUSE_WAIT    /* ... by being made to wait */
 } tidei_mempool_attr;
 
 typedef enum {
@@ -122,81 +123,83 @@ struct tidei_device_ops {
     const char *name;
 
     /* ---- memory ---- */
-    /* Reserves addresses, backed by nothing; 0 <  bytes, a multiple of page_bytes. Where there are
-    ** not so many, which fewer may mend, TIDE_E_HOST_NOMEM or TIDE_E_NOMEM. */
+    /* Reserves addresses without memory; bytes > 0, a multiple of page_bytes. TIDE_E_HOST_NOMEM or
+    ** TIDE_E_NOMEM where there are not so many addresses; fewer may do. */
     tide_status (*reserve)(tidei_device *d, size_t bytes, tidei_addr *out);
     void (*unreserve)(tidei_device *d, tidei_addr addr, size_t bytes);
     /* A page of device memory, mapped nowhere yet. bytes: a multiple of page_bytes. */
     tide_status (*page_new)(tidei_device *d, size_t bytes, tidei_dpage **out);
-    /* It is not mapped, unless unmapping it failed: then its memory goes all the same, and its
-    ** addresses, which nobody uses any more, with their reservation. */
+    /* The page is not mapped, unless unmapping it failed. Then its memory goes all the same, and
+    ** its addresses, which nobody uses any more, go with their reservation. */
     void (*page_release)(tidei_device *d, tidei_dpage *p);
     /* Maps n pages one after the other at addr (inside a reservation) and grants access, in one
-    ** step where it can. On failure nothing stays mapped. Contents survive unmapping and mapping
-    ** elsewhere. */
+    ** step where it can. On failure nothing stays mapped. Contents survive unmapping and mapping at
+    ** another address. */
     tide_status (*map)(tidei_device *d, tidei_addr addr, tidei_dpage *const *pages, size_t n);
     /* The caller has made sure that no queued work touches the range. */
     tide_status (*unmap)(tidei_device *d, tidei_addr addr, tidei_dpage *const *pages, size_t n);
     /* Memory straight from the driver. raw_free may wait for the whole device. Unified memory is
-    ** TIDE_E_UNSUPPORTED without TIDEI_DEV_UNIFIED, and TIDE_E_NOMEM where all there is of it, with
+    ** TIDE_E_UNSUPPORTED without TIDEI_DEV_UNIFIED, and TIDE_E_NOMEM where all unified memory, with
     ** this, would not fit into what the card has free: more than that can hang a GPU. */
     tide_status (*raw_alloc)(tidei_device *d, tidei_mem_kind kind, size_t bytes, tidei_addr *out);
     void (*raw_free)(tidei_device *d, tidei_mem_kind kind, tidei_addr addr, size_t bytes);
-    /* (may be NULL: there is nothing to do) Unified memory goes to the host or to the device, in
-    ** the stream's order; and what the range will be used for, until the next advice. Both cover
-    ** the pages that the range lies in. */
+    /* (may be NULL: there is nothing to do) prefetch: moves unified memory to the host or to the
+    ** device, in the stream's order. advise: says what the range will be used for, until the next
+    ** advice. Both cover the pages that the range lies in. */
     tide_status (*prefetch)(tidei_device *d, tidei_dstream *s, tidei_addr addr, size_t bytes,
                             bool to_host);
     tide_status (*advise)(tidei_device *d, tidei_addr addr, size_t bytes, tidei_advice advice);
-    /* (may be NULL) The host is about to read or write the range (begins), or has done so: for the
-    ** checker, which reports work that the host did not wait for, and work queued in between that
-    ** conflicts. Begin may fail with TIDE_E_HOST_NOMEM. */
+    /* (may be NULL) Tells the checker that the host is about to read or write the range (begins),
+    ** or has done so. The checker reports work that the host did not wait for, and work queued in
+    ** between that conflicts. Begin may fail with TIDE_E_HOST_NOMEM. */
     tide_status (*host_use)(tidei_device *d, const char *op, const tidei_range *r, bool begins);
-    /* (both NULL: all devices of this kind share one space, and there is nothing to enable) Whether
-    ** d's work could use device memory of `other`, another device of the kind; and that from now on
-    ** it can use all that there is and will be of it: pages, raw memory, blocks of the driver's
-    ** pools. Enabling twice is legal, and waits for nothing; TIDE_E_UNSUPPORTED where it is not
-    ** possible after all. */
+    /* (both NULL: all devices of this kind share one space, and there is nothing to enable)
+    ** peer_possible: whether d's work could use device memory of `other`, another device of the
+    ** kind. peer_enable: from now on it can use all of it, present and future: pages, raw memory,
+    ** blocks of the driver's pools. Enabling twice is legal, and waits for nothing;
+    ** TIDE_E_UNSUPPORTED where it is not possible after all. */
     bool (*peer_possible)(tidei_device *d, tidei_device *other);
     tide_status (*peer_enable)(tidei_device *d, tidei_device *other);
-    /* What the driver says is free, all users counted. */
+    /* How much memory the driver says is free, and how much there is; all processes count. */
     tide_status (*memory)(tidei_device *d, size_t *free_bytes, size_t *total_bytes);
 
     /* ---- pools of the driver's own: memory in stream order ---- */
     /* (NULL where there are none) TIDE_E_UNSUPPORTED where this device or its driver lacks them. */
     tide_status (*mempool_new)(tidei_device *d, tidei_dmempool **out);
-    /* all blocks are freed, all work is complete */
+    /* called when all blocks are freed and all work is complete */
     void (*mempool_release)(tidei_device *d, tidei_dmempool *mp);
     /* A block for work that comes after this call on s, or after waits for that moment. */
     tide_status (*mempool_alloc)(tidei_device *d, tidei_dmempool *mp, tidei_dstream *s,
                                  size_t bytes, tidei_addr *out);
-    /* Free for others once the work queued on s so far is complete; s NULL: at once, nothing queued
-    ** uses it. On failure the block stays the caller's. s NULL never fails. */
+    /* Frees the block, for others to get once the work queued on s so far is complete; s NULL: at
+    ** once, as no queued work uses it. On failure the block stays the caller's. s NULL never
+    ** fails. */
     tide_status (*mempool_free)(tidei_device *d, tidei_dmempool *mp, tidei_dstream *s,
                                 tidei_addr addr);
     tide_status (*mempool_set)(tidei_device *d, tidei_dmempool *mp, tidei_mempool_attr attr,
                                uint64_t value);
-    /* Gives back memory whose free is past until at most `keep` bytes are held, where it can. */
+    /* Gives back memory whose free is past, until at most `keep` bytes are held if that is
+    ** possible. */
     tide_status (*mempool_trim)(tidei_device *d, tidei_dmempool *mp, size_t keep);
-    /* Bytes held, taken from the device; of these, in blocks. */
+    /* *reserved: bytes taken from the device; of these, bytes in blocks. */
     tide_status (*mempool_figures)(tidei_device *d, tidei_dmempool *mp, size_t *reserved,
                                    size_t *used);
 
     /* ---- streams, events, the completion word ---- */
     tide_status (*stream_new)(tidei_device *d, tidei_dstream **out);
-    /* (NULL where there are none) A native stream of somebody else's as one of ours: NULL is the
-    ** device's default one. It stays theirs, and lives until ours is released and its work
-    ** complete. */
+    /* (NULL where there are none) Makes a stream of ours around a native stream of the program's;
+    ** NULL is the device's default one. The native stream stays the program's, and lives until ours
+    ** is released and its work complete. */
     tide_status (*stream_adopt)(tidei_device *d, void *native, tidei_dstream **out);
-    /* its work is complete (or the device lost) */
+    /* called when its work is complete (or the device lost) */
     void (*stream_release)(tidei_device *d, tidei_dstream *s);
-    /* However it ends, nothing queued before uses the host's memory any more. */
+    /* Even if it fails, nothing queued before uses the host's memory any more. */
     tide_status (*stream_sync)(tidei_device *d, tidei_dstream *s);
     void *(*stream_native)(tidei_device *d, tidei_dstream *s);
-    /* (may be NULL: it always may) Whether work may be queued on an adopted stream now:
-    ** TIDE_E_UNSUPPORTED while its owner captures a graph on it. What is recorded there runs when
-    ** the graph does, at no moment that a tick could name, and the memory it uses would go on to
-    ** others meanwhile. Slots that queue work refuse it too. */
+    /* (may be NULL: always TIDE_OK) Whether work may be queued on an adopted stream now:
+    ** TIDE_E_UNSUPPORTED while its owner captures a graph on it. Work recorded in a graph runs when
+    ** the graph is launched, at no moment that a tick could name, and its memory would be reused
+    ** meanwhile. Slots that queue work refuse it too. */
     tide_status (*stream_usable)(tidei_device *d, tidei_dstream *s);
     tide_status (*event_new)(tidei_device *d, tidei_devent **out);
     void (*event_release)(tidei_device *d, tidei_devent *e);
@@ -213,20 +216,20 @@ struct tidei_device_ops {
     uint64_t (*completed)(tidei_device *d, tidei_dstream *s);
 
     /* ---- work ---- */
-    /* H2D: `src` may be reused on return, or, with c->busy, once that is over; only without it the
-    ** call may wait for the stream. D2H: `dst` is complete once the stream's work is. With
-    ** TIDEI_DEV_COPIES_WAIT the call itself waits for that unless the host's side is pinned, and
-    ** H2D beyond info.staged_bytes waits for the work before it: a caller that has something to do
-    ** before a wait, or holds a lock, waits first. */
+    /* H2D: `src` may be reused on return; with c->busy set, once the stream's work is complete.
+    ** Only without c->busy may the call wait for the stream. D2H: `dst` is complete once the
+    ** stream's work is. With TIDEI_DEV_COPIES_WAIT the call itself waits for that unless the host's
+    ** side is pinned, and H2D beyond info.staged_bytes waits for the work before it: a caller that
+    ** has something to do before a wait, or holds a lock, waits first. */
     tide_status (*copy)(tidei_device *d, tidei_dstream *s, const tidei_copy *c);
-    /* Copies n pieces, in no order among themselves: no place that is written may overlap another
-    ** place of the call. n and sizes may be 0. On failure some may have been queued; what they are
-    ** read from is as it was. */
+    /* Copies n pieces, in any order: no place that is written may overlap another place of the
+    ** call. n and sizes may be 0. On failure some may have been queued; their sources are
+    ** unchanged. */
     tide_status (*copy_many)(tidei_device *d, tidei_dstream *s, const tidei_piece *pieces,
                              size_t n);
-    /* (may be NULL) Once copy_many has had enough to do, gets what it wants for speed and can do
-    ** without: kernels, which take 50 ms to compile, and whose loading may wait for the device. So
-    ** it is called where the host has just waited. No lock held. For later calls; cannot fail. */
+    /* (may be NULL) Once copy_many has copied enough, makes later calls faster: compiles kernels,
+    ** which takes 50 ms, and loads them, which may wait for the device. So it is called when the
+    ** host has just waited, with no lock held. Cannot fail. */
     void (*copy_many_prepare)(tidei_device *d);
     /* Fills `count` elements of `width` bytes (1, 2, 4, 8, 16) with one pattern. */
     tide_status (*fill)(tidei_device *d, tidei_dstream *s, tidei_addr dst, const void *pattern,
@@ -239,10 +242,10 @@ struct tidei_device_ops {
     void (*kernel_release)(tidei_device *d, tidei_dkernel *k); /* no queued work uses it */
     tide_status (*launch)(tidei_device *d, tidei_dstream *s, const tidei_launch *l);
 
-    /* What has happened leaves the device unusable: from now on it is lost. `why` is static. */
+    /* Declares the device lost, because something has made it unusable. `why` is static. */
     void (*lose)(tidei_device *d, const char *why);
-    /* (may be NULL) Logs what the device found meanwhile. Called with no lock held, on a thread
-    ** that may call back into the runtime from the log's callback. */
+    /* (may be NULL) Logs what the device has found since the last call. Called with no lock held,
+    ** on a thread that may call back into the runtime from the log's callback. */
     void (*speak)(tidei_device *d);
     void (*close)(tidei_device *d); /* streams, events, pages are released by now; frees d */
 };
@@ -252,8 +255,8 @@ struct tidei_device {
     const struct tidei_device_ops *ops;
     tidei_device_info info; /* fixed once open */
     atomic_bool lost;
-    /* Where kernels report what they found wrong (TIDEI_FAULT_WORDS words: the address as kernels
-    ** see it, and as the host does: pinned memory). The runtime takes it at sync points. */
+    /* Where kernels report an index out of range: TIDEI_FAULT_WORDS words of pinned memory, by the
+    ** kernels' address and by the host's. The runtime takes a report at sync points. */
     tidei_addr fault_addr;
     _Atomic uint64_t *fault_word;
     const atomic_bool *findings; /* (may be NULL) there is something for `speak` to log */
@@ -265,9 +268,9 @@ static inline void tidei_device_speak(tidei_device *d) {
 
 /* A report. Its first word is tidei_fault_report's, or TIDEI_FAULT_NONE; the others are the index,
 ** as the index array has it, and how many elements there are to choose from. The first report
-** counts: who finds the first word 0 sets it to TIDEI_FAULT_WRITING by compare-and-swap, writes the
-** others, and then the first. The host takes it by the same steps back to 0; so a kernel writes
-** only where there is 0, the host only where there is none, and no atomicity between them is
+** counts: a thread that finds the first word 0 sets it to TIDEI_FAULT_WRITING by compare-and-swap,
+** writes the other words, and then the first. The host takes a report by the same steps back to 0.
+** So a kernel writes only over 0, the host only over a report, and no atomicity between them is
 ** needed. */
 enum { TIDEI_FAULT_WORDS = 3 };
 enum {
@@ -275,7 +278,7 @@ enum {
     TIDEI_FAULT_INDEX = 1,
     TIDEI_FAULT_WRITING = 255
 };                                                      /* the first word's low byte: the kind */
-enum { TIDEI_FAULT_UNSIGNED = 256 };                    /* the index is */
+enum { TIDEI_FAULT_UNSIGNED = 256 };                    /* the index is unsigned */
 enum { TIDEI_FAULT_BY_TAKE = 1, TIDEI_FAULT_BY_COUNT }; /* operations whose kernels report */
 static inline uint64_t tidei_fault_report(unsigned kind, bool is_unsigned, unsigned by) {
     return kind | (is_unsigned ? TIDEI_FAULT_UNSIGNED : 0) | (uint64_t)by << 16;
@@ -284,12 +287,12 @@ static inline unsigned tidei_fault_by(uint64_t word) { return (unsigned)(word >>
 
 typedef struct tidei_device_params {
     int ordinal;
-    int count;                 /* host: how many host devices there are; 0: nobody says */
+    int count;                 /* host: how many host devices there are; 0: not said */
     size_t host_device_memory; /* host: ceiling; 0: half of min(RAM, cgroup limit) */
     size_t host_page;          /* host: page_bytes; 0: 64 KiB */
     bool host_checker;         /* host: check the order of accesses */
-    /* (may be NULL) host: another one, that stays open as long, with which it shares the checker:
-    ** work of both may use the same memory */
+    /* (may be NULL) host: another host device, which stays open as long. The two share the checker,
+    ** as work of both may use the same memory */
     tidei_device *host_sibling;
     tidei_runtime *rt; /* for tidei_log and tidei_host_alloc; may be NULL */
 } tidei_device_params;
@@ -300,7 +303,7 @@ tide_status tidei_cuda_open(const tidei_device_params *p, tidei_device **out);
 /* ---- host device: for tests and reports (runtime/device/host/host.c) ---- */
 /* unordered accesses found so far; each logs one line (warning) */
 uint64_t tidei_host_checker_reports(tidei_device *d);
-/* as after an illegal address: its `lose` */
+/* loses the device, as after an illegal address */
 void tidei_host_lose(tidei_device *d, const char *why);
 size_t tidei_host_default_memory(void);
 /* How many more addresses the process may have (RLIMIT_AS, which `ulimit -v` sets); SIZE_MAX: no
@@ -339,8 +342,8 @@ enum tidei_fault_slot {
     TIDEI_FAULT_LAUNCH,
     TIDEI_FAULT_SLOTS
 };
-/* The n-th call (1 is the next) of the slot fails with `status`; n = 0: none does. `sticky`: all
-** later ones too. */
+/* Makes the n-th call (1 is the next) of the slot fail with `status`; n = 0: none fails. `sticky`:
+** all later ones too. */
 void tidei_fault_set(tidei_device *d, enum tidei_fault_slot slot, uint64_t n, tide_status status,
                      bool sticky);
 uint64_t tidei_fault_calls(tidei_device *d, enum tidei_fault_slot slot);

@@ -2,8 +2,8 @@
 **
 ** Model. Every slot that can fail counts its calls, and so does TIDEI_FAULT_ANY for all of them
 ** together; a call whose turn has come returns the chosen status instead of reaching the wrapped
-** device. Everything else is forwarded, with the wrapped device's own handles and addresses.
-** An injected TIDE_E_LOST makes this device lost, as the contract of the table says, though the
+** device. Everything else is forwarded, with the wrapped device's own structs and addresses. An
+** injected TIDE_E_LOST makes this device lost, as the contract of the table says, though the
 ** wrapped one still runs. So before anything is given back on it, the wrapped device's streams are
 ** waited for: queued work may use it.
 ** What must stay true: calls are counted whether they fail or not; `lost` follows the wrapped
@@ -12,7 +12,7 @@
 
 struct plan {
     uint64_t calls;
-    uint64_t at; /* the call that fails; 0: none */
+    uint64_t at; /* the number of the call that fails; 0: none */
     tide_status status;
     bool sticky;
 };
@@ -24,7 +24,7 @@ struct stream_node { /* a stream of the wrapped device */
 
 typedef struct fault {
     tidei_device base;
-    struct tidei_device_ops ops; /* the wrapped device's lack of a slot is ours */
+    struct tidei_device_ops ops; /* where the wrapped device lacks a slot, so do we */
     tidei_device *inner;
     pthread_mutex_t lock;
     struct plan plans[TIDEI_FAULT_SLOTS];
@@ -114,8 +114,8 @@ uint64_t tidei_fault_calls(tidei_device *d, enum tidei_fault_slot slot) {
 
 tidei_device *tidei_fault_inner(tidei_device *d) { return fault_of(d)->inner; }
 
-/* Before memory or a stream goes: on a device that was declared lost, work may still be queued on
-** the wrapped one. */
+/* Waits for the wrapped device before memory or a stream goes: though this device was declared
+** lost, work may still be queued on the wrapped one. */
 static void settle(fault *f) {
     if (!atomic_load(&f->base.lost) || atomic_load(&f->inner->lost)) return;
     tidei_saved_error e;
@@ -203,7 +203,8 @@ static tide_status fault_host_use(tidei_device *d, const char *op, const tidei_r
     return f->inner->ops->host_use ? f->inner->ops->host_use(f->inner, op, r, begins) : TIDE_OK;
 }
 
-/* A device that is not ours is wrapped itself, or is the wrapped one's like. */
+/* The device to give the wrapped one as its peer: what `d` wraps if it is a fault device, else d
+** itself. */
 static tidei_device *other_of(tidei_device *d) {
     return d->ops->peer_possible == fault_peer_possible ? fault_of(d)->inner : d;
 }

@@ -1,8 +1,9 @@
-/* external_alloc.c: pools lent to others: memory by address, in the order of a stream.
+/* external_alloc.c: external allocations: another allocator (PyTorch, say) takes memory of a pool,
+** by address and in the order of a stream.
 **
-** Model. A lent block is a storage that is pinned as long as it is lent, in a table from its
-** address, which the runtime keeps. Work on it is not ours to see: from malloc on its stream is
-** ordered after all earlier uses, and free says that the uses ended with what is queued on its
+** Model. An external block is a storage that is pinned until it is freed; the runtime keeps a table
+** from addresses to these storages. We do not see the work that uses it. So malloc orders the
+** block's stream after all earlier uses; and free says that the uses end with what is queued on its
 ** stream by then, for which that stream takes a tick. */
 #include "runtime/memory/external_alloc.h"
 #include "runtime/observe/nvtx.h"
@@ -14,7 +15,7 @@
 
 /* ---- from address to storage ---- */
 
-#define SHARDS 16 /* so that threads rarely meet */
+#define SHARDS 16 /* so that threads rarely wait for each other */
 #define FEWEST 64 /* buckets of a shard */
 
 typedef struct lent lent;
@@ -42,7 +43,8 @@ static lent **bucket_of(lent **bucket, size_t buckets, tidei_addr addr) {
     return &bucket[(hash(addr) >> 16) & (buckets - 1)];
 }
 
-/* Under the shard's lock. Without memory a full table serves on, slower; an empty one does not. */
+/* Under the shard's lock. Without host memory a full table still works, slower; an empty one does
+** not. */
 static bool grow(tidei_runtime *rt, struct shard *s) {
     size_t more = s->buckets ? 2 * s->buckets : FEWEST;
     if (s->n < s->buckets) return true;
@@ -81,7 +83,7 @@ static tide_status enter(tidei_runtime *rt, tidei_storage *st) {
     return tidei_fail_host_memory("tide_pool_malloc", FEWEST * sizeof *s->bucket);
 }
 
-/* The storage, which is no longer in the table; NULL: nothing is lent there. */
+/* Takes the storage out of the table; NULL: there is no external block at that address. */
 static tidei_storage *leave(tidei_runtime *rt, tidei_addr addr) {
     struct shard *s = shard_of(rt->external_allocs, addr);
     lent *x = NULL;
@@ -129,7 +131,7 @@ void tidei_external_allocs_close(tidei_runtime *rt) {
 
 /* ---- the hook ---- */
 
-/* The stream's later work comes after all that is pending on the block. */
+/* Orders the stream's later work after all that is pending on the block. */
 static tide_status order_after(tidei_stream *s, tidei_storage *st) {
     if (!tidei_stream_hold(s))
         return tidei_fail(TIDE_E_INVALID, "tide_pool_malloc", "the stream was released");
@@ -142,8 +144,8 @@ static tide_status order_after(tidei_stream *s, tidei_storage *st) {
 }
 
 /* The block's uses end with what is queued on s now. A stream that is gone has completed all of it.
-** Where the history has no room that work is waited for, on the spot: the block is in no table any
-** more, and would be nobody's if the wait were left. */
+** Where the history has no room the host waits for that work, on the spot: the block is in no table
+** any more, and would be lost if a longjmp left the wait. */
 static void end_uses(tidei_stream *s, tidei_storage *st) {
     bool known = true;
     pthread_mutex_lock(&s->lock);
@@ -156,7 +158,7 @@ static void end_uses(tidei_stream *s, tidei_storage *st) {
     if (!known) (void)tidei_stream_finish(s);
 }
 
-/* The pool, and the stream to use on its device; false with the error set. */
+/* Finds the pool, and the stream to use on its device; false with the error set. */
 static bool check_in(tide_pool *pool, tide_stream *stream, const char *op, tidei_user_pool **x,
                      tidei_stream **s) {
     tidei_thread *t = NULL;
@@ -179,7 +181,7 @@ void *tide_pool_malloc(tide_pool *pool, tide_stream *stream, size_t bytes) {
     if (!tidei_may_make(x->dev->rt, "tide_pool_malloc")) return NULL;
     if (tidei_storage_new_in(x->p, bytes ? bytes : 1, s, "tide_pool_malloc", &st) != TIDE_OK)
         return NULL;
-    /* from here on the address stays, once whoever moved it before is done */
+    /* from here on the address stays, once a move that is under way has ended */
     tidei_storage_pin(st);
     tidei_moves_wait(st->dev->rt->moves);
     if (order_after(s, st) == TIDE_OK && enter(x->dev->rt, st) == TIDE_OK)

@@ -1,4 +1,5 @@
-/* external_alloc.h: what a runtime keeps for memory lent by address (tide_pool_malloc). */
+/* external_alloc.h: a runtime's table of external blocks, which tide_pool_malloc hands out by
+** address. */
 #ifndef TIDEI_EXTERNAL_ALLOC_H
 #define TIDEI_EXTERNAL_ALLOC_H
 
@@ -8,6 +9,6 @@ typedef struct tidei_external_allocs tidei_external_allocs;
 
 tide_status tidei_external_allocs_open(tidei_runtime *rt);
 void tidei_external_allocs_close(
-    tidei_runtime *rt); /* returns what is still lent; before the pools close */
+    tidei_runtime *rt); /* returns the external blocks not freed yet; before the pools close */
 
 #endif

@@ -1,15 +1,15 @@
-/* header.c: handles, the death queue, drain. The model stands in handle.h.
+/* header.c: headers, the death queue, drain. The model stands in header.h.
 **
-** Who may touch a queued handle: while QUEUED is set, only the drain that took the list. QUEUED is
-** cleared last, in one step that also sees a GONE that arrived meanwhile; so two drains never work
-** on one handle. */
+** What must stay true: while QUEUED is set only the drain that took the list touches the header. It
+** clears QUEUED last, in one step that also sees a GONE that arrived meanwhile; so two drains never
+** work on one header. */
 #include "runtime/memory/header.h"
 #include "runtime/memory/storage.h"
 #include "runtime/base/uncancelled.h"
 #include <sched.h>
 #include <stdlib.h>
 
-/* 16 KiB a slab: small programs need one, and a slab is one malloc for 64 arrays */
+/* 16 KiB a slab, which serves 64 arrays with one malloc; small programs need one slab */
 #define SLAB_HANDLES 64
 static_assert(sizeof(tidei_header) == 4 * TIDEI_LINE,
               "what a death touches is the first line, but for the cell");
@@ -19,8 +19,8 @@ struct slab {
     tidei_header handles[SLAB_HANDLES];
 };
 
-/* The process's: slabs are never given back, so that a late report reads valid memory; queues
-** likewise. */
+/* The process's: slabs and queues are never given back, so that a late report reads valid
+** memory. */
 static struct {
     pthread_mutex_t lock;
     struct slab *slabs;
@@ -28,7 +28,7 @@ static struct {
     tidei_deaths *queues;
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* A recycled handle looks dead to everyone, under a generation that no report was ever given. */
+/* A recycled header looks dead to everyone, under a generation that no report was ever given. */
 #define WORD_FREE (TIDEI_DEAD | TIDEI_GONE | TIDEI_DRAINED)
 
 static bool grow_locked(void) {
@@ -45,9 +45,10 @@ static bool grow_locked(void) {
     return true;
 }
 
-/* ---- a thread's spare ones ---- */
+/* ---- a thread's free list ---- */
 
-/* Half of what there may be, so that neither taking nor putting soon comes back here. */
+/* Fills the thread's list by half, so that neither taking nor putting soon comes back to the
+** process's list. */
 static bool fetch(tidei_header_free_list *spare) {
     pthread_mutex_lock(&all.lock);
     while (spare->n < TIDEI_SPARE_HANDLES / 2 && (all.free || grow_locked())) {
@@ -82,7 +83,7 @@ static void put(tidei_header_free_list *spare, tidei_header *h) {
     spare->n++;
 }
 
-/* ---- a handle's life ---- */
+/* ---- a header's life ---- */
 
 tidei_header *tidei_header_new(tidei_runtime *rt, tidei_header_free_list *spare, tidei_storage *st,
                                const tidei_layout *lay) {
@@ -108,9 +109,10 @@ tidei_header *tidei_header_new(tidei_runtime *rt, tidei_header_free_list *spare,
     return h;
 }
 
-#define QUARANTINE 4096 /* handles: 1 MiB; a stale pointer is mostly used soon */
+#define QUARANTINE 4096 /* headers: 1 MiB; a stale pointer is mostly used soon */
 
-/* Keeps a handle out of use in exchange for the oldest one, NULL while there is room. */
+/* Keeps a header out of use, and returns the one that has been so for longest; NULL while there is
+** room. */
 static tidei_header *quarantine(tidei_header *h) {
     static tidei_header *ring[QUARANTINE];
     static size_t at;
@@ -123,12 +125,12 @@ static tidei_header *quarantine(tidei_header *h) {
     return oldest;
 }
 
-/* The handle's last step: nobody holds the cell any more, and its word, GONE, is nobody's but ours:
-** later reports leave it alone. At debug level 1 it stays out of use for a while, so that a stale
-** pointer to it keeps failing as one. */
+/* The header's last step: nobody holds the cell any more, and since its word says GONE later
+** reports do not touch it. At debug level 1 it stays out of use for a while, so that using a stale
+** pointer keeps failing. */
 static void recycle(tidei_runtime *rt, tidei_header *h, uint64_t word,
                     tidei_header_free_list *spare) {
-    /* else the dead cell lies in another heap, and is its owner's to quarantine */
+    /* else the dead cell lies in another heap, and its owner quarantines it */
     bool counted = h->home == &h->cell;
     bool keep = counted && rt && rt->set.debug;
     if (counted && !keep) h->cell.hidden = 0;
@@ -138,7 +140,7 @@ static void recycle(tidei_runtime *rt, tidei_header *h, uint64_t word,
     put(spare, h);
 }
 
-/* True: the handle is to be pushed, by the caller. */
+/* Sets the flags. True: the caller has to push the header. */
 static bool mark(tidei_header *h, uint64_t generation, unsigned flags) {
     uint64_t w = atomic_load_explicit(&h->word, memory_order_relaxed);
     do {
@@ -148,7 +150,7 @@ static bool mark(tidei_header *h, uint64_t generation, unsigned flags) {
     return !(w & TIDEI_QUEUED);
 }
 
-/* All from the youngest to the oldest, linked by `next`. */
+/* Pushes all headers from the youngest to the oldest, linked by `next`. */
 static void push(tidei_deaths *q, tidei_header *youngest, tidei_header *oldest) {
     tidei_header *head = atomic_load_explicit(&q->head, memory_order_relaxed);
     do oldest->next = head;
@@ -178,8 +180,8 @@ void tidei_report_many(const tidei_death *at, size_t n, unsigned flags) {
     if (q) push(q, youngest, oldest);
 }
 
-/* Each is taken from the handle before it is called: one that does not come back has had its
-** turn. */
+/* Runs the death callbacks. Each is taken from the header before it is called: one that a longjmp
+** leaves is not called again. */
 static void run_notes(tidei_runtime *rt, tidei_header *h) {
     TIDEI_UNCANCELLED;
     for (tidei_death_note *n; (n = h->notes);) {
@@ -194,12 +196,14 @@ static void run_notes(tidei_runtime *rt, tidei_header *h) {
     }
 }
 
-/* Who holds the handle is about to be done; it was alive then, and a dead one is not held again. */
+/* The thread that holds the header will let go soon: the header was alive when it was held, and a
+** dead one is not held again. */
 __attribute__((noinline)) static void wait_while_held(tidei_header *h) {
     while (atomic_load_explicit(&h->word, memory_order_acquire) & TIDEI_HELD) sched_yield();
 }
 
-/* Lets go of a dead handle's storage; returns it if nobody else has it: the caller ends it. */
+/* Lets go of a dead header's storage; returns it if nobody else has it, and the caller then ends
+** it. */
 static tidei_storage *let_go(tidei_header *h) {
     tidei_storage *st = h->st;
     uint64_t w = atomic_load_explicit(&h->word, memory_order_acquire);
@@ -211,7 +215,8 @@ static tidei_storage *let_go(tidei_header *h) {
     return st && tidei_storage_unref(st) ? st : NULL;
 }
 
-/* The rest: callbacks, and the handle itself once it is gone. True: it was recycled. */
+/* The rest of a death: callbacks, and the header itself once its cell is gone. True: it was
+** recycled. */
 static bool finish_death(tidei_runtime *rt, tidei_header *h, tidei_header_free_list *spare) {
     uint64_t w = atomic_load_explicit(&h->word, memory_order_acquire);
     if (!(w & TIDEI_DRAINED) && tidei_unlikely(h->notes != NULL)) run_notes(rt, h);
@@ -238,12 +243,12 @@ static tidei_header *take_all(tidei_deaths *q) {
     return reversed;
 }
 
-/* handles: what is fetched for so many, five lines each, stays in the nearest cache */
+/* headers: five cache lines for each of so many fit into the nearest cache */
 #define BATCH 16
 
-/* Returns the storages of the handles; their bytes. A collection leaves many dead of which nothing
-** is in the nearest cache: what the next step touches of all of them is fetched before it begins,
-** so that they are waited for together. */
+/* Returns the storages of the headers to their pools; returns their bytes. After a collection many
+** headers are dead and not in the processor's cache: what the next step touches of all of them is
+** fetched before it begins, so that the fetches overlap. */
 static size_t let_go_all(tidei_header *const *h, unsigned n) {
     tidei_storage *over[BATCH];
     unsigned m = 0;
@@ -263,15 +268,15 @@ static size_t let_go_all(tidei_header *const *h, unsigned n) {
     return bytes;
 }
 
-/* The first of the list, off it. */
+/* Takes the first headers off the list, at most BATCH. */
 static unsigned take_batch(tidei_header **list, tidei_header **batch) {
     unsigned n = 0;
     for (; *list && n < BATCH; *list = (*list)->next) batch[n++] = *list;
     return n;
 }
 
-/* The drain was left inside a callback of death. The first of the list is the one whose callback
-** that was: its others follow, in another drain. */
+/* A longjmp left the drain inside a death callback. The first header of the list is the one whose
+** callback that was: its other callbacks follow, in another drain. */
 static void undo_finishing(tidei_runtime *rt, tidei_thread *t, void *list, uintptr_t of) {
     tidei_header *youngest = NULL, *oldest = t->dead;
     (void)list, (void)of;
@@ -285,8 +290,8 @@ static void undo_finishing(tidei_runtime *rt, tidei_thread *t, void *list, uintp
     if (youngest) push(rt->deaths, youngest, oldest);
 }
 
-/* Calls their callbacks. What is left of the list stands in the thread's record meanwhile, if it
-** has one. */
+/* Finishes the deaths of the list, callbacks first. Meanwhile the thread's record, if it has one,
+** notes what is left of the list. */
 static void finish_noted_death(tidei_runtime *rt, tidei_deaths *q, tidei_header_free_list *spare,
                                tidei_thread *t, tidei_header *list) {
     tidei_header *alone, **noted = t ? &t->dead : &alone;
@@ -301,9 +306,9 @@ static void finish_noted_death(tidei_runtime *rt, tidei_deaths *q, tidei_header_
     tidei_let(t, noted);
 }
 
-/* Returns the storages of what is dead, and then calls the callbacks. Meanwhile nobody else can
-** find these storages: in `finishing` (odd) one sees that they are on their way, and not that a
-** callback takes its time. */
+/* Returns the storages of what is dead, and then calls the callbacks. Meanwhile no other thread can
+** find these storages; `finishing` is odd until they are back in their pools (but not until the
+** callbacks have run), so that a climb waits for them. */
 static size_t drain_queue(tidei_runtime *rt, tidei_deaths *q, tidei_header_free_list *spare,
                           _Atomic uint64_t *finishing, tidei_thread *t) {
     size_t bytes = 0;
@@ -311,7 +316,7 @@ static size_t drain_queue(tidei_runtime *rt, tidei_deaths *q, tidei_header_free_
     tidei_header *batch[BATCH], *noted = NULL, **end = &noted;
     uint64_t before = atomic_load_explicit(finishing, memory_order_relaxed);
     atomic_store_explicit(finishing, before + 1,
-                          memory_order_relaxed); /* before the list is taken */
+                          memory_order_relaxed); /* set before the list is taken */
     tidei_header *list = take_all(q);
     for (unsigned n; (n = take_batch(&list, batch));) {
         bytes += let_go_all(batch, n);
@@ -345,12 +350,13 @@ size_t tidei_drain(tidei_runtime *rt) {
 
 /* ---- queues ---- */
 
-/* A queue without handles and without a runtime may serve again; those with late reports are
-** emptied on the way. The one returned is claimed. */
+/* A queue without headers and without a runtime may serve again; queues with late reports are
+** emptied on the way. The queue returned is claimed. */
 static tidei_deaths *idle_queue(void) {
     for (tidei_deaths *q = all.queues; q; q = q->next) {
         if (atomic_load(&q->rt) || q->claimed) continue;
-        /* or another opening runtime takes it, and its dead would be finished here as nobody's */
+        /* or another opening runtime takes the queue, and this thread would finish that runtime's
+        ** deaths */
         q->claimed = true;
         pthread_mutex_unlock(&all.lock); /* recycling takes it; queues never leave the list */
         tidei_header_free_list spare = {NULL, 0};
@@ -394,8 +400,8 @@ void tidei_each_header(tidei_deaths *q, void (*fn)(tidei_header *h, void *user),
     pthread_mutex_unlock(&all.lock);
 }
 
-/* The fields are read as they come, and count only if the handle is then what it was before: hence
-** no sanitizer. */
+/* The fields are read while others may write them, and count only if the header's word is the same
+** before and after; hence no ThreadSanitizer. */
 __attribute__((no_sanitize("thread"))) bool tidei_header_look(tidei_header *h, tidei_dev **dev,
                                                               size_t *bytes, tidei_layout *lay) {
     uint64_t w = atomic_load_explicit(&h->word, memory_order_acquire);
@@ -427,7 +433,8 @@ static void let_die(tidei_header *h) {
     atomic_fetch_and_explicit(&h->word, ~(uint64_t)TIDEI_HELD, memory_order_release);
 }
 
-/* Until it is let die, a live one's storage keeps the array's reference. False: it is dead. */
+/* Sets HELD: until let_die a live header's storage keeps the array's reference. False: it is
+** dead. */
 static bool hold_live(tidei_header *h) {
     uint64_t w = atomic_load_explicit(&h->word, memory_order_acquire);
     do {
@@ -465,7 +472,8 @@ static int by_storage(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Of those of one storage one stays, if nobody else refers to it. All are let die. */
+/* Of the headers of one storage one entry stays, if nobody else refers to the storage. Lets go of
+** all headers. */
 static size_t keep_idle(tidei_idle *at, size_t n) {
     size_t kept = 0;
     for (size_t i = 0, next; i < n; i = next) {
@@ -482,7 +490,7 @@ static size_t keep_idle(tidei_idle *at, size_t n) {
 
 size_t tidei_handles_idle(tidei_deaths *q, const tidei_dev *d, tidei_idle *at, size_t room) {
     struct idle_look x = {q, d, at, 0, room};
-    /* others who look on compare words, and would take a held one for another */
+    /* tidei_header_look compares words, and would take a held header for another one */
     pthread_mutex_lock(&all.lock);
     each_handle_locked(q, look_at, &x);
     qsort(at, x.n, sizeof *at, by_storage);
@@ -496,7 +504,7 @@ static void report_dead(tidei_header *h, void *count) {
     ++*(size_t *)count;
 }
 
-/* A report of another thread may be between its two steps: its handle is marked, and will be
+/* A report of another thread may be between its two steps: the header is marked, and will be
 ** pushed. */
 void tidei_deaths_end(tidei_deaths *q) {
     tidei_runtime *rt = atomic_load(&q->rt);

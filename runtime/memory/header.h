@@ -1,16 +1,21 @@
-/* header.h: handles and the death queue.
+/* header.h: arrays' headers and the death queue.
 **
-** A user holds a cell (`tide_array *`): one word, the inverted address of a handle, so that a
-** conservative collector that scans cells keeps nothing alive through it. The handle owns one
-** reference on a storage. A handle's word holds a generation (upper 56 bits) and flags. Whoever
-** finds the array dead sets DEAD (its memory may go) or DEAD and GONE (and nobody will touch the
-** cell again), and pushes the handle on its runtime's queue unless it is QUEUED already. That is
-** all a report does: no lock, no allocation, no device call; it is legal on any thread, in a
-** stopped world, twice, after tide_close, in a forked child. Drain, at a safe point, does the rest:
-** releases the storage, runs the death callbacks, and recycles the handle once it is GONE.
-** Who looks for storages to spill sets HELD on live handles for a moment: until it is gone a drain
-** lets go of no storage of theirs. Handles lie in slabs that the process never gives back, so a
-** late or repeated report reads valid memory, and the generation tells it that it is late. */
+** A user holds a cell (`tide_array *`): one word, the inverted address of the array's header, so
+** that a conservative collector that scans cells keeps nothing alive through it. The header owns
+** one reference on a storage:
+**   tide_array *a -> cell: ~address .. header: word (generation, flags), layout -> storage -> block
+** A header's word holds a generation (upper 56 bits) and flags. A thread that finds the array dead
+** sets DEAD (its memory may go) or DEAD and GONE (and nobody will touch the cell again), and pushes
+** the header on its runtime's queue unless it is QUEUED already. That is all a report does: no
+** lock, no allocation, no device call; it is legal on any thread, in a stopped world, twice, after
+** tide_close, in a forked child. Drain, at a safe point, does the rest: releases the storage, runs
+** the death callbacks, and recycles the header once it is GONE; the header then serves another
+** array, under the next generation.
+**
+** A thread that looks for storages to spill sets HELD on live headers for a moment: while it is set
+** a drain does not let go of their storages. Headers lie in slabs that the process never gives
+** back, so a late or repeated report reads valid memory, and the generation tells it that it is
+** late. */
 #ifndef TIDEI_HEADER_H
 #define TIDEI_HEADER_H
 
@@ -18,7 +23,7 @@
 #include <stdalign.h>
 
 struct tide_array {
-    uintptr_t hidden; /* ~address of the handle; 0: quarantined or recycled */
+    uintptr_t hidden; /* ~address of the header; 0: quarantined or recycled */
 };
 
 enum {
@@ -31,7 +36,7 @@ enum {
 };
 #define TIDEI_WORD_GENERATION ((uint64_t)256)
 
-/* How the elements lie in the storage: what `arrays` works with. Strides and offset in elements. */
+/* How the elements lie in the storage; `arrays` works with it. Strides and offset in elements. */
 typedef struct tidei_layout {
     tide_dtype dtype;
     int32_t ndim;
@@ -50,16 +55,16 @@ typedef struct tidei_death_note { /* a callback of tide_array_on_death */
 typedef struct tidei_deaths {
     _Atomic(struct tidei_header *) head; /* push by CAS, taken whole by exchange */
     _Atomic(tidei_runtime *) rt;         /* NULL once closed */
-    /* not yet recycled, or more: what a drain recycles is taken off at its end */
+    /* headers not yet recycled, or more: a drain subtracts those it recycled at its end */
     _Atomic uint64_t handles;
     /* in the process's list of queues, which only grows; reused when handles == 0 */
     struct tidei_deaths *next;
-    /* somebody empties it, to use it again; under the process's lock of handles */
+    /* a thread is emptying it, to use it again; under the process's lock of headers */
     bool claimed;
 } tidei_deaths;
 
 typedef struct tidei_header {
-    /* What a death touches: one cache line, and `cell` where that is the cell. */
+    /* A death touches this one cache line, and `cell` where the owner has no heap of its own. */
     alignas(TIDEI_LINE) _Atomic uint64_t word;
     struct tidei_header *next; /* queue or free list */
     _Atomic(tidei_deaths *) deaths;
@@ -67,32 +72,32 @@ typedef struct tidei_header {
     tidei_death_note *notes;
     tide_array *home; /* where the cell is */
     uint32_t owner;   /* index of the collector, fixed at birth */
-    /* tide_retain count; under reference-counted owners it starts at 1; | TIDEI_SCOPED */
+    /* count of tide_retain, which starts at 1 under reference-counted owners; | TIDEI_SCOPED */
     _Atomic uint32_t refs;
     /* The rest. */
     tide_array cell; /* the cell, for owners that have none in a heap of their own */
     void *root;      /* the owner's: what keeps the cell while refs > 0 (boehm) */
-    /* the storage's, and its size: for those who look on, who must not follow st */
+    /* the storage's device and size, for tidei_header_look, which must not follow st */
     tidei_dev *dev;
     size_t bytes;
     _Atomic(struct tidei_scope *)
-        scope; /* refcount: the scope that holds it, or NULL; written by its thread only */
+        scope; /* refcount: the scope that holds the header, or NULL; written by its thread only */
     uint32_t scope_index;
     tidei_layout lay;
 } tidei_header;
 
-/* In refs: a scope holds the handle, which is therefore not GONE even where nobody else refers to
-** it. One word with the count, so that the last release and the scope's end agree on who reports
-** what. */
+/* In refs: a scope holds the header, which is therefore not GONE even if the count is 0. It shares
+** the word with the count, so that the last release and the scope's end agree on which of them
+** reports what. */
 #define TIDEI_SCOPED ((uint32_t)1 << 31)
 
-/* A thread's own free handles, so that making and ending an array takes no lock of the process. */
+/* A thread's own free headers, so that making and ending an array takes no lock of the process. */
 #define TIDEI_SPARE_HANDLES 32
-/* all of them to the process: before the thread's record goes */
+/* gives all of them to the process, before the thread's record goes */
 void tidei_header_free_list_give(tidei_header_free_list *spare);
 
-/* A handle with generation and LIVE state; no cell yet. Takes over the storage reference. NULL:
-** host memory exhausted. */
+/* Makes a live header with a new generation; it has no cell yet. Takes over the storage reference.
+** NULL: host memory exhausted. */
 tidei_header *tidei_header_new(tidei_runtime *rt, tidei_header_free_list *spare, tidei_storage *st,
                                const tidei_layout *lay);
 static inline tidei_header *tidei_cell_header(const tide_array *cell) {
@@ -102,8 +107,8 @@ static inline uint64_t tidei_header_generation(tidei_header *h) {
     return atomic_load_explicit(&h->word, memory_order_relaxed) & ~(uint64_t)TIDEI_WORD_FLAGS;
 }
 
-/* The report. `generation` as read when the handle was live. flags: TIDEI_DEAD, perhaps |
-** TIDEI_GONE. */
+/* The report of a death. `generation` as read when the header was live. flags: TIDEI_DEAD, perhaps
+** | TIDEI_GONE. */
 void tidei_report(tidei_header *h, uint64_t generation, unsigned flags);
 typedef struct tidei_death {
     tidei_header *handle;
@@ -117,21 +122,22 @@ size_t tidei_drain(tidei_runtime *rt);
 static inline bool tidei_deaths_pending(tidei_deaths *q) {
     return atomic_load_explicit(&q->head, memory_order_relaxed) != NULL;
 }
-/* Calls fn for every handle of the queue whose storage is not yet returned. The process's lock of
-** handles is held: fn may look at the handle and report it, nothing else. Others go on meanwhile:
-** the handle may end, and be another's then. */
+/* Calls fn for every header of the queue whose storage is not yet returned. The process's lock of
+** headers is held: fn may look at the header and report it, nothing else. Other threads go on
+** meanwhile: the header may end, and then serve another array. */
 void tidei_each_header(tidei_deaths *q, void (*fn)(tidei_header *h, void *user), void *user);
-/* What a handle that others use meanwhile holds; false: it ended while it was looked at. */
+/* What a header holds that other threads use meanwhile; false: it ended while it was looked at. */
 bool tidei_header_look(tidei_header *h, tidei_dev **dev, size_t *bytes, tidei_layout *lay);
-/* The same, for who keeps storages that have an origin from ending meanwhile (tracker.h): what a
-** live array holds; NULL: it is none, or died. Storages without an origin must not be followed. */
+/* The same, for a caller that keeps storages with an origin from ending meanwhile (tracker.h): the
+** storage of a live array; NULL: the header is no live array's. Storages without an origin must not
+** be followed. */
 tidei_storage *tidei_header_holds(tidei_header *h, size_t *bytes, tidei_layout *lay);
-/* Storages on device d that live arrays alone refer to: no operation under way, scope or view does
-** just then. At most `room` arrays are looked at. at[i].st is retained for the caller, at[i].arrays
-** of the queue's share it. Returns how many there are. */
+/* Finds storages on device d that live arrays alone refer to: no operation under way, scope or view
+** does just then. Looks at no more than `room` arrays. at[i].st is retained for the caller,
+** at[i].arrays of the queue's arrays share it. Returns how many there are. */
 typedef struct tidei_idle {
     tidei_storage *st;
-    tidei_header *handle; /* the look's own */
+    tidei_header *handle; /* used within the search only */
     uint32_t arrays;
 } tidei_idle;
 bool tidei_header_spilled(
@@ -139,8 +145,8 @@ bool tidei_header_spilled(
     tidei_header *h);
 size_t tidei_handles_idle(tidei_deaths *q, const tidei_dev *d, tidei_idle *at, size_t room);
 tidei_deaths *tidei_deaths_open(tidei_runtime *rt);
-/* Every handle left loses its storage, and its callbacks run, as in any drain: while the runtime
-** still has all its floors, so that a callback may call what it may call elsewhere. */
+/* Every header left loses its storage, and its callbacks run, as in any drain. Called while the
+** runtime still has all its floors, so that a callback may call what it may call elsewhere. */
 void tidei_deaths_end(tidei_deaths *q);
 void tidei_deaths_close(tidei_deaths *q); /* the same; late reports only recycle from now on */
 

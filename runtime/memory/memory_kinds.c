@@ -10,7 +10,7 @@
 
 /* ---- pools by kind ---- */
 
-/* Two threads may come at once: one's pool stays. */
+/* Two threads may open one at once: one of the pools stays. */
 static tide_status open_pool(tidei_dev *d, tidei_mem_kind kind, tidei_pool **out) {
     tidei_user_pool *x;
     tidei_pool *none = NULL;
@@ -42,7 +42,7 @@ tide_status tidei_kind_pool(tidei_dev *d, tide_memory kind, const char *op, tide
     return status == TIDE_OK ? TIDE_OK : tidei_fail_as(op);
 }
 
-/* The kind that arrays are of unless they are asked to be of another. */
+/* Opens the pool of the default kind of memory, which arrays get unless another is asked for. */
 tide_status tidei_kinds_open(tidei_dev *d) {
     const tidei_settings *set = &d->rt->set;
     bool first = d->index == 0; /* others need not repeat what is wrong in the environment */
@@ -66,24 +66,24 @@ void tidei_kinds_close(tidei_dev *d) {
     tidei_advised_free(d);
 }
 
-/* ---- advice ---- Notes and their number are under pools_lock. A block has one at most: what its
-** advice spans, which is what taking it back needs to know. So there are no more than blocks,
-** however often and in whatever pieces they are advised. */
+/* ---- advice ---- Notes and their number are under pools_lock. A block has one note at most: the
+** range that its advice spans, which is needed to take the advice back. So there are no more notes
+** than blocks, however often and in whatever pieces they are advised. */
 
 struct tidei_advised {
     tidei_advised *next;
     tidei_addr block;
-    tidei_addr from, to; /* ranges of advice lie in there */
+    tidei_addr from, to; /* all advised ranges of the block lie in between */
 };
 
-/* The place of the block's note, or of NULL. */
+/* Where the pointer to the block's note is; it points to NULL if there is none. */
 static tidei_advised **find_advised(tidei_dev *d, tidei_addr block) {
     tidei_advised **at = &d->memory->advised;
     while (*at && (*at)->block != block) at = &(*at)->next;
     return at;
 }
 
-/* Returns `fresh` if it was not needed. */
+/* Enters `fresh`, or widens the block's note and returns `fresh`, which was not needed. */
 static tidei_advised *note_advice(tidei_dev *d, tidei_advised *fresh) {
     pthread_mutex_lock(&d->pools->lock);
     tidei_advised **at = find_advised(d, fresh->block), *x = *at;
@@ -134,7 +134,7 @@ tide_status tidei_advise(tidei_dev *d, tidei_addr block, size_t offset, size_t b
     return status;
 }
 
-/* One that meets the range, which is no longer noted; NULL: none does. */
+/* Takes a note that overlaps the range out of the list; NULL: there is none. */
 static tidei_advised *take_advised(tidei_dev *d, tidei_addr addr, size_t bytes) {
     pthread_mutex_lock(&d->pools->lock);
     tidei_advised **at = &d->memory->advised, *x;

@@ -38,7 +38,8 @@ static bool movable(void *owner) {
     return !atomic_load(&st->pins) && atomic_load(&st->refs);
 }
 
-/* A storage that is being returned has no references left, and is not held. */
+/* Retains the storage for the move. One that is being returned has no references left, and is not
+** held. */
 static bool hold(void *owner) {
     tidei_storage *st = owner;
     uint32_t refs = atomic_load(&st->refs);
@@ -52,7 +53,7 @@ static void let_go(void *owner) { tidei_storage_release(owner); }
 
 static unsigned uses(void *owner, tidei_stamp *out) {
     tidei_storage *st = owner;
-    tidei_stamps_lock(st); /* who looks whether a window can be opened may make room in them */
+    tidei_stamps_lock(st); /* a thread that begins a submission may make room in the stamps */
     tidei_subranges_fold(st);
     unsigned n = st->stamps.n;
     memcpy(out, tidei_stamps_at(&st->stamps), n * sizeof *out);
@@ -78,11 +79,11 @@ tide_status tidei_moves_follow(tidei_stream *s, const tidei_stamp *x, unsigned n
 }
 
 tide_status tidei_moves_follow_uses(tidei_stream *s, tidei_storage *st) {
-    tidei_stamp uses[2 * TIDEI_STREAMS_MAX]; /* a reading and a writing one a stream */
-    /* who looks whether a window can be opened may make room in them */
+    tidei_stamp uses[2 * TIDEI_STREAMS_MAX]; /* a reading and a writing stamp a stream */
+    /* a thread that begins a submission may make room in the stamps */
     tidei_stamps_lock(st);
     tidei_subranges_fold(st);
-    /* as nearly always: no copy of them then */
+    /* the stamps need not be copied then, as nearly always */
     bool covered = tidei_stamps_covered(s, &st->stamps);
     unsigned n = st->stamps.n;
     if (!covered) memcpy(uses, tidei_stamps_at(&st->stamps), n * sizeof *uses);
@@ -90,10 +91,10 @@ tide_status tidei_moves_follow_uses(tidei_stream *s, tidei_storage *st) {
     return covered ? TIDE_OK : tidei_moves_follow(s, uses, n);
 }
 
-/* How many of the moves, from the first on, may be copied in any order: none goes where another of
-** them comes from. Told by intervals: all come from [low, high), and go below or above it. Which is
-** so where blocks leave a stretch, and where they slide until one would end behind the first one's
-** old beginning. 0: the first goes over itself. */
+/* How many of the moves, from the first on, may be copied in any order: none of them writes where
+** another reads. Decided by intervals: all old places lie in [low, high), all new ones below or
+** above it. That is so where blocks leave a stretch, and where they slide, until a new place would
+** end behind the first block's old beginning. 0: the first move overlaps itself. */
 static size_t together(const tidei_piece *p, size_t n) {
     tidei_addr low = UINT64_MAX, high = 0, below = 0,
                above = UINT64_MAX; /* below, above: the nearest that are written */
@@ -108,9 +109,9 @@ static size_t together(const tidei_piece *p, size_t n) {
     return n;
 }
 
-/* Over itself, to a lower place, in pieces as long as it goes far: each comes after the one before.
-** Once a piece has gone over the old place there is no way back: the next one that fails loses the
-** device. */
+/* Copies a block over itself, to a lower place, one piece after the other, each as long as the
+** distance. Once a piece has overwritten part of the old place the move cannot be undone: if a
+** later piece fails, the device is lost. */
 static tide_status copy_over_itself(tidei_stream *s, const tidei_piece *p) {
     tidei_device *d = s->dev->d;
     tidei_check(p->dst < p->src);
@@ -152,8 +153,8 @@ static void stay(const tidei_move *m, tidei_stamp x) {
     tidei_stamps_unlock(st);
 }
 
-/* As many of the moves as go at once, from the first on: all of them or none. Returns how many that
-** are. */
+/* Queues as many of the moves, from the first on, as can be copied at once: all of those or none.
+** Returns how many. */
 static size_t move_some(tidei_stream *s, const tidei_move *moves, const tidei_piece *places,
                         size_t n, bool apart, tidei_stamp x, tide_status *status) {
     tidei_device *d = s->dev->d;
@@ -185,7 +186,7 @@ static tide_status move(tidei_stream *s, const tidei_stamp *pending, unsigned np
     if (!tidei_stream_hold(s))
         return tidei_fail(TIDE_E_INVALID, "compaction", "the stream was released");
     tide_status status = order(s, pending, npending, moves, n);
-    if (status != TIDE_OK) { /* s comes after nothing yet: no moment that says so */
+    if (status != TIDE_OK) { /* s was not ordered after all of it, so no tick may say so */
         tidei_stream_let_go(s);
         return tidei_device_failed(s, status, "compaction");
     }

@@ -1,8 +1,8 @@
 /* peers.c: whether work of one device may use another one's memory. The model stands in devices.h.
 **
-** Drivers have been seen to enable access and then read zeros. So once access is enabled, a pattern
-** goes from the other device's memory to this one's and another one back, by this device's work, in
-** memory of the pools that arrays come from. */
+** Drivers have been seen to enable access and then read zeros. So once access is enabled it is
+** tried: this device's work copies a pattern from the other device's memory to its own, and another
+** one back, in memory of the pools that arrays come from. */
 #include "runtime/observe/nvtx.h"
 #include "runtime/memory/peers.h"
 #include "runtime/memory/move.h"
@@ -13,14 +13,14 @@
 #include "runtime/base/text.h"
 #include <tide/device.h>
 
-/* What a device knows of another. */
+/* What a device knows of its access to another's memory. */
 enum { UNKNOWN, ENABLED, REACHED, WRONG, FORBIDDEN, IMPOSSIBLE };
 
 static const char *const why[] = {[WRONG] = "peer access was enabled and brought wrong bytes",
                                   [FORBIDDEN] = "TIDE_PEERS forbids it",
                                   [IMPOSSIBLE] = "the two have no peer access"};
 
-/* ---- the proof ---- By copies like others: on the default streams, in the histories of what they
+/* ---- the proof ---- Made by ordinary copies: on the default streams, with stamps on what they
 ** touch. */
 
 #define PROOF_BYTES 4096
@@ -38,18 +38,18 @@ static void leave(tidei_storage *st) {
     tidei_storage_release(st);
 }
 
-/* Memory of the device that stays where it is; the host waits for its past, so nothing is to be
-** ordered. May climb the ladder. */
+/* Makes a storage on the device that does not move; the host waits for its earlier uses, so no
+** stream has to. May climb the ladder. */
 static tide_status enter(tidei_dev *d, const char *op, tidei_storage **out) {
     tide_status status = tidei_storage_new_in(d->pool, PROOF_BYTES, d->stream0, op, out);
     if (status != TIDE_OK) return *out = NULL, status;
     tidei_storage_pin(*out);
     tidei_hold(tidei_thread_get(d->rt), undo_enter, *out, 0);
-    tidei_moves_wait(d->rt->moves); /* whoever moved it before is done */
+    tidei_moves_wait(d->rt->moves); /* a move that was under way has ended */
     return tidei_storage_wait(*out, TIDEI_WRITE);
 }
 
-/* By d's work, and waited for. dst or src NULL: the host's words. */
+/* Copies by d's work, and waits for it. dst or src NULL: the host's words. */
 static tide_status copy(tidei_dev *d, tidei_storage *dst, tidei_storage *src, uint64_t *words,
                         const char *op) {
     tidei_stream *s = d->stream0;
@@ -66,16 +66,16 @@ static tide_status copy(tidei_dev *d, tidei_storage *dst, tidei_storage *src, ui
     unsigned n = 0;
     if (dst) uses[n++] = (tidei_use){dst, 0, PROOF_BYTES, TIDEI_WRITE};
     if (src) uses[n++] = (tidei_use){src, 0, PROOF_BYTES, TIDEI_READ};
-    /* a copy to the host's own memory waits for all that is queued, by itself and under the lock:
-    ** so there is little left */
+    /* a copy to the host's own memory waits, under the lock, for all that is queued; waiting here
+    ** first leaves it little */
     if (!dst && tidei_stream_wait(s, true) != TIDE_OK) return tidei_last_status();
     pthread_mutex_lock(&s->lock);
-    if (!s->ds) { /* only a lost device's goes early */
+    if (!s->ds) { /* only on a lost device is it retired so early */
         pthread_mutex_unlock(&s->lock);
         return tidei_lost(d, op);
     }
     tide_status status = d->d->ops->copy(d->d, s->ds, &c);
-    /* all there is room for: it is waited for here, too */
+    /* as far as there is room: the host waits for the copy here, too */
     tidei_publish_uses(s, uses, n, tidei_stream_tick(s));
     tidei_stream_after_work(s);
     pthread_mutex_unlock(&s->lock);
@@ -83,7 +83,7 @@ static tide_status copy(tidei_dev *d, tidei_storage *dst, tidei_storage *src, ui
     return status == TIDE_OK ? waited : status;
 }
 
-/* A pattern from one memory to another by `by`'s work. */
+/* Copies a pattern from one memory to another by the work of `by`, and checks it. */
 static tide_status carry(tidei_dev *by, tidei_storage *from, tidei_storage *to, uint64_t seed,
                          const char *op, bool *right) {
     uint64_t sent[PROOF_BYTES / sizeof(uint64_t)], got[TIDEI_COUNT(sent)] = {0};
@@ -107,7 +107,7 @@ static tide_status prove(tidei_dev *d, tidei_dev *other, const char *op, bool *r
     return status;
 }
 
-/* ---- finding out ---- What fails is not known afterwards, and found out another time. */
+/* ---- finding out ---- If that fails, the answer stays unknown, and the next use asks again. */
 
 /* Under peers_lock, so that access is enabled once. */
 static tide_status enable(tidei_dev *d, tidei_dev *other, unsigned *known) {
@@ -126,7 +126,8 @@ static tide_status enable(tidei_dev *d, tidei_dev *other, unsigned *known) {
     return TIDE_OK;
 }
 
-/* Without a lock: it climbs and waits. Two threads may do it at once; the first to know says so. */
+/* Called without a lock: it climbs and waits. Two threads may do it at once; the first that knows
+** notes the answer. */
 static tide_status find_out(tidei_dev *d, tidei_dev *other, const char *op, unsigned *known) {
     uint8_t enabled = ENABLED;
     bool right = false;
@@ -174,7 +175,8 @@ bool tidei_peer_known(const tidei_dev *d, const tidei_storage *st) {
                                 : atomic_load(&d->memory->peers[owner->index]) == REACHED;
 }
 
-/* Whether d reaches the storage, which is another device's; finds it out. */
+/* Whether d's work can use the storage, which is another device's; finds it out where that is not
+** known. */
 static tide_status reach(tidei_dev *d, tidei_storage *st, const char *op, unsigned *known) {
     tidei_dev *owner = st->dev;
     *known = REACHED;

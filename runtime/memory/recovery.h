@@ -8,7 +8,7 @@
 typedef tide_status (*tidei_attempt_fn)(void *arg, unsigned flags);
 typedef struct tidei_attempted {
     tide_status status;
-    uint64_t seen; /* climbs that had ended before */
+    uint64_t seen; /* number of climbs that had ended before the attempt */
 } tidei_attempted;
 
 /* In tidei_runtime, as `recovery`; the ladder's own. No slot is called with a lock held. */
@@ -36,19 +36,20 @@ struct tidei_recovery {
 ** plain attempt is all. */
 static inline tide_status tidei_with_reclaim(tidei_dev *d, size_t bytes, const char *what,
                                              tidei_attempt_fn attempt, void *arg);
-/* The same for memory that is no pool's: a library's, the driver's. Of use to it is only what went
-** back to the device, so pools clear whole pages for it. */
+/* The same for memory that no pool takes: a library's, the driver's. Only memory that went back to
+** the device is of use to it, so pools clear whole pages. */
 static inline tide_status tidei_outside_with_reclaim(tidei_dev *d, size_t bytes, const char *what,
                                                      tidei_attempt_fn attempt, void *arg);
 /* The same for a block of pinned or unified memory, whose attempt may also return
-** TIDE_E_HOST_NOMEM: that too is climbed for, and reported if it stays so. */
+** TIDE_E_HOST_NOMEM: for that it climbs too, and reports it in the end. */
 static inline tide_status tidei_reclaim_kind(tidei_dev *d, tidei_mem_kind kind, size_t bytes,
                                              const char *what, tidei_attempt_fn attempt,
                                              void *arg) {
     return d->rt->recovery->of_kind(d, kind, bytes, what, attempt, arg);
 }
 /* Composes the out-of-memory report for a request that nothing could serve; sets and returns
-** TIDE_E_NOMEM. The second: of a kind; TIDE_E_HOST_NOMEM where it is the host that has less. */
+** TIDE_E_NOMEM. The second: for a kind of memory; TIDE_E_HOST_NOMEM where the host's limit is the
+** tighter one. */
 static inline tide_status tidei_out_of_memory(tidei_dev *d, size_t bytes, const char *what) {
     return d->rt->recovery->report(d, TIDEI_MEM_DEVICE, bytes, what);
 }

@@ -1,4 +1,5 @@
-/* spill.c: who is cold, out to pinned memory, and back. The model stands in spill.h. */
+/* spill.c: which storages are cold, moving them out to pinned memory, and bringing them back. The
+** model stands in spill.h. */
 #include "runtime/streams/thread_device.h"
 #include "runtime/memory/spill.h"
 #include "runtime/memory/header.h"
@@ -9,20 +10,21 @@
 #include "runtime/streams/loss.h"
 #include <stdlib.h>
 
-/* Below it a copy's fixed cost (some 10 us) is more than its bytes' (64 KiB: 1.2 us at 55 GB/s). */
+/* Storages below this size go last: a copy's fixed cost (some 10 us) is far above their bytes' (64
+** KiB: 1.2 us at 55 GB/s). */
 #define LITTLE ((size_t)64 * 1024)
 
 struct cold {
-    /* st is retained; kept: pinned memory for it, NULL: it is not to go */
+    /* st is retained; kept: pinned memory for it, NULL: it does not go */
     tidei_storage *st, *kept;
     uint64_t age; /* submissions of its stream since its last use */
     tidei_addr addr;
-    uint32_t arrays; /* that refer to it */
+    uint32_t arrays; /* number of arrays that refer to it */
     bool refused;    /* the host has no room for it */
     bool copied;
 };
 
-/* ---- who is cold ---- */
+/* ---- which storages are cold ---- */
 
 static void look_at(tidei_dev *d, tidei_stamp x, struct cold *c) {
     uint64_t now =
@@ -31,7 +33,7 @@ static void look_at(tidei_dev *d, tidei_stamp x, struct cold *c) {
     if (age < c->age) c->age = age;
 }
 
-/* False: it does not go, or has never been used. */
+/* Sets c->age. False: the storage may not go, or has never been used. */
 static bool is_cold(tidei_dev *d, struct cold *c) {
     tidei_storage *st = c->st;
     if (st->pool->kind != TIDEI_MEM_DEVICE || atomic_load(&st->pins)) return false;
@@ -46,8 +48,8 @@ static bool is_cold(tidei_dev *d, struct cold *c) {
     return c->addr && c->age != UINT64_MAX;
 }
 
-/* The coldest first. Addresses decide what is equal otherwise, so that the same program spills the
-** same. */
+/* Sorts the coldest first. Addresses decide between equals, so that the same program always spills
+** the same storages. */
 static int by_age(const void *a, const void *b) {
     const struct cold *x = a, *y = b;
     bool little = x->st->bytes < LITTLE;
@@ -57,8 +59,8 @@ static int by_age(const void *a, const void *b) {
     return (x->addr > y->addr) - (x->addr < y->addr);
 }
 
-/* All of the device, in the order in which they go, each retained; NULL: none, or host memory is
-** exhausted. */
+/* All cold storages of the device, in the order in which they go, each retained; NULL: none, or
+** host memory is exhausted. */
 static struct cold *find_cold(tidei_dev *d, size_t *n) {
     tidei_runtime *rt = d->rt;
     size_t room = (size_t)atomic_load(&rt->deaths->handles);
@@ -96,8 +98,8 @@ static void trim_pinned(tidei_runtime *rt) {
     }
 }
 
-/* Pinned memory for it, if the host has as much: of what its pool has cached the rest is given back
-** for it, once a round. */
+/* Takes pinned memory for the storage, if the host has as much. If not, the pinned pool gives back
+** what it has cached, once a round, and it is tried again. */
 static void keep(tidei_pool *pinned, tidei_stream *s, struct cold *c, bool *trimmed) {
     tide_status status = tidei_storage_try(pinned, c->st->bytes, s, TIDEI_ALLOC_STEAL, &c->kept);
     if (status == TIDE_E_HOST_NOMEM && !*trimmed) {
@@ -108,8 +110,8 @@ static void keep(tidei_pool *pinned, tidei_stream *s, struct cold *c, bool *trim
     if (status != TIDE_OK) c->kept = NULL;
 }
 
-/* Which of those that are left go for `wanted` bytes more: as few as come first; of these none that
-** the others make needless. Returns how many. */
+/* Chooses which of those that are left go for `wanted` bytes more: the first ones until it is
+** enough, and of these not those that the others make needless. Returns how many. */
 static size_t choose(const struct cold *cold, size_t n, size_t wanted, size_t *which) {
     size_t m = 0, left = 0, sum = 0;
     for (size_t i = 0; i < n && sum < wanted; i++) {
@@ -117,7 +119,7 @@ static size_t choose(const struct cold *cold, size_t n, size_t wanted, size_t *w
         which[m++] = i;
         sum += cold[i].st->bytes;
     }
-    for (size_t k = m; k-- > 0;) /* a large one that came last may do for the others */
+    for (size_t k = m; k-- > 0;) /* a large one that came last may suffice without the others */
         if (sum - cold[which[k]].st->bytes >= wanted) {
             sum -= cold[which[k]].st->bytes;
             which[k] = SIZE_MAX;
@@ -127,7 +129,7 @@ static size_t choose(const struct cold *cold, size_t n, size_t wanted, size_t *w
     return left;
 }
 
-#define REFUSALS 16 /* then the host has no room for what is worth while */
+#define REFUSALS 16 /* after so many the host has no room for what is worth spilling */
 
 /* Where the host refuses one, others take its place. */
 static void keep_enough(tidei_pool *pinned, tidei_stream *s, struct cold *cold, size_t n,
@@ -146,9 +148,10 @@ static void keep_enough(tidei_pool *pinned, tidei_stream *s, struct cold *cold, 
     tidei_host_free(s->dev->rt, which);
 }
 
-/* ---- out ---- All while no window is open. */
+/* ---- out ---- All of it while no submission is open. */
 
-/* Since it was found an operation may have begun to use it, or a scope. */
+/* Checked again, since an operation or a scope may have begun to use the storage after it was
+** found. */
 static bool may_go(const struct cold *c) {
     const tidei_storage *st = c->st;
     return c->kept && !atomic_load(&st->pins) && atomic_load(&st->refs) <= c->arrays + 1 &&
@@ -179,7 +182,7 @@ static void be_after(tidei_storage *st, tidei_stamp x) {
     tidei_stamps_unlock(st);
 }
 
-/* Its block goes back to its pool, which it keeps holding. */
+/* The storage's block goes back to its pool; the storage keeps holding the pool. */
 static void go(struct cold *c, tidei_stamp x) {
     tidei_storage *st = c->st;
     tidei_dev *d = st->dev;
@@ -235,7 +238,7 @@ static tide_status copy_out(tidei_stream *s, struct cold *cold, size_t n, size_t
         if (cold[i].copied) {
             *bytes += cold[i].st->bytes;
             go(&cold[i], x);
-        } else if (cold[i].kept) { /* it failed, and may still be read and written */
+        } else if (cold[i].kept) { /* its copy failed, and may still be reading and writing */
             be_after(cold[i].st, x);
             be_after(cold[i].kept, x);
         }
@@ -243,7 +246,7 @@ static tide_status copy_out(tidei_stream *s, struct cold *cold, size_t n, size_t
     return status;
 }
 
-/* *bytes: of those that went. */
+/* *bytes: sum of those that went. */
 static tide_status move_out(tidei_stream *s, struct cold *cold, size_t n, size_t *bytes) {
     tidei_moves_begin(s->dev->rt);
     for (size_t i = 0; i < n; i++)
@@ -260,7 +263,8 @@ static tide_status move_out(tidei_stream *s, struct cold *cold, size_t n, size_t
     return status;
 }
 
-/* Of the calling thread where nobody else's work is in its way. */
+/* The stream for the copies: the calling thread's, unless it is an adopted one, on which the
+** program may have other work. */
 static tidei_stream *stream_of(tidei_dev *d) {
     tidei_thread *t = tidei_thread_get(d->rt);
     tidei_stream *s = t ? tidei_thread_stream_on(t, d) : d->stream0;
@@ -298,7 +302,7 @@ size_t tidei_spill(tidei_dev *d, size_t wanted) {
 struct back {
     tidei_storage *st;
     tidei_stream *s;
-    bool there; /* somebody else has brought it back */
+    bool there; /* another thread has brought it back */
     tidei_block block;
 };
 
@@ -309,8 +313,8 @@ static bool is_spilled(tidei_storage *st) {
     return away;
 }
 
-/* The memory is on its way from here until the storage has it: another who wants the same storage,
-** and fails meanwhile, need only wait. */
+/* Takes a block. From here until the storage has it the memory counts as growth in flight: a thread
+** that wants the same storage, and finds no memory meanwhile, need only wait. */
 static tide_status attempt(void *arg, unsigned flags) {
     struct back *b = arg;
     tidei_pool *pool = b->st->pool;
@@ -324,7 +328,7 @@ static tide_status attempt(void *arg, unsigned flags) {
     return status;
 }
 
-/* The storage has its block again, and what it was kept in is the caller's. */
+/* Gives the storage its block, and returns the pinned storage that kept its bytes. */
 static tidei_storage *come(struct back *b, tidei_stamp x) {
     tidei_storage *st = b->st, *kept = st->priv;
     tidei_dev *d = st->dev;
@@ -337,7 +341,7 @@ static tidei_storage *come(struct back *b, tidei_stamp x) {
     st->priv = b->block.priv;
     tidei_stamps_unlock(st);
     tidei_block_counted(st->pool, st->bytes);
-    tidei_pool_let_go(st->pool->users); /* the block holds it now */
+    tidei_pool_let_go(st->pool->users); /* the block holds the pool now */
     atomic_fetch_sub(&d->memory->spilled, st->bytes);
     atomic_fetch_sub(&d->rt->moves->spilled, 1);
     atomic_fetch_add_explicit(&d->rt->spills->back, 1, memory_order_relaxed);
@@ -345,7 +349,7 @@ static tidei_storage *come(struct back *b, tidei_stamp x) {
     return kept;
 }
 
-/* The block is nobody's but for work at x, if there is any. */
+/* Gives the block back to its pool, with the stamp x if work may still use it. */
 static void give_block(struct back *b, tidei_stamp x) {
     tidei_pool *pool = b->st->pool;
     if (x.tick) {
@@ -355,7 +359,8 @@ static void give_block(struct back *b, tidei_stamp x) {
     pool->ops->free(pool, &b->block);
 }
 
-/* While nobody else moves. *kept: to be released. */
+/* Copies the bytes back and gives the storage its block; called by the mover. *kept: the caller
+** releases it. */
 static tide_status copy_back(struct back *b, const char *op, tidei_storage **kept) {
     tidei_stream *s = b->s;
     tidei_storage *from = b->st->priv;
@@ -378,7 +383,7 @@ static tide_status copy_back(struct back *b, const char *op, tidei_storage **kep
     return status;
 }
 
-/* The block was taken. */
+/* Brings the storage back into the block that was taken. */
 static tide_status put_back(struct back *b, const char *op) {
     tidei_dev *d = b->st->dev;
     tidei_storage *kept = NULL;

@@ -20,7 +20,7 @@
 #if !defined(__SANITIZE_ADDRESS__)
 #define SPARES_MOST 1024 /* a thread and device: 120 KiB; backward passes free so many in a row */
 #else
-#define SPARES_MOST 0 /* it could not tell a record that is kept from one in use */
+#define SPARES_MOST 0 /* AddressSanitizer could not tell a record that is kept from one in use */
 #endif
 
 /* NULL: the calling thread has no number. */
@@ -37,7 +37,7 @@ static tidei_origin *origin_of(tidei_storage *st) {
     return (tidei_origin *)(void *)((char *)st + ORIGIN_AT);
 }
 
-/* A record, not zeroed, and room for its origin where that is wanted. NULL: host memory is
+/* Takes a record, not zeroed, with room for its origin where it gets one. NULL: host memory is
 ** exhausted. */
 static tidei_storage *take_record(tidei_dev *d) {
     tidei_storage_free_list *x = spares_here(d);
@@ -69,8 +69,8 @@ void tidei_storage_free_list_drop(tidei_dev *d) {
         }
 }
 
-/* Whether a new storage is watched. A thread without a number has no count: all of its are, and the
-** tracker chooses. */
+/* Whether a new storage is watched. A thread without a number has no count: all its storages are
+** watched, and the tracker chooses. */
 static inline bool watch(tidei_dev *d) {
     tidei_storage_free_list *x = spares_here(d);
     return tidei_likely(x) ? --x->unwatched == 0 : d->rt->watch_every != 0;
@@ -96,7 +96,8 @@ void tidei_watch_made(tidei_storage *st, const tidei_stream *s) {
         tidei_tracker_add(rt->tracker, origin_of(st), st, (x && !rt->recorder) || has_turn(rt));
 }
 
-/* The recorder is told of all, the tracker of those that it looks at. */
+/* Sets how often a storage is watched: the recorder is told of all, the tracker of those that it
+** samples. */
 void tidei_watch_open(tidei_runtime *rt) {
     rt->watch_every = rt->recorder ? 1 : tidei_tracker_interval(rt->tracker);
     for (unsigned i = 0; i < rt->ndevs; i++)
@@ -149,7 +150,7 @@ static tide_status alloc_attempt(void *arg, unsigned flags) {
     return a->pool->ops->alloc(a->pool, a->bytes, a->s, flags, &a->block);
 }
 
-/* A block of device memory. */
+/* Takes a block of device memory. */
 static inline tide_status take_block(tidei_dev *d, size_t bytes, tidei_attempt_fn attempt,
                                      void *arg, const char *op) {
     size_t want = atomic_load_explicit(&d->budget->live, memory_order_relaxed) + bytes;
@@ -159,7 +160,7 @@ static inline tide_status take_block(tidei_dev *d, size_t bytes, tidei_attempt_f
     return tidei_with_reclaim(d, bytes, op, attempt, arg);
 }
 
-/* One of another kind, within the budgets that it counts in. */
+/* Takes a block of another kind, within the budgets that it counts in. */
 static tide_status take_block_of_kind(struct alloc_args *a, const char *op) {
     tidei_dev *d = a->pool->dev;
     tidei_mem_kind kind = a->pool->kind;
@@ -177,7 +178,7 @@ static tide_status take_block_of_kind(struct alloc_args *a, const char *op) {
     return status;
 }
 
-/* Its report, where there is one. */
+/* Reports that no block could be taken, where that is to be reported. */
 static tide_status not_taken(tidei_pool *pool, tidei_stream *s, tide_status status,
                              const char *op) {
     if (status != TIDE_E_NOMEM && status != TIDE_E_HOST_NOMEM)
@@ -335,7 +336,7 @@ void tidei_storage_unpin(tidei_storage *st) {
 
 /* ---- order ---- */
 
-/* The moments that an operation has to wait for, at most one a stream. */
+/* The stamps that an operation has to wait for, at most one a stream. */
 struct needs {
     unsigned n;
     tidei_stamp at[TIDEI_STREAMS_MAX];
@@ -350,12 +351,13 @@ static void need(struct needs *w, tidei_stamp x) {
     w->at[w->n++] = x;
 }
 
-/* Does a use of the same bytes by s, or by the host, wait for x? */
+/* Must a use of the same bytes by s, or by the host (s NULL), wait for x? */
 static bool must_wait(tidei_stream *s, tidei_stamp x, const tidei_use *u) {
     return (x.write || (u->mode & TIDEI_WRITE)) && !(s && tidei_stamp_covered(s, x));
 }
 
-/* What the use must come after; s NULL: for the host, all of it. Under the storage's flag. */
+/* Collects what the use must come after; s NULL: for a use by the host. Under the storage's
+** flag. */
 static void look_back(const tidei_use *u, tidei_stream *s, struct needs *w) {
     tidei_storage *st = u->st;
     const tidei_stamp *a = tidei_stamps_at(&st->stamps);
@@ -365,7 +367,8 @@ static void look_back(const tidei_use *u, tidei_stream *s, struct needs *w) {
         const tidei_part *p = &st->parts->part[i];
         if (tidei_part_meets(p, u) && must_wait(s, p->at, u)) need(w, p->at);
     }
-    /* Not ordered among streams: for the host they are, who could not do it by a stream. */
+    /* Uses of an unordered storage are not ordered among streams, but the host waits for them: it
+    ** has no other way to. */
     for (unsigned i = 0; !s && st->parts && i < st->parts->unordered.n; i++)
         if (must_wait(s, tidei_stamps_at(&st->parts->unordered)[i], u))
             need(w, tidei_stamps_at(&st->parts->unordered)[i]);
@@ -404,8 +407,8 @@ tide_status tidei_order(tidei_stream *s, const tidei_use *uses, unsigned n, cons
     return TIDE_OK;
 }
 
-/* A write replaces what it came after. That is not all: since s was ordered others may have used
-** the storage. There is room. */
+/* A write replaces the stamps that s is ordered after. That need not be all of them, as other
+** threads may have used the storage since s was ordered. There is room for the stamp. */
 static void add_whole(tidei_storage *st, const tidei_use *u, tidei_stream *s, tidei_stamp x) {
     if (u->mode & TIDEI_WRITE) {
         tidei_stamp *a = tidei_stamps_at(&st->stamps);
@@ -419,8 +422,8 @@ static void add_whole(tidei_storage *st, const tidei_use *u, tidei_stream *s, ti
     tidei_stamps_add(&st->stamps, x);
 }
 
-/* Under the storage's flag: writes the use into its history. Where the second stream came just now
-** there may be no parts. */
+/* Under the storage's flag: writes the use into its history. Where a second stream began to work
+** just now, room for parts may be missing. */
 static void add_use(tidei_storage *st, const tidei_use *u, tidei_stream *s, tidei_stamp x) {
     if (tidei_unlikely(st->parts && (tidei_use_is_part(u, s) || atomic_load(&st->unordered))))
         tidei_subranges_add(st, u, s, x);
@@ -432,7 +435,7 @@ static bool publish_use(const tidei_use *u, tidei_stream *s, tidei_stamp x) {
     tidei_storage *st = u->st;
     if (!st->bytes) return true;
     tidei_stamps_lock(st);
-    /* Room was made in tidei_order; several readers may have raced for it since. */
+    /* tidei_order made room; other threads may have taken it since. */
     bool room = tidei_subranges_reserve(st, u, s);
     if (room) add_use(st, u, s, x);
     tidei_stamps_unlock(st);
@@ -446,7 +449,7 @@ bool tidei_publish_uses(tidei_stream *s, const tidei_use *uses, unsigned n, uint
     return all;
 }
 
-/* ---- the window ---- */
+/* ---- the submission ---- */
 
 /* The same as use_at_once, under the storage's flag, where parts are told apart. */
 __attribute__((noinline)) static bool part_at_once(const tidei_use *u, tidei_stream *s,
@@ -459,9 +462,9 @@ __attribute__((noinline)) static bool part_at_once(const tidei_use *u, tidei_str
     return true;
 }
 
-/* Looks and publishes in one go where s has nothing to wait for. False: it has, or there is no
-** room; earlier uses that were published then name a tick that comes after all they need, so they
-** only say too much. Under s->lock. */
+/* Where s has nothing to wait for, looks and publishes the use in one step. False: it has to wait,
+** or there is no room. Uses of the same submission that were published before then name a tick that
+** comes later than needed, which is safe. Under s->lock. */
 static bool use_at_once(const tidei_use *u, tidei_stream *s, uint64_t tick) {
     tidei_storage *st = u->st;
     if (tidei_unlikely(!st->bytes)) return true;
@@ -492,9 +495,9 @@ static bool use_all_at_once(tidei_stream *s, const tidei_use *uses, unsigned n, 
     return true;
 }
 
-/* Waiting for another stream takes that one's lock, so ours is let go meanwhile. If it fails, uses
-** published at once name a tick that has no work yet: the caller takes it all the same, or they
-** would look pending until somebody else does. */
+/* Waiting for another stream takes that one's lock, so ours is let go meanwhile. If it fails, the
+** uses already published name a tick that has no work: the caller takes that tick all the same, or
+** they would look pending until another submission takes it. */
 static tide_status order_unlocked(tidei_stream *s, const tidei_use *uses, unsigned n,
                                   const char *op) {
     s->holders++;
@@ -505,15 +508,15 @@ static tide_status order_unlocked(tidei_stream *s, const tidei_use *uses, unsign
     return status;
 }
 
-/* Whether somebody moves storages, or has since `done` was looked at. Under a stream's lock the
-** answer false stays. */
+/* Whether a thread moves storages, or has moved some since `done` was read. Under a stream's lock
+** the answer false stays true. */
 static bool moved_since(tidei_moves *m, uint64_t done) {
     return atomic_load_explicit(&m->moving, memory_order_acquire) ||
            atomic_load_explicit(&m->done, memory_order_relaxed) != done;
 }
 
-/* Under a stream's lock while nobody moves: whether one of the window's storages is not on its
-** device. */
+/* Under a stream's lock while nothing moves: whether one of the submission's storages is
+** spilled. */
 static bool any_away(const tidei_submission *w) {
     const tidei_runtime *rt = w->s->dev->rt;
     if (tidei_likely(!atomic_load_explicit(&rt->moves->spilled, memory_order_relaxed)))
@@ -523,8 +526,8 @@ static bool any_away(const tidei_submission *w) {
     return false;
 }
 
-/* On success s->lock is held, unless *again: storages moved meanwhile, or are to be brought
-** back. */
+/* On success s->lock is held, unless *again: storages were moved meanwhile, or are to be brought
+** back first. */
 static tide_status open_window(tidei_submission *w, bool *again) {
     tidei_stream *s = w->s;
     tidei_moves *moves = s->dev->rt->moves;
@@ -579,13 +582,14 @@ tide_status tidei_submit_begin(tidei_submission *w, tidei_stream *s, const tidei
     return TIDE_OK;
 }
 
-/* The wait was left in a callback: the device may still be at the caller's memory. */
+/* A longjmp left the wait in a callback: the device may still use the caller's memory, so this
+** waits. */
 static void undo_wait(tidei_runtime *rt, tidei_thread *t, void *s, uintptr_t of) {
     (void)rt, (void)t, (void)of;
     (void)tidei_stream_finish(s);
 }
 
-/* For work of which nobody else knows. */
+/* Waits for work that no stamp names. */
 static tide_status wait_whole(tidei_stream *s, bool quiet) {
     tidei_thread *t = tidei_thread_look(s->dev->rt);
     tidei_hold(t, undo_wait, s, 0);
@@ -619,15 +623,16 @@ static bool waits_itself(const tidei_dev *d, tidei_copy_kind kind, const tidei_s
            (dst->pool->kind == TIDEI_MEM_PINNED && src->pool->kind == TIDEI_MEM_PINNED);
 }
 
-/* Where the copy itself waits, all it would wait for is waited for first: not under the stream's
-** lock, counted, after the policy was asked, and so that no collector waits for this thread. */
+/* Where the copy itself would wait, this waits first for all that it would wait for: so the wait is
+** not under the stream's lock, is counted, comes after the policy was asked, and no collector waits
+** for this thread. */
 static tide_status wait_first(tidei_stream *s, const tidei_use *uses, unsigned n) {
     tide_status status = tidei_stream_wait(s, false);
     for (unsigned i = 0; i < n && status == TIDE_OK; i++) status = tidei_use_wait(&uses[i]);
     return status;
 }
 
-/* However it ends, the host's side is the caller's again. */
+/* Even if it fails, the device no longer uses the host's side afterwards. */
 static tide_status wait_for_copy(tidei_stream *s, bool quiet, const char *op) {
     return wait_whole(s, quiet) == TIDE_OK ? TIDE_OK : tidei_fail_as(op);
 }
@@ -666,7 +671,7 @@ tide_status tidei_submit_upload(tidei_stream *s, tidei_storage *dst, size_t dst_
     const tidei_use uses[2] = {{dst, dst_offset, bytes, TIDEI_WRITE},
                                {pinned, offset, bytes, TIDEI_READ}};
     tidei_submission w;
-    bool busy; /* with it the table never waits for pinned memory */
+    bool busy; /* given to the device table, so that it never waits for pinned memory */
     tide_status status = tidei_submit_begin(&w, s, uses, 2, op);
     if (status != TIDE_OK) return status;
     tidei_copy c = {TIDEI_COPY_H2D, w.ranges[0].addr, w.ranges[1].addr, bytes, &busy};
@@ -710,14 +715,15 @@ bool tidei_use_pending(const tidei_use *u) {
     struct needs w;
     host_needs(u, &w);
     tidei_dev *d = u->st->dev;
-    for (unsigned i = 0; i < w.n; i++) /* a lost one's is for the wait to report */
+    for (unsigned i = 0; i < w.n; i++) /* the wait reports it if a device is lost */
         if (!tidei_stamp_done(d, w.at[i]) ||
             atomic_load(&tidei_stream_at(d, w.at[i].stream)->dev->d->lost))
             return true;
     return false;
 }
 
-/* What a device had still to write when it was lost is not written. */
+/* Fails if the device was lost before x was complete: then it has not written what it was to
+** write. */
 static tide_status not_lost(tidei_dev *d, tidei_stamp x) {
     tidei_stream *s = tidei_stream_at(d, x.stream);
     if (tidei_likely(s->dev == d || !x.write || !atomic_load(&s->dev->d->lost))) return TIDE_OK;

@@ -1,14 +1,19 @@
 /* storage.h: tracked memory: a piece of device memory with its history, shared by the views on it;
 ** and submitting work.
 **
-** The way of an operation: *gather* (operands' storages are retained, results made: allocation,
-** collections and the ladder happen here), *submit* (tidei_submit_begin .. tidei_submit_end: waits
-** inserted, a tick reserved, the uses published, work queued; no allocation of device memory, no
-** collection, no ladder, but where two devices meet for the first time: runtime/devices.h), *leave*
-** (storages are released).
-** What must stay true: a storage's stamps, and its parts (parts.h), name every use that a later one
-** may have to wait for; a reader waits for writes only; waits happen on the device, never on the
-** host. */
+** An operation has three steps:
+**   gather  operands' storages are retained, results made. Allocation, collections and the ladder
+**           happen here.
+**   submit  tidei_submit_begin .. tidei_submit_end: waits inserted, a tick taken, the uses
+**           published, work queued. No allocation of device memory, no collection, no ladder,
+**           except where two devices meet for the first time (runtime/devices.h).
+**   leave   storages are released.
+** Example: stream 1 computes y = f(x). The submission takes tick 7 of stream 1: x gets the reading
+** stamp (1, 7), y the writing stamp (1, 7). A submission on stream 2 that reads x need not wait for
+** (1, 7); one that reads y, or writes x, waits.
+** What must stay true: a storage's stamps, and its parts (subranges.h), name every use that a later
+** one may have to wait for; a reader waits for writes only; waits happen on the device, never on
+** the host. */
 #ifndef TIDEI_STORAGE_H
 #define TIDEI_STORAGE_H
 
@@ -27,7 +32,7 @@ typedef struct tidei_storage {
     /* TIDEI_WATCHED_*: who wants to know of its end; fixed once others know the storage */
     uint8_t watched;
     tidei_dev *dev;
-    tidei_pool *pool; /* that the block is of; without one the default pool of the kind */
+    tidei_pool *pool; /* the block's; without a block the default pool of the kind */
     tidei_addr addr;  /* 0 when bytes is 0, and while it is spilled (spill.h) */
     size_t bytes;     /* as requested; 0: no block */
     /* the pool's; while it is spilled, the pinned storage that has its bytes */
@@ -35,7 +40,8 @@ typedef struct tidei_storage {
     struct tidei_subranges
         *parts; /* NULL for most; guarded as the stamps are: runtime/memory/subranges.h */
     _Atomic uint32_t pins; /* an address was handed out that many times: it must not move */
-    /* the collector on which it weighs; fixed as `watched` is, and told by it */
+    /* the id of the collector on which it weighs; fixed as `watched` is, and valid if that says
+    ** so */
     uint32_t owner;
     tidei_stamps stamps;
 } tidei_storage;
@@ -50,9 +56,9 @@ enum {
 typedef struct tidei_storage_free_list {
     tidei_storage *first;
     int n;
-    /* storages up to the next that is watched, that one too; 0: none is, in a while to come */
+    /* storages up to and including the next that is watched; 0: none for a long while */
     uint32_t unwatched;
-    char apart[64]; /* from the next thread's */
+    char apart[64]; /* keeps this off the next thread's cache line */
 } tidei_storage_free_list;
 /* What a device keeps of memory. In tidei_dev, as `memory`. */
 struct tidei_dev_memory {
@@ -78,8 +84,8 @@ tide_status tidei_storage_new(tidei_dev *d, size_t bytes, tidei_stream *s, const
 /* The same, from a pool that the caller holds instead of the calling thread's current one. */
 tide_status tidei_storage_new_in(tidei_pool *pool, size_t bytes, tidei_stream *s, const char *op,
                                  tidei_storage **out);
-/* The same for who climbs the ladder already: one plain attempt with these flags, nobody is asked
-** or told. No bytes are not legal. */
+/* The same for a thread that climbs the ladder already: one plain attempt with these flags; no
+** policy is asked, no collector or recorder told. bytes > 0. */
 tide_status tidei_storage_try(tidei_pool *pool, size_t bytes, tidei_stream *s, unsigned flags,
                               tidei_storage **out);
 void tidei_storage_retain(tidei_storage *st);
@@ -89,28 +95,30 @@ void tidei_storage_release(
 ** even where a callback is left meanwhile (callback.h). */
 tide_status tidei_scratch_new(tidei_pool *pool, size_t bytes, tidei_stream *s, const char *op,
                               tidei_storage **out);
-void tidei_scratch_hold(tidei_storage *st); /* one that is there */
+void tidei_scratch_hold(tidei_storage *st); /* the same for a storage that exists already */
 void tidei_scratch_release(tidei_storage *st);
 /* not zeroed; NULL: exhausted, with no error set */
 void *tidei_scratch_host(tidei_runtime *rt, size_t bytes);
 void tidei_scratch_host_free(tidei_runtime *rt, void *p);
-/* The two halves of a release, for who releases many: whether it was the last one, and what is to
-** be done then. */
+/* The two halves of a release, for a caller that releases many: whether it was the last reference,
+** and what is to be done then. */
 static inline bool tidei_storage_unref(tidei_storage *st) {
     return atomic_fetch_sub_explicit(&st->refs, 1, memory_order_acq_rel) == 1;
 }
 void tidei_storage_end(tidei_storage *st);
-/* That is soon to be: fetches what it touches of the record. */
+/* Fetches into the processor's cache what a release that comes soon touches of the record. */
 static inline void tidei_storage_prefetch(const tidei_storage *st) {
     __builtin_prefetch(st, 1);
     __builtin_prefetch((const char *)st + sizeof *st / 2, 1);
 }
 
-/* Between them the storage keeps its address. Any thread that holds it; as often as wanted. */
+/* Between pin and unpin the storage keeps its address. By any thread that holds the storage; pairs
+** count. */
 void tidei_storage_pin(tidei_storage *st);
 void tidei_storage_unpin(tidei_storage *st);
 
-/* Guards the stamps, and the address where the storage is moved: for a few loads and stores. */
+/* Guards the stamps, and the address where the storage is moved. Held for a few loads and
+** stores. */
 static inline void tidei_stamps_lock(tidei_storage *st) {
     while (atomic_flag_test_and_set_explicit(&st->flag, memory_order_acquire)) tidei_pause();
 }
@@ -118,7 +126,7 @@ static inline void tidei_stamps_unlock(tidei_storage *st) {
     atomic_flag_clear_explicit(&st->flag, memory_order_release);
 }
 
-/* Under its flag, or while no window opens that could use it and find out (storage.c). */
+/* Asked under its flag, or within a submission (storage.c). */
 static inline bool tidei_storage_spilled(const tidei_storage *st) { return !st->addr && st->bytes; }
 
 /* The slot of a stream that used it last; 0: it is unused, or nobody remembers. Nobody adds a
@@ -130,12 +138,11 @@ static inline unsigned tidei_storage_last_stream(tidei_storage *st) {
 /* What an operation does to one storage. */
 typedef struct tidei_use {
     tidei_storage *st;
-    size_t offset, bytes; /* the extent touched, within the storage */
+    size_t offset, bytes; /* the stretch touched, within the storage */
     unsigned mode;        /* TIDEI_READ | TIDEI_WRITE */
 } tidei_use;
 
-/* As the device table wants it; for others to compare where they are ordered. The address is valid
-** while the storage keeps it. */
+/* The use as a range for the device table. The address is valid while the storage keeps it. */
 static inline tidei_range tidei_use_range(const tidei_use *u) {
     bool unordered = atomic_load_explicit(&u->st->unordered, memory_order_relaxed);
     return (tidei_range){.addr = u->st->addr + u->offset,
@@ -149,15 +156,15 @@ typedef struct tidei_submission {
     const tidei_use *uses; /* the caller's, valid until end */
     unsigned n;
     uint64_t tick;
-    bool unknown; /* not all uses could be recorded: end waits for them */
+    bool unknown; /* not all uses could be published: end waits for the work */
     const char *op;
-    uint64_t began; /* the recorder's */
+    uint64_t began; /* time for the recorder */
     /* the uses as the device table wants them; addresses are valid until end */
     tidei_range ranges[TIDEI_USES_MAX];
 } tidei_submission;
 
-/* Orders stream s after what the uses need and opens the window: its stream's lock is held from
-** here to tidei_submit_end, which must follow on success. w->ranges[i].addr is the address of
+/* Orders stream s after what the uses need and begins the submission: the stream's lock is held
+** from here to tidei_submit_end, which must follow on success. w->ranges[i].addr is the address of
 ** uses[i].offset. Queue work with the device table on w->s->ds only. Storages that are spilled are
 ** brought back first, which takes memory and climbs the ladder: a caller that holds a lock has
 ** called tidei_uses_return before. Storages of another device are used where it can be reached
@@ -168,20 +175,21 @@ tide_status tidei_submit_begin(tidei_submission *w, tidei_stream *s, const tidei
 ** operation). The uses count as having happened either way. */
 tide_status tidei_submit_end(tidei_submission *w, tide_status result);
 
-/* Brings back what is spilled of them, by work on s where it is of its device. What the caller
-** retains meanwhile stays, but for rare cases that tidei_submit_begin sees to. No lock held. */
+/* Brings back the uses' storages that are spilled, by work on s where s is of their device.
+** Storages that the caller retains then stay on the device, except in rare cases that
+** tidei_submit_begin handles. No lock held. */
 tide_status tidei_uses_return(tidei_stream *s, const tidei_use *uses, unsigned n, const char *op);
 
-/* One-operation helpers: window, work, window closed. Zero bytes or counts do nothing. After a copy
+/* One-operation helpers: a whole submission each. Zero bytes or counts do nothing. After a copy
 ** from or to the host its memory is the caller's again, whatever the status: the copy waits for
 ** that, as tidei_stream_wait does. */
 tide_status tidei_submit_copy(tidei_stream *s, tidei_copy_kind kind, tidei_storage *dst,
                               size_t dst_offset, void *host, tidei_storage *src, size_t src_offset,
                               size_t bytes, const char *op);
-/* From storage to storage, on whatever devices: on the calling thread's stream of the destination's
-** device where that one reaches the source, on the source's where all reach the destination, else
-** through two pinned buffers in turn, on streams of both. The host waits for none of it. May
-** collect, for the buffers. */
+/* Copies from storage to storage, on whatever devices. Where the destination's device reaches the
+** source: on the calling thread's stream there. Where all devices reach the destination: on the
+** thread's stream of the source's device. Else through two pinned buffers in turn, on streams of
+** both. The host waits for none of it. May collect, for the buffers. */
 tide_status tidei_submit_transfer(tidei_thread *t, tidei_storage *dst, size_t dst_offset,
                                   tidei_storage *src, size_t src_offset, size_t bytes,
                                   const char *op);
@@ -191,24 +199,24 @@ tide_status tidei_submit_upload(tidei_stream *s, tidei_storage *dst, size_t dst_
                                 tidei_storage *pinned, size_t offset, size_t bytes, const char *op);
 tide_status tidei_submit_fill(tidei_stream *s, tidei_storage *dst, size_t offset,
                               const void *pattern, size_t width, size_t count, const char *op);
-/* Launch: `l->ranges` is filled from the uses. `patch`, when not NULL, is called in the window to
-** write the addresses (w->ranges[i].addr) into the parameters before the launch. */
+/* Launch: `l->ranges` is filled from the uses. `patch`, when not NULL, is called within the
+** submission to write the addresses (w->ranges[i].addr) into the parameters before the launch. */
 tide_status tidei_submit_launch(tidei_stream *s, const tidei_use *uses, unsigned n, tidei_launch *l,
                                 void (*patch)(const tidei_submission *w, void *user), void *user,
                                 const char *op);
 
-/* The two halves of a window apart, for scopes in which others queue the work (tide_use_begin):
-** order s after what the uses need; afterwards, under s->lock, write them into the storages'
-** histories as having happened at `tick`. The caller holds s. False: host memory is exhausted and
-** not all are known; the caller waits for s once it has left the lock. */
+/* The two halves of a submission, for scopes in which others queue the work (tide_use_begin): order
+** s after what the uses need; and afterwards, under s->lock, publish the uses with the stamp (s,
+** tick). The caller holds s. False: host memory is exhausted and not all uses are published; the
+** caller waits for s once it has let go of the lock. */
 tide_status tidei_order(tidei_stream *s, const tidei_use *uses, unsigned n, const char *op);
 bool tidei_publish_uses(tidei_stream *s, const tidei_use *uses, unsigned n, uint64_t tick);
 
 /* The host waits for all pending uses that a reader (or a writer, mode TIDEI_WRITE) must wait for;
-** or that the use must. */
+** the second, for those that the use must. */
 tide_status tidei_storage_wait(tidei_storage *st, unsigned mode);
 tide_status tidei_use_wait(const tidei_use *u);
-/* whether there is anything to wait for; asks the device */
+/* whether the use has anything to wait for; asks the device */
 bool tidei_use_pending(const tidei_use *u);
 
 /* ---- the short way past the recorder (recorder.c) and the tracker (tracker.c): nobody wants to

@@ -1,4 +1,4 @@
-/* subranges.c: uses of parts of storages. The model stands in parts.h. */
+/* subranges.c: uses of parts of storages. The model stands in subranges.h. */
 #include "runtime/memory/subranges.h"
 
 static tidei_subranges *parts_made(tidei_storage *st) {
@@ -10,7 +10,8 @@ bool tidei_subranges_reserve(tidei_storage *st, const tidei_use *u, const tidei_
     if (tidei_use_is_part(u, s) && !parts_made(st)) return false;
     tidei_subranges *p = st->parts;
     if (p && !tidei_stamps_reserve(&p->unordered, 1)) return false;
-    /* What is there, this use, and one that somebody else adds before it. */
+    /* Room for the stamps that are there, this use's, and one that another thread adds before
+    ** it. */
     return tidei_stamps_reserve(&st->stamps, 2 + (p ? p->n + p->unordered.n : 0));
 }
 
@@ -19,8 +20,8 @@ static void remove_part(tidei_subranges *p, unsigned i) {
     memmove(&p->part[i], &p->part[i + 1], (p->n - i) * sizeof *p->part);
 }
 
-/* What x makes superfluous within its stretch: if it writes, all that s is ordered after; else the
-** stream's own earlier reading. */
+/* Removes what x makes superfluous within its stretch: if it writes, all that s is ordered after;
+** else the stream's own earlier reading. */
 static void remove_covered(tidei_subranges *p, tidei_stream *s, const tidei_part *x) {
     for (unsigned i = p->n; i-- > 0;) {
         const tidei_part *old = &p->part[i];

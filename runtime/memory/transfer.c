@@ -2,20 +2,21 @@
 **
 ** Where the destination's device does not reach the source, and the destination is no memory that
 ** all reach, the bytes go in pieces through pinned memory: the source's device fills one buffer
-** while the destination's empties the other. The buffers are storages like any other, so who has to
-** wait for whom is told by their histories, and the host queues all of it at once. */
+** while the destination's empties the other. The buffers are storages like any other, so their
+** stamps say which stream has to wait for which, and the host queues all of it at once. */
 #include "runtime/streams/thread_device.h"
 #include "runtime/memory/peers.h"
 #include "runtime/memory/memory_kinds.h"
 #include "runtime/memory/storage.h"
 #include "runtime/streams/loss.h"
 
-/* Long enough that handing over (some 10 us) is little beside the copy (0.15 ms at 55 GB/s). */
+/* Long enough that handing a buffer over (some 10 us) takes little time beside the copy (0.15 ms at
+** 55 GB/s). */
 #define PIECE (8 * TIDEI_MIB)
 
 struct buffers {
     unsigned n;
-    size_t bytes; /* of one */
+    size_t bytes; /* of one buffer */
     tidei_storage *at[2];
 };
 
@@ -36,7 +37,7 @@ static tide_status take(struct buffers *b, tidei_stream *s, size_t bytes, const 
     tidei_error_save(&e);
     if (tidei_scratch_new(pool, b->bytes, s, op, &b->at[1]) == TIDE_OK)
         b->n = 2;
-    else /* it does with one */
+    else /* one buffer is enough */
         tidei_error_restore(&e);
     return TIDE_OK;
 }

@@ -1,10 +1,10 @@
 /* binned.c: the pool `binned`: sizes rounded up to powers of two, a list of freed blocks for each.
 ** After CUDA.jl's pool of that name, its default until 2021.
 **
-** Where a power of two does not fit the limit, just the request's size is taken, and lies with that
-** power's when freed. As there, requests above MOST come straight from the driver and go straight
-** back. Its timer that gives back what recent use did not need is not here: trim does, at whatever
-** threshold is set. */
+** Where a power of two does not fit the limit, the pool takes just the request's size; freed, such
+** a block lies in the list of that power. As in CUDA.jl, requests above MOST come straight from the
+** driver and go straight back. CUDA.jl's timer that gives back what recent use did not need has no
+** counterpart here: trim gives back, at whatever threshold is set. */
 #include "runtime/pool/whole.h"
 
 #define MOST (128 * TIDEI_MIB)

@@ -8,7 +8,7 @@ size_t tidei_library_bytes(tidei_dev *d) {
     return atomic_load_explicit(&d->budget->library, memory_order_relaxed);
 }
 
-/* Who backs unified memory counts it first, in d->unified, so that of two threads the one that
+/* A thread that backs unified memory counts it first, in d->unified. So of two threads the one that
 ** comes second in d->backed sees the other, and keeps to the device's size. */
 size_t tidei_hard_limit(tidei_dev *d) {
     size_t limit = atomic_load_explicit(&d->budget->limit, memory_order_relaxed);
@@ -29,7 +29,7 @@ tide_status tidei_back(tidei_dev *d, size_t bytes) {
         if (now < old || now > limit || tidei_library_bytes(d) > limit - now)
             return beyond_limit(bytes, limit, old);
     } while (!atomic_compare_exchange_weak(&d->budget->backed, &old, now));
-    /* a handle was counted meanwhile */
+    /* a library's handle was counted meanwhile */
     if (tidei_unlikely(atomic_load(&d->budget->library) > limit - now)) {
         atomic_fetch_sub(&d->budget->backed, bytes);
         return beyond_limit(bytes, limit, old);
@@ -47,8 +47,8 @@ void tidei_unback(tidei_dev *d, size_t bytes) {
     atomic_fetch_add_explicit(&d->budget->driver_frees, 1, memory_order_relaxed);
 }
 
-/* Library state is counted first and looked at then, backed memory the other way round: of two
-** threads that come at once, one sees the other. */
+/* Counts library state first and reads the backed bytes then; tidei_back does it the other way
+** round. So of two threads that come at once, one sees the other's bytes. */
 bool tidei_library_back(tidei_dev *d, size_t bytes) {
     size_t limit = tidei_hard_limit(d),
            library = atomic_fetch_add(&d->budget->library, bytes) + bytes,

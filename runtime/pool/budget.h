@@ -19,7 +19,7 @@
 ** something came of it. */
 typedef struct tidei_inflight_growth {
     _Atomic unsigned under_way;
-    _Atomic uint64_t ended; /* of which something came */
+    _Atomic uint64_t ended; /* ended growths that changed what can be had */
 } tidei_inflight_growth;
 
 /* A device's. In tidei_dev. */
@@ -46,18 +46,19 @@ struct tidei_host_budget {
 /* Reads the limit from the settings. */
 void tidei_host_budget_init(tidei_runtime *rt);
 
-/* Counted in all the budgets that the kind is part of, before the driver is asked: TIDE_E_NOMEM
-** beyond the device's limit, TIDE_E_HOST_NOMEM beyond the host's. And back. */
+/* Counts the bytes in all budgets that the kind is part of, before the driver is asked:
+** TIDE_E_NOMEM beyond the device's limit, TIDE_E_HOST_NOMEM beyond the host's. The second no longer
+** counts them. */
 tide_status tidei_back_kind(tidei_dev *d, tidei_mem_kind kind, size_t bytes);
 void tidei_unback_kind(tidei_dev *d, tidei_mem_kind kind, size_t bytes);
 
-/* What may be backed together with library state: the hard limit, and while there is unified memory
-** no more than the device has. The driver gives device memory for which unified memory then leaves
-** the card, and brings both back and forth. */
+/* The most that may be backed, library state included: the hard limit; while there is unified
+** memory, no more than the device has. Otherwise the driver would hand out device memory by moving
+** unified memory off the card, and then move both back and forth. */
 size_t tidei_hard_limit(tidei_dev *d);
 
-/* Memory a pool is about to take from the driver: counted against the limits, before the driver is
-** asked. TIDE_E_NOMEM (no report) beyond the hard limit. */
+/* Counts memory that a pool is about to take from the driver against the limits, before the driver
+** is asked. TIDE_E_NOMEM (no report) beyond the hard limit. */
 tide_status tidei_back(tidei_dev *d, size_t bytes);
 void tidei_unback(tidei_dev *d, size_t bytes);
 bool tidei_library_back(tidei_dev *d,

@@ -1,25 +1,24 @@
 /* driver.c: the pool `driver`: blocks from a pool of the driver's own, in stream order
 ** (cuMemAllocFromPoolAsync; on `host` an emulation). The driver decides who gets what was freed, by
-** the rules it is told (attrs.reuse, of which TIDEI_ALLOC_STEAL adds the last), and when memory
-** goes back (attrs.threshold).
+** the rules we tell it (attrs.reuse; TIDEI_ALLOC_STEAL adds TIDEI_REUSE_WAIT), and when memory goes
+** back (attrs.threshold).
 **
 ** Model. A record for each block handed out. An allocation is work on its stream: it takes a tick,
 ** and the block comes with that stamp, so that a first use elsewhere waits for it. A free is queued
-** on a stream that the last uses are on, once that waits, on the device, for the others; from then
-** on the block is the driver's. Only where that fails the block stays here, pending, until a settle
-** has better luck.
-** `charged` is what is counted against the limits and called backed; `reserved` is what the driver
-** had taken when it was last asked, which is after every allocation, at settles and trims. What a
-** block needs beyond `charged` can only be known once the driver has taken it: if the limit
-** refuses, the block is freed again, the driver told to give back what it can, and the request did
-** not fit; so figures never exceed the limit, while the driver may for the moment that this takes,
-** or until the work before it on the stream is done. What the driver keeps counts as cached, ready
-** or not: it does not tell. The driver's threshold counts the blocks handed out too, so it keeps
-** less than ours would.
-** What must stay true: used + pending <= charged. A look is used only if none that began later was:
-** so what is counted in `used` under the lock was in `reserved` before. No device call is made with
-** `lock` held, nor tidei_back, which may come back here to trim; `growing` is held over both, and
-** trim does not take it. */
+** on a stream of one of the last uses, behind a wait, on the device, for the others; from then on
+** the block is the driver's. Only where that fails the block stays here, pending, until a settle
+** can queue it. `charged` is what is counted against the limits and called backed; `reserved` is
+** what the driver had taken when it was last asked, which is after every allocation, at settles and
+** trims. What a block needs beyond `charged` can only be known once the driver has taken it: if the
+** limit refuses, the block is freed again, the driver told to give back what it can, and the
+** request did not fit; so figures never exceed the limit, while the driver may for the moment that
+** this takes, or until the work before it on the stream is done. What the driver keeps counts as
+** cached, whether its work is done or not: the driver does not tell. The driver's threshold counts
+** the blocks handed out too, so it keeps less than our threshold would.
+** What must stay true: used + pending <= charged. A look (asking the driver what it has taken) is
+** used only if no later one was used before it: so what is counted in `used` under the lock was in
+** `reserved` before. No device call is made with `lock` held, nor tidei_back, which may come back
+** here to trim; `growing` is held over both, and trim does not take it. */
 #include "runtime/pool/budget.h"
 #include "runtime/pool/reuse.h"
 
@@ -27,8 +26,8 @@ typedef struct record record;
 struct record {
     record *prev, *next; /* prev only while handed out */
     tidei_addr addr;
-    size_t bytes, rounded; /* rounded 0: not counted */
-    tidei_stamps stamps;   /* of a pending one */
+    size_t bytes, rounded; /* rounded is 0 while the block is not counted in `used` */
+    tidei_stamps stamps;   /* of the last uses, while pending */
     uint16_t slot;         /* of the stream that it was taken on */
 };
 
@@ -38,14 +37,14 @@ typedef struct driver {
     tidei_dmempool *mp;
     _Atomic unsigned told_reuse;
     _Atomic size_t told_threshold;
-    _Atomic uint64_t looks;  /* begun so far */
-    pthread_mutex_t growing; /* before lock */
+    _Atomic uint64_t looks;  /* looks begun so far */
+    pthread_mutex_t growing; /* taken before lock */
     pthread_mutex_t lock;
     /* under lock */
     record *live, *pending;
     size_t live_bytes, used, pending_bytes; /* requested; the last two rounded */
     size_t charged, reserved;
-    uint64_t newest; /* the look that `reserved` is of */
+    uint64_t newest; /* the number of the look that `reserved` comes from */
     uint64_t allocs, frees;
 } driver;
 
@@ -65,8 +64,8 @@ static tide_status tell_reuse(driver *p, unsigned rules) {
     return st;
 }
 
-/* Where the attributes have changed. Whoever else allocates meanwhile may have these rules too;
-** none is unsafe. */
+/* Tells the driver where the attributes have changed. A thread that allocates meanwhile may get
+** these rules too; no rule is unsafe. */
 static tide_status tell_changes(driver *p, unsigned flags) {
     unsigned rules =
         tidei_reuse_rules(&p->base) | (flags & TIDEI_ALLOC_STEAL ? (unsigned)TIDEI_REUSE_WAIT : 0);
@@ -106,8 +105,8 @@ static size_t uncharge(driver *p) {
     return bytes;
 }
 
-/* Trims, and looks what came of it. A failure leaves things as they were, and is no error of the
-** caller's. */
+/* Trims, and asks the driver what came of it. A failure leaves things as they were, and is no error
+** of the caller's. */
 static size_t trim_to(driver *p, size_t keep) {
     tidei_saved_error e;
     tidei_error_save(&e);
@@ -120,7 +119,7 @@ static size_t trim_to(driver *p, size_t keep) {
     return bytes;
 }
 
-/* What the driver took and the limit refused to count. */
+/* Makes the driver give back what it took and the limit refused to count. */
 static void drop_excess(driver *p) {
     pthread_mutex_lock(&p->lock);
     size_t charged = p->charged;
@@ -131,8 +130,9 @@ static void drop_excess(driver *p) {
 
 /* ---- freeing ---- */
 
-/* A stream of the device to free on, held: one on which a last use is pending; else where the block
-** was taken, or the default one. NULL: none of them is left, so all work is complete. */
+/* Chooses and holds a stream of the device to free on: one on which a last use is pending; else the
+** one that the block was taken on, or the default one. NULL: all of them are retired, so all work
+** is complete. */
 static tidei_dstream *pick(driver *p, record *r, tidei_stream **out) {
     tidei_dev *dev = p->base.dev;
     tidei_stamp *x = tidei_stamps_at(&r->stamps);
@@ -172,7 +172,7 @@ static tide_status free_on(driver *p, tidei_stream *s, tidei_dstream *ds, record
     return st;
 }
 
-/* False: it could not be queued, and the record stays the caller's. */
+/* False: the free could not be queued, and the record stays the caller's. */
 static bool queue_free(driver *p, record *r) {
     tidei_saved_error e;
     tidei_stream *s;
@@ -221,7 +221,8 @@ static void driver_free(tidei_pool *pool, tidei_block *b) {
     if (!queue_free(p, r)) make_pending(p, r);
 }
 
-/* A pending one again: at once where all is done, so that a trim behind it finds it free. */
+/* Tries a pending record again. Where all is done the free takes effect at once, so that a later
+** trim finds the memory free. */
 static bool free_again(driver *p, record *r) {
     tidei_stamps_prune(p->base.dev, &r->stamps);
     if (r->stamps.n) return queue_free(p, r);
@@ -230,7 +231,7 @@ static bool free_again(driver *p, record *r) {
     return true;
 }
 
-/* Tries the pending ones again. Returns the bytes that the driver has now. */
+/* Tries all pending records again. Returns the bytes that went to the driver. */
 static size_t free_pending(driver *p) {
     size_t bytes = 0;
     pthread_mutex_lock(&p->lock);
@@ -262,10 +263,10 @@ static size_t driver_settle(tidei_pool *pool) {
     return bytes;
 }
 
-/* The driver gives nothing back whose free it does not know to be over, and it learns that where it
-** is asked about the stream; we only read the stream's word. Streams that have more to do are left
-** alone, and so are those of others, whose work has no ticks; so this waits only for what other
-** threads submit meanwhile. */
+/* The driver gives back only memory whose free it knows to be over, and it learns that only when it
+** is asked about the stream, while we read just the stream's completion word. So this asks it about
+** the streams whose work is done. Streams that have more to do are left alone, and so are adopted
+** streams, whose work has no ticks; so this waits only for what other threads submit meanwhile. */
 static void tell_done(driver *p) {
     tidei_dev *dev = p->base.dev;
     unsigned slot = 0;
@@ -293,7 +294,7 @@ static size_t driver_trim(tidei_pool *pool, size_t keep) {
 
 /* ---- allocating ---- */
 
-/* Sure not to fit: saves asking the driver, and giving back. */
+/* True where the request cannot fit: saves asking the driver, and giving back. */
 static bool hopeless(driver *p, size_t rounded, unsigned flags) {
     tidei_dev *dev = p->base.dev;
     size_t limit = atomic_load_explicit(&dev->budget->limit, memory_order_relaxed),
@@ -332,7 +333,7 @@ static void count_in(driver *p, record *r) {
     p->allocs++;
 }
 
-/* Counts the block in if what the driver has taken is charged. */
+/* Counts the block in if all that the driver has taken is charged. */
 static bool covered(driver *p, record *r) {
     pthread_mutex_lock(&p->lock);
     bool enough = p->reserved <= p->charged;
@@ -354,7 +355,7 @@ static tide_status charge(driver *p, record *r) {
         pthread_mutex_unlock(&p->lock);
     }
     pthread_mutex_unlock(&p->growing);
-    if (st == TIDE_OK) uncharge(p); /* what was trimmed meanwhile */
+    if (st == TIDE_OK) uncharge(p); /* no longer charges what was trimmed meanwhile */
     return st;
 }
 
@@ -365,7 +366,7 @@ static tide_status account(driver *p, record *r, unsigned flags) {
     return flags & TIDEI_ALLOC_NO_GROW ? TIDE_E_NOMEM : charge(p, r);
 }
 
-/* The block was not to be had after all. */
+/* Frees the block again, since the limit refused it. */
 static void undo(driver *p, record *r) {
     tidei_saved_error e;
     tidei_error_save(&e);
@@ -459,7 +460,7 @@ static tide_status driver_open(tidei_dev *dev, tidei_mem_kind kind, tidei_pool *
     tidei_pool_init(&p->base, &tidei_pool_driver, dev, kind);
     atomic_store(&p->base.attrs.threshold, 0); /* CUDA's own default */
     p->align = dev->d->info.align;
-    /* what is so at first */
+    /* a driver's pool begins with these rules */
     atomic_init(&p->told_reuse, TIDEI_REUSE_FOLLOW | TIDEI_REUSE_DONE | TIDEI_REUSE_WAIT);
     atomic_init(&p->told_threshold, 0);
     pthread_mutex_init(&p->growing, NULL);

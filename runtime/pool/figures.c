@@ -13,7 +13,8 @@
 /* ---- counting ---- */
 
 #define SMALLEST 256 /* bytes; the largest request of class 0 */
-/* allocations of a class in one tally; each of as many first ones is a look at the peak */
+/* the peak is compared at every SAMPLE_EVERY-th allocation of a class in a tally, and at each of
+** the first SAMPLE_EVERY */
 #define SAMPLE_EVERY 64
 
 static unsigned class_of(size_t bytes) {
@@ -28,7 +29,7 @@ static inline unsigned tally_here(void) {
     return tidei_likely(number < TIDEI_TALLIES) ? number : 0;
 }
 
-/* Only its thread writes one that is not shared, so that needs no atomic addition. */
+/* A tally that is not shared is written by its thread alone, which needs no atomic addition. */
 static inline uint64_t count_in(unsigned tally, _Atomic uint64_t *x, uint64_t n) {
     if (tidei_unlikely(!tally)) return atomic_fetch_add_explicit(x, n, memory_order_relaxed) + n;
     n += atomic_load_explicit(x, memory_order_relaxed);
@@ -45,8 +46,8 @@ static void raise_count(_Atomic uint64_t *x, uint64_t v) {
     while (old < v && !atomic_compare_exchange_weak(x, &old, v)) {}
 }
 
-/* All tallies of a class; what came back is summed first, so that nothing is missing in what was
-** made. */
+/* Sums all tallies of a class. What came back is summed before what was made, so that each block
+** counted as back is also counted as made. */
 static void sum_class(tidei_user_pool *x, unsigned k, tide_pool_class *c) {
     *c = (tide_pool_class){.bytes = k + 1 < TIDE_POOL_CLASSES ? (size_t)SMALLEST << k : SIZE_MAX};
     for (unsigned i = 0; i < TIDEI_TALLIES; i++) {

@@ -1,4 +1,4 @@
-/* find.c: the pools there are, by name, and what they all have. */
+/* find.c: finds a pool by its name; and what all pools have in common. */
 #include "runtime/pool/pool.h"
 #include "runtime/pool/budget.h"
 
@@ -35,7 +35,7 @@ static tide_status back(tidei_pool *p, size_t bytes, tidei_addr *out) {
 }
 
 tide_status tidei_pool_back(tidei_pool *p, size_t *bytes, size_t least, tidei_addr *out) {
-    tidei_saved_error before; /* a first refusal leaves no error */
+    tidei_saved_error before; /* a first attempt that is refused leaves no error */
     if (*bytes == least) return back(p, least, out);
     tidei_error_save(&before);
     tide_status st = back(p, *bytes, out);

@@ -12,7 +12,8 @@
 #else
 #define LOOKS 1
 #endif
-/* between two looks, so that many who wait do not keep the word from who gives it */
+/* between two looks, so that many waiting threads do not keep the word's cache line from the thread
+** that gives the lock */
 #define PAUSES_MAX 16
 #define NAP_NS     1000000 /* a sleep's end where the wake was missed, which is rare */
 
@@ -28,7 +29,7 @@ static bool spun(tidei_lock *l) {
 
 void tidei_lock_wait(tidei_lock *l) {
     const struct timespec nap = {.tv_nsec = NAP_NS};
-    int before = errno; /* allocating and freeing leave it alone */
+    int before = errno; /* allocating and freeing must not change it */
     if (spun(l)) return;
     do {
         atomic_store_explicit(&l->asleep, 1, memory_order_relaxed);

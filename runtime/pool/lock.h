@@ -1,12 +1,13 @@
-/* lock.h: the lock of a pool: held for a few hundred nanoseconds, mostly by the only thread that
-** wants it.
+/* lock.h: the lock of a pool: held for a few hundred nanoseconds, mostly without another thread
+** that wants it.
 **
-** Model. Taking it is one compare-and-swap, giving it one plain store: an atomic one would cost as
-** much as all the rest of a short section. Who finds it held spins for about as long as a dozen
-** sections take, then sleeps on the word.
-** What must stay true: a giver's look at `asleep` may come before its store is seen, so that it
-** misses one who falls asleep at that moment; therefore sleep ends by itself. `asleep` is set
-** whenever somebody may be: who wakes up sets it again, as others may be asleep still. */
+** Model. Taking it is one compare-and-swap, giving it one plain store: an atomic exchange would
+** cost as much as all the rest of a short section. A thread that finds it held spins for about as
+** long as a dozen sections take, then sleeps on the word.
+** What must stay true: the thread that gives the lock may read `asleep` before its store is seen,
+** and so miss a thread that falls asleep at that moment; therefore a sleep ends by itself. `asleep`
+** is set whenever a thread may be asleep: a thread that wakes up sets it again, as others may still
+** be asleep. */
 #ifndef TIDEI_LOCK_H
 #define TIDEI_LOCK_H
 
@@ -33,7 +34,7 @@ static inline bool tidei_lock_held(const tidei_lock *l) {
 #define tidei_lock_note(l, holder) ((void)(l))
 #endif
 
-/* The long ways. */
+/* What these do where the lock is held, or a thread may be asleep. */
 void tidei_lock_wait(tidei_lock *l);
 void tidei_lock_wake(tidei_lock *l);
 

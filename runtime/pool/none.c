@@ -1,13 +1,14 @@
 /* none.c: the pool `none`: every block straight from the driver and straight back. For checkers
-** that see the driver's allocations only, for memory that has no pages, and to compare with.
+** that see the driver's allocations only, for kinds of memory that are not mapped by pages, and to
+** compare other pools with.
 **
 ** Model. A list of the blocks handed out. Nothing is kept, so nothing is cached: backed = live +
 ** rounding + pending. The driver is asked for the exact size, so that a checker sees the first byte
 ** too many; the figures round up to the device's alignment. Since the driver may reuse what it gets
 ** back at once, a block whose last uses are not done stays pending until an allocation or a settle
-** finds that they are. A free never waits: a drain may be in other threads' way. An allocation that
-** does not fit waits for what is pending, as the driver's own free would have, before it gives
-** up. */
+** finds that they are. A free never waits, since other threads may be waiting for the drain that it
+** is part of. An allocation that does not fit waits for what is pending, as the driver's own free
+** would have, before it gives up. */
 #include "runtime/pool/pool.h"
 #include "runtime/pool/budget.h"
 #include "runtime/streams/loss.h"
@@ -17,17 +18,19 @@ struct record {
     record *prev, *next;
     tidei_addr addr;
     size_t bytes, rounded;
-    tidei_stamps stamps; /* of a pending one */
+    tidei_stamps stamps; /* of the last uses, while pending */
 };
 
 typedef struct none {
     tidei_pool base;
     size_t align; /* fixed once open */
-    /* held, before lock, while a settle has the pending ones in hand: it asks the device */
+    /* held, and taken before lock, while a settle works on the pending blocks: it asks the device
+    ** about them */
     pthread_mutex_t settling;
     pthread_mutex_t lock;
     /* under lock */
-    /* handed out; freed, but perhaps in use. The second is linked by next alone. */
+    /* records: of blocks handed out; pending: of blocks freed but perhaps in use, linked by next
+    ** alone */
     record *records, *pending;
     size_t live, backed, pending_bytes; /* the last two rounded */
     uint64_t allocs, frees;
@@ -118,8 +121,8 @@ static bool would_fit(size_t limit, size_t backed, size_t pending, size_t wanted
     return rest <= limit && wanted <= limit - rest;
 }
 
-/* Waits for the device where something is pending without which so many bytes would fit, and gives
-** it back. Returns the bytes. */
+/* Where so many bytes would fit without what is pending, waits for the device and gives that back.
+** Returns the bytes. */
 static size_t wait_for_pending(none *p, size_t wanted) {
     tidei_dev *dev = p->base.dev;
     tidei_mem_kind kind = p->base.kind;
@@ -137,11 +140,12 @@ static size_t wait_for_pending(none *p, size_t wanted) {
     return tidei_streams_wait_users(dev) == TIDE_OK ? none_settle(&p->base) : 0;
 }
 
-/* It may be the host's memory that lacks, of which nothing but the block itself is wanted here. */
+/* The host's memory counts too: the block may be pinned memory, and nothing else is allocated in
+** between. */
 static bool refused(tide_status st) { return st == TIDE_E_NOMEM || st == TIDE_E_HOST_NOMEM; }
 
-/* A record and what it is of; out NULL: none. Nothing is kept of an attempt that fails: waiting
-** before the next one calls the embedder's code, which may never return. */
+/* Makes a record and its block. An attempt that fails keeps nothing: waiting before the next
+** attempt calls the embedder's code, which may never return. */
 static tide_status attempt(none *p, size_t bytes, record **out) {
     tidei_runtime *rt = p->base.dev->rt;
     record *r = tidei_host_alloc(rt, sizeof *r);
@@ -164,7 +168,7 @@ static tide_status none_alloc(tidei_pool *pool, size_t bytes, tidei_stream *s, u
     none_settle(pool);
     if (flags & TIDEI_ALLOC_NO_GROW || bytes > SIZE_MAX - p->align) return TIDE_E_NOMEM;
     record *r;
-    tidei_saved_error before; /* a first refusal leaves no error */
+    tidei_saved_error before; /* a first attempt that is refused leaves no error */
     tidei_error_save(&before);
     tide_status st = attempt(p, bytes, &r);
     if (refused(st) && wait_for_pending(p, tidei_round_up(bytes, p->align)) &&
@@ -219,7 +223,7 @@ static void none_free(tidei_pool *pool, tidei_block *b) {
 }
 
 static size_t none_trim(tidei_pool *pool, size_t keep) {
-    (void)keep; /* nothing is kept but what is in use */
+    (void)keep; /* the pool keeps nothing that is not in use */
     return none_settle(pool);
 }
 

@@ -13,7 +13,7 @@
 
 /* What a pool is opened as. */
 struct wish {
-    const struct tidei_pool_ops *ops; /* NULL: there is none such */
+    const struct tidei_pool_ops *ops; /* NULL: there is no pool of that name */
     size_t max_split;
 };
 
@@ -112,13 +112,14 @@ static void set_rule(tidei_user_pool *x, unsigned rule, bool on) {
         atomic_fetch_and(&x->p->attrs.reuse, ~rule);
 }
 
-/* What a stream has waited for decides what it may have. */
+/* A deterministic pool goes by what a stream has waited for, and by nothing else. */
 static void set_deterministic(tidei_user_pool *x, bool on) {
     if (on) atomic_store(&x->dev->rt->streams->waits_anyway, true);
     atomic_store(&x->p->attrs.deterministic, on);
 }
 
-/* What the settings say of all pools. The driver's keeps nothing by default, as without us. */
+/* Applies what the settings say of all pools. The pool `driver` keeps nothing by default, as the
+** driver does without us. */
 static void apply_settings(tidei_user_pool *x, const tidei_settings *s) {
     size_t threshold = TIDE_POOL_THRESHOLD_ADAPTIVE;
     bool given =
@@ -127,8 +128,8 @@ static void apply_settings(tidei_user_pool *x, const tidei_settings *s) {
     set_deterministic(x, s->deterministic);
 }
 
-/* Pinning and unified memory cost the driver much a call, so a pool that caches; the pools of pages
-** and of the driver's own hand out device memory alone. */
+/* Each call for pinned or unified memory costs the driver much, so these kinds get a pool that
+** caches; the pools `tide` and `driver` hand out device memory alone. */
 tide_status tidei_pools_open_kind(tidei_dev *d, tidei_mem_kind kind, tidei_user_pool **out) {
     tidei_pool *like = d->pool;
     bool any = like->ops != &tidei_pool_tide && like->ops != &tidei_pool_driver;
@@ -137,15 +138,15 @@ tide_status tidei_pools_open_kind(tidei_dev *d, tidei_mem_kind kind, tidei_user_
     tide_status status = open_one(d, w, kind, out);
     if (status != TIDE_OK) return status;
     tidei_user_pool *x = *out;
-    x->own = true; /* and the device, which never lets go, one of its holders */
+    x->own = true; /* its holders are counted, and the device is one that never lets go */
     atomic_init(&x->holders, 1);
     apply_settings(x, &d->rt->set);
     tell_change(x);
     return TIDE_OK;
 }
 
-/* What the environment says wrong is told as the runtime opens; devices that open later need not
-** repeat it. */
+/* An environment variable that is wrong is reported as the runtime opens; devices that open later
+** do not repeat it. */
 static bool is_first(const tidei_dev *d) { return d->index == 0; }
 
 tide_status tidei_pools_open(tidei_dev *d) {
@@ -267,11 +268,11 @@ void tidei_pool_orphaned(tidei_user_pool *x) {
         x->ticks[i] = atomic_load_explicit(&tidei_stream_at(d, i)->submitted, memory_order_acquire);
     tidei_ref_end(x->ref);
     atomic_fetch_add(&d->pools->orphans, 1);
-    atomic_store(&x->orphan, true); /* from here on a sweep may close it */
+    atomic_store(&x->orphan, true); /* from here on a sweep may close the pool */
     tidei_pools_look_soon(d);
 }
 
-/* An orphan on whose memory no work is left. */
+/* Whether it is an orphan on whose memory no work is left. */
 static bool is_over(tidei_user_pool *x) {
     if (!atomic_load(&x->orphan)) return false;
     for (unsigned i = 0; i < TIDEI_STREAMS_MAX; i++)
@@ -281,7 +282,7 @@ static bool is_over(tidei_user_pool *x) {
     return true;
 }
 
-/* Takes an orphan that is over, and where nobody's walk stands, out of the list. */
+/* Takes an orphan on whose memory no work is left, and on which no walk stands, out of the list. */
 static tidei_user_pool *take_over(tidei_dev *d) {
     pthread_mutex_lock(&d->pools->lock);
     tidei_user_pool **at = &d->pools->first;

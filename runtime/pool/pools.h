@@ -1,12 +1,14 @@
 /* pools.h: the pools of a device as users know them: a `tidei_user_pool` is a pool with its holders
 ** and its figures.
 **
-** Model. A device keeps its pools in a list, from which walks take them one by one. The default
-** pool is nobody's: it lives as long as the device. Every other one counts its holders: its handle,
-** the threads whose current pool it is, its blocks. The last one to let go notes how far each
-** stream is and makes the pool an *orphan*; a sweep closes it once the streams have got there. So
-** letting go, which a drain does, calls neither the pool nor the device.
-** What must stay true: an orphan gets no holder again. A pool on which a walk stands stays. */
+** Model. A device keeps its pools in a list, which walks visit one by one. The default pool has no
+** holders: it lives as long as the device. Every other pool counts its holders: the user's
+** tide_pool, the threads whose current pool it is, its blocks. The last holder to let go notes the
+** tick that each stream has got to submit and makes the pool an *orphan*; a sweep closes it once
+** the streams have completed those ticks. So letting go, which a drain does, calls neither the pool
+** nor the device.
+** What must stay true: an orphan gets no holder again. A pool on which a walk stands is not
+** closed. */
 #ifndef TIDEI_POOLS_H
 #define TIDEI_POOLS_H
 
@@ -14,9 +16,9 @@
 #include "runtime/pool/trim_policy.h"
 #include <tide/pool.h>
 
-/* What was handed out and came back, by size class. Several a pool, each its thread's own, by the
-** thread's number (thread_index.h); the first of all is for those whose number is too high, or who
-** have none. */
+/* Counts what was handed out and came back, by size class. A pool has several tallies; a thread's
+** number (thread_index.h) chooses its own one. Threads whose number is too high, or that have none,
+** share the first. */
 #define TIDEI_TALLIES 16
 typedef struct tidei_tally {
     struct {
@@ -39,26 +41,26 @@ struct tidei_pools {
 /* What a tide_pool refers to. */
 struct tidei_user_pool {
     tidei_dev *dev;
-    tide_pool *ref; /* as users know it */
+    tide_pool *ref; /* the public reference to it */
     tidei_pool *p;
     bool own;             /* not the default pool: its holders are counted */
     atomic_bool released; /* its maker is done with it */
     /* under dev->pools_lock */
     tidei_user_pool *next;
-    unsigned walks; /* that stand here */
-    bool over;      /* an orphan that may be closed once none does */
+    unsigned walks; /* walks that stand on this pool */
+    bool over;      /* an orphan that may be closed once no walk stands here */
     _Atomic size_t holders;
-    atomic_bool orphan; /* set last by who let go last */
-    /* of an orphan: what each slot had submitted when it became one */
+    atomic_bool orphan; /* set by the last holder, as its last step */
+    /* orphan: the last tick that each stream's slot had submitted when the pool became one */
     uint64_t ticks[TIDEI_STREAMS_MAX];
     /* figures */
-    /* live: of an own one; the default pool has what is left of the device's */
+    /* live: counted where `own`; the default pool's is the device's less those */
     _Atomic size_t live, peak_live;
     _Atomic size_t pinned;
     _Atomic uint64_t retries, ooms;
     _Atomic uint64_t peak[TIDE_POOL_CLASSES], peak_bytes[TIDE_POOL_CLASSES]; /* sampled */
     tidei_tally tallies[TIDEI_TALLIES];
-    _Atomic size_t window_live; /* most live at once since the last look */
+    _Atomic size_t window_live; /* the most that was live at once since the last look */
     tidei_trim_policy release;  /* under dev->looking */
     atomic_bool adaptive;       /* the release threshold; if not, it is attrs.threshold */
 };
@@ -78,7 +80,7 @@ tide_status tidei_pools_open(tidei_dev *d);
 /* Closes all, whatever is still in them: work is complete. */
 void tidei_pools_close(tidei_dev *d);
 
-/* A kind's pool, as the settings say, for who then enlists it, or discards it. */
+/* Opens a kind's pool, as the settings say; the caller then enlists or discards it. */
 tide_status tidei_pools_open_kind(tidei_dev *d, tidei_mem_kind kind, tidei_user_pool **out);
 void tidei_pools_enlist(tidei_user_pool *x);
 void tidei_pools_discard(tidei_user_pool *x);
@@ -86,7 +88,7 @@ void tidei_pools_discard(tidei_user_pool *x);
 /* A user's pool; NULL with the error set. */
 tidei_user_pool *tidei_user_pool_find(tide_pool *ref, const char *op);
 
-/* Nothing for the default pool. */
+/* Does nothing for the default pool. */
 static inline void tidei_pool_hold(tidei_user_pool *x) {
     if (x->own) atomic_fetch_add_explicit(&x->holders, 1, memory_order_relaxed);
 }
@@ -96,8 +98,8 @@ static inline void tidei_pool_let_go(tidei_user_pool *x) {
         tidei_pool_orphaned(x);
 }
 
-/* A storage has a block of the pool, and the device `live` bytes with it; then it has given the
-** block back, which may be the last touch of an own pool. */
+/* Counts a block that a storage got from the pool; the device has `live` bytes with it. The second
+** counts the block as given back; afterwards a pool other than the default one may be gone. */
 void tidei_pool_made(tidei_user_pool *x, size_t bytes, size_t live);
 void tidei_pool_gone(tidei_user_pool *x, size_t bytes);
 /* Its figures now; nothing is drained. */
@@ -108,12 +110,12 @@ static inline void tidei_raise_size(_Atomic size_t *x, size_t v) {
     while (old < v && !atomic_compare_exchange_weak(x, &old, v)) {}
 }
 
-/* The walk's next pool after x (NULL: the first), which is left; NULL at the end. A walk goes to
+/* Leaves x and returns the walk's next pool (x NULL: the first); NULL at the end. A walk must go to
 ** its end. */
 tidei_user_pool *tidei_pools_next(tidei_dev *d, tidei_user_pool *x);
 
-/* Over all pools of the device: settle, trim, figures; and closing orphans whose work is done.
-** Without any lock. */
+/* Each does its part for all pools of the device: settle, trim, figures; and closes orphans whose
+** work is done. Called without any lock. */
 size_t tidei_pools_settle(tidei_dev *d);
 /* the host has just waited for all streams */
 size_t tidei_pools_synced(tidei_dev *d);
@@ -126,10 +128,10 @@ void tidei_pools_stats(tidei_dev *d, tidei_pool_stats *sum);
 size_t tidei_pools_pinned(tidei_dev *d); /* of live: must not move */
 void tidei_pools_sweep(tidei_dev *d);
 
-/* Pools give back what their thresholds do not let them keep (release.c); cheap where none is due.
-** `synced`: the host has just waited for the device; else only the adaptive ones are asked. Without
-** any lock. */
+/* Pools give back what their thresholds do not let them keep (trim_policy.c); cheap where no look
+** is due. `synced`: the host has just waited for the device; else only pools with the adaptive rule
+** are asked. Called without any lock. */
 void tidei_pools_look(tidei_dev *d, bool synced);
-void tidei_pools_look_soon(tidei_dev *d); /* something has changed: at the next chance */
+void tidei_pools_look_soon(tidei_dev *d); /* something has changed: the next sync point looks */
 
 #endif

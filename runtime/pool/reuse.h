@@ -1,8 +1,8 @@
-/* reuse.h: who may have freed memory: what a pool's rules (TIDEI_REUSE_*) say about the stamps on
-** it.
+/* reuse.h: whether a stream may have freed memory: what a pool's rules (TIDEI_REUSE_*) say about
+** the stamps on it.
 **
-** Rules are asked under the pool's lock and call nobody; tidei_reuse_ask, which finds out what is
-** done, calls the device and wants no lock. */
+** The questions are asked under the pool's lock and call nothing; tidei_reuse_ask, which finds out
+** what is done, calls the device, so no lock may be held. */
 #ifndef TIDEI_REUSE_H
 #define TIDEI_REUSE_H
 
@@ -16,15 +16,15 @@ static inline unsigned tidei_reuse_rules(const tidei_pool *p) {
     return deterministic ? rules & ~(unsigned)TIDEI_REUSE_DONE : rules;
 }
 
-/* Past, as far as somebody has asked. */
+/* Whether the stamp is done, as far as it was asked before; asks nothing itself. */
 static inline bool tidei_reuse_known_done(tidei_dev *d, tidei_stamp x) {
     if (!x.tick) return true;
     tidei_stream *of = atomic_load_explicit(&d->rt->streams->at[x.stream], memory_order_acquire);
     return of && x.tick <= atomic_load_explicit(&of->completed, memory_order_acquire);
 }
 
-/* May s have what bears this stamp, with nothing to wait for? TIDEI_REUSE_WAIT is the caller's
-** matter: it counts only where the pool would have to grow. */
+/* May s have memory with this stamp without waiting? TIDEI_REUSE_WAIT is the caller's matter: it
+** counts only where the pool would have to grow. */
 static inline bool tidei_reuse_may_one(tidei_stream *s, tidei_stamp x, unsigned rules) {
     if (!x.tick || x.stream == s->slot) return true;
     if (rules & TIDEI_REUSE_FOLLOW &&
@@ -38,12 +38,12 @@ static inline bool tidei_reuse_may(tidei_stream *s, tidei_stamps *stamps, unsign
     return true;
 }
 
-/* Would the pool rather hand out what s has to wait for than grow? */
+/* May the pool hand out memory that s has to wait for, rather than grow? */
 static inline bool tidei_reuse_waits(unsigned rules, unsigned flags) {
     return rules & TIDEI_REUSE_WAIT || flags & TIDEI_ALLOC_STEAL;
 }
 
-/* Drops what is known to be done; true if nothing is left. */
+/* Drops the stamps known to be done; true if none is left. */
 static inline bool tidei_reuse_prune(tidei_dev *d, tidei_stamps *stamps) {
     tidei_stamp *x = tidei_stamps_at(stamps);
     uint16_t kept = 0;
@@ -62,15 +62,15 @@ static inline bool tidei_reuse_over(tidei_dev *d, tidei_stamps *stamps) {
     return true;
 }
 
-/* For a block on its way in or out: drops what is known to be done, unless the rules forbid that it
-** matters, as who may have the block would then depend on when somebody asked. True if all is known
-** to be done. */
+/* For a block that comes in or goes out: drops the stamps known to be done, unless TIDEI_REUSE_DONE
+** is off: then they stay, or which stream may have the block would depend on when somebody asked.
+** True if all are known to be done. */
 static inline bool tidei_reuse_refresh(const tidei_pool *p, tidei_stamps *stamps) {
     if (tidei_reuse_rules(p) & TIDEI_REUSE_DONE) return tidei_reuse_prune(p->dev, stamps);
     return tidei_reuse_over(p->dev, stamps);
 }
 
-/* Finding out what is done: for each slot the last tick that something free waits for. */
+/* To find out what is done: for each slot the last tick that free memory waits for. */
 typedef struct tidei_reuse_ticks {
     uint64_t last[TIDEI_STREAMS_MAX];
 } tidei_reuse_ticks;
@@ -81,7 +81,7 @@ static inline void tidei_reuse_want(tidei_reuse_ticks *t, tidei_stamps *stamps) 
         if (x[i].tick > t->last[x[i].stream]) t->last[x[i].stream] = x[i].tick;
 }
 
-/* Makes known how far the streams are. Without any lock. */
+/* Asks the device how far the streams have got. Called without any lock. */
 static inline void tidei_reuse_ask(tidei_dev *d, const tidei_reuse_ticks *t) {
     unsigned n = atomic_load_explicit(&d->rt->streams->n, memory_order_acquire);
     for (unsigned slot = 0; slot < n; slot++)

@@ -2,7 +2,7 @@
 ** is hardly larger than the request. After CUDA.jl's pool of that name, "a very simple caching
 ** layer for demonstration purposes".
 **
-** There small requests take whatever lies free; here the waste is bounded for them too. */
+** In CUDA.jl small requests take whatever lies free; here their waste is bounded too. */
 #include "runtime/pool/whole.h"
 
 #define SMALL      (32 * TIDEI_MIB) /* requests up to here may get a block that much larger: */

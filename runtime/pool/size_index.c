@@ -55,7 +55,7 @@ static tidei_extent *first_from(tidei_extent *root, size_t size, size_t off) {
     return found;
 }
 
-/* The treap of a bin, with all that lay loose. */
+/* The treap of a bin, after the loose extents were put into it. */
 static tidei_extent *root_of(tidei_size_index *sh, unsigned bin) {
     tidei_extent *x = sh->in[bin].loose;
     if (tidei_likely(!x)) return sh->in[bin].root;
@@ -95,7 +95,7 @@ static tidei_extent *first_of_bins(tidei_size_index *sh, unsigned bin) {
 tidei_extent *tidei_size_index_fit(tidei_size_index *sh, size_t size) {
     if (sh->bytes < size) return NULL;
     unsigned exact = tidei_size_index_bin(sh, size), bin = bin_from(sh, exact);
-    if (bin == exact) { /* it has larger ones and smaller ones */
+    if (bin == exact) { /* this bin has extents both larger and smaller than the request */
         tidei_extent *x = first_from(root_of(sh, bin), size, 0);
         if (x) return x;
         bin = bin_from(sh, bin + 1);

@@ -1,16 +1,20 @@
-/* size_index.h: free stretches of a pool's address range, found by size: the index behind the pool
-** `tide`.
+/* size_index.h: finds free stretches of a pool's address range by size; used by the pools `tide`
+** and `split`.
 **
-** Model. An extent is a stretch of the range; all of them together tile it, linked by address. A
-** size index holds free ones in bins, 64 to a doubling of size, with a bitmap over the bins; a bin
-** is a treap ordered by (size, address). So the best fit, lowest address first, is exact and does
-** not depend on the order in which extents came. Each step down a treap costs a cache miss and a
-** branch that nobody can foretell: so most bins hold one or two, and what comes to a bin that is
-** not empty lies loose, in a list, until somebody looks for something there. Many are taken away
-** before that, as parts of larger ones.
-** What must stay true: an extent is in one size index at most; its place depends on its size and
-** offset, so they change only out of the size index or through tidei_size_index_reshape; a bit is
-** set exactly where a bin is not empty, be it of loose ones alone. */
+** Model. An extent is a stretch of the range; all extents together tile it, linked by address:
+**   range   | LIVE 3 | FREE 2 | LIVE 1 | FREE 5      | HOLE        ...   (sizes in granules)
+**   index            bin 2: {2}          bin 5: {5}
+** A size index holds FREE extents in bins, 64 to a doubling of size (sizes below 128 granules have
+** a bin each), with a bitmap over the bins; a bin is a treap ordered by (size, address). So the
+** best fit, lowest address first, is exact and does not depend on the order in which extents came.
+** Each step down a treap costs a cache miss and a branch that the processor cannot predict. So
+** there are so many bins that most hold one or two extents, and an extent that comes to a bin with
+** a treap lies *loose*, in a list, until a search comes to this bin. Many leave before that,
+** because they are joined into larger ones.
+** What must stay true: an extent is in one size index at most; its place there depends on its size
+** and offset, so these change only while it is out of the index, or through
+** tidei_size_index_reshape; a bit is set exactly where a bin is not empty, even if it has loose
+** extents only. */
 #ifndef TIDEI_SIZE_INDEX_H
 #define TIDEI_SIZE_INDEX_H
 
@@ -20,7 +24,7 @@ typedef struct tidei_extent tidei_extent;
 struct tidei_page;
 
 typedef enum {
-    TIDEI_EXTENT_SPARE,   /* describes nothing: on the list of spares */
+    TIDEI_EXTENT_SPARE,   /* describes nothing: on the free list of descriptors */
     TIDEI_EXTENT_LIVE,    /* handed out */
     TIDEI_EXTENT_FREE,    /* in a size index */
     TIDEI_EXTENT_HOLE,    /* addresses without memory */
@@ -29,17 +33,17 @@ typedef enum {
     TIDEI_EXTENT_CLAIMED,
     /* freed, in a thread's cache; LIVE and CACHED alternate without the lock */
     TIDEI_EXTENT_CACHED,
-    /* LIVE, while a thread that holds the lock asks its owner: it is not freed meanwhile */
+    /* LIVE, while a thread that holds the lock asks its owner, so that it is not freed meanwhile */
     TIDEI_EXTENT_LOOKED_AT
 } tidei_extent_state;
 
-/* `slot` of an extent: the stream whose work is pending on it, or one of these. */
+/* An extent's `slot`: that of the stream whose work is pending on it, or one of these. */
 enum {
     TIDEI_SLOT_READY = 0xffff,
     /* nothing is pending */ TIDEI_SLOT_MANY = 0xfffe /* a pool knows which */
 };
 
-/* One cache line: walks and searches cost little more than to fetch them. */
+/* One cache line each: a walk or search costs little more than fetching the extents. */
 struct tidei_extent {
     size_t off, size;          /* within the range; multiples of the granule */
     tidei_extent *prev, *next; /* by address */
@@ -51,7 +55,7 @@ struct tidei_extent {
     union {
         tidei_extent *right;      /* FREE: in its bin; HOLE: the hole behind */
         struct tidei_page *pages; /* CLAIMED by a trim: the first of its pages */
-        struct {                  /* LIVE, while moves are planned: ... */
+        struct {                  /* LIVE, while moves are planned: */
             bool fixed;           /* it may not move */
             bool leaves;          /* it lies on a page that is to be cleared */
         };
@@ -85,7 +89,7 @@ enum {
 
 typedef struct tidei_size_index {
     size_t bytes;   /* in all its extents */
-    uint64_t tick;  /* none of them was put here, or given other ends, with a later one */
+    uint64_t tick;  /* the latest tick of any extent when it was put here or reshaped */
     unsigned shift; /* the granule's, in bits */
     uint64_t words; /* which words of `bins` are not zero */
     uint64_t bins[TIDEI_SHELF_WORDS];
@@ -115,7 +119,7 @@ static inline void tidei_size_index_unmark(tidei_size_index *sh, unsigned bin) {
         sh->words &= ~((uint64_t)1 << bin / 64);
 }
 
-/* The way out of a treap that holds others too. */
+/* Takes x out of a treap that holds others too. */
 void tidei_size_index_take_among(tidei_extent **root, tidei_extent *x);
 
 static inline void tidei_size_index_loosen(tidei_size_index *sh, unsigned bin, tidei_extent *x) {
@@ -165,8 +169,8 @@ static inline void tidei_size_index_take(tidei_size_index *sh, tidei_extent *x) 
     if (!sh->in[bin].root && !sh->in[bin].loose) tidei_size_index_unmark(sh, bin);
 }
 
-/* Gives an extent in the size index other ends: where it has no place in an order and stays in its
-** bin, nothing else is touched. */
+/* Gives an extent in the size index another offset and size. If it is loose, or alone in its bin,
+** and stays in that bin, nothing else is touched. */
 static inline void tidei_size_index_reshape(tidei_size_index *sh, tidei_extent *x, size_t off,
                                             size_t size) {
     unsigned bin = tidei_size_index_bin(sh, size);
@@ -181,13 +185,13 @@ static inline void tidei_size_index_reshape(tidei_size_index *sh, tidei_extent *
     tidei_size_index_put(sh, x);
 }
 
-/* These put into order what lies loose where they look. The smallest of at least `size`, of those
-** the lowest; NULL if there is none. */
+/* The next three put loose extents of the bins they search into the treaps. Returns the smallest
+** extent of at least `size`, of equal ones the lowest; NULL if there is none. */
 tidei_extent *tidei_size_index_fit(tidei_size_index *sh, size_t size);
 /* The next one in the order (size, address); x is in the size index. */
 tidei_extent *tidei_size_index_next(tidei_size_index *sh, const tidei_extent *x);
 tidei_extent *tidei_size_index_largest(tidei_size_index *sh);
-/* Order, ranks, lists, bitmaps and sums. *count is raised by the number of extents. */
+/* Checks order, ranks, lists, bitmaps and sums. Adds the number of extents to *count. */
 bool tidei_size_index_valid(const tidei_size_index *sh, size_t *count);
 
 #endif

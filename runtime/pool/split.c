@@ -3,13 +3,13 @@
 **
 ** Model. Requests up to SMALL are cut from segments of SMALL_SEGMENT; others from segments of
 ** TIDEI_SPLIT_SEGMENT, or, from OWN_SEGMENT on, get one of their own, rounded to ROUND_SEGMENT.
-** Small and large pieces never mix. Best fit, lowest address first. Where not even a whole segment
-** fits the limit, one of just the request's size is tried. `max_split`: pieces of that size and
-** more are never cut, serve only requests of that size and more, and only those that leave less
-** than TIDEI_SPLIT_SEGMENT unused.
-** Unlike PyTorch's, segments belong to no stream: pieces bear stamps, and pool.h's rules say who
-** may have them. Free neighbours are one piece wherever at most one stream's work is pending on the
-** whole.
+** Small and large pieces never mix. Best fit, lowest address first. Where a whole segment does not
+** fit the limit, one of just the request's size is tried. `max_split`: pieces of that size and more
+** are never cut; they serve only requests of that size and more that leave less than
+** TIDEI_SPLIT_SEGMENT of the piece unused.
+** Unlike PyTorch's, segments belong to no stream: pieces carry stamps, and pool.h's rules say which
+** stream may have them. Free neighbours are one piece wherever at most one stream's work is pending
+** on the whole.
 ** What must stay true: the pieces of a segment tile it. Nothing is called with the lock held:
 ** neither the device nor the limits, which may come back here to trim. free takes no memory. A
 ** segment goes back when all of it is free and done. */
@@ -27,7 +27,7 @@ typedef struct piece {
     tidei_extent x;    /* off is the address; prev and next: the segment's */
     tidei_stamps many; /* while free, the stamps of the last uses */
     segment *seg;
-    bool done; /* of a free one: nothing was pending when somebody last asked */
+    bool done; /* while free: nothing was pending when that was last asked */
 } piece;
 
 struct segment {
@@ -46,11 +46,11 @@ typedef struct split {
     /* under lock */
     segment *segments;
     tidei_size_index small, large; /* free pieces */
-    /* requested; handed out; of segments; free but not done */
+    /* bytes requested; handed out; in segments; free but not done */
     size_t live_bytes, used, backed, pending;
     uint64_t allocs, frees;
     piece *spares; /* linked by x.left */
-    uint32_t rank; /* of the latest descriptor */
+    uint32_t rank; /* the latest descriptor's */
 } split;
 
 static piece *piece_of(tidei_extent *x) { return (piece *)x; }
@@ -70,7 +70,7 @@ static piece *spare_take(split *p) {
     return a;
 }
 
-/* A new spare, under the lock. */
+/* Puts a new descriptor on the free list, under the lock. */
 static void spare_new(split *p, piece *a) {
     p->rank ^= p->rank << 13, p->rank ^= p->rank >> 17,
         p->rank ^= p->rank << 5; /* xorshift32: any spread will do */
@@ -78,7 +78,7 @@ static void spare_new(split *p, piece *a) {
     spare(p, a);
 }
 
-/* Makes sure that there is a spare; lets go of the lock in between. */
+/* Makes sure that the free list has a descriptor; lets go of the lock in between. */
 static tide_status restock(split *p) {
     while (!p->spares) {
         pthread_mutex_unlock(&p->lock);
@@ -125,7 +125,7 @@ static bool joinable(piece *a, piece *b) {
 /* a takes over its neighbour b; both are out of the size index. */
 static void absorb(split *p, piece *a, piece *b) {
     const tidei_stamp *x = tidei_stamps_at(&b->many);
-    /* of one stream: there is room */
+    /* stamps of one stream: there is room */
     for (unsigned i = 0; i < b->many.n; i++) tidei_stamps_add(&a->many, x[i]);
     tidei_stamps_clear(&b->many);
     a->done = a->done && b->done;
@@ -139,7 +139,8 @@ static void absorb(split *p, piece *a, piece *b) {
     spare(p, b);
 }
 
-/* a, out of the size index, becomes free, joined with its neighbours where that may be. */
+/* Makes a, which is out of the size index, free, and joins it with its neighbours where that is
+** allowed. */
 static void release(split *p, piece *a) {
     for (unsigned side = 0; side < 2; side++) {
         piece *b = piece_of(side ? a->x.next : a->x.prev);
@@ -184,8 +185,8 @@ static bool copy_stamps(tidei_stamps *to, tidei_stamps *from) {
     return true;
 }
 
-/* Cuts what is beyond the request off a, which is out of the size index; the rest is free. There is
-** a spare. False: host memory is exhausted. */
+/* Cuts off a, which is out of the size index, what is beyond the request; the rest becomes free.
+** The free list has a descriptor. False: host memory is exhausted. */
 static bool cut(split *p, piece *a, const request *r) {
     piece *rest = spare_take(p);
     if (!copy_stamps(&rest->many, &a->many)) {
@@ -201,7 +202,7 @@ static bool cut(split *p, piece *a, const request *r) {
     if (rest->x.next) rest->x.next->prev = &rest->x;
     a->x.next = &rest->x;
     a->x.size = r->size;
-    a->x.state = TIDEI_EXTENT_LIVE; /* nothing joins with it */
+    a->x.state = TIDEI_EXTENT_LIVE; /* so that no neighbour joins with it */
     index_by_size(p, rest);
     return true;
 }
@@ -220,7 +221,7 @@ static bool hand_out(split *p, piece *a, const request *r, tidei_block *out) {
     return true;
 }
 
-/* From what the pool holds; TIDE_E_NOMEM if nothing there may be had. */
+/* Takes a piece that the pool holds; TIDE_E_NOMEM if none there serves. */
 static tide_status take_held(split *p, const request *r, tidei_stream *s, bool wait,
                              tidei_block *out) {
     pthread_mutex_lock(&p->lock);
@@ -245,7 +246,7 @@ static size_t segment_size(const request *r) {
     return r->size < OWN_SEGMENT ? TIDEI_SPLIT_SEGMENT : tidei_round_up(r->size, ROUND_SEGMENT);
 }
 
-/* The descriptors of a new segment: itself, its piece and the spare for cutting that. */
+/* Makes the descriptors of a new segment: the segment's, its piece's and one for cutting that. */
 static bool describe(split *p, segment **seg, piece *pieces[2]) {
     tidei_runtime *rt = p->base.dev->rt;
     *seg = tidei_host_alloc(rt, sizeof **seg);
@@ -327,15 +328,15 @@ static void split_free(tidei_pool *pool, tidei_block *b) {
 
 /* ---- settling and giving back ---- */
 
-/* All free pieces in turn: the first for NULL, NULL at the end. */
+/* The next free piece after x; the first one for NULL; NULL at the end. */
 static tidei_extent *free_after(split *p, tidei_extent *x) {
     tidei_size_index *sh = !x || piece_of(x)->seg->small ? &p->small : &p->large;
     tidei_extent *next = x ? tidei_size_index_next(sh, x) : tidei_size_index_fit(sh, 1);
     return next || sh == &p->large ? next : tidei_size_index_fit(&p->large, 1);
 }
 
-/* Looks at a free piece again. Where less is pending than was known and that makes a difference to
-** its neighbours, it is taken out of the size index and chained by x.left. */
+/* Looks at a free piece again. If fewer stamps are pending than before, so that it may join its
+** neighbours, it is taken out of the size index and chained by x.left. */
 static piece *look(split *p, piece *a, piece *chain) {
     if (!(tidei_reuse_rules(&p->base) & TIDEI_REUSE_DONE)) {
         if (!tidei_reuse_over(p->base.dev, &a->many)) return chain;
@@ -397,7 +398,7 @@ static void segment_unlink(split *p, segment *seg) {
     p->backed -= seg->size;
 }
 
-/* Its pieces, all free, become spares. */
+/* Its pieces, all free, go to the free list of descriptors. */
 static void dissolve(split *p, segment *seg) {
     for (piece *a = seg->first, *next; a; a = next) {
         next = piece_of(a->x.next);
@@ -457,7 +458,7 @@ static void split_stats(tidei_pool *pool, tidei_pool_stats *out) {
 /* What a walk over all segments adds up to. */
 typedef struct census {
     size_t live_bytes, used, backed, pending;
-    size_t free_bytes[2], free_count; /* of large, of small pieces */
+    size_t free_bytes[2], free_count; /* bytes of large, of small pieces */
     uint64_t blocks;
 } census;
 

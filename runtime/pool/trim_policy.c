@@ -1,5 +1,5 @@
 /* trim_policy.c: when pools give back by themselves: the adaptive rule, and the looks at sync
-** points. The rule's reasons stand in release.h. */
+** points. The rule's reasons stand in trim_policy.h. */
 #include "runtime/pool/trim_policy.h"
 #include "runtime/pool/pools.h"
 
@@ -45,7 +45,7 @@ static uint64_t give_back(tidei_user_pool *x, uint64_t now, bool synced) {
     size_t threshold = atomic_load(&x->p->attrs.threshold);
     bool adaptive = atomic_load(&x->adaptive);
     tidei_pool_stats ps;
-    /* it goes by the clock */
+    /* the rule goes by the clock, a deterministic pool must not */
     if (adaptive && atomic_load(&x->p->attrs.deterministic)) return UINT64_MAX;
     if (!adaptive && threshold == TIDEI_THRESHOLD_NONE) return UINT64_MAX;
     if (!adaptive && !synced) return 0;
@@ -72,7 +72,7 @@ void tidei_pools_look(tidei_dev *d, bool synced) {
     uint64_t now = now_ns(d->rt), next = UINT64_MAX;
     if (tidei_likely(now < atomic_load_explicit(&d->pools->look_ns, memory_order_relaxed))) return;
     if (atomic_flag_test_and_set(&d->pools->looking)) return;
-    atomic_store(&d->pools->look_ns, UINT64_MAX); /* who wants one from here on wants another */
+    atomic_store(&d->pools->look_ns, UINT64_MAX); /* a look asked for from here on is another one */
     for (tidei_user_pool *x = NULL; (x = tidei_pools_next(d, x));) {
         uint64_t again = give_back(x, now, synced);
         if (again < next) next = again;

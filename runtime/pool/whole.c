@@ -2,12 +2,12 @@
 #include "runtime/pool/whole.h"
 
 struct tidei_whole_block {
-    tidei_whole_block *prev, *next; /* in the list of those handed out, or in its bin */
+    tidei_whole_block *prev, *next; /* in the list of blocks handed out, or in its bin */
     tidei_addr addr;
     size_t size;         /* taken from the driver */
     size_t bytes;        /* as requested, while handed out; else 0 */
-    tidei_stamps stamps; /* of a free one */
-    bool done;           /* of a free one */
+    tidei_stamps stamps; /* of the last uses, while free */
+    bool done;           /* of the last uses, while free */
 };
 typedef tidei_whole_block block;
 
@@ -34,13 +34,13 @@ static bool allowed(block *x, tidei_stream *s, unsigned rules, bool wait) {
     return wait || (x->done && rules & TIDEI_REUSE_DONE) || tidei_reuse_may(s, &x->stamps, rules);
 }
 
-/* The sizes of a request: what will do, and what is asked of the driver. */
+/* The sizes of a request: the least that serves, and what is asked of the driver. */
 typedef struct sizes {
     size_t bytes, least, usual;
 } sizes;
 
-/* The latest freed of the usual size, or the smallest that serves. `wait`: also with something to
-** wait for. */
+/* The latest freed of the usual size, or the smallest that serves. `wait`: also a block that s has
+** to wait for. */
 static block *find(const tidei_whole *p, const sizes *z, tidei_stream *s, unsigned rules,
                    bool wait) {
     unsigned bin = p->rules->bin(z->usual);
@@ -135,7 +135,7 @@ void tidei_whole_free(tidei_pool *pool, tidei_block *b) {
     unsigned bin = p->rules->bin(x->size);
     tidei_stamps stamps = b->stamps;
     b->stamps = (tidei_stamps){0};
-    /* so that it may go at once */
+    /* a block that is not kept may then go at once */
     if (bin == TIDEI_WHOLE_LEAVING) tidei_stamps_prune(pool->dev, &stamps);
     bool done = tidei_reuse_refresh(pool, &stamps), goes = done && bin == TIDEI_WHOLE_LEAVING;
     pthread_mutex_lock(&p->lock);
@@ -157,8 +157,8 @@ void tidei_whole_free(tidei_pool *pool, tidei_block *b) {
     if (goes) give_back(p, x);
 }
 
-/* Marks what is done; what is leaving then goes. Under the lock. Returns the bytes that became
-** cached. */
+/* Marks the blocks that are done, and puts those that were leaving on *gone. Under the lock.
+** Returns the bytes that became cached. */
 static size_t mark_done(tidei_whole *p, block **gone) {
     size_t bytes = 0;
     for (unsigned bin = 0; bin <= TIDEI_WHOLE_BINS; bin++)

@@ -2,10 +2,10 @@
 **
 ** One thread leads the climb; the others wait for it and try again. Each rung gives back what it
 ** can, cheapest first; after each the request is tried again, and the climb stops as soon as it
-** fits. No lock is held across a rung. A request for a block is served from free parts of pages
-** too, in the end by moving others. Who wants memory *outside* the pools, for a library's handle
-** say, has no use for those: for it blocks are moved off pages, which go back to the device. "Out
-** of memory while memory is free" starts here. */
+** fits. No lock is held across a rung. A request for a block can be served from free parts of pages
+** too, in the end by moving other blocks. A request for memory *outside* the pools, for a library's
+** handle say, cannot use free parts of pages: for it blocks are moved off pages, which go back to
+** the device. "Out of memory while memory is free" starts here. */
 #include "runtime/reclaim/neighbours.h"
 #include "runtime/observe/nvtx.h"
 #include "runtime/pool/pools.h"
@@ -29,28 +29,29 @@ struct climb {
     size_t bytes;
     const char *what;
     tidei_mem_kind kind;
-    bool outside; /* the memory wanted is no pool's */
-    bool by_host; /* it was the host's memory that the last attempt lacked */
+    bool outside; /* the memory wanted is for no pool */
+    bool by_host; /* the last attempt lacked the host's memory */
     size_t given[RUNGS];
     unsigned climbed;         /* rungs that ran */
-    uint64_t inflight_growth; /* ended before the last attempt */
-    uint64_t climb_id;        /* for what reclaimables fail */
-    uint64_t *patience_ns;    /* left for collectors of other threads */
+    uint64_t inflight_growth; /* growths that had ended before the last attempt */
+    uint64_t climb_id;        /* names the climb where failures of reclaimables are logged */
+    uint64_t *patience_ns;    /* time left to wait for collectors of other threads */
 };
 
-/* Whose memory helps. */
+/* The kinds of memory that help this request. */
 static unsigned kinds_of(const struct climb *c) {
     return c->kind == TIDEI_MEM_PINNED    ? TIDEI_KINDS_ON_HOST
            : c->kind == TIDEI_MEM_UNIFIED ? TIDEI_KINDS_ALL
                                           : TIDEI_KINDS_ON_DEVICE;
 }
 
-/* Whose pools may hold what is short: the host's budget is shared by all devices. */
+/* The next device whose pools may hold the memory that is short: all devices share the host's
+** budget. */
 static tidei_dev *next_short(const struct climb *c, const tidei_dev *after) {
     return tidei_on_host(c->kind) ? tidei_dev_next(c->d->rt, after) : after ? NULL : c->d;
 }
 
-/* What nobody can have: of the limits' memory, or of the host's. */
+/* The bytes in use, which no request can have: of the device's memory, or of the host's. */
 static size_t occupied(const struct climb *c) {
     size_t bytes = tidei_on_device(c->kind) ? tidei_library_bytes(c->d) : 0;
     for (tidei_dev *d = NULL; (d = next_short(c, d));) {
@@ -61,8 +62,8 @@ static size_t occupied(const struct climb *c) {
     return bytes;
 }
 
-/* What reclaimables let go may be memory of ours, which comes back to the pool, or some of which we
-** know nothing. */
+/* What reclaimables gave: memory of ours, which shows in the pools' figures, or memory that only
+** they know (`said`). */
 static size_t given_since(const struct climb *c, size_t before, size_t said) {
     size_t now = occupied(c);
     return tidei_max_size(said, before > now ? before - now : 0);
@@ -85,8 +86,8 @@ static size_t rung_trim(const struct climb *c) {
         bytes += tidei_pools_trim(d, d == c->d ? kinds_of(c) : TIDEI_KINDS_ON_HOST);
     return bytes;
 }
-/* What a request outside the pools lacks: of the limit, or of the device. Where both seem to have
-** enough and it was refused all the same, all that it wants. */
+/* The bytes that a request outside the pools lacks, of the limit or of the device. Where both seem
+** to have enough and it was refused all the same: all that it wants. */
 static size_t lacking(const struct climb *c) {
     tidei_dev *d = c->d;
     size_t limit = tidei_hard_limit(d),
@@ -97,19 +98,19 @@ static size_t lacking(const struct climb *c) {
     return c->bytes > left ? c->bytes - left : c->bytes;
 }
 
-/* Where so much is free on pages. */
+/* Moves blocks off pages where so many bytes are free on pages. */
 static size_t clear(tidei_dev *d, unsigned kinds, size_t bytes) {
     tidei_pool_stats ps;
     tidei_pools_stats_of(d, kinds, &ps);
     return ps.cached + ps.pending < bytes ? 0 : tidei_pools_clear(d, kinds, bytes);
 }
 
-/* For a request outside the pools pages are cleared too. */
+/* Trims; for a request outside the pools pages are cleared too. */
 static size_t give_to_driver(const struct climb *c) {
     size_t wanted = c->outside ? lacking(c) : 0, bytes = rung_trim(c);
     return bytes < wanted ? bytes + clear(c->d, kinds_of(c), wanted - bytes) : bytes;
 }
-/* Arrays among what they let go are dead, and in the queue. */
+/* Calls the reclaimables, and drains: arrays that they let go of are dead, and in the queue. */
 static size_t purge(const struct climb *c, tidei_reclaim_slot which) {
     size_t before = occupied(c), said = tidei_reclaimables_call(c->d, which, c->bytes, c->climb_id);
     tidei_drain(c->d->rt);
@@ -123,7 +124,7 @@ static size_t rung_purge_cheap(const struct climb *c) { return purge(c, TIDEI_PU
 static size_t rung_minor(const struct climb *c) {
     return tidei_collect(c->d->rt, TIDE_COLLECT_MINOR, "reclaim", NULL);
 }
-/* its flag is what it does */
+/* all it does is to set its flag */
 static size_t rung_flag(const struct climb *c) { return (void)c, (size_t)0; }
 static size_t rung_compact(const struct climb *c) {
     return c->outside ? give_to_driver(c) : rung_flag(c);
@@ -133,7 +134,8 @@ static size_t rung_full(const struct climb *c) {
 }
 static size_t rung_purge(const struct climb *c) { return purge(c, TIDEI_PURGE); }
 static size_t rung_wait(const struct climb *c) { return wait_for_work(c); }
-/* Complete at its strength. */
+/* Makes reclaimables drop live state, and then gives back all that this leaves dead, idle or
+** pending. */
 static size_t rung_drop(const struct climb *c) {
     size_t before = occupied(c),
            said = tidei_reclaimables_call(c->d, TIDEI_DROP, c->bytes, c->climb_id);
@@ -150,7 +152,7 @@ static size_t rung_neighbours(const struct climb *c) {
                                                           : 0;
 }
 
-/* What was asked of other threads at the full collection they may do a moment later. */
+/* Waits for collectors of other threads, which the full collection only asked. */
 static size_t rung_await(const struct climb *c) {
     tidei_runtime *rt = c->d->rt;
     size_t before = occupied(c);
@@ -160,8 +162,8 @@ static size_t rung_await(const struct climb *c) {
     return given_since(c, before, 0);
 }
 
-/* What is lacking if free memory were in one piece; and where that was not all, as much again as
-** went so far. */
+/* Spills what would be lacking if free memory were in one piece; if that was not enough, as much
+** again as was spilled so far. */
 static size_t rung_spill(const struct climb *c) {
     tidei_dev *d = c->d;
     tidei_pool_stats ps;
@@ -182,7 +184,7 @@ static size_t rung_spill(const struct climb *c) {
 static const struct rung {
     const char *name;
     size_t (*climb)(const struct climb *c);
-    unsigned flags; /* of this and all higher attempts */
+    unsigned flags; /* of the attempts from this rung on */
 } ladder[] = {
     {"drain", rung_drain, 0},
     {"settle", rung_settle, 0},
@@ -192,7 +194,7 @@ static const struct rung {
     {"full collection", rung_full, TIDEI_ALLOC_STEAL},
     {"purge idle handles", rung_purge, TIDEI_ALLOC_STEAL}, /* destroying one syncs the device */
     {"wait for streams", rung_wait, TIDEI_ALLOC_STEAL},
-    /* other blocks may be moved for it */
+    /* other blocks may be moved for the request */
     {"compact", rung_compact, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE},
     {"trim", rung_trim, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE | TIDEI_ALLOC_FLUSHED},
     {"drop library state", rung_drop, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE | TIDEI_ALLOC_FLUSHED},
@@ -259,8 +261,8 @@ static void put_holders(struct text *t, tidei_dev *d) {
     }
 }
 
-/* A remedy only where one fits the figures. What lies cached may be of no use, so it is not counted
-** on. */
+/* Adds a remedy only where one fits the figures. Cached memory may be of no use to the request, so
+** it does not count. */
 static void put_remedy(struct text *t, const struct climb *c, const tidei_pool_stats *ps,
                        size_t limit) {
     const tidei_device_info *info = &c->d->d->info;
@@ -270,7 +272,7 @@ static void put_remedy(struct text *t, const struct climb *c, const tidei_pool_s
         put(t, "\n  the device has less than that in all");
         return;
     }
-    /* pages of the pool */
+    /* bytes in pages of the pool */
     size_t want = tidei_round_up(held + tidei_round_up(c->bytes, info->align), page);
     want = tidei_round_up(want + tidei_library_bytes(c->d), page);
     if (want > limit && want <= info->total_bytes)
@@ -299,11 +301,11 @@ static void put_unreached(struct text *t, const struct climb *c) {
         put(t, "\n  collectors not reached: %s", names);
 }
 
-/* no pool cuts finer, or by the device's alignment if that is more */
+/* no pool's granule is smaller; it is the device's alignment if that is more */
 #define HOST_GRANULE ((size_t)512)
 
-/* A limit with which the request fits beside all that is backed: after a climb nothing of that
-** could be given back, and what a request that was never climbed for could have is not known. */
+/* Names a limit with which the request fits beside all that is backed: after a climb nothing of
+** that could be given back, and without one it is not known what could. */
 static void put_host_remedy(struct text *t, const struct climb *c) {
     char b[32];
     const tidei_host_budget *h = c->d->rt->budget;
@@ -322,7 +324,7 @@ static void put_host_remedy(struct text *t, const struct climb *c) {
             size_text(b, want), want);
 }
 
-/* What is said of host memory that is lacking, under its own status. */
+/* Reports that host memory is lacking, under its own status. */
 static tide_status report_host(const struct climb *c) {
     const tidei_host_budget *h = c->d->rt->budget;
     char cause[160] = "", buf[2000], b[4][32];
@@ -393,7 +395,7 @@ static bool absurd(struct climb *c) {
 static tide_status report_for(tidei_dev *d, tidei_mem_kind kind, size_t bytes, const char *what) {
     struct climb c = {
         .d = d, .bytes = bytes, .what = what, .kind = kind, .by_host = !tidei_on_device(kind)};
-    (void)absurd(&c); /* says whose memory lacks */
+    (void)absurd(&c); /* sets whether the device's or the host's memory lacks */
     return report(&c);
 }
 
@@ -411,9 +413,9 @@ static void wait_for_leader(void *p) {
     pthread_mutex_unlock(&w->rt->reclaim->climb_lock);
 }
 
-/* Becomes the leader (true), or false: somebody's climb ended since `seen`, after waiting for it if
-** need be, and its result has to be tried first. Else threads that failed together would climb one
-** after the other. */
+/* True: the caller leads a climb. False: another thread's climb has ended since `seen` (this waited
+** for it if need be), and the request is to be tried again first; otherwise threads that failed
+** together would climb one after the other. */
 static bool lead(tidei_runtime *rt, uint64_t seen) {
     struct waiter w = {rt, seen};
     pthread_mutex_lock(&rt->reclaim->climb_lock);
@@ -421,7 +423,7 @@ static bool lead(tidei_runtime *rt, uint64_t seen) {
     if (mine) rt->reclaim->climbing = true;
     pthread_mutex_unlock(&rt->reclaim->climb_lock);
     if (climbing && rt->gc_ops && rt->gc_ops->wait)
-        /* the leader may ask a collector of this very thread */
+        /* waits so that the leader may ask a collector of this very thread */
         rt->gc_ops->wait(rt, &rt->recovery->climbs_ended, seen);
     else if (climbing)
         tidei_blocking(rt, wait_for_leader, &w);
@@ -442,7 +444,7 @@ static void undo_lead(tidei_runtime *own, tidei_thread *t, void *rt, uintptr_t o
     stop_leading(rt);
 }
 
-/* All rungs in turn until the attempt is decided. */
+/* Climbs all rungs in turn, until an attempt fits or fails for another reason. */
 static tide_status climb(struct climb *c, tidei_attempt_fn attempt, void *arg) {
     tidei_runtime *rt = c->d->rt;
     tide_status status = TIDE_E_NOMEM;
@@ -457,12 +459,12 @@ static tide_status climb(struct climb *c, tidei_attempt_fn attempt, void *arg) {
         size_t given = ladder[i].climb(c);
         tidei_span_end(rt, &rung, given);
         c->given[i] += given;
-        /* What goes to the driver the rungs before it have mostly given to the pool. */
+        /* The rungs before these have mostly given to the pools already what these give to the
+        ** driver. */
         bool to_driver = ladder[i].climb == rung_trim || ladder[i].climb == rung_compact;
         freed = to_driver ? tidei_max_size(freed, given) : freed + given;
         c->climbed = i + 1;
-        tidei_threads_finish_deaths(
-            rt); /* what is dead may be in another thread's hands just now */
+        tidei_threads_finish_deaths(rt); /* another thread may be finishing deaths just now */
         if (ladder[i].flags & TIDEI_ALLOC_FLUSHED) atomic_fetch_add(&c->d->budget->retries, 1);
         tide_error_clear();
         c->inflight_growth = atomic_load(&c->d->budget->inflight_growth.ended);
@@ -480,14 +482,14 @@ static tide_status climb(struct climb *c, tidei_attempt_fn attempt, void *arg) {
     return status;
 }
 
-/* Inside a callback of the ladder's, a drain or a collection nothing is reclaimed. */
+/* Whether the thread may climb: not inside a callback of the ladder's, a drain or a collection. */
 static bool may_reclaim(const tidei_thread *t) {
     return t && !t->depth_climb && !t->depth_drain && !t->depth_collect && !tidei_is_quiet(t) &&
            !tidei_inside_reclaimable();
 }
 
-/* Before the soft limit is passed: what can be had without waiting, then again. The driver waits
-** for the device before it takes memory of the other kinds back. */
+/* Before the soft limit is passed: gives back what can be given without waiting, and tries again.
+** Not memory of the other kinds: the driver waits for the device before it takes that back. */
 static tide_status gently(tidei_dev *d, size_t bytes, tidei_attempt_fn attempt, void *arg) {
     tide_status status = attempt(arg, TIDEI_ALLOC_NO_GROW);
     if (status != TIDE_E_NOMEM) return status;
@@ -503,13 +505,14 @@ static tide_status gently(tidei_dev *d, size_t bytes, tidei_attempt_fn attempt, 
     return attempt(arg, 0);
 }
 
-/* Others may take what a rung gave before it is tried: they go on as long as there is something to
-** be had, and a climber that is slow to run fails although there was enough. And what they are
-** getting or giving back just now is nobody's. The climber climbs again where it was not alone. */
+/* Other threads may take what a rung gave before the climber tries it. They go on as long as there
+** is something to take, so a climber that is slow fails although there was enough; and what they
+** are getting or giving back just now nobody can have. So where other threads were at work the
+** climber climbs again, at most so many times. */
 #define CLIMBS 4
 
-/* Growth in flight is a few calls of the driver, which may take long: so the processor is left to
-** others soon. */
+/* Growth in flight is a few calls of the driver, which may take long: so this yields the processor
+** after a few looks. */
 static void wait_for_inflight_growth(void *p) {
     const struct climb *c = p;
     const tidei_inflight_growth *t = &c->d->budget->inflight_growth;
@@ -522,8 +525,8 @@ static void wait_for_inflight_growth(void *p) {
     }
 }
 
-/* Whether memory was on its way during the last attempt. If it still is, one of those who move it
-** is waited for. */
+/* Whether there was growth in flight during the last attempt. If there still is, waits until one
+** ends. */
 static bool missed_growth(struct climb *c) {
     const tidei_inflight_growth *t = &c->d->budget->inflight_growth;
     bool missed = atomic_load(&t->under_way) || atomic_load(&t->ended) != c->inflight_growth;
@@ -548,7 +551,7 @@ static tide_status climb_while_stolen_from(struct climb *c, tidei_attempt_fn att
     return status;
 }
 
-/* The attempt did not fit. */
+/* Called where an attempt did not fit. */
 static tide_status make_room(struct climb *c, tidei_attempt_fn attempt, void *arg, uint64_t seen) {
     tidei_dev *d = c->d;
     tidei_thread *t = tidei_thread_get(d->rt);
@@ -568,7 +571,7 @@ static tide_status make_room(struct climb *c, tidei_attempt_fn attempt, void *ar
     tidei_let(t, d->rt);
     stop_leading(d->rt);
     if (status != TIDE_E_NOMEM) return status;
-    /* moving blocks may have lost it */
+    /* moving blocks may have lost the device */
     return atomic_load(&d->d->lost) ? tidei_lost(d, c->what) : report(c);
 }
 
@@ -591,7 +594,7 @@ static tide_status climb_aside(tidei_dev *d, size_t bytes, bool outside, const c
         .seen = atomic_load_explicit(&d->rt->recovery->climbs_ended, memory_order_acquire)};
     first.status = soft ? gently(d, bytes, attempt, arg) : attempt(arg, 0);
     if (first.status == TIDE_OK && !soft) return TIDE_OK;
-    /* What the stack holds from earlier calls would be scanned by the collections below. */
+    /* The collections below would scan what earlier calls left on the stack here. */
     if (before.status == TIDE_OK) memset(before.text, 0, sizeof before.text);
     tide_status status = climb_after(d, bytes, outside, what, attempt, arg, first);
     if (status == TIDE_OK) tidei_error_restore(&before);
@@ -606,7 +609,8 @@ struct kind_attempt {
     struct climb *c;
 };
 
-/* Whichever memory is lacking, the same rungs may help. */
+/* Reports TIDE_E_HOST_NOMEM to the climb as TIDE_E_NOMEM: whichever memory is lacking, the same
+** rungs may help. */
 static tide_status attempt_of_kind(void *arg, unsigned flags) {
     struct kind_attempt *k = arg;
     tide_status status = k->attempt(k->arg, flags);
@@ -654,7 +658,7 @@ void tidei_reclaim_end(tidei_runtime *rt) {
 
 /* ---- by hand ---- */
 
-/* The devices that it is about: one, or (NULL) all. */
+/* Walks the devices meant: one, or (NULL) all. */
 static tidei_dev *next_of(tidei_runtime *rt, tidei_dev *only, const tidei_dev *after) {
     return !only ? tidei_dev_next(rt, after) : after ? NULL : only;
 }
@@ -679,7 +683,7 @@ static void reclaim(tidei_runtime *rt, tidei_dev *only, int level) {
     for (tidei_dev *d = NULL; (d = next_of(rt, only, d));) give_back(d, level, climb_id);
 }
 
-/* What is taken from the driver, host memory included, but for what is spilled there. */
+/* The bytes taken from the driver, host memory included, spilled storages not. */
 static size_t taken(tidei_dev *d) {
     tidei_pool_stats pinned;
     tidei_pools_stats_of(d, TIDEI_KIND_BIT(TIDEI_MEM_PINNED), &pinned);

@@ -1,4 +1,4 @@
-/* ladder.h: the reclaim ladder, and who can give memory back. */
+/* ladder.h: the reclaim ladder, and the reclaimables, which can give memory back. */
 #ifndef TIDEI_RECLAIM_H
 #define TIDEI_RECLAIM_H
 
@@ -8,21 +8,21 @@
 /* A holder of memory that can give it back (a cache of library handles, say). Slots return the
 ** bytes given back. They are called with no lock held, may call back into the library (a climb from
 ** inside does nothing), and report failure by setting the thread's error and *failed: it is logged
-** and does not stop the others. `purge` may come from a thread of another runtime that is short,
-** which this one does not know: it takes no memory of the device. */
+** and does not stop the others. `purge` may be called by a thread of another runtime that is short,
+** a thread unknown to this runtime: it takes no memory of the device. */
 typedef struct tidei_reclaimable {
     const char *name;
     size_t (*purge)(void *self, tidei_dev *d, size_t wanted, bool *failed); /* idle resources */
-    /* let go of live state too */
+    /* lets go of live state too */
     size_t (*drop)(void *self, tidei_dev *d, size_t wanted, bool *failed);
-    /* (may be NULL) what it holds now, for texts; calls nothing */
+    /* (may be NULL) the bytes it holds now, for reports; calls nothing */
     size_t (*bytes)(void *self, tidei_dev *d);
     void *self;
     bool cheap; /* purging waits for no device, and loses little: it comes before any collection */
     /* the registry's */
     struct tidei_reclaimable *next;
-    uint64_t number; /* counted at registration, of all in the process */
-    uint64_t told;   /* the climb whose failure was logged last */
+    uint64_t number; /* order of registration, in the whole process */
+    uint64_t told;   /* the last climb for which a failure was logged */
     unsigned busy;
     bool by_user, over;
 } tidei_reclaimable;
@@ -49,17 +49,17 @@ void tidei_reclaim_end(tidei_runtime *rt);
 void tidei_reclaimable_register(tidei_runtime *rt, tidei_reclaimable *r);
 void tidei_reclaimable_unregister(tidei_runtime *rt, tidei_reclaimable *r);
 
-/* Calls one slot of all entries, each on its own; returns the bytes. Nothing from inside such a
-** call. What fails is logged once an `climb`: a climb, or one reclaim by hand. */
+/* Calls one slot of all entries, one after the other; returns the bytes. Does nothing from inside
+** such a call. A failure is logged once a climb; a reclaim by hand counts as one. */
 typedef enum { TIDEI_PURGE_CHEAP, TIDEI_PURGE, TIDEI_DROP } tidei_reclaim_slot;
 size_t tidei_reclaimables_call(tidei_dev *d, tidei_reclaim_slot which, size_t wanted,
                                uint64_t climb_id);
 uint64_t tidei_climb_id_new(tidei_runtime *rt); /* a new one */
-/* The number of the entry in such a call of which the thread is, of whatever runtime; 0: of none.
-** The second: calls were left, down to one that was made inside of that one. */
+/* The number of the entry in whose slot the thread is, of whatever runtime; 0: in none. The second
+** puts it back after a longjmp left slots. */
 uint64_t tidei_inside_reclaimable(void);
 void tidei_back_in_reclaimable(uint64_t number);
-/* "cuBLAS 64.000 MiB, mine 3.000 MiB, others 1.000 MiB": the largest first; "" where none holds
+/* "cuBLAS 64.000 MiB, mine 3.000 MiB, others 1.000 MiB": the largest first; "" where no entry holds
 ** anything. Like snprintf. */
 size_t tidei_reclaimables_text(tidei_dev *d, char *buf, size_t cap);
 void tidei_reclaimables_close(tidei_runtime *rt); /* nobody calls any more */
@@ -67,7 +67,7 @@ void tidei_reclaimables_close(tidei_runtime *rt); /* nobody calls any more */
 /* What tide_reclaim does at a level, for one device or (NULL) all. Returns the bytes given back to
 ** the driver; from inside a callback of the ladder's it does nothing. */
 size_t tidei_reclaim_by_hand(tidei_runtime *rt, tidei_dev *only, int level);
-/* Gives so many bytes back by moving blocks off their pages, where as much is free on those;
-** likewise. */
+/* Gives so many bytes back by moving blocks off their pages, where as much is free on pages; from
+** inside a callback of the ladder's it does nothing. */
 size_t tidei_reclaim_pages(tidei_dev *d, size_t bytes);
 #endif

@@ -1,10 +1,10 @@
 /* neighbours.c: the open runtimes of the process, and asking the others on a device for memory.
 **
-** Who is short visits each of them and makes its pools give back what is free, as their own
-** ladder's cheap rungs would: without collecting, without waiting, without becoming one of its
-** threads; so unified memory, which the driver takes back only when the device has done all its
-** work, stays. A runtime that closes leaves the list first and waits until its visitors have gone;
-** a visit waits for nobody, so two runtimes may visit each other.
+** A thread whose runtime is short visits each of the others and makes its pools give back what is
+** free, as the cheap rungs of that runtime's own ladder would: without collecting, without waiting,
+** without becoming one of its threads. Unified memory stays, as the driver takes it back only when
+** the device has done all its work. A runtime that closes leaves the list first and waits until its
+** visitors have gone; a visit waits for nobody, so two runtimes may visit each other.
 ** What must stay true: no lock is held during a visit. */
 #include "runtime/reclaim/neighbours.h"
 #include "runtime/pool/pools.h"
@@ -14,7 +14,7 @@
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t left;
-    tidei_runtime *open; /* newest first: serial numbers fall */
+    tidei_runtime *open; /* newest first, so serial numbers fall */
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER, .left = PTHREAD_COND_INITIALIZER};
 
 void tidei_neighbours_enter(tidei_runtime *rt) {
@@ -37,8 +37,8 @@ void tidei_neighbours_leave(tidei_runtime *rt) {
     pthread_mutex_unlock(&all.lock);
 }
 
-/* The newest runtime opened before number *last, which becomes its own, but for `self`; it stays
-** open until the visit ends. */
+/* The newest runtime but `self` with a number below *last, which becomes its number; it stays open
+** until the visit ends. */
 static tidei_runtime *visit(const tidei_runtime *self, uint64_t *last) {
     pthread_mutex_lock(&all.lock);
     tidei_runtime *rt = all.open;
@@ -66,7 +66,8 @@ static size_t held(tidei_dev *d) {
     return atomic_load(&d->budget->backed) + atomic_load(&d->budget->library);
 }
 
-/* The bytes that its pools on the device of that name, and its idle handles, give back. */
+/* Makes the runtime's pools on the device of that name, and its idle library handles, give back
+** memory; returns the bytes. */
 static size_t give_back(tidei_runtime *rt, const char *name, size_t wanted) {
     size_t given = 0;
     for (tidei_dev *d = NULL; (d = tidei_dev_next(rt, d));) {
@@ -76,13 +77,14 @@ static size_t give_back(tidei_runtime *rt, const char *name, size_t wanted) {
         tidei_pools_settle(d);
         tidei_pools_trim(d, TIDEI_KIND_BIT(TIDEI_MEM_DEVICE));
         size_t after = held(d), came = before > after ? before - after : 0;
-        /* what an entry let go the pool may have given back: once */
+        /* a pool may have given back what an entry let go of: counted once */
         given += tidei_max_size(said, came);
     }
     return given;
 }
 
-/* Nobody can help where our own limit refuses, or where all that is taken of the device is ours. */
+/* Other runtimes cannot help where our own limit refuses, or where all memory taken of the device
+** is ours. */
 static bool others_could_help(tidei_dev *d, size_t bytes) {
     size_t ours = held(d), limit = tidei_hard_limit(d);
     size_t free_bytes, total;
@@ -96,7 +98,7 @@ size_t tidei_neighbours_ask(tidei_dev *d, size_t bytes) {
     tidei_thread *t = tidei_thread_look(d->rt);
     if (!others_could_help(d, bytes)) return 0;
     for (tidei_runtime *rt; (rt = visit(d->rt, &last));) {
-        /* the other one's callbacks are noted there, and this one's calls are below them */
+        /* callbacks that give_back makes count as made inside this one */
         tidei_callback in;
         tidei_hold(t, undo_visit, rt, 0);
         tidei_callback_begin(&in, d->rt, TIDEI_IN_VISIT, NULL);

@@ -1,14 +1,15 @@
-/* reclaimables.c: who can give memory back beside the pools: the registry, and calling those in it.
+/* reclaimables.c: the registry of reclaimables, which can give memory back beside the pools, and
+** calling their slots.
 **
 ** Model. An entry is the library's own (a cache of handles), or a program's
 ** (tide_reclaimable_register), which the registry keeps a copy of. A round calls one slot of every
-** entry, newest first, from its place in the order of registration: so rounds at the same time keep
-** no marks in the entries, and none hides an entry from another.
-** What must stay true: no lock is held in a slot. An entry stays while it is `busy`, which a
-** round's thread holds in the record of the runtime that is short. A thread inside a slot starts no
-** round, climbs in no runtime and asks no entry for its bytes: it may hold locks that they want.
-** Another thread may undo what is held (callback.h), so `inside` is put back by its own thread
-** alone. */
+** entry, newest first. It finds the next entry by its number in the order of registration, so it
+** keeps no mark in the entries, and several rounds at the same time do not disturb each other.
+** What must stay true: no lock is held in a slot. An entry stays while it is `busy`; the round
+** notes that in the thread's record of the runtime that is short. A thread inside a slot starts no
+** round, climbs in no runtime and asks no entry for its bytes: it may hold locks that these calls
+** take. Another thread may undo what a longjmp left (callback.h), but only the thread itself puts
+** `inside` back. */
 #include "runtime/streams/thread_device.h"
 #include "runtime/observe/nvtx.h"
 #include "runtime/reclaim/ladder.h"
@@ -51,7 +52,7 @@ static tidei_reclaimable *take_out(tidei_runtime *rt, uint64_t number, bool by_u
 struct waiter {
     tidei_runtime *rt;
     const tidei_reclaimable *r;
-    unsigned own; /* of busy: the waiting thread's */
+    unsigned own; /* the waiting thread's part of `busy` */
 };
 static void wait_until_idle(void *p) {
     const struct waiter *w = p;
@@ -61,7 +62,7 @@ static void wait_until_idle(void *p) {
     pthread_mutex_unlock(&w->rt->reclaim->reclaimables_lock);
 }
 
-/* The other threads that are in its slots. */
+/* Waits for the other threads that are in its slots. */
 static void wait_for_others(tidei_runtime *rt, const tidei_reclaimable *r) {
     struct waiter w = {rt, r, inside == r->number};
     pthread_mutex_lock(&rt->reclaim->reclaimables_lock);
@@ -87,7 +88,7 @@ static void end_busy(tidei_runtime *rt, tidei_reclaimable *r) {
 
 struct round {
     tidei_runtime *rt;
-    tidei_thread *by; /* whose record holds the entry that it is at; NULL: none does */
+    tidei_thread *by; /* the thread whose record notes that the entry is busy; NULL: none */
     uint64_t last;    /* that entry's number */
 };
 
@@ -100,7 +101,8 @@ static void undo_busy(tidei_runtime *by, tidei_thread *t, void *r, uintptr_t rt)
     end_busy((tidei_runtime *)rt, r);
 }
 
-/* The newest one registered before the last one, busy until it is done with; NULL at the end. */
+/* The newest entry registered before the last one, busy until the round is done with it; NULL at
+** the end. */
 static tidei_reclaimable *next_reclaimable(struct round *x) {
     pthread_mutex_lock(&x->rt->reclaim->reclaimables_lock);
     tidei_reclaimable *r = x->rt->reclaim->reclaimables;
@@ -119,8 +121,8 @@ static void done_reclaimable(const struct round *x, tidei_reclaimable *r) {
     end_busy(x->rt, r);
 }
 
-/* The entry's own code begins and ends: a program's, which is a callback, or the library's.
-** `frame`: of who calls it. */
+/* The entry's own code begins, and ends: a program's, which is a callback, or the library's.
+** `frame`: the caller's. */
 static void enter_slot(tidei_callback *in, const tidei_reclaimable *r, tidei_dev *d,
                        tidei_callback_kind kind, const void *frame) {
     in->t = NULL;
@@ -133,20 +135,22 @@ static void leave_slot(tidei_callback *in) {
     inside = 0;
 }
 
-/* The thread is on that device of its runtime again, unless it has left that meanwhile. */
+/* Makes that device the thread's current one again, unless the thread has left its runtime
+** meanwhile. */
 static void go_back(tidei_dev *here) {
     tidei_thread *t = here ? tidei_thread_look(here->rt) : NULL;
     if (t) tidei_thread_go(t, here);
 }
 
-/* By the thread itself: who closes the runtime leaves another thread's devices alone. */
+/* Only the thread itself does so: a thread that closes the runtime does not change another thread's
+** device. */
 static void undo_go(tidei_runtime *rt, tidei_thread *t, void *here, uintptr_t of) {
     (void)of;
     if (t == tidei_thread_look(rt)) go_back(here);
 }
 
-/* What the slot gave; a failure is in the thread's error then. The thread comes out on the device
-** on which it went in. */
+/* Calls the slot and returns the bytes it gave; a failure is in the thread's error. Afterwards the
+** thread's current device is the one from before. */
 static size_t call(const struct round *x, tidei_reclaimable *r, tidei_dev *d, bool drop,
                    size_t wanted, bool *failed) {
     TIDEI_UNCANCELLED;
@@ -164,7 +168,7 @@ static size_t call(const struct round *x, tidei_reclaimable *r, tidei_dev *d, bo
     return given;
 }
 
-/* Whether this climb's first failure of the entry. */
+/* Whether this is the entry's first failure in this climb. */
 static bool first_failure(tidei_runtime *rt, tidei_reclaimable *r, uint64_t climb_id) {
     pthread_mutex_lock(&rt->reclaim->reclaimables_lock);
     bool first = r->told != climb_id;
@@ -204,11 +208,11 @@ size_t tidei_reclaimables_call(tidei_dev *d, tidei_reclaim_slot which, size_t wa
 #define LISTED 8
 
 struct holding {
-    char name[64]; /* an entry may go while the text is made */
+    char name[64]; /* copied, as the entry may go while the text is made */
     size_t bytes;
 };
 
-/* Sorts x into the largest ones; what falls out goes into *rest. */
+/* Sorts x into the list of the largest; the bytes of what drops out are added to *rest. */
 static void note_holding(struct holding top[LISTED], struct holding x, size_t *rest) {
     for (unsigned i = 0; i < LISTED; i++)
         if (x.bytes > top[i].bytes) {
@@ -259,7 +263,7 @@ size_t tidei_reclaimables_text(tidei_dev *d, char *buf, size_t cap) {
 /* ---- a program's own ---- */
 
 struct given {
-    tidei_reclaimable entry; /* first: the registry's list leads here */
+    tidei_reclaimable entry; /* first, so that a pointer to the entry is one to this */
     tide_reclaimable user;
     char name[];
 };
@@ -333,7 +337,8 @@ tide_status tide_reclaimable_register(tide_runtime *ref, const tide_reclaimable 
     return TIDE_OK;
 }
 
-/* It is in no list: it goes now, or when the last slot that somebody is in has returned. */
+/* Ends an entry that is in no list: now, or when the last thread in one of its slots has
+** returned. */
 static void end_entry(tidei_runtime *rt, tidei_reclaimable *r) {
     pthread_mutex_lock(&rt->reclaim->reclaimables_lock);
     bool idle = r->busy == 0;

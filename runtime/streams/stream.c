@@ -68,9 +68,9 @@ static uint64_t known_completed(tidei_stream *s) {
     return atomic_load_explicit(&s->completed, memory_order_acquire);
 }
 
-/* Looks at the completion word. Meanwhile the stream may be retired and the word written for
-** another slot, whose ticks say nothing about this one's: a value read before that is known by the
-** count of retirements, which rose first. */
+/* Reads the completion word. Meanwhile the stream may be retired, and the word then be written for
+** another slot, whose ticks say nothing about this slot's. The count of retirements rises before
+** that, so a value read while it stayed the same is this stream's. */
 uint64_t tidei_stream_got_to(tidei_stream *s) {
     tidei_device *dev = s->dev->d;
     uint64_t retirements = atomic_load_explicit(&s->retirements, memory_order_acquire);
@@ -86,8 +86,8 @@ static uint64_t look(tidei_stream *s) {
                                                                         : tidei_stream_got_to(s);
 }
 
-/* Queues a write of the word for everything submitted so far; under s->lock. A failure only means
-** that nobody learns of completion this way, and is no error of the caller's: waits go through the
+/* Queues a write of the word for everything submitted so far; under s->lock. A failure is no error
+** of the caller's: it only means that completion is not learnt this way, and waits go through the
 ** stream itself. */
 static void publish_locked(tidei_stream *s) {
     uint64_t tick = atomic_load_explicit(&s->submitted, memory_order_relaxed);
@@ -161,16 +161,16 @@ static void note_wait(tidei_dev *d, uint64_t ns) {
     atomic_fetch_add_explicit(&d->waits->host_wait_ns, ns, memory_order_relaxed);
 }
 
-/* On a lost device everything counts as done, but for what still writes to the host's memory: that
-** ends here. */
+/* On a lost device everything counts as done, except work that still writes to the host's memory:
+** this waits for its end. */
 static tide_status wait_lost(tidei_stream *s, tidei_dstream *ds) {
     tidei_device *d = s->dev->d;
     if (ds && d->ops->stream_sync(d, ds) == TIDE_E_LOST) return tidei_lost_on(s, "wait");
     return tidei_lost(s->dev, "wait");
 }
 
-/* Waits for all work up to `tick`, which is not known to be complete. On the spot: for what the
-** call itself has queued, which is no wait of its own, and calls nobody back. */
+/* Waits for all work up to `tick`, which is not known to be complete. `on_the_spot`: waits for what
+** the call itself has queued, which does not count as a host wait, and makes no callback. */
 static tide_status wait_here(tidei_stream *s, tidei_dstream *ds, uint64_t tick, bool on_the_spot) {
     tidei_dev *d = s->dev;
     struct sync_args a = {d->d, ds, TIDE_OK};
@@ -185,7 +185,7 @@ static tide_status wait_here(tidei_stream *s, tidei_dstream *ds, uint64_t tick, 
     tidei_span_end(d->rt, &span, 0);
     if (a.status != TIDE_OK) return tidei_device_failed(s, a.status, "wait");
     raise_to(&s->completed, tick);
-    /* it is idle now: no pace is told from here */
+    /* the stream is idle now, so its pace cannot be measured from here */
     atomic_store_explicit(&s->looked_ns, 0, memory_order_relaxed);
     return TIDE_OK;
 }
@@ -199,7 +199,7 @@ static tide_status wait_for(tidei_stream *s, bool quiet) {
     tidei_device_speak(d->d);
     if (!quiet && !atomic_load(&d->d->lost)) {
         tidei_record_sync(s);
-        /* also when done: the policies count on sync points */
+        /* asked even when all is done: the policies count on sync points */
         tidei_ask(d->rt, d, TIDEI_AT_SYNC, 0);
         done = done || tidei_stamp_done(d, last);
     }
@@ -223,7 +223,7 @@ tide_status tidei_stream_finish(tidei_stream *s) {
     return status;
 }
 
-/* What may take its time, now that the host has waited anyway. */
+/* Does what may take some time, now that the host has waited anyway. */
 static void after_wait(tidei_dev *d) {
     if (d->d->ops->copy_many_prepare) d->d->ops->copy_many_prepare(d->d);
     d->rt->streams->above->waited(d);
@@ -248,14 +248,14 @@ tide_status tidei_streams_wait_all(tidei_dev *d, bool quiet) {
         if (one != TIDE_OK) status = one;
     }
     if (!quiet && status == TIDE_OK) {
-        /* else others may be at work there */
+        /* only if no other device's work may use the memory */
         if (!atomic_load(&d->waits->used_elsewhere)) d->rt->streams->above->all_done(d);
         after_wait(d);
     }
     return status;
 }
 
-/* A loss of one of the other devices is no concern of this one's: its work is over. */
+/* If one of the other devices is lost that is no error here: its work is over. */
 tide_status tidei_streams_wait_users(tidei_dev *d) {
     tide_status status = tidei_streams_wait_all(d, true);
     for (tidei_dev *x = NULL; status == TIDE_OK && (x = tidei_dev_next(d->rt, x));) {
@@ -281,8 +281,8 @@ tide_status tidei_stamp_wait(tidei_dev *d, tidei_stamp x) {
 #define PUBLISH_EVERY 64
 
 /* The time that the device will take for what s has queued, by the pace since the last look; *busy:
-** there is anything. What completion may lag behind does not count, so a stream that the host keeps
-** up with has nothing queued. */
+** anything is queued. Ticks by which the completion word may lag do not count, so a stream that
+** keeps up with the host has nothing queued. */
 static uint64_t queued_ns(tidei_stream *s, uint64_t now, bool *busy) {
     uint64_t submitted = atomic_load_explicit(&s->submitted, memory_order_relaxed), done = look(s);
     if (done >= submitted) {
@@ -291,7 +291,7 @@ static uint64_t queued_ns(tidei_stream *s, uint64_t now, bool *busy) {
     }
     *busy = true;
     if (submitted - done <= PUBLISH_EVERY) {
-        /* it may have been idle meanwhile */
+        /* the stream may have been idle meanwhile */
         atomic_store_explicit(&s->looked_ns, 0, memory_order_relaxed);
         return 0;
     }
@@ -322,25 +322,25 @@ uint64_t tidei_slack_ns(tidei_dev *d, bool waits) {
 
 /* ---- marks ---- All under the stream's lock. */
 
-/* So many marks from one wait of others to the next: they wait for at most such a part of it more
-** than they want. */
+/* So many marks are made between two waits of others: so another stream waits for at most
+** 1/MARKS_A_GAP of the work between them more than it needs. */
 #define MARKS_A_GAP 8
-/* Room for the streams that were seen comes in steps of this. */
+/* The array of a mark's seen ticks grows in steps of so many slots. */
 #define SEEN_STEP 16
 
 static tidei_mark *mark_at(tidei_stream *s, unsigned i) {
     return &s->marks[(s->first + i) % TIDEI_STREAM_MARKS];
 }
 
-/* The earliest mark that is not before the tick; NULL: none is so late. */
+/* The earliest mark that is not before the tick; NULL: the tick is later than every mark. */
 static tidei_mark *mark_for(tidei_stream *s, uint64_t tick) {
     tidei_mark *best = NULL;
     for (unsigned i = s->nmarks; i-- && mark_at(s, i)->tick >= tick;) best = mark_at(s, i);
     return best;
 }
 
-/* A place behind the last mark, with an event: the first one's where there are enough. If there is
-** no event to be had, the last mark gives way. */
+/* A place behind the last mark, with an event. Where there are enough marks it is the first one's.
+** If no event can be made, it is the last mark's. */
 static tide_status mark_place(tidei_stream *s, tidei_mark **out) {
     tidei_device *d = s->dev->d;
     tidei_mark *m = mark_at(s, s->nmarks);
@@ -359,7 +359,7 @@ static tide_status mark_place(tidei_stream *s, tidei_mark **out) {
     return TIDE_OK;
 }
 
-/* What s has seen by now. Without host memory the mark says less than is true. */
+/* Notes in the mark what s has seen by now. Without host memory the mark says less than is true. */
 static void mark_seen(tidei_stream *s, tidei_mark *m) {
     tidei_runtime *rt = s->dev->rt;
     unsigned n = atomic_load_explicit(&rt->streams->n, memory_order_acquire);
@@ -377,21 +377,21 @@ static void mark_seen(tidei_stream *s, tidei_mark *m) {
         m->seen[i] = atomic_load_explicit(&s->seen[i], memory_order_acquire);
 }
 
-/* A mark behind all that was submitted. What was seen is looked at first: meanwhile other threads
-** may make s wait for more, which need not come before the event. */
+/* Makes a mark behind all that was submitted. What was seen is noted before the event is recorded:
+** meanwhile other threads may make s wait for more, which need not come before the event. */
 static tide_status mark_here(tidei_stream *s, tidei_mark **out) {
     tidei_device *d = s->dev->d;
     tide_status status = mark_place(s, out);
     if (status != TIDE_OK) return status;
     mark_seen(s, *out);
     status = d->ops->event_record(d, (*out)->event, s->ds);
-    if (status != TIDE_OK) return status; /* the place is no mark */
+    if (status != TIDE_OK) return status; /* the place does not become a mark */
     (*out)->tick = atomic_load_explicit(&s->submitted, memory_order_relaxed);
     s->nmarks++;
     return TIDE_OK;
 }
 
-/* After the last mark. */
+/* The first tick at which the next mark is due. */
 static uint64_t next_mark(tidei_stream *s) {
     return s->nmarks ? mark_at(s, s->nmarks - 1)->tick + s->gap : 0;
 }
@@ -401,7 +401,8 @@ static void set_due(tidei_stream *s) {
     if (s->credit && next_mark(s) < s->due) s->due = next_mark(s);
 }
 
-/* Others are about to wait for the tick: where more is behind it, so it may be the next time. */
+/* Another stream is about to wait for the tick. If more work is submitted behind it, that may be so
+** the next time, so marks are made in advance (credit). */
 static void expect_followers(tidei_stream *s, uint64_t tick) {
     uint64_t now = atomic_load_explicit(&s->submitted, memory_order_relaxed);
     if (tick >= now) return;
@@ -413,7 +414,7 @@ static void expect_followers(tidei_stream *s, uint64_t tick) {
 
 /* ---- waits on the device ---- */
 
-/* Under from->lock, which keeps the mark. */
+/* Makes s wait for the mark's event; under from->lock, so that the mark stays. */
 static tide_status wait_mark(tidei_stream *s, tidei_stream *from, const tidei_mark *m) {
     tidei_device *d = s->dev->d;
     tide_status status = d->ops->event_wait(d, m->event, s->ds);
@@ -447,7 +448,8 @@ uint64_t tidei_stream_tick(tidei_stream *s) {
     return tick;
 }
 
-/* A mark that cannot be made is no error of who submitted: others will wait a little longer. */
+/* Makes a mark. Failing to is no error of the submitting caller: others will wait for a little more
+** work. */
 static void mark_quietly(tidei_stream *s) {
     tidei_mark *m;
     tidei_saved_error e;
@@ -486,9 +488,9 @@ static void marks_drop(tidei_stream *s) {
 static void retire_locked(tidei_stream *s) {
     tidei_device *d = s->dev->d;
     tidei_dstream *ds = s->ds;
-    /* What a lost device had still to do is not done, whatever waits for it may look like. */
+    /* Work that a lost device had still to do is not done, even if waits for it succeeded. */
     uint64_t got = atomic_load(&d->lost) ? tidei_stream_got_to(s) : atomic_load(&s->submitted);
-    atomic_fetch_add(&s->retirements, 1); /* before the word can be another's */
+    atomic_fetch_add(&s->retirements, 1); /* before the word can become another stream's */
     atomic_store(&s->ds, NULL);
     marks_drop(s);
     d->ops->stream_release(d, ds);
@@ -540,7 +542,7 @@ static tidei_stream *free_slot(tidei_dev *d) {
     unsigned n = atomic_load(&all->n), slot = 0;
     for (tidei_stream *s; (s = tidei_stream_next(d, &slot));)
         if (!s->ds) return s;
-    unsigned kept = 0; /* for the default streams of devices that are not open yet */
+    unsigned kept = 0; /* slots kept for the default streams of devices that are not open yet */
     for (unsigned i = 0; i < d->rt->ndevs; i++)
         kept += &d->rt->devs[i] != d && !atomic_load(&d->rt->devs[i].open);
     if (n + kept >= TIDEI_STREAMS_MAX) return NULL;

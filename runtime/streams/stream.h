@@ -1,20 +1,26 @@
-/* stream.h: streams, ticks, and who has waited for whom.
+/* stream.h: streams, ticks, and which stream has waited for which.
 **
 ** Model. Every piece of work submitted to a stream gets the stream's next tick; (stream, tick)
-** names the moment when it is complete. A stream keeps `seen`: for each other stream the last tick
-** its own future work is ordered after; a wait merges the other's whole row, so chains of any
-** length count. A stamp that a stream has seen, or that is completed, needs no wait.
-** A stream waits for another's event, which is behind some tick: a mark. A stream keeps its last
-** marks, so that who wants an earlier tick does not wait for the work submitted since. Marks are
-** made where somebody waits and none will do, and, once others are known to wait for work that more
-** was submitted behind, from time to time behind a submission (`credit`).
+** names the moment when it is complete. A *stamp* is such a pair, kept with the memory that the
+** work used. A stream keeps a row `seen`: for each other stream the last tick that its own future
+** work is ordered after; a wait merges the other's whole row, so chains of any length count. A
+** stamp that a stream has seen, or that is completed, needs no wait. A *mark* is an event of a
+** stream with the tick behind which it was recorded, and what the stream had seen then:
+**   stream A   tick 1   tick 2 *mark*   tick 3        the mark is an event behind tick 2
+**   array x has the stamp (A, 1), array y (A, 3)
+**   stream B uses x: waits for A's mark at 2, not for tick 3; now seen[A] of B is 2
+**   stream B uses x again: 1 <= seen[A], no wait; uses y: 3 > seen[A], waits again
+** A stream keeps its last marks, so that a stream that needs an earlier tick does not wait for the
+** work submitted since. A mark is made when another stream waits and no mark serves. Once other
+** streams have been found to wait for work with more submitted behind it, marks are also made from
+** time to time behind a submission (`credit`).
 ** What must stay true: what a mark says was seen is ordered before its event. Ticks of one slot
 ** only rise, also when a slot is reused by a later stream, so an old stamp never looks pending
 ** again. `completed` only rises, and `seen` while the slot serves one stream. Slots are the
 ** runtime's, so that a stamp means the same on all its devices; a slot stays with its device. A
 ** stream's lock orders its submissions; it is a leaf (no other lock is taken under it but a
-** storage's flag). The device's half of a stream stays while somebody holds it: whoever uses it
-** outside the lock does. */
+** storage's flag). The device's half of a stream stays while a thread holds it; a thread that uses
+** it outside the lock must. */
 #ifndef TIDEI_STREAM_H
 #define TIDEI_STREAM_H
 
@@ -25,7 +31,7 @@
 /* A moment on a device. `write`: the use at that moment wrote (or its history is unknown), so that
 ** readers wait too. */
 typedef struct tidei_stamp {
-    uint64_t tick; /* 0: never pending */
+    uint64_t tick; /* 0: no use, never pending */
     uint16_t stream;
     uint16_t write;
     uint32_t reserved;
@@ -45,7 +51,7 @@ void tidei_stamps_clear(tidei_stamps *s); /* frees; empty afterwards */
 static inline unsigned tidei_stamps_room(const tidei_stamps *s) {
     return s->cap ? s->cap : TIDEI_STAMPS_INLINE;
 }
-bool tidei_stamps_grow(tidei_stamps *s, unsigned want); /* the long way of reserve */
+bool tidei_stamps_grow(tidei_stamps *s, unsigned want); /* reserve where there is no room */
 /* Room for `room` more; false: host memory exhausted. */
 static inline bool tidei_stamps_reserve(tidei_stamps *s, unsigned room) {
     return s->n + room <= tidei_stamps_room(s) || tidei_stamps_grow(s, s->n + room);
@@ -61,7 +67,7 @@ static inline void tidei_stamps_move(tidei_stamps *to, const tidei_stamps *from)
     else if (n)
         to->few[0] = from->few[0];
 }
-/* Adds or raises; the caller has reserved one. */
+/* Adds the stamp, or raises the stream's; the caller has reserved room for one. */
 void tidei_stamps_add(tidei_stamps *s, tidei_stamp x);
 
 /* Marks of a stream: they reach back over about the last four times that others waited for it
@@ -71,8 +77,8 @@ void tidei_stamps_add(tidei_stamps *s, tidei_stamp x);
 /* An event behind all of a stream's work up to `tick`. */
 typedef struct tidei_mark {
     uint64_t tick;
-    tidei_devent *event; /* stays when the mark is forgotten; NULL: not made yet */
-    /* what the stream had seen: of the first `n` slots, with room for `room` */
+    tidei_devent *event; /* kept for the next mark in this place; NULL: not made yet */
+    /* what the stream had seen of the first `n` slots; the array has room for `room` */
     uint64_t *seen;
     unsigned n, room;
 } tidei_mark;
@@ -84,33 +90,33 @@ struct tidei_stream {
     _Atomic(tidei_dstream *) ds; /* NULL: retired, all its work is complete; changes under lock */
     uint16_t slot;
     atomic_bool released;
-    /* as users know it; NULL: released. The struct serves the slot's next stream too */
+    /* the public reference; NULL: released. The struct serves the slot's next stream too */
     _Atomic(tide_stream *) ref;
     const char *last_op; /* for the report when the device is lost; under lock */
     pthread_mutex_t lock;
     _Atomic uint64_t submitted; /* last tick given out */
-    /* the tick that after_work has more to do behind; under lock */
+    /* the tick from which after_work has something to do; under lock */
     uint64_t due;
     _Atomic uint64_t published; /* a write of the word up to here is queued */
     /* last known; a reused slot starts where the earlier stream ended */
     _Atomic uint64_t completed;
-    /* so far, of all streams that had the slot; written under lock */
+    /* counts of all streams that had the slot; written under lock */
     _Atomic uint64_t launches, copies;
-    /* when and where completion was last seen under way; 0: not */
+    /* the time and tick of the last look that found work incomplete; 0: none */
     _Atomic uint64_t looked_ns, looked_tick;
-    _Atomic uint64_t tick_ns; /* the device's pace then */
+    _Atomic uint64_t tick_ns; /* ns a tick, the device's pace at that look */
     _Atomic uint64_t seen[TIDEI_STREAMS_MAX];
     _Atomic uint64_t retirements; /* of the slot */
-    atomic_bool of_thread;        /* a thread's default one: released with the thread */
-    /* around a stream of others, who put work there that has no ticks */
+    atomic_bool of_thread;        /* a thread's default stream: released with the thread */
+    /* around a native stream of the program's, which also puts work there that has no ticks */
     atomic_bool adopted;
     unsigned holders; /* under lock: waits and open scopes, which need ds outside it */
     /* The rest under lock. */
     tidei_mark marks[TIDEI_STREAM_MARKS]; /* a ring, ticks rising from `first` on */
     unsigned first, nmarks;
-    unsigned credit; /* so many marks more are made unless others wait again */
-    uint64_t gap;    /* ticks between two of those */
-    /* the last tick when others began to wait, with more behind what they waited for */
+    unsigned credit; /* so many marks are still made in advance; others that wait raise it again */
+    uint64_t gap;    /* ticks between two marks made in advance */
+    /* the last tick submitted when another stream began to wait for an earlier one */
     uint64_t followed;
 };
 
@@ -152,14 +158,14 @@ static inline void tidei_count_locked(_Atomic uint64_t *x) {
                           memory_order_relaxed);
 }
 
-/* True when the moment is past: loads the word, and publishes first if the tick was not published
-** yet. Never waits. */
+/* True when the moment is past: reads the completion word, and publishes first if the tick was not
+** published yet. Never waits. */
 bool tidei_stamp_done(tidei_dev *d, tidei_stamp x);
-/* The same for who asks often and can do without: while an earlier publication is under way it does
-** not add another, which the stream's work would wait for (2 us on a GPU). So what is past may be
-** learnt of a few publications later. */
+/* The same for callers that ask often and can do with a late answer: while an earlier publication
+** is under way it does not add another, which the stream's work would wait for (2 us on a GPU). So
+** it may return true only a few publications later. */
 bool tidei_stamp_asked(tidei_dev *d, tidei_stamp x);
-/* Drops what is done. */
+/* Drops the stamps that are done. */
 static inline void tidei_stamps_prune(tidei_dev *d, tidei_stamps *s) {
     tidei_stamp *a = tidei_stamps_at(s);
     unsigned n = 0;
@@ -176,16 +182,16 @@ bool tidei_stamps_covered(tidei_stream *s, tidei_stamps *xs);
 tide_status tidei_stamp_wait(tidei_dev *d, tidei_stamp x);
 
 /* s waits on the device for (from, tick), and for as little later work as the marks allow; it takes
-** over what `from` had seen there. Takes from->lock only: that two threads may queue waits on s in
-** either order does not matter, both come before their work. The caller holds s. */
+** over what `from` had seen there. Takes from->lock only: two threads may queue waits on s in
+** either order, as both waits come before their work. The caller holds s. */
 tide_status tidei_stream_follow(tidei_stream *s, tidei_stream *from, uint64_t tick);
-/* Under s->lock: the next tick; and, once its work is queued, a publication or a mark where one is
-** due. */
+/* Both under s->lock. Returns the next tick; the second, once the tick's work is queued, publishes
+** or makes a mark where that is due. */
 uint64_t tidei_stream_tick(tidei_stream *s);
 void tidei_stream_after_work(tidei_stream *s);
 
-/* Whether its owner lets work be queued on a stream of somebody else's now; before anything is. The
-** caller holds s or its lock. */
+/* Whether work may be queued on an adopted stream now, which its owner may forbid; asked before
+** anything is queued. The caller holds s or its lock. */
 tide_status tidei_stream_usable_now(tidei_stream *s);
 static inline tide_status tidei_stream_usable(tidei_stream *s) {
     bool adopted = atomic_load_explicit(&s->adopted, memory_order_relaxed);
@@ -193,7 +199,7 @@ static inline tide_status tidei_stream_usable(tidei_stream *s) {
 }
 
 tide_status tidei_stream_open(tidei_dev *d, tidei_stream **out);
-/* The same around a native stream of somebody else's; NULL is the device's default one. */
+/* The same around a native stream of the program's; NULL is the device's default one. */
 tide_status tidei_stream_adopt(tidei_dev *d, void *native, tidei_stream **out);
 /* Marks it released; its struct and slot live on until its work is complete
 ** (tidei_streams_sweep). */
@@ -204,23 +210,24 @@ void tidei_streams_sweep(tidei_dev *d, bool all);
 tidei_dstream *tidei_stream_hold(tidei_stream *s);
 void tidei_stream_let_go(tidei_stream *s);
 void tidei_undo_stream(tidei_runtime *rt, tidei_thread *t, void *s,
-                       uintptr_t of); /* for tidei_hold: lets go of it */
-/* All work submitted to s so far; publishes. Unless `quiet` the policy is asked before the wait,
-** and after it the pools give back what they are not to keep. Without any lock. */
+                       uintptr_t of); /* for tidei_hold: lets go of the stream */
+/* The host waits for all work submitted to s so far; publishes. Unless `quiet` the policy is asked
+** before the wait, and after it the pools give back what they are not to keep. Called without any
+** lock. */
 tide_status tidei_stream_wait(tidei_stream *s, bool quiet);
-/* Waits for all that was submitted, on the spot: no callback is called meanwhile, so none can leave
-** the caller's own memory to a device that is still at it (callback.h). For what takes no longer
-** than a copy, when the work before it has been waited for. */
+/* Waits for all that was submitted, on the spot: no callback is called meanwhile, so no longjmp out
+** of one can leave the caller while the device still uses the caller's memory (callback.h). For
+** work that takes no longer than a copy, when the work before it has been waited for. */
 tide_status tidei_stream_finish(tidei_stream *s);
-/* what is known to be complete, also where a lost device makes all look so */
+/* the last tick known to be complete, also on a lost device, where all looks complete */
 uint64_t tidei_stream_got_to(tidei_stream *s);
-/* the caller has learnt that it is complete */
+/* the caller has learnt that the tick is complete */
 void tidei_stream_reached(tidei_stream *s, uint64_t tick);
 tide_status tidei_streams_wait_all(tidei_dev *d, bool quiet); /* the device's */
 /* The host waits for all work that may use the device's memory, on whatever device it is. */
 tide_status tidei_streams_wait_users(tidei_dev *d);
 tidei_stream *tidei_stream_at(tidei_dev *d, unsigned slot);
-/* The next one of the device's; NULL: there are no more. Begin with *slot = 0. */
+/* The device's next stream; NULL: there are no more. Begin with *slot = 0. */
 tidei_stream *tidei_stream_next(tidei_dev *d, unsigned *slot);
 /* Rough device time still queued on the device's streams, for the policies: by the pace at which
 ** they complete, and, where the host is about to wait (`waits`), by past waits. */

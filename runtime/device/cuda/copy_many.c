@@ -1,14 +1,15 @@
 /* copy_many.c: many pieces copied by one kernel of the `cuda` device.
 **
 ** Model. The driver copies one piece a call, at 4.7 us a call: 28 GB/s for pieces of 64 KiB. So
-** pieces go in batches, each a launch that has them in its parameters: in stream order, and nothing
-** to be kept until it is done. A batch is cut in chunks, one a thread block, whatever its pieces'
-** sizes are: so blocks have equally much to do. A block looks for its piece by bisection. Large
-** pieces, and such as are not aligned, are the driver's. The kernels are compiled once a device,
-** when they would have been worth it and somebody prepares for them. Until then, and where they
-** cannot be had, pieces are copied by the driver: blocks move when memory is short, and a module
-** takes some. Want of memory may pass, but is not asked about every time: at the first, second,
-** fourth, eighth ... preparation.
+** pieces go in batches. A batch is one launch with the pieces in its parameters: that keeps the
+** stream's order, and nothing has to live until it is done. A batch is cut into chunks, one a
+** thread block, whatever its pieces' sizes are, so that blocks have equally much to do. A block
+** finds its piece by bisection. The driver copies large pieces and those that are not aligned. The
+** kernels are compiled once a device, in copy_many_prepare, when they would already have been worth
+** it. Until then, and where they cannot be had, the driver copies all pieces: blocks move when
+** memory is short, and loading a module takes some. Memory may be short for a time only, so a
+** failed preparation is repeated, but not every time: at the first, second, fourth, eighth ...
+** call.
 ** What must stay true: the structs here and in the text are the same. */
 #include "runtime/device/cuda/copy_many.h"
 #include "runtime/device/cuda/device.h"
@@ -28,7 +29,8 @@
 #define CHUNK   16384
 #define THREADS 256
 /* The driver's copies begin 11 us late (8 MiB: 1.1 TB/s, read and written) and end up a little
-** faster (4.2 TB/s) than the kernel (4.0 TB/s): from here on they are as good, 3 TB/s and more. */
+** faster (4.2 TB/s) than the kernel (4.0 TB/s): from here on the driver is as good, with 3 TB/s and
+** more. */
 #define LARGE (64 * TIDEI_MIB)
 
 /* Pieces that were copied one by one: 5 ms of them make it likely that there will be as many as pay
@@ -40,11 +42,11 @@ _Static_assert(CHUNK == 4 * 16 * THREADS, "a block copies a chunk in four rounds
 typedef struct part {
     tidei_cu_addr dst, src;
     unsigned int bytes;
-    unsigned int first; /* of its chunks, among all of the batch */
+    unsigned int first; /* the number of its first chunk, among all of the batch */
 } part;
 typedef struct batch {
     unsigned int n, chunks;
-    part parts[MANY]; /* the kernel `few` knows of FEW */
+    part parts[MANY]; /* the kernel `few` has only FEW of them */
 } batch;
 _Static_assert(sizeof(batch) <= 32764 && offsetof(batch, parts[FEW]) <= 4096,
                "what parameters hold");
@@ -165,8 +167,8 @@ static tidei_cu_result copy_each(tidei_cuda *c, tidei_dstream *s, const batch *b
     return r;
 }
 
-/* Queues the batch, and empties it. What made a launch fail, if more than the launch, makes the
-** copies fail too. */
+/* Queues the batch, and empties it. If the launch fails, the driver copies the pieces; if the
+** device is at fault, those copies fail too. */
 static tidei_cu_result flush(tidei_cuda *c, tidei_dstream *s, batch *b) {
     const tidei_cuda_copier *k = &c->copier;
     void *params[] = {b};
@@ -178,7 +180,7 @@ static tidei_cu_result flush(tidei_cuda *c, tidei_dstream *s, batch *b) {
     return r;
 }
 
-/* Can the kernel have it? */
+/* Whether the kernel can copy the piece. */
 static bool suits(const tidei_piece *p) { return p->bytes < LARGE && (p->dst | p->src) % 16 == 0; }
 
 static void add(batch *b, const tidei_piece *p) {

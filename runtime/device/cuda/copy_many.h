@@ -1,4 +1,5 @@
-/* copy_many.h: the text of the kernels that copy many pieces, for who compiles it without a GPU. */
+/* copy_many.h: the text of the kernels that copy many pieces, for tests that compile it without a
+** GPU. */
 #ifndef TIDEI_CUDA_COPY_MANY_H
 #define TIDEI_CUDA_COPY_MANY_H
 

@@ -5,7 +5,7 @@
 
 /* ---- errors ---- */
 
-/* Errors after which the context answers nothing else any more. */
+/* Errors after which every call in the context fails. */
 static bool is_fatal(tidei_cu_result r) {
     switch (r) {
     case TIDEI_CU_DEINITIALIZED: /* the process is ending */
@@ -140,13 +140,14 @@ static const struct tidei_device_ops ops = {
 
 /* ---- opening ---- */
 
-/* a byte: a page of 2 MiB is made, mapped and opened to the device in 50 us */
+/* ns a byte: a page of 2 MiB is made, mapped and opened to the device in 50 us */
 #define FRESH_NS 0.025
 /* Pageable memory up to this size the driver copies aside and returns; larger pieces wait for the
 ** stream's work first (measured: 1 MiB in 0.1 ms, 4 MiB after the 54 ms that were queued). */
 #define STAGED TIDEI_MIB
 #define ALIGN  256 /* bytes; what cuMemAlloc promises and cuBLAS wants of a workspace */
-/* addresses to reserve, in device memories: a pool's range has holes between pins */
+/* addresses to reserve, as a multiple of the device's memory: a pool's range has holes between
+** pinned blocks */
 #define VA_MULTIPLE 8
 
 static tide_status find_device(tidei_cuda *c, int ordinal) {
@@ -161,13 +162,14 @@ static tide_status find_device(tidei_cuda *c, int ordinal) {
     return tidei_cuda_status(c, c->cu->cuDeviceGet(&c->dev, ordinal), "cuDeviceGet(%d)", ordinal);
 }
 
-/* Of an ability: where the driver does not answer, it is not there. */
+/* An attribute of the device; 0 where the driver does not answer, for a driver that does not know
+** an ability does not have it. */
 static int attribute(tidei_cuda *c, unsigned which) {
     int v = 0;
     return c->cu->cuDeviceGetAttribute(&v, which, c->dev) == TIDEI_CU_SUCCESS ? v : 0;
 }
 
-/* What must be known of a device. */
+/* Reads the attributes that every device must have. */
 static tide_status read_attributes(tidei_cuda *c, int *unified_addressing) {
     tidei_device_info *info = &c->d.info;
     const struct {
@@ -213,12 +215,12 @@ static tide_status read_info(tidei_cuda *c, int ordinal) {
     return TIDE_OK;
 }
 
-/* Pages of device memory that can be mapped anywhere, where the driver has them. */
+/* Reads the size of pages that can be mapped anywhere, where the driver has such pages. */
 static tide_status read_pages(tidei_cuda *c) {
     const tidei_cu *cu = c->cu;
     size_t granule = 0;
     c->d.info.fresh_ns = FRESH_NS;
-    /* also what limits are rounded to where there are no pages */
+    /* limits are rounded to this even where there are no pages */
     c->d.info.page_bytes = 2 * TIDEI_MIB;
     c->page_prop.type = TIDEI_CU_MEM_ALLOCATION_TYPE_PINNED;
     c->page_prop.location = (tidei_cu_location){TIDEI_CU_MEM_LOCATION_TYPE_DEVICE, c->dev};
@@ -283,7 +285,7 @@ tide_status tidei_cuda_open(const tidei_device_params *p, tidei_device **out) {
     c->d.ops = &ops;
     c->cu = cu;
     c->rt = p->rt;
-    c->stays = !p->rt || !p->rt->devs; /* none is there yet */
+    c->stays = !p->rt || !p->rt->devs; /* this is the runtime's first device */
     tidei_format(c->d.info.name, sizeof c->d.info.name, "cuda:%d", p->ordinal);
     pthread_mutex_init(&c->lock, NULL);
     pthread_mutex_init(&c->copier.lock, NULL);

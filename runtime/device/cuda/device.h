@@ -2,11 +2,11 @@
 **
 ** The device is thin: no slot that submits work takes a lock or allocates. The context is the GPU's
 ** primary one, which cuBLAS, the CUDA runtime and other libraries of the process use too.
-** Locks: of a device which streams are taken; of each stream its events; of who makes the kernels
-** that copy; of the peers, what memory of the device there is and who else may use it. They belong
-** to one device each, and no thread holds two of them, of one device or of several: so two devices
-** can be made each other's peers at once. Only the peers' is held over slow calls of the driver:
-** who maps waits for who maps, or grants. */
+** Locks: the device's (which streams are taken); each stream's (its events); the copier's (making
+** the kernels that copy); the peers' (what memory of the device there is, and which devices may use
+** it). Each belongs to one device, and no thread holds two of them, of one device or of several: so
+** two devices can be made each other's peers at once. Only the peers' lock is held over slow calls
+** of the driver: a thread that maps memory waits for others that map or grant. */
 #ifndef TIDEI_CUDA_DEVICE_H
 #define TIDEI_CUDA_DEVICE_H
 

@@ -40,8 +40,8 @@ const char *tidei_cu_name(const tidei_cu *cu, tidei_cu_result r) {
     return cu->cuGetErrorName(r, &name) == TIDEI_CU_SUCCESS && name ? name : "unknown error";
 }
 
-/* The library; NULL: `why` has what the loader said, but for "not here", which is no news: then it
-** stays as it was. */
+/* Opens the library. NULL: `why` has what the loader said, unless that is "no such file": then
+** `why` stays as it was. */
 static void *open_noting(const char *name, char *why, size_t cap) {
     char said[512];
     void *lib = tidei_library_open(name, RTLD_NOW | RTLD_LOCAL, said, sizeof said);

@@ -16,7 +16,7 @@ typedef unsigned long long tidei_cu_addr;   /* CUdeviceptr */
 typedef unsigned long long tidei_cu_handle; /* CUmemGenericAllocationHandle */
 typedef struct CUctx_st *tidei_cu_ctx;
 typedef struct CUstream_st *tidei_cu_stream;
-/* what NULL means to calls that take a stream */
+/* the stream that NULL means */
 #define TIDEI_CU_STREAM_LEGACY     ((tidei_cu_stream)1)
 #define TIDEI_CU_STREAM_PER_THREAD ((tidei_cu_stream)2)
 typedef struct CUevent_st *tidei_cu_event;
@@ -52,12 +52,12 @@ typedef struct tidei_cu_pool_props { /* CUmemPoolProps */
     unsigned int handle_types;
     tidei_cu_location location;
     void *win32_security_attributes;
-    size_t max_bytes; /* 0: the system's */
+    size_t max_bytes; /* 0: all that the system allows */
     unsigned short usage;
     unsigned char reserved[54];
 } tidei_cu_pool_props;
 
-enum { /* CUresult, as far as we tell them apart */
+enum { /* CUresult, those that we tell apart */
        TIDEI_CU_SUCCESS = 0,
        TIDEI_CU_INVALID_VALUE = 1,
        TIDEI_CU_OUT_OF_MEMORY = 2,
@@ -261,10 +261,10 @@ const char *tidei_cu_name(const tidei_cu *cu, tidei_cu_result r);
 /* Tests: from now on tidei_cu_open gives this table; NULL: the real one again. */
 void tidei_cu_use(const tidei_cu *table);
 
-/* Opens a library of the CUDA toolkit by its versioned name: what the process has already, else
-** where the loader looks, else in the folder `beside` (may be NULL), $CUDA_HOME, $CUDA_PATH,
-** /usr/local/cuda. NULL when it is nowhere; `why` then says what the loader said about a file that
-** is there but does not open, else "". */
+/* Opens a library of the CUDA toolkit by its versioned name: one that the process has opened
+** already, else where the loader looks, else in the folder `beside` (may be NULL), $CUDA_HOME,
+** $CUDA_PATH, /usr/local/cuda. NULL when it is nowhere; `why` then says what the loader said about
+** a file that is there but does not open, else "". */
 void *tidei_cuda_library(const char *name, const char *beside, char *why, size_t cap);
 
 #endif

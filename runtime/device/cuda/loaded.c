@@ -1,4 +1,4 @@
-/* loaded.c: libraries' tables of functions (loaded.h). */
+/* loaded.c: fills libraries' tables of functions. The model stands in loaded.h. */
 #include "runtime/device/cuda/loaded.h"
 #include "runtime/base/loader.h"
 #include "runtime/base/uncancelled.h"

@@ -15,24 +15,25 @@ typedef struct tidei_loaded {
     bool opened;          /* under the lock, like the next one */
     const void *replaced; /* by a test */
     _Atomic(const void *)
-        /* what callers get; NULL: it is to be opened. Looked at without the lock, at every call */
+        /* the table that callers get; NULL: the library is still to be opened. Read without the
+        ** lock, at every call */
         now;
 } tidei_loaded;
 
 tide_status tidei_loaded_get(tidei_loaded *l, const char *op, const void **out);
-const void *tidei_loaded_now(tidei_loaded *l); /* NULL: nobody has asked for it yet */
+const void *tidei_loaded_now(tidei_loaded *l); /* NULL: not opened yet */
 void tidei_loaded_use(tidei_loaded *l, const void *table);
 
-/* A function that a table has. */
+/* A function of a table. */
 typedef struct tidei_loaded_function {
-    const char *name, *exported; /* as it is called, and as the library's file has it */
-    int version;                 /* of the signature, where functions are asked for by that */
-    bool needed;                 /* a library without it does not do */
-    size_t at;                   /* where in the table its address goes */
+    const char *name, *exported; /* its name, and its symbol in the library's file */
+    int version;                 /* of the signature, where functions are asked for by version */
+    bool needed;                 /* a library without it is refused */
+    size_t at;                   /* its offset in the table */
 } tidei_loaded_function;
 
-/* Asks `find` for each function and enters it in the table; NULL: it is not there. Returns what the
-** file calls the first that is needed and not there, or NULL. */
+/* Asks `find` for each function and enters it in the table; NULL: the library lacks it. Returns the
+** symbol of the first needed function that is lacking, or NULL. */
 const char *tidei_loaded_fill(void *table, const tidei_loaded_function *functions, size_t n,
                               void *(*find)(void *lib, const tidei_loaded_function *f), void *lib);
 void *tidei_loaded_symbol(void *lib, const tidei_loaded_function *f); /* one that asks the loader */

@@ -1,5 +1,5 @@
-/* memory.c: addresses, pages and raw memory of the `cuda` device. What of it other devices may use:
-** peers.c. */
+/* memory.c: addresses, pages and raw memory of the `cuda` device. Which of it other devices may
+** use: peers.c. */
 #include "runtime/device/cuda/device.h"
 
 tide_status tidei_cuda_reserve(tidei_device *d, size_t bytes, tidei_addr *out) {
@@ -56,8 +56,8 @@ void tidei_cuda_page_release(tidei_device *d, tidei_dpage *p) {
     tidei_host_free(c->rt, p);
 }
 
-/* Maps page by page and grants access to the whole run at once, to all who have it: granting is
-** what costs (35 us for 2 MiB). Under the peers' lock. */
+/* Maps page by page and grants access to the whole range at once, to all devices that have access:
+** granting is what costs (35 us for 2 MiB). Under the peers' lock. */
 static tidei_cu_result map_all(tidei_cuda *c, tidei_addr addr, tidei_dpage *const *pages,
                                size_t n) {
     tidei_cu_result r = TIDEI_CU_SUCCESS;
@@ -109,9 +109,9 @@ tide_status tidei_cuda_unmap(tidei_device *d, tidei_addr addr, tidei_dpage *cons
 /* ---- raw memory ---- */
 
 /* Unified memory takes room on the card as it is touched there, not when it is made, so the driver
-** would give any amount; a kernel that touches more than there is room for can bring the GPU to a
-** stop. How much of ours is on the card already nobody says: all of it counts as if it were still
-** to come. */
+** would give any amount; a kernel that touches more than there is room for can stop the GPU. The
+** driver does not tell how much of ours is on the card already, so all of it counts as if it were
+** still to come. */
 static tide_status admit_managed(tidei_cuda *c, size_t bytes) {
     size_t free_bytes = 0, total = 0, all = atomic_fetch_add(&c->managed, bytes) + bytes;
     tidei_cu_result r = c->cu->cuMemGetInfo(&free_bytes, &total);

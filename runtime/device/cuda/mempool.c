@@ -14,7 +14,7 @@ static bool has_pools(tidei_cuda *c) {
            supported;
 }
 
-/* The pool, open to all who may use this device's memory. */
+/* Makes the pool, open to all devices that may use this device's memory. */
 static tidei_cu_result make(tidei_cuda *c, tidei_dmempool *mp) {
     tidei_cu_pool_props props = {.type = TIDEI_CU_MEM_ALLOCATION_TYPE_PINNED,
                                  .location = {TIDEI_CU_MEM_LOCATION_TYPE_DEVICE, c->dev}};
@@ -82,8 +82,8 @@ tide_status tidei_cuda_mempool_alloc(tidei_device *d, tidei_dmempool *mp, tidei_
     return tidei_cuda_status(c, r, "cuMemAllocFromPoolAsync(%zu bytes)", bytes);
 }
 
-/* Without a stream: nothing uses it any more, so the plain call, which takes such memory too, has
-** nothing to wait for. */
+/* Without a stream nothing uses the block any more, so the driver's plain free, which takes such
+** memory too, has nothing to wait for. */
 tide_status tidei_cuda_mempool_free(tidei_device *d, tidei_dmempool *mp, tidei_dstream *s,
                                     tidei_addr addr) {
     tidei_cuda *c = tidei_cuda_of(d);

@@ -26,16 +26,16 @@ enum { TIDEI_NVRTC_SUCCESS = 0, TIDEI_NVRTC_OUT_OF_MEMORY = 1, TIDEI_NVRTC_COMPI
     X(nvrtcGetProgramLog, (tidei_nvrtc_program, char *))
 
 /* Opens it: TIDE_NVRTC_PATH (the library or its folder), else versions 13, 12, 11.2, where
-** tidei_cuda_library looks. One that is not newer than a driver of version `driver` (13000: CUDA
-** 13.0; 0: any) is preferred, for an older driver refuses what a newer compiler makes. The first
-** that opens serves the process. TIDE_E_NODEVICE that says how to get it. */
+** tidei_cuda_library looks. A version that is not newer than the driver's, `driver` (13000: CUDA
+** 13.0; 0: any), is preferred, for an older driver refuses what a newer compiler makes. The first
+** that opens serves the process. The message of TIDE_E_NODEVICE says how to get it. */
 tide_status tidei_nvrtc_open(int driver);
 /* 13000 for NVRTC 13.0; 0: not open. */
 int tidei_nvrtc_version(void);
-/* The folder it was opened from; "" if the loader knows alone. Static. */
+/* The folder it was opened from; "" if only the loader knows. Static. */
 const char *tidei_nvrtc_folder(void);
-/* Whether it can compile for this compute capability (90 for 9.0): TIDE_E_UNSUPPORTED with what to
-** do otherwise. */
+/* Whether it can compile for this compute capability (90 for 9.0): if not, TIDE_E_UNSUPPORTED, with
+** what to do. */
 tide_status tidei_nvrtc_serves(int sm);
 /* What every kernel is compiled with, besides the architecture; part of a cached kernel's key.
 ** Static. */

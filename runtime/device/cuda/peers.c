@@ -1,14 +1,13 @@
 /* peers.c: devices use each other's memory.
 **
-** Model. Of each kind of memory the driver is told by another call who may use it. Raw memory: the
-** context of the one is opened to the other's, for all there will be. Pages: each is granted where
-** it is mapped, and again each time it is mapped. Pools: each once. So a device knows its mapped
-** pages and its pools, and keeps whom to grant access to in `who`: first itself, then its peers.
-** A device is entered in `who` when all there is has been granted to it, in one stay under the lock
-** that maps take, so nothing is mapped in between. Where granting fails half-way, what was granted
-** stays so: nobody counts on it, and it is granted again by the next try.
-** Access is never taken back: the contexts are shared with other libraries, which may count on it
-** by now. */
+** Model. For each kind of memory another call tells the driver which device may use it. Raw memory:
+** one context is opened to the other, for all memory to come. Pages: access is granted each time a
+** page is mapped. Pools: once each. So a device knows its mapped pages and its pools, and keeps in
+** `who` the devices to grant access to: first itself, then its peers. A device is entered in `who`
+** once everything has been granted to it, all under the lock that mapping takes, so nothing is
+** mapped in between. Where granting fails half-way, the access already granted stays: nobody counts
+** on it, and the next try grants it again. Access is never taken back: the contexts are shared with
+** other libraries, which may count on it by now. */
 #include "runtime/device/cuda/device.h"
 
 /* ---- what there is to grant ---- */
@@ -38,7 +37,7 @@ void tidei_cuda_peers_unmapped(tidei_cuda_peers *peers, tidei_dpage *p) {
 /* ---- granting; under the lock ---- */
 
 /* Pages that one call mapped lie in one reservation; those of them that are still side by side are
-** granted in one go, since every call costs about the same. */
+** granted in one call, since every call costs about the same. */
 static tidei_cu_result grant_pages(tidei_cuda *c, const tidei_cu_access *to) {
     tidei_cu_result r = TIDEI_CU_SUCCESS;
     const tidei_dpage *p = c->peers.first;
@@ -68,7 +67,7 @@ static bool has_access(tidei_cuda *c, tidei_cu_device dev) {
 
 static tide_status grant_all(tidei_cuda *c, const tidei_cu_access *to) {
     unsigned n = atomic_load(&c->peers.n);
-    if (has_access(c, to->location.id)) return TIDE_OK; /* meanwhile, by another thread */
+    if (has_access(c, to->location.id)) return TIDE_OK; /* another thread granted it meanwhile */
     if (n == TIDEI_CUDA_PEERS)
         return tidei_fail(TIDE_E_UNSUPPORTED, "cuda",
                           "%s: %d devices can use its memory, and no more", c->d.info.name,
@@ -98,7 +97,7 @@ bool tidei_cuda_peer_possible(tidei_device *d, tidei_device *other) {
            can;
 }
 
-/* Others in the process may have enabled it before. */
+/* Another library in the process may have enabled it before. */
 static tide_status enable_raw(tidei_cuda *c, const tidei_cuda *owner) {
     tidei_cuda_visit visit;
     tide_status s = tidei_cuda_enter(c, &visit);

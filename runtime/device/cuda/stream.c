@@ -1,11 +1,11 @@
 /* stream.c: streams, events and completion words of the `cuda` device.
 **
 ** A stream's completion word lies in pinned host memory; the stream itself writes it
-** (cuStreamWriteValue64), so asking how far it is costs a load. Where the GPU or its driver cannot
-** do that, a published tick is an event, and asking queries it. */
+** (cuStreamWriteValue64), so asking how far it has got costs a load. Where the GPU or its driver
+** cannot do that, a published tick is an event, and asking queries it. */
 #include "runtime/device/cuda/device.h"
 
-/* A struct that no stream has, or NULL; under the lock. */
+/* A struct that no stream uses, or NULL; under the lock. */
 static tidei_dstream *free_stream(tidei_cuda *c) {
     for (unsigned i = 0; i < TIDEI_STREAMS_MAX; i++)
         if (!c->streams[i].s) return &c->streams[i];
@@ -14,7 +14,7 @@ static tidei_dstream *free_stream(tidei_cuda *c) {
     return NULL;
 }
 
-/* Around a stream of somebody else's, or where `native` is NULL a new one. */
+/* Opens a stream around a native stream of the program's, or a new one where `native` is NULL. */
 static tide_status open_stream(tidei_cuda *c, tidei_cu_stream native, tidei_dstream **out) {
     tide_status status = TIDE_OK;
     pthread_mutex_lock(&c->lock);
@@ -45,7 +45,7 @@ tide_status tidei_cuda_stream_new(tidei_device *d, tidei_dstream **out) {
     return status;
 }
 
-/* CUDA's default streams are any context's. */
+/* Checks that the stream belongs to our context; CUDA's default streams belong to any. */
 static tide_status check_owner(tidei_cuda *c, tidei_cu_stream native) {
     tidei_cu_ctx ctx = c->ctx;
     if (native == TIDEI_CU_STREAM_LEGACY || native == TIDEI_CU_STREAM_PER_THREAD) return TIDE_OK;
@@ -88,7 +88,7 @@ void tidei_cuda_stream_release(tidei_device *d, tidei_dstream *s) {
     tidei_cuda_visit visit;
     if (!tidei_cuda_enter_release(c, &visit)) return;
     pthread_mutex_lock(&s->lock);
-    s->n = 0; /* the events stay, for the next stream here */
+    s->n = 0; /* the events stay, for the next stream that gets this struct */
     pthread_mutex_unlock(&s->lock);
     pthread_mutex_lock(&c->lock);
     if (!s->adopted) c->cu->cuStreamDestroy(s->s);
@@ -100,8 +100,8 @@ void tidei_cuda_stream_release(tidei_device *d, tidei_dstream *s) {
 tide_status tidei_cuda_stream_sync(tidei_device *d, tidei_dstream *s) {
     tidei_cuda *c = tidei_cuda_of(d);
     tidei_cuda_visit visit;
-    /* Declared lost the device goes on with what is queued: also then the host's memory is free of
-    ** it afterwards. */
+    /* A device that we declared lost goes on with what is queued; after this wait it uses the
+    ** host's memory no more. */
     if (atomic_load(&d->lost) && tidei_cuda_enter_release(c, &visit)) {
         c->cu->cuStreamSynchronize(s->s);
         tidei_cuda_leave(c, &visit);
@@ -118,8 +118,8 @@ void *tidei_cuda_stream_native(tidei_device *d, tidei_dstream *s) {
     return s->s;
 }
 
-/* An event of the table is the driver's itself: recorded on streams of its own device, waited for
-** by any device's. */
+/* An event of the device table is the driver's event itself: recorded on streams of its own device,
+** waited for by streams of any device. */
 
 tide_status tidei_cuda_event_new(tidei_device *d, tidei_devent **out) {
     tidei_cuda *c = tidei_cuda_of(d);
@@ -174,8 +174,8 @@ static void settle(tidei_cuda *c, tidei_dstream *s) {
     }
 }
 
-/* When no place is free, the newest event moves on to this tick: what it stood for is then learnt
-** of a little later. */
+/* When no place is free, the newest event is recorded anew for this tick: that its earlier tick is
+** complete is then learnt a little later. */
 static tidei_cu_result publish_event(tidei_cuda *c, tidei_dstream *s, uint64_t tick) {
     tidei_cu_result r = TIDEI_CU_SUCCESS;
     pthread_mutex_lock(&s->lock);

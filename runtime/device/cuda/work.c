@@ -8,7 +8,7 @@
 /* ---- copies ---- */
 
 /* Host memory known to the driver (pinned, registered, managed) is read by the GPU whenever it gets
-** there; any other the driver has copied away when its call returns. */
+** there; any other host memory the driver has copied when its call returns. */
 static unsigned int memory_type(tidei_cuda *c, tidei_addr p) {
     unsigned int type = 0;
     tidei_cu_pointer_attribute which = TIDEI_CU_POINTER_MEMORY_TYPE;
@@ -34,8 +34,8 @@ static tidei_cu_result copy_out(tidei_cuda *c, tidei_dstream *s, const tidei_cop
     return r;
 }
 
-/* Whatever is not between the host's own memory and the device goes by the call that looks at the
-** addresses: D2D may be between two devices, or a device and pinned memory. */
+/* Copies that are not between the host's own memory and the device use the driver's call that looks
+** at the addresses: D2D may be between two devices, or a device and pinned memory. */
 tide_status tidei_cuda_copy(tidei_device *d, tidei_dstream *s, const tidei_copy *k) {
     static const char *const names[] = {"cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuMemcpyAsync"};
     tidei_cuda *c = tidei_cuda_of(d);
@@ -54,15 +54,15 @@ tide_status tidei_cuda_copy(tidei_device *d, tidei_dstream *s, const tidei_copy 
 
 /* ---- fills ---- */
 
-/* elements written a 32-bit column at a time; the rest is copied from them */
+/* the first elements are written a 32-bit column at a time; the rest is copied from them */
 #define FILL_SEED 4096
 /* bytes of one copy; larger ones would not be read from the cache any more */
 #define FILL_CHUNK (32 * TIDEI_MIB)
 
 /* The driver fills with up to 32 bits. Wider patterns: the first elements column by column, then
-** copies of what already stands, twice as much each time. In the host's memory all of it column by
-** column: a copy from pinned to pinned memory would hold the caller until the stream has got
-** there. */
+** copies of what already stands, twice as much each time. In the host's memory all elements go
+** column by column: a copy from pinned to pinned memory would make the caller wait for the
+** stream. */
 static tidei_cu_result fill_wide(tidei_cuda *c, tidei_dstream *s, tidei_addr dst,
                                  const void *pattern, size_t width, size_t count) {
     bool columns = count <= FILL_SEED || memory_type(c, dst) == TIDEI_CU_MEMORYTYPE_HOST;
@@ -80,7 +80,8 @@ static tidei_cu_result fill_wide(tidei_cuda *c, tidei_dstream *s, tidei_addr dst
     return r;
 }
 
-/* The shortest pattern that repeats to the same bytes: zeros of any type are bytes. */
+/* The width of the shortest pattern that repeats to the same bytes: zeros of any type have width
+** 1. */
 static size_t narrow(const void *pattern, size_t width) {
     const char *p = pattern;
     while (width > 1 && memcmp(p, p + width / 2, width / 2) == 0) width /= 2;
@@ -147,7 +148,7 @@ static tide_status load(tidei_cuda *c, const char *name, const void *code, tidei
 
 tide_status tidei_cuda_kernel_new(tidei_device *d, const tidei_kernel_text *t, tidei_dkernel **out,
                                   void **image, size_t *image_bytes) {
-    TIDEI_IN_C_LOCALE; /* what is loaded may be text that the driver compiles */
+    TIDEI_IN_C_LOCALE; /* the image may be text that the driver compiles */
     tidei_cuda *c = tidei_cuda_of(d);
     void *made = NULL;
     size_t bytes = 0;

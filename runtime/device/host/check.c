@@ -1,17 +1,19 @@
 /* check.c: the checker of the host device: was every access ordered after the accesses it
 ** conflicts with?
 **
-** Model. Each stream has a clock that counts its operations, and a row: for every other stream the
-** clock up to which its own next operation is ordered after that stream's (a vector clock). The
-** host has a row too, of what it knows to be past; an operation submitted now starts after all
-** that. A moment (of an event, of a written completion word) is a clock with the row of then;
-** waiting for it merges both. A map from addresses to uses holds the last writer of each stretch
-** and the readers since. An operation conflicts with the last writer, and if it writes, with those
-** readers too; each must be in its row, or be its own stream's.
+** Model. Each stream has a clock that counts its operations, and a row (a vector clock): for every
+** other stream, the clock up to which this stream's next operation is ordered after that stream's
+** operations. The host has a row too, of what it knows to be past; an operation submitted now
+** starts after all that. A moment (of an event, or of a written completion word) is a stream's
+** clock and row at that time; waiting for it merges both. Example: stream 1 is at clock 5; stream 2
+** waits for stream 1's event: row of 2 = {1: 5}. An operation of stream 2 may now use what stream 1
+** wrote at clocks up to 5, and what stream 1 had waited for. A map from addresses to uses holds the
+** last writer of each stretch and the readers since. An operation conflicts with the last writer,
+** and if it writes, with those readers too; each must be in its row, or be its own stream's.
 ** All of this happens when work is submitted, so what is found does not depend on how the workers
-** run. The host's own accesses: what it begins to use must be past as far as its row says, and
-** until it ends, ranges that it reads are *lent* to it for operations that write, those that it
-** writes for all.
+** run. The host's own accesses: what it begins to use must be past by its row. Until it ends the
+** range is *lent* to it: an operation that writes a range that the host reads is an error, and so
+** is any operation on a range that the host writes.
 ** What must stay true: clocks, rows and the host's row only rise; a row with several references is
 ** never written; the map's stretches are disjoint, in order, and each has a use.
 ** The map is a treap: a search tree by address that is a heap by random priorities, cut and joined
@@ -19,7 +21,7 @@
 #include "runtime/device/host/host.h"
 #include "runtime/base/text.h"
 
-#define KEPT_NAME 63 /* bytes of an operation's name that are kept */
+#define KEPT_NAME 63 /* bytes kept of an operation's name */
 
 struct tidei_row {
     unsigned refs, n;
@@ -40,7 +42,7 @@ struct reader {
 struct node { /* the stretch [lo, hi) */
     tidei_addr lo, hi;
     struct use writer;
-    struct reader *readers; /* since the writer, at most one a stream */
+    struct reader *readers; /* readers since the writer, at most one a stream */
     struct node *left, *right;
     uint32_t priority;
 };
@@ -58,7 +60,7 @@ struct publish {
 struct lane { /* a stream, as the checker sees it */
     uint64_t clock;
     tidei_row *row;
-    uint64_t host_version;     /* of the host's row when it was merged last */
+    uint64_t host_version;     /* the version of the host's row that was merged last */
     struct publish *published; /* in order of ticks: from `first`, `n` of them */
     size_t first, n, cap;
 };
@@ -86,7 +88,7 @@ struct tidei_checker {
     size_t nfree_nodes, nfree_readers;
     struct slab *slabs;
     uint32_t random;
-    struct lent *lent; /* ranges that the host uses */
+    struct lent *lent; /* ranges that the host uses now */
     size_t nlent, lent_cap;
     char **names; /* hash set, open addressing; cap is a power of two */
     size_t nnames, names_cap;
@@ -110,8 +112,8 @@ static uint64_t row_at(const tidei_row *r, unsigned stream) {
     return stream < r->n ? r->v[stream] : 0;
 }
 
-/* Raises *to to `from` (may be NULL) and to (stream, clock), but for the entry `own`, which the
-** lane keeps itself. Makes a row of its own first if the old one is shared or short. */
+/* Raises *to to `from` (may be NULL) and to (stream, clock), except the entry `own`, which the lane
+** keeps itself. Copies the row first if it is shared or too short. */
 static bool row_raise(tidei_checker *c, tidei_row **to, unsigned own, const tidei_row *from,
                       unsigned stream, uint64_t clock) {
     tidei_row *r = *to;
@@ -212,8 +214,8 @@ static bool publish_room(tidei_checker *c, struct lane *l) {
 bool tidei_checker_publish(tidei_checker *c, unsigned stream, uint64_t tick, uint64_t done) {
     pthread_mutex_lock(&c->lock);
     struct lane *l = &c->lanes[stream];
-    /* Whoever reads the word from now on sees `done` at least: of the moments up to there only the
-    ** last matters. */
+    /* A thread that reads the word from now on sees `done` at least: of the moments up to there
+    ** only the last matters. */
     while (l->n >= 2 && l->published[l->first + 1].tick <= done) drop_first_publish(c, l);
     bool ok = publish_room(c, l);
     if (ok) l->published[l->first + l->n++] = (struct publish){tick, moment_now(c, stream)};
@@ -232,7 +234,7 @@ void tidei_checker_completed(tidei_checker *c, unsigned stream, uint64_t done) {
     pthread_mutex_unlock(&c->lock);
 }
 
-/* ---- names: kept past the work, as later reports quote them ---- */
+/* ---- names: kept after the work, as later reports quote them ---- */
 
 static uint64_t hash_name(const char *s, size_t n) { /* FNV-1a */
     uint64_t h = 14695981039346656037u;
@@ -337,7 +339,7 @@ static struct node *take_node(tidei_checker *c, tidei_addr lo, tidei_addr hi) {
 
 /* ---- the map ---- */
 
-/* Parts t into the stretches that begin below key and the others. */
+/* Splits t into the stretches that begin below key and the others. */
 static void split(struct node *t, tidei_addr key, struct node **below, struct node **above) {
     if (!t) {
         *below = *above = NULL;
@@ -361,7 +363,7 @@ static struct node *join(struct node *below, struct node *above) {
     return above;
 }
 
-/* Cuts the stretch that holds `key` inside, if one does, into two alike. */
+/* If a stretch contains `key` and begins before it, cuts it in two at `key`; both keep its uses. */
 static void cut(tidei_checker *c, tidei_addr key) {
     struct node *t = c->root, *below, *above;
     while (t && !(t->lo < key && key < t->hi)) t = key <= t->lo ? t->left : t->right;
@@ -369,7 +371,7 @@ static void cut(tidei_checker *c, tidei_addr key) {
     struct node *rest = take_node(c, key, t->hi);
     t->hi = key;
     rest->writer = t->writer;
-    /* in the same order, so that the two can be told alike */
+    /* in the same order, so that the two can be compared */
     struct reader **tail = &rest->readers;
     for (struct reader *r = t->readers; r; r = r->next) {
         *tail = take_reader(c, r->use, NULL);
@@ -389,8 +391,8 @@ static void count_items(const struct node *t, tidei_addr lo, tidei_addr hi, size
     for (const struct reader *r = t->readers; r; r = r->next) ++*readers;
 }
 
-/* Two cuts copy their stretch's readers; every stretch, and every gap between two, may get a
-** reader. */
+/* Reserves what an operation on [lo, hi) may need: two cuts copy their stretch's readers; every
+** stretch, and every gap between two, may get a reader. */
 static bool reserve_for(tidei_checker *c, tidei_addr lo, tidei_addr hi) {
     size_t nodes = 0, readers = 0;
     count_items(c->root, lo, hi, &nodes, &readers);
@@ -409,8 +411,8 @@ static struct node *flatten(struct node *t, struct node *rest) {
     return rest;
 }
 
-/* Takes [lo, hi) out of the map: a list of its stretches, and what is on either side. reserve_for
-** went before. */
+/* Takes [lo, hi) out of the map: returns its stretches as a list, and the trees on either side.
+** reserve_for was called before. */
 static struct node *take_out(tidei_checker *c, tidei_addr lo, tidei_addr hi, struct node **below,
                              struct node **above) {
     struct node *middle;
@@ -468,8 +470,8 @@ static bool alike(const struct node *a, const struct node *b) {
     return !r && !s;
 }
 
-/* The list with gaps in [lo, hi) filled, the reader added everywhere, and neighbours alike made
-** one, as a tree. */
+/* Fills the list's gaps in [lo, hi), adds the reader everywhere, joins neighbours with the same
+** uses, and returns all as a tree. */
 static struct node *read_all(tidei_checker *c, struct node *list, tidei_addr lo, tidei_addr hi,
                              struct use now) {
     struct node *tree = NULL, *last = NULL;
@@ -529,7 +531,7 @@ static int use_range(tidei_checker *c, struct use now, const tidei_range *range,
     return found != NULL;
 }
 
-/* Whether the host uses what the operation does not leave alone; *r then. */
+/* Whether the operation conflicts with a range that is lent to the host; *r says which. */
 static bool meets_host(const tidei_checker *c, const char *op, unsigned stream,
                        const tidei_range *range, tidei_finding *r) {
     for (size_t i = 0; i < c->nlent; i++) {
@@ -647,8 +649,8 @@ bool tidei_checker_forget(tidei_checker *c, tidei_addr addr, size_t bytes, tidei
     bool pending = false;
     if (!bytes) return false;
     pthread_mutex_lock(&c->lock);
-    /* Without memory for the cuts the uses stay; the host knows that they are past, so nothing
-    ** comes of them. */
+    /* Without memory for the cuts the uses stay in the map; the host knows that they are past, so
+    ** they lead to no report. */
     if (reserve_for(c, addr, addr + bytes)) {
         for (struct node *n = take_out(c, addr, addr + bytes, &below, &above); n; n = next) {
             unsigned mode;
@@ -689,8 +691,8 @@ static bool lanes_grow(tidei_checker *c, unsigned n) {
     return true;
 }
 
-/* A stream's number may be an earlier one's: the clock goes on, and what was before is known to the
-** host. */
+/* A stream's number may have been an earlier stream's: the clock goes on, and the host knows that
+** the earlier work is past. */
 bool tidei_checker_stream_new(tidei_checker *c, unsigned stream) {
     pthread_mutex_lock(&c->lock);
     bool ok = stream < c->nlanes || lanes_grow(c, (stream + 8) / 8 * 8);
@@ -720,7 +722,7 @@ tidei_checker *tidei_checker_open(tidei_runtime *rt) {
     tidei_checker *c = tidei_host_alloc(rt, sizeof *c);
     if (!c) return NULL;
     c->rt = rt;
-    c->random = 2463534242u; /* the same every time: so are the runs */
+    c->random = 2463534242u; /* the same seed every time, so that every run is the same */
     pthread_mutex_init(&c->lock, NULL);
     return c;
 }

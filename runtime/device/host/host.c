@@ -2,12 +2,12 @@
 ** for tests.
 **
 ** Model. Device memory is the process's own, counted against a ceiling. A stream is a queue of
-** commands and a thread that runs them (host_queue.c); kernels are host functions. An event names a
+** commands and a thread that runs them (queue.c); kernels are host functions. An event names a
 ** record in a stream's queue; waiting for it is a command that holds the waiting stream until that
 ** record has passed. The completion word is a word. With the checker on, every operation is entered
 ** in it as it is submitted, under its stream's lock, so both see the same order.
 ** A lost device: workers finish the command they are in and end; what is queued is dropped, waits
-** end. Memory is given back only after the workers ended, as a running command may still touch
+** end. Memory is given back only after the workers have ended, as a running command may still touch
 ** it. */
 #include "runtime/device/host/host.h"
 #include "runtime/base/text.h"
@@ -15,15 +15,15 @@
 #include <unistd.h>
 
 #define DEFAULT_PAGE (64 * TIDEI_KIB)
-#define FRESH_NS     0.15 /* a byte: a first touch takes 0.1 to 0.25 ms a MiB */
+#define FRESH_NS     0.15 /* ns a byte: a first touch takes 0.1 to 0.25 ms a MiB */
 /* Address space a pool reserves: room to remap fragmented pages, but well inside what
 ** ThreadSanitizer's shadow covers. */
 #define VA_FACTOR 4
 #define VA_MAX    (256 * TIDEI_GIB)
 #define VA_LIMIT  (64 * 1024 * TIDEI_GIB) /* half of what x86-64 user space has */
-/* Of the addresses that a limit leaves (`ulimit -v`) a pool takes at most one of two, unless it
-** wants more for as much memory as there is, which by default is so much that it need not: the rest
-** is for threads, and whoever else is there. */
+/* Of the addresses that a limit leaves (`ulimit -v`) a pool takes at most one half, unless the
+** device's memory alone needs more (the default size is chosen so that it does not). The rest is
+** for threads and for the rest of the process. */
 #define ROOM_POOL_PART   2
 #define ROOM_MEMORY_PART 4
 
@@ -64,8 +64,8 @@ static tide_status no_memory(const char *op) {
                       "host memory for the record of queued work is exhausted");
 }
 
-/* A line of the log may lead to any call of ours, so none is logged here, under a stream's lock,
-** nor by a worker, for which such a call may wait: lines stay until somebody speaks. */
+/* A line of the log may lead to any call of ours, so nothing is logged here, under a stream's lock,
+** nor by a worker, for which such a call may wait: lines are kept until `speak` is called. */
 static void keep_findings(tidei_host *h, const tidei_finding *r, unsigned n) {
     if (!n) return;
     pthread_mutex_lock(&h->findings_lock);
@@ -84,7 +84,7 @@ static void host_speak(tidei_device *d) {
     h->nfindings = 0;
     atomic_store_explicit(&h->found, false, memory_order_relaxed);
     pthread_mutex_unlock(&h->findings_lock);
-    tidei_saved_error e; /* of the call that speaks, which the log's callback must not change */
+    tidei_saved_error e; /* the caller's error, which the log's callback must not change */
     tidei_error_save(&e);
     for (unsigned i = 0; i < n; i++) tidei_finding_log(h->rt, d->info.name, &kept[i]);
     tidei_error_restore(&e);
@@ -111,7 +111,7 @@ void tidei_host_forget(tidei_host *h, tidei_addr addr, size_t bytes) {
 
 /* ---- streams ---- */
 
-/* A closed one, or a fresh one at the list's end; under streams_lock. */
+/* A closed stream to use again, or a new one at the list's end; under streams_lock. */
 static tidei_dstream *free_stream(tidei_host *h) {
     tidei_dstream **end = &h->streams;
     for (; *end; end = &(*end)->next)
@@ -130,7 +130,7 @@ static tide_status stream_new_locked(tidei_host *h, tidei_dstream **out) {
     if (tidei_host_is_lost(h)) return tidei_host_lost(h, "stream_new");
     tidei_dstream *s = free_stream(h);
     if (!s) return tidei_fail_host_memory("stream_new", sizeof *s);
-    memset(s->waited, 0, sizeof s->waited); /* of an earlier stream */
+    memset(s->waited, 0, sizeof s->waited); /* from an earlier stream */
     if (h->checker && !tidei_checker_stream_new(h->checker, s->id)) return no_memory("stream_new");
     tide_status status = tidei_hqueue_open(s);
     if (status != TIDE_OK) return status;
@@ -292,7 +292,7 @@ static tide_status host_launch(tidei_device *d, tidei_dstream *s, const tidei_la
     return status;
 }
 
-/* The device's side of a copy, as the checker wants it. Returns how many ranges. */
+/* The device's side of a copy, as ranges for the checker. Returns how many. */
 static unsigned copy_ranges(const tidei_copy *c, tidei_range out[2]) {
     unsigned n = 0;
     if (c->kind != TIDEI_COPY_H2D) out[n++] = (tidei_range){c->src, c->bytes, TIDEI_READ};
@@ -315,8 +315,8 @@ static tide_status queue_copy(tidei_dstream *s, const tidei_copy *c, bool staged
     return ok ? TIDE_OK : no_memory("copy");
 }
 
-/* A small copy from the host travels in the command. The host does not learn from a long copy's end
-** that the work before it is complete: elsewhere it might not be. */
+/* A small copy from the host travels in the command. From a long copy's end the host does not learn
+** that the work before it is complete: on other devices it might not be. */
 static tide_status host_copy(tidei_device *d, tidei_dstream *s, const tidei_copy *c) {
     tidei_host *h = host_of(d);
     bool staged = c->kind == TIDEI_COPY_H2D && c->bytes <= TIDEI_STAGED_MAX;
@@ -331,7 +331,7 @@ static tide_status host_copy(tidei_device *d, tidei_dstream *s, const tidei_copy
     return status == TIDE_OK && waits ? wait_record(s, "copy", record) : status;
 }
 
-/* The host itself reads or writes. */
+/* Slot host_use: the host itself reads or writes. */
 static tide_status host_use(tidei_device *d, const char *op, const tidei_range *r, bool begins) {
     tidei_host *h = host_of(d);
     tidei_finding found;
@@ -345,7 +345,7 @@ static tide_status host_use(tidei_device *d, const char *op, const tidei_range *
     return TIDE_OK;
 }
 
-/* What all of them read and write is the checker's to know. */
+/* Tells the checker what all pieces read and write. */
 static tide_status check_pieces(tidei_dstream *s, const tidei_piece *pieces, size_t n) {
     tide_status status = TIDE_OK;
     for (size_t i = 0; i < n && status == TIDE_OK; i++) {
@@ -400,7 +400,7 @@ static tidei_host_group *group_new(tidei_runtime *rt, bool checker) {
     return NULL;
 }
 
-/* The sibling's, or one of its own. */
+/* Joins the sibling's group, or makes one. */
 static bool join_group(tidei_host *h, const tidei_device_params *p) {
     tidei_device *sibling = p->host_sibling;
     if (sibling && !is_host(sibling)) sibling = tidei_fault_inner(sibling);
@@ -488,7 +488,7 @@ static size_t address_space(size_t ceiling, size_t room, size_t page) {
     return tidei_round_up(tidei_min_size(bytes, VA_LIMIT), page);
 }
 
-/* The memory of a host device for which nobody asked for more or less. */
+/* The memory of a host device where the settings say nothing. */
 static size_t default_ceiling(size_t room, size_t page) {
     return tidei_max_size(tidei_min_size(tidei_host_default_memory(), room / ROOM_MEMORY_PART),
                           page);

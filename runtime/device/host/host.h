@@ -1,20 +1,20 @@
 /* host.h: the host device's own structs, and what its files share.
 **
-**   host.c         the table: opening, streams, events, work, loss
-**   host_queue.c   a stream's command queue and the worker thread that empties it
-**   host_memory.c  reservations, pages, the ceiling
-**   host_mempool.c pools in stream order, as a driver offers them
-**   host_check.c   the checker of the order of accesses
+**   host.c     the table: opening, streams, events, work, loss
+**   queue.c    a stream's command queue and the worker thread that empties it
+**   memory.c   reservations, pages, the ceiling
+**   mempool.c  pools in stream order, as a driver offers them
+**   check.c    the checker of the order of accesses
 **
-** What must stay true. Orders that ThreadSanitizer sees between threads are the ones that the
-** program asked for: a submission orders that command after the submitter, an event's wait orders
-** one worker after another up to the record, a completion word, a sync or a long copy from the host
-** orders the host after a worker. Nothing else flows from a worker back to a submitter, nor from a
-** later submission to an earlier command, or a missing wait would hide behind the queue's own
-** bookkeeping.
-** Locks: an event's or the pools', then a stream's, then the checker's or the findings'; the
-** memory's and the list of streams' are leaves. Workers take none of them, and call nobody but
-** kernels. */
+** What must stay true. ThreadSanitizer sees only those orders between threads that the program
+** asked for: a submission orders its command after the submitter; an event's wait orders one worker
+** after another up to the record; a completion word, a sync or a long copy from the host orders the
+** host after a worker. The queue's own bookkeeping must order nothing else, neither a submitter
+** after a worker nor an earlier command after a later submission, or it would hide a wait that is
+** missing.
+** Locks, in the order in which they are taken: an event's or the pools', a stream's, the checker's
+** or the findings'; under the memory's and the list of streams' no other is taken. Workers take
+** none of them, and call only kernels. */
 #ifndef TIDEI_HOST_H
 #define TIDEI_HOST_H
 
@@ -34,11 +34,11 @@
 
 typedef struct tidei_host tidei_host;
 
-/* ---- bells: a counter that threads wait for (host_queue.c) ---- */
+/* ---- bells: a counter that threads wait for (queue.c) ---- */
 
-/* Counts in units of TIDEI_BELL_ONE; the bits below say who listens and what ended. One word, so
-** that a ring and the decision to sleep cannot miss each other and neither orders the ringer after
-** the sleeper. */
+/* Counts in units of TIDEI_BELL_ONE; the bits below say whether a thread listens, and what has
+** ended. One word, so that a ring and the decision to sleep cannot miss each other and neither
+** orders the ringer after the sleeper. */
 enum {
     TIDEI_BELL_WAITING = 1,
     TIDEI_BELL_LOST = 2,
@@ -48,8 +48,8 @@ enum {
 };
 typedef struct tidei_bell {
     _Atomic uint64_t word;
-    /* something finer tells ThreadSanitizer the order: a late listener would learn of later rings
-    ** too */
+    /* this bell tells ThreadSanitizer of no order, since a late listener would be ordered after
+    ** later rings too; something finer does */
     bool coarse;
 } tidei_bell;
 static inline uint64_t tidei_bell_count(uint64_t word) { return word / TIDEI_BELL_ONE; }
@@ -58,7 +58,7 @@ void tidei_bell_signal(tidei_bell *b, uint64_t bits); /* LOST, STOP */
 /* Returns the word once its count has reached `count` or one of `bits` is set. */
 uint64_t tidei_bell_wait(tidei_bell *b, uint64_t count, uint64_t bits);
 
-/* ---- the checker (host_check.c) ---- */
+/* ---- the checker (check.c) ---- */
 
 typedef struct tidei_checker tidei_checker;
 /* what a stream knows of the others: shared, never written while shared */
@@ -79,11 +79,12 @@ typedef struct tidei_finding {
     tidei_addr addr;             /* of the operation's range */
     size_t bytes;
 } tidei_finding;
-/* in place of a stream: the program itself, between tide_host_view_begin and tide_host_view_end */
+/* instead of a stream's number: the program itself, between tide_host_view_begin and
+** tide_host_view_end */
 #define TIDEI_BY_HOST UINT_MAX
 void tidei_finding_log(tidei_runtime *rt, const char *device, const tidei_finding *r);
 
-#define TIDEI_FINDINGS_MAX 64 /* lines kept until somebody can log them; more are counted only */
+#define TIDEI_FINDINGS_MAX 64 /* lines kept until `speak` logs them; more are only counted */
 
 /* Every function locks by itself. One that returns false found host memory exhausted; an operation
 ** may be remembered in part then. */
@@ -91,43 +92,43 @@ tidei_checker *tidei_checker_open(tidei_runtime *rt);
 void tidei_checker_close(tidei_checker *c);
 uint64_t tidei_checker_reports(tidei_checker *c);
 bool tidei_checker_stream_new(tidei_checker *c, unsigned stream);
-/* its work is complete and the host knows */
+/* called when its work is complete and the host knows that */
 void tidei_checker_stream_release(tidei_checker *c, unsigned stream);
-/* An operation enters the stream. Writes what it found to reports[TIDEI_FINDINGS_MAX], their number
-** to *n. */
+/* Enters an operation of the stream. Writes what it found to reports[TIDEI_FINDINGS_MAX], their
+** number to *n. */
 bool tidei_checker_use(tidei_checker *c, unsigned stream, const char *op, const tidei_range *ranges,
                        unsigned nranges, tidei_finding *reports, unsigned *n);
-/* The host is about to use the range itself: a use there that it does not know to be past is *r,
-** and *n is 1 then. From here to `unlend` an operation that conflicts is found too. */
+/* The host is about to use the range itself. If it does not know that an earlier use there is past,
+** *r is that use and *n is 1. From here to `unlend` an operation that conflicts is reported too. */
 bool tidei_checker_lend(tidei_checker *c, const char *op, const tidei_range *range,
                         tidei_finding *r, unsigned *n);
 void tidei_checker_unlend(tidei_checker *c, const tidei_range *range);
 void tidei_checker_moment(tidei_checker *c, unsigned stream,
-                          tidei_moment *out); /* now, with all submitted so far */
+                          tidei_moment *out); /* the moment after all that was submitted so far */
 void tidei_checker_moment_drop(tidei_checker *c, tidei_moment *m);
-/* the stream waits for it */
+/* the stream waits for the moment */
 bool tidei_checker_wait(tidei_checker *c, unsigned stream, const tidei_moment *m);
-/* the host knows that it is past; drops m */
+/* the host knows that the moment is past; drops m */
 void tidei_checker_known(tidei_checker *c, tidei_moment *m);
 /* `tick` will be the completion word's value once everything submitted so far is complete; it is
 ** `done` now. */
 bool tidei_checker_publish(tidei_checker *c, unsigned stream, uint64_t tick, uint64_t done);
 /* the host read that value */
 void tidei_checker_completed(tidei_checker *c, unsigned stream, uint64_t done);
-/* The range is nobody's any more. True, with *r filled, if the host did not know of a use there
-** that it is past; r NULL: it is nobody's concern. */
+/* The range was given back. True, with *r filled, if there is a use there that the host did not
+** know to be past; r NULL: nothing is reported. */
 bool tidei_checker_forget(tidei_checker *c, tidei_addr addr, size_t bytes, tidei_finding *r);
 bool tidei_checker_valid(tidei_checker *c); /* the map's order and heap properties; for tests */
 
-/* ---- streams (host_queue.c) ---- */
+/* ---- streams (queue.c) ---- */
 
 struct tidei_chunk;
 #define TIDEI_CACHE_LINE 64
 #define TIDEI_MARKS      (TIDEI_TSAN ? 64 : 1)
 #define TIDEI_WAITED     8 /* other streams that a stream remembers its last wait for */
 
-/* Lives until the device closes: a released one is used again, and its count of records goes on
-** rising, so an event that names (stream, record) stays meaningful. */
+/* Lives until the device closes: a released stream's struct is used again, and its count of records
+** goes on rising, so an event that names (stream, record) stays meaningful. */
 struct tidei_dstream {
     tidei_host *host;
     tidei_dstream *next; /* in host->streams, oldest first */
@@ -145,7 +146,7 @@ struct tidei_dstream {
         tidei_dstream *of; /* NULL: none */
         uint64_t record;
     } waited[TIDEI_WAITED];
-    unsigned oldest_wait; /* the one to be forgotten next, modulo TIDEI_WAITED */
+    unsigned oldest_wait; /* the wait to be forgotten next, modulo TIDEI_WAITED */
     char pad0[TIDEI_CACHE_LINE];
     /* the worker's own */
     struct tidei_chunk *run;
@@ -155,7 +156,8 @@ struct tidei_dstream {
     tidei_bell work;     /* commands submitted; STOP, LOST */
     tidei_bell recorded; /* records passed; LOST. tidei_hqueue_await waits */
     tidei_bell gone;     /* 1: the worker has run its last command */
-    /* Under ThreadSanitizer: the order that each of the last records makes, apart. */
+    /* Under ThreadSanitizer: a word for each of the last records, so that each makes an order of
+    ** its own. */
     _Atomic uint64_t marks[TIDEI_MARKS];
     _Atomic uint64_t chunks_left; /* chunks that the worker is through with */
     _Atomic uint64_t word;        /* the completion word */
@@ -178,11 +180,11 @@ bool tidei_hqueue_fill(tidei_dstream *s, void *dst, const void *pattern, size_t 
                        size_t count);
 bool tidei_hqueue_publish(tidei_dstream *s, uint64_t tick);
 bool tidei_hqueue_wait(tidei_dstream *s, tidei_dstream *of, uint64_t record);
-/* one that covers all queued so far */
+/* a record after all that was queued so far */
 bool tidei_hqueue_record(tidei_dstream *s, uint64_t *record);
 /* Returns once the record has passed or the device is lost; without any lock. */
 void tidei_hqueue_await(tidei_dstream *s, uint64_t record);
-/* Whether it has; if so, what comes after this call is ordered after it. */
+/* Whether the record has passed; if so, what comes after this call is ordered after it. */
 bool tidei_hqueue_passed(tidei_dstream *s, uint64_t record);
 
 /* ---- the device ---- */
@@ -196,20 +198,20 @@ struct tidei_devent {
 
 struct tidei_dpage {
     size_t bytes;
-    tidei_addr at;   /* where its bytes are; 0: nowhere yet, they are zero */
+    tidei_addr at;   /* where its bytes are; 0: nowhere yet, they read as zero */
     tidei_addr goal; /* during a map: where it goes; else 0 */
     bool mapped;
     bool exiled;               /* `at` is a mapping of its own, outside the reservations */
     tidei_dpage *next, **prev; /* unmapped ones that have bytes, under memory_lock */
 };
 
-/* What the host devices of a runtime share: one sees the others' work. */
+/* What the host devices of a runtime share, so that the checker sees the work of all. */
 typedef struct tidei_host_group {
     _Atomic unsigned devices, streams; /* open; made so far, which names them */
     tidei_checker *checker;            /* NULL: off */
 } tidei_host_group;
 
-/* Addresses that the system would not take back. */
+/* Addresses that the system refused to take back. */
 typedef struct tidei_kept {
     struct tidei_kept *next;
     tidei_addr at;
@@ -234,7 +236,7 @@ struct tidei_host {
     pthread_mutex_t streams_lock;
     tidei_dstream *streams;
     pthread_mutex_t findings_lock;
-    atomic_bool found; /* there are some; written under the lock */
+    atomic_bool found; /* there are findings; written under the lock */
     unsigned nfindings;
     tidei_finding findings[TIDEI_FINDINGS_MAX]; /* of the checker, not logged yet */
     char why[256];                              /* written once, before `lost` */
@@ -247,10 +249,10 @@ static inline bool tidei_host_is_lost(const tidei_host *h) {
 }
 /* On a lost device: waits until no worker runs any more, so that memory can go. */
 void tidei_host_settle(tidei_host *h);
-/* Range given back: the checker forgets it, and reports it if it may still be in use. */
+/* The range was given back: the checker forgets it, and reports it if it may still be in use. */
 void tidei_host_forget(tidei_host *h, tidei_addr addr, size_t bytes);
 
-/* ---- memory (host_memory.c): slots of the table ---- */
+/* ---- memory (memory.c): slots of the table ---- */
 
 tide_status tidei_host_reserve(tidei_device *d, size_t bytes, tidei_addr *out);
 void tidei_host_unreserve(tidei_device *d, tidei_addr addr, size_t bytes);
@@ -265,8 +267,7 @@ tide_status tidei_host_memory(tidei_device *d, size_t *free_bytes, size_t *total
 /* all pages are released, all reservations gone; logs */
 void tidei_host_memory_close(tidei_host *h);
 
-/* ---- pools in stream order (host_mempool.c): slots of the table, and what the others tell it
-** ---- */
+/* ---- pools in stream order (mempool.c): slots of the table, and what other files tell it ---- */
 
 tide_status tidei_host_mempool_new(tidei_device *d, tidei_dmempool **out);
 void tidei_host_mempool_release(tidei_device *d, tidei_dmempool *mp);
@@ -279,7 +280,7 @@ tide_status tidei_host_mempool_set(tidei_device *d, tidei_dmempool *mp, tidei_me
 tide_status tidei_host_mempool_trim(tidei_device *d, tidei_dmempool *mp, size_t keep);
 tide_status tidei_host_mempool_figures(tidei_device *d, tidei_dmempool *mp, size_t *reserved,
                                        size_t *used);
-/* s waits for the other's record; under s->lock. */
+/* s waits for a record of the stream `of`; under s->lock. */
 void tidei_host_note_wait(tidei_dstream *s, tidei_dstream *of, uint64_t record);
 /* The host has waited for a stream; no lock held. */
 void tidei_host_mempools_synced(tidei_host *h);

@@ -3,18 +3,18 @@
 ** Model. A reservation is inaccessible address space. A page is a number of bytes counted against
 ** the ceiling; until its first mapping it has no bytes anywhere (they read as zero), and mapping it
 ** makes its part of the reservation accessible. Unmapping takes the access away and leaves the
-** bytes where they are: the page is *parked*. A parked page moves only when it is mapped elsewhere,
-** or when its place is wanted for another or unreserved (then it goes into *exile*, a mapping of
-** its own). So a page that comes and goes in one place costs one system call a step, and neighbours
-** stay one mapping of the kernel's, which limits their number (65530 by default) and can then use
-** huge pages. The kernel's number of mappings is limited, and at the limit it refuses to cut one in
-** two: to change the access of a part of it, or to take a part of it back. A page that cannot be
-** unmapped stays mapped, and its owner's. Addresses that cannot be given back are emptied and
-** *kept*, and tried again.
-** What must stay true: addresses of a reservation that no page is mapped at fault on access, at
-** every moment and on every failure path, but for those of a page that was released though it could
-** not be unmapped, which are empty; a parked page's bytes are where `at` says; `used` counts every
-** page and every raw block that is not pinned. */
+** bytes where they are: the page is *parked*. A parked page moves only when it is mapped at another
+** address, or when its place is needed for another page or unreserved (then it goes into *exile*, a
+** mapping of its own). So a page that comes and goes in one place costs one system call a step, and
+** neighbours stay one mapping of the kernel's, which limits their number (65530 by default) and can
+** then use huge pages. The kernel's number of mappings is limited, and at the limit it refuses to
+** cut one in two: to change the access of a part of it, or to take a part of it back. A page that
+** cannot be unmapped stays mapped and stays its owner's. Addresses that cannot be given back are
+** emptied and *kept*, and giving them back is tried again later.
+** What must stay true: an access faults at addresses of a reservation where no page is mapped, at
+** every moment and on every failure path (except at those of a page that was released though it
+** could not be unmapped: they are empty); a parked page's bytes are where `at` says; `used` counts
+** every page and every raw block that is not pinned. */
 #include "runtime/device/host/host.h"
 #include "runtime/base/files.h"
 #include "runtime/base/text.h"
@@ -68,13 +68,14 @@ static void *map_nothing(void *where, size_t bytes) {
     void *p = mmap(where, bytes, PROT_NONE, flags, -1, 0);
     if (p == MAP_FAILED) return NULL;
     madvise(p, bytes,
-            /* all alike, so that the kernel joins neighbours; a wish, its failure is none */
+            /* the same for all, so that the kernel joins neighbours; it is only a wish, so it may
+            ** fail */
             MADV_HUGEPAGE);
     return p;
 }
 
-/* Notes addresses that stay. Without memory for the note they are lost, and nothing else is. Under
-** memory_lock. */
+/* Notes addresses that are kept. Without memory for the note these addresses are lost, and nothing
+** else is. Under memory_lock. */
 static void keep(tidei_host *h, tidei_addr addr, size_t bytes, bool in_use) {
     tidei_kept *k = tidei_host_alloc(h->rt, sizeof *k);
     if (!k) return;
@@ -82,15 +83,15 @@ static void keep(tidei_host *h, tidei_addr addr, size_t bytes, bool in_use) {
     h->kept = k;
 }
 
-/* Addresses go back to the system, or stay, empty. Under memory_lock. */
+/* Gives addresses back to the system, or keeps them, empty. Under memory_lock. */
 static void give_back(tidei_host *h, tidei_addr addr, size_t bytes) {
     if (!bytes || munmap(at(addr), bytes) == 0) return;
     madvise(at(addr), bytes, MADV_DONTNEED);
     keep(h, addr, bytes, false);
 }
 
-/* Tries again what was kept; `all`: nothing is in use any more. Returns the bytes that stay. Under
-** memory_lock. */
+/* Tries again to give back what was kept; `all`: nothing is in use any more. Returns the bytes that
+** stay. Under memory_lock. */
 static size_t give_kept_back(tidei_host *h, bool all) {
     size_t bytes = 0;
     for (tidei_kept **place = &h->kept, *k; (k = *place);) {
@@ -125,12 +126,12 @@ size_t tidei_host_address_room(void) {
     if (getrlimit(RLIMIT_AS, &r) || r.rlim_cur == RLIM_INFINITY || r.rlim_cur > SIZE_MAX)
         return SIZE_MAX;
     tidei_file_text("/proc/self/statm", text, sizeof text);
-    tidei_read_digits(&at, &pages); /* without it: as if nothing were in use */
+    tidei_read_digits(&at, &pages); /* if that fails: as if nothing were in use */
     size_t used = (size_t)pages * (size_t)sysconf(_SC_PAGESIZE);
     return r.rlim_cur > used ? (size_t)r.rlim_cur - used : 0;
 }
 
-/* Addresses are the process's own: their lack is not the device's. */
+/* Addresses are the process's own: where they are short, the device's memory is not. */
 static tide_status no_addresses(tidei_host *h, size_t bytes, int error) {
     size_t room = tidei_host_address_room();
     char left[64] = "";
@@ -176,8 +177,8 @@ static void unpark(tidei_dpage *p) {
     p->prev = NULL;
 }
 
-/* The page's bytes leave their place for good: a reservation's addresses become inaccessible and
-** empty, an exile's go. */
+/* The page's bytes leave their place for good: addresses of a reservation become inaccessible and
+** empty, those of an exile go back. */
 static void vacate(tidei_host *h, tidei_addr from, size_t bytes, bool exiled) {
     if (exiled)
         give_back(h, from, bytes);
@@ -203,8 +204,8 @@ static bool move(tidei_host *h, tidei_dpage *p, tidei_addr to, bool into_exile) 
         moved = mremap(at(p->at), p->bytes, p->bytes,
                        MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, at(to));
 #endif
-    /* Kernels before 5.7 cannot, and none before 6.17 moves a page that lies in two of its
-    ** mappings. */
+    /* Kernels before 5.7 cannot move it so, and none before 6.17 moves a page that lies in two of
+    ** the kernel's mappings. */
     if (moved == MAP_FAILED && !copy_over(at(to), at(p->at), p->bytes)) return false;
     vacate(h, p->at, p->bytes, p->exiled);
     p->at = to;
@@ -212,8 +213,8 @@ static bool move(tidei_host *h, tidei_dpage *p, tidei_addr to, bool into_exile) 
     return true;
 }
 
-/* Parked pages in the way of [addr, addr + bytes) go into exile; those with a goal only if it is
-** not where they are. */
+/* Moves parked pages in the way of [addr, addr + bytes) into exile, except a page whose goal is
+** where it is. */
 static bool clear_place(tidei_host *h, tidei_addr addr, size_t bytes) {
     for (tidei_dpage *p = h->parked; p; p = p->next) {
         if (p->exiled || p->at >= addr + bytes || p->at + p->bytes <= addr || p->goal == p->at)
@@ -285,8 +286,8 @@ void tidei_host_page_release(tidei_device *d, tidei_dpage *p) {
     tidei_host_free(h->rt, p);
 }
 
-/* Brings every page that has bytes to its goal; under memory_lock. On failure pages are parked here
-** and there. */
+/* Brings every page that has bytes to its goal; under memory_lock. On failure some pages are parked
+** at their old place, some at their goal. */
 static bool move_to_goals(tidei_host *h, tidei_addr addr, size_t total, tidei_dpage *const *pages,
                           size_t n) {
     if (!clear_place(h, addr, total)) return false;
@@ -359,8 +360,8 @@ static size_t physical_memory(void) {
     return pages > 0 && page > 0 ? (size_t)pages * (size_t)page : TIDEI_GIB;
 }
 
-/* Unified memory may all be on the device, and counts. Pinned memory is the host's own: not
-** counted, but no machine pins more than it has. */
+/* Whether the kind counts against the ceiling. Unified memory may all be on the device, so it
+** counts. Pinned memory is the host's own and does not, but no machine pins more than it has. */
 static bool counts(tidei_mem_kind kind) { return kind != TIDEI_MEM_PINNED; }
 
 static tide_status admit(tidei_host *h, tidei_mem_kind kind, size_t bytes) {
@@ -371,7 +372,7 @@ static tide_status admit(tidei_host *h, tidei_mem_kind kind, size_t bytes) {
                       h->base.info.name, bytes, physical_memory());
 }
 
-/* From malloc, so that sanitizers see each block's end. */
+/* Memory comes from malloc, so that sanitizers see each block's end. */
 tide_status tidei_host_raw_alloc(tidei_device *d, tidei_mem_kind kind, size_t bytes,
                                  tidei_addr *out) {
     tidei_host *h = host_of(d);
@@ -381,7 +382,7 @@ tide_status tidei_host_raw_alloc(tidei_device *d, tidei_mem_kind kind, size_t by
         return tidei_fail(TIDE_E_INVALID, "raw_alloc", "%s: zero bytes asked", d->info.name);
     tide_status status = admit(h, kind, bytes);
     if (status != TIDE_OK) return status;
-    bool huge = bytes >= 2 * HUGE_BYTES; /* smaller ones would waste too much on alignment */
+    bool huge = bytes >= 2 * HUGE_BYTES; /* smaller blocks would waste too much on alignment */
     errno = posix_memalign(&p, huge ? HUGE_BYTES : TIDEI_HOST_ALIGN, bytes);
     if (errno != 0) {
         if (counts(kind)) uncount(h, bytes);

@@ -2,15 +2,16 @@
 ** promise, emulated.
 **
 ** Model. A pool keeps chunks, each taken from the system in one piece for one block and never cut.
-** A chunk is in a block, or free: then it bears the record in the queue of the stream that it was
-** freed on. A stream gets a free one at once that it freed itself, that it waits for (FOLLOW),
-** whose record has passed (DONE), or for which it is made to wait (WAIT). When the host waits for a
-** stream, free chunks whose record has passed go back until no more than the threshold is held.
-** More careful than CUDA's: only a stream's own waits count, not chains of them, and of these the
-** latest few; and a chunk serves only requests that fill most of it.
-** Locks: the pools' is one for all of a device, before a stream's. What the host has not been told
-** of by the program, that a record has passed, the checker is told here, as the driver's word for
-** it orders what comes after. */
+** A chunk is used for a block, or free: then it has the record that its free made in the queue of
+** the stream it was freed on. A stream gets a free chunk at once that it freed itself, whose record
+** it waits for (FOLLOW), whose record has passed (DONE), or for whose record it is made to wait
+** (WAIT). When the host waits for a stream, free chunks whose record has passed go back until no
+** more than the threshold is held. More careful than CUDA's: only a stream's own waits count, not
+** chains of them, and of these only the latest few; and a chunk serves only requests that fill most
+** of it.
+** Locks: the pools' is one for all of a device, before a stream's. Where this file finds that a
+** record has passed it tells the checker, though the program asked nothing: a driver that says so
+** orders what comes after, too. */
 #include "runtime/device/host/host.h"
 
 #define BUCKETS 1024
@@ -18,17 +19,17 @@
 
 typedef struct chunk chunk;
 struct chunk {
-    chunk *next; /* in its bucket, or of the free ones */
+    chunk *next; /* in its bucket, or in the list of free chunks */
     tidei_addr addr;
     size_t bytes;
-    tidei_dstream *freed_on; /* NULL: on none, and nothing is pending */
+    tidei_dstream *freed_on; /* NULL: on no stream, so nothing is pending */
     uint64_t record;
-    bool past; /* and the host knows */
+    bool past; /* the record has passed, and the host knows it */
     tidei_moment moment;
 };
 
 struct tidei_dmempool {
-    tidei_dmempool *next; /* of the device's */
+    tidei_dmempool *next; /* in the device's list */
     uint64_t attrs[TIDEI_MEMPOOL_REUSE_WAIT + 1];
     chunk *blocks[BUCKETS], *free; /* the latest freed first */
     size_t reserved, used;
@@ -76,7 +77,7 @@ static bool is_past(tidei_host *h, chunk *c) {
     return true;
 }
 
-/* Makes s wait for the free of the chunk. */
+/* Makes s wait for the record of the chunk's free. */
 static bool make_wait(tidei_host *h, tidei_dstream *s, chunk *c) {
     pthread_mutex_lock(&s->lock);
     bool ok = tidei_hqueue_wait(s, c->freed_on, c->record);
@@ -96,7 +97,8 @@ static bool fills(const chunk *c, size_t size) {
     return c->bytes >= size && c->bytes - size <= size / WASTE;
 }
 
-/* The place of the best fit in the list of free ones, NULL if there is none. `wait`: any. */
+/* The place of the best fit in the list of free chunks, NULL if there is none. `wait`: chunks that
+** s has to wait for, too. */
 static chunk **find(tidei_host *h, tidei_dmempool *mp, tidei_dstream *s, size_t size, bool wait) {
     chunk **best = NULL;
     for (chunk **at = &mp->free; *at && !(best && (*best)->bytes == size); at = &(*at)->next)
@@ -185,7 +187,7 @@ void tidei_host_mempool_release(tidei_device *d, tidei_dmempool *mp) {
     *at = mp->next;
     for (chunk *c = mp->free, *next; c; c = next) {
         next = c->next;
-        (void)is_past(h, c); /* it is, and the checker is told */
+        (void)is_past(h, c); /* it is past, and the call tells the checker */
         give_back(h, mp, c);
     }
     pthread_mutex_unlock(&h->mempools_lock);
@@ -216,7 +218,7 @@ tide_status tidei_host_mempool_alloc(tidei_device *d, tidei_dmempool *mp, tidei_
     return status;
 }
 
-/* The record that the free is in the stream's queue, and what the checker calls this moment. */
+/* Makes the record of a free in the stream's queue, and the checker's moment for it. */
 static bool mark_free(tidei_host *h, tidei_dstream *s, uint64_t *record, tidei_moment *now) {
     pthread_mutex_lock(&s->lock);
     bool ok = tidei_hqueue_record(s, record);

@@ -40,8 +40,8 @@ static void wake_all(tidei_bell *b) {
 
 static bool unseen(const tidei_bell *b) { return TIDEI_TSAN && b->coarse; }
 
-/* Release only, and the sleeper marks itself relaxed: the ringer learns nothing of what the sleeper
-** did. */
+/* A release store, and the sleeper marks itself with a relaxed one: so the ringer is not ordered
+** after anything that the sleeper did. */
 void tidei_bell_ring(tidei_bell *b) {
     uint64_t old = unseen(b)
                        ? atomic_fetch_add_explicit(&b->word, TIDEI_BELL_ONE, memory_order_relaxed)
@@ -55,11 +55,11 @@ void tidei_bell_signal(tidei_bell *b, uint64_t bits) {
 }
 
 /* Looks at the word before sleeping: a wake-up costs the ringer a system call (about 2 us), and in
-** a burst of small commands the next one is that near. With a single processor there is nobody to
-** look out for. */
+** a burst of small commands the next one comes within that time. With a single processor the ringer
+** cannot run meanwhile, so there is no spinning. */
 #define SPINS 400 /* pauses; about 5 to 20 us */
 static int spins(void) {
-    static _Atomic int known = -1; /* a fact of the machine */
+    static _Atomic int known = -1; /* the machine's; -1: not asked yet */
     int n = atomic_load_explicit(&known, memory_order_relaxed);
     if (n < 0) {
         n = sysconf(_SC_NPROCESSORS_ONLN) > 1 ? SPINS : 0;
@@ -95,12 +95,12 @@ typedef struct command {
         struct tidei_chunk *jump;
         struct {
             tidei_host_fn fn;
-            /* bytes of parameters behind the command; ranges behind them (TSan only) */
+            /* bytes of parameters behind the command; number of ranges behind those (TSan only) */
             uint32_t params, ranges;
         } launch;
         struct {
             void *dst;
-            const void *src; /* STAGED: behind the command */
+            const void *src; /* STAGED: the bytes are behind the command */
             size_t bytes;
         } copy;
         size_t pieces; /* behind the command */
@@ -124,7 +124,7 @@ struct tidei_chunk {
 };
 /* one staged copy of the largest size and some small commands */
 #define CHUNK_BYTES (TIDEI_STAGED_MAX + 4 * TIDEI_KIB)
-/* left behind by the worker and kept; a burst's others are freed */
+/* chunks that the worker has left and that are kept; a burst's others are freed */
 #define SPARE_CHUNKS 4
 
 static struct tidei_chunk *chunk_new(tidei_dstream *s, size_t cap) {
@@ -163,8 +163,8 @@ static bool next_chunk(tidei_dstream *s, size_t need) {
     return true;
 }
 
-/* Behind a command there is always room for a record and a jump: so a record needs no memory, and a
-** wait for the stream never fails for the lack of it. */
+/* Behind a command there is always room for a record and a jump, so a record needs no memory, and a
+** wait for the stream never fails because memory is short. */
 #define KEPT_ROOM (2 * sizeof(command))
 
 /* A command to be filled in, with `payload` bytes behind it; NULL when host memory is exhausted or
@@ -253,7 +253,7 @@ bool tidei_hqueue_record(tidei_dstream *s, uint64_t *record) {
     if (s->recorded_at != s->submitted) {
         if (!s->tail) return false;
         command *c =
-            /* the room kept for it: the last command was no record */
+            /* in the room kept for it: the last command was no record */
             (command *)(s->tail->bytes + s->tail_at);
         c->bytes = sizeof *c;
         commit(s, c, RECORD);
@@ -269,7 +269,7 @@ bool tidei_hqueue_record(tidei_dstream *s, uint64_t *record) {
 static void run_launch(const command *c) {
     const unsigned char *params = (const unsigned char *)(c + 1);
 #if TIDEI_TSAN
-    /* Library code is not instrumented: what it touches is announced for it. */
+    /* Library code is not instrumented, so we tell ThreadSanitizer what it touches. */
     const tidei_range *r = (const tidei_range *)(params + c->launch.params);
     for (uint32_t i = 0; i < c->launch.ranges; i++) {
         void *p = (void *)(uintptr_t)r[i].addr;
@@ -282,8 +282,8 @@ static void run_launch(const command *c) {
     c->launch.fn(c->launch.params ? params : NULL);
 }
 
-/* On a lost device whoever saw `lost` and then `copying` false may free the host's side: so it is
-** marked first. */
+/* A thread that sees `lost` and then `copying` false may free the host's side of the copy. So
+** `copying` is set before `lost` is read. */
 static void run_copy(tidei_dstream *s, const command *c, const void *src) {
     atomic_store(&s->copying, true);
     if (!atomic_load(&s->host->base.lost)) memmove(c->copy.dst, src, c->copy.bytes);
@@ -335,7 +335,7 @@ void tidei_hqueue_await(tidei_dstream *s, uint64_t record) {
 bool tidei_hqueue_passed(tidei_dstream *s, uint64_t record) {
     uint64_t w = atomic_load_explicit(&s->recorded.word, memory_order_relaxed);
     if (tidei_bell_count(w) < record) return false;
-    tidei_hqueue_await(s, record); /* returns at once; for the order it makes */
+    tidei_hqueue_await(s, record); /* returns at once; called for the order that it makes */
     return true;
 }
 
@@ -354,8 +354,8 @@ static void run(tidei_dstream *s, const command *c) {
     }
 }
 
-/* The command at the worker's place. The bell said that it is there; under ThreadSanitizer the bell
-** says it relaxed, and pieces are fresh and zeroed, so that the kind itself tells. */
+/* The command that the worker comes to. The bell has said that it is there; under ThreadSanitizer
+** the bell is read relaxed, and chunks are new and zeroed, so that the kind itself tells. */
 static const command *command_here(const tidei_dstream *s, uint32_t *kind) {
     const command *c = (const command *)(s->run->bytes + s->run_at);
     do *kind = atomic_load_explicit(&c->kind, memory_order_acquire);
@@ -386,7 +386,7 @@ static void *work(void *arg) {
     for (uint64_t done = 0;;) {
         uint64_t w = tidei_bell_wait(&s->work, done + 1, TIDEI_BELL_LOST | TIDEI_BELL_STOP);
         uint64_t count = tidei_bell_count(w);
-        if (done == count) break; /* stopped or lost with nothing left */
+        if (done == count) break; /* stopped or lost, and no command is left */
         for (; done < count && !tidei_host_is_lost(s->host); done++) run(s, next_command(s));
         if (done < count) break;
     }
