@@ -8,7 +8,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "arrays/arrays.h"
+#include "runtime/base/dtype.h"
 
 const uint8_t tidei_dtype_bytes[TIDE_DTYPE_COUNT] = {
     [TIDE_BOOL] = 1, [TIDE_I8] = 1,  [TIDE_I16] = 2, [TIDE_I32] = 4, [TIDE_I64] = 8,
