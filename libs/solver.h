@@ -80,15 +80,18 @@ tide_status tidei_lapack_run(tidei_stream *s, const tidei_lapack *x, const char 
 ** widening. */
 bool tidei_lapack_narrow(tidei_stream *s, const tidei_lapack *x);
 
+/* ---- for the sides (solver_operands.c) ---- */
 const char *tidei_lapack_name(const tidei_lapack *x); /* "getrf" */
+/* Whether the descriptor is one: sizes, steps, and operands where the routine wants them. */
+bool tidei_lapack_valid(const tidei_lapack *x);
+/* What each matrix operand spans, for both: uses[0..3] of a, b, c, d and uses[4] of info; those
+** unused are left out. Returns how many. `at` (may be NULL) receives which operand each is, 0 to
+** 4. */
+unsigned tidei_lapack_uses(const tidei_lapack *x, tidei_use uses[5], int at[5]);
 
 /* ---- the two sides (solver_host.c, solver_cuda.c) ---- */
 tide_status tidei_lapack_host(tidei_stream *s, const tidei_lapack *x, const char *op);
 tide_status tidei_lapack_cuda(tidei_stream *s, const tidei_lapack *x, const char *op);
 bool tidei_lapack_narrow_cuda(const tidei_lapack *x);
-/* What each matrix operand spans, for both: uses[0..3] of a, b, c, d and uses[4] of info; those
-** unused are left out. Returns how many. `at` (may be NULL) receives which operand each is, 0 to
-** 4. */
-unsigned tidei_lapack_uses(const tidei_lapack *x, tidei_use uses[5], int at[5]);
 
 #endif

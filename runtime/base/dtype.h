@@ -23,6 +23,8 @@ tide_status tidei_dtype_check(tide_dtype t, const char *op); /* TIDE_E_INVALID w
 /* Of a valid one, without a call. */
 static inline size_t tidei_dtype_size(tide_dtype t) { return tidei_dtype_bytes[t]; }
 tidei_kind tidei_dtype_kind(tide_dtype t);
+/* The type of one component: f32 of c64, f64 of c128, else t. */
+tide_dtype tidei_real_of(tide_dtype t);
 /* The array API standard's promotion; u64 with a signed integer is TIDE_E_DTYPE. Where the standard
 ** is silent: an integer or bool with a float or complex takes that type. */
 tide_status tidei_promote(tide_dtype a, tide_dtype b, const char *op, tide_dtype *out);
