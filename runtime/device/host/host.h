@@ -1,10 +1,11 @@
 /* host.h: the host device's own structs, and what its files share.
 **
-**   host.c         the table: opening, streams, events, work, loss
-**   host_queue.c   a stream's command queue and the worker thread that empties it
-**   host_memory.c  reservations, pages, the ceiling
-**   host_mempool.c pools in stream order, as a driver offers them
-**   host_check.c   the checker of the order of accesses
+**   host.c     the table: opening, streams, events, work
+**   queue.c    a stream's command queue and the worker thread that empties it
+**   memory.c   reservations, pages, the ceiling
+**   mempool.c  pools in stream order, as a driver offers them
+**   check.c    the checker of the order of accesses
+**   state.c    what all parts ask: lost, forked, and findings of the checker that wait to be logged
 **
 ** What must stay true. Orders that ThreadSanitizer sees between threads are the ones that the
 ** program asked for: a submission orders that command after the submitter, an event's wait orders
@@ -34,7 +35,7 @@
 
 typedef struct tidei_host tidei_host;
 
-/* ---- bells: a counter that threads wait for (host_queue.c) ---- */
+/* ---- bells: a counter that threads wait for (queue.c) ---- */
 
 /* Counts in units of TIDEI_BELL_ONE; the bits below say who listens and what ended. One word, so
 ** that a ring and the decision to sleep cannot miss each other and neither orders the ringer after
@@ -58,7 +59,7 @@ void tidei_bell_signal(tidei_bell *b, uint64_t bits); /* LOST, STOP */
 /* Returns the word once its count has reached `count` or one of `bits` is set. */
 uint64_t tidei_bell_wait(tidei_bell *b, uint64_t count, uint64_t bits);
 
-/* ---- the checker (host_check.c) ---- */
+/* ---- the checker (check.c) ---- */
 
 typedef struct tidei_checker tidei_checker;
 /* what a stream knows of the others: shared, never written while shared */
@@ -119,7 +120,7 @@ void tidei_checker_completed(tidei_checker *c, unsigned stream, uint64_t done);
 bool tidei_checker_forget(tidei_checker *c, tidei_addr addr, size_t bytes, tidei_finding *r);
 bool tidei_checker_valid(tidei_checker *c); /* the map's order and heap properties; for tests */
 
-/* ---- streams (host_queue.c) ---- */
+/* ---- streams (queue.c) ---- */
 
 struct tidei_chunk;
 #define TIDEI_CACHE_LINE 64
@@ -240,6 +241,8 @@ struct tidei_host {
     char why[256];                              /* written once, before `lost` */
 };
 
+/* ---- its state, for all its parts (state.c) ---- */
+
 bool tidei_host_forked(const tidei_host *h);
 tide_status tidei_host_lost(tidei_host *h, const char *op);
 static inline bool tidei_host_is_lost(const tidei_host *h) {
@@ -249,8 +252,10 @@ static inline bool tidei_host_is_lost(const tidei_host *h) {
 void tidei_host_settle(tidei_host *h);
 /* Range given back: the checker forgets it, and reports it if it may still be in use. */
 void tidei_host_forget(tidei_host *h, tidei_addr addr, size_t bytes);
+/* Notes what the checker has found, until somebody can log it. */
+void tidei_host_keep_findings(tidei_host *h, const tidei_finding *r, unsigned n);
 
-/* ---- memory (host_memory.c): slots of the table ---- */
+/* ---- memory (memory.c): slots of the table ---- */
 
 tide_status tidei_host_reserve(tidei_device *d, size_t bytes, tidei_addr *out);
 void tidei_host_unreserve(tidei_device *d, tidei_addr addr, size_t bytes);
@@ -265,7 +270,7 @@ tide_status tidei_host_memory(tidei_device *d, size_t *free_bytes, size_t *total
 /* all pages are released, all reservations gone; logs */
 void tidei_host_memory_close(tidei_host *h);
 
-/* ---- pools in stream order (host_mempool.c): slots of the table, and what the others tell it
+/* ---- pools in stream order (mempool.c): slots of the table, and what the others tell it
 ** ---- */
 
 tide_status tidei_host_mempool_new(tidei_device *d, tidei_dmempool **out);
