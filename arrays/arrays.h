@@ -16,17 +16,17 @@
 /* What hangs off rt->arrays: each part's own state, made and freed by its own open and close. */
 typedef struct tidei_arrays {
     struct tidei_exprs *exprs;     /* arrays/expr: parsed expressions, programs */
-    struct tidei_kernels *kernels; /* arrays/kernels.c */
+    struct tidei_kernels *kernels; /* arrays/kernels/kernels.c */
     pthread_mutex_t notes_lock;    /* appending to an array's callbacks of death */
     pthread_mutex_t lent_lock;
-    struct tidei_lent *lent; /* under lent_lock: arrays/lent.c */
-    /* arrays/matmul.c, f32 and f64: found at the first use */
+    struct tidei_lent *lent; /* under lent_lock: arrays/move/lent.c */
+    /* arrays/linalg/matmul.c, f32 and f64: found at the first use */
     _Atomic(struct tidei_program *) vector_product[2];
     pthread_mutex_t adapt_lock; /* guards the next three */
-    /* arrays/adapt.c: registered, newest first */
+    /* arrays/move/adapt.c: registered, newest first */
     struct tidei_rule *rules;
     uint64_t last_rule;            /* the id given last */
-    struct tidei_batches *batches; /* arrays/batches.c: open, newest first */
+    struct tidei_batches *batches; /* arrays/move/batches.c: open, newest first */
 } tidei_arrays;
 static inline tidei_arrays *tidei_arrays_of(tidei_runtime *rt) { return rt->arrays; }
 

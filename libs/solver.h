@@ -3,9 +3,9 @@
 **
 ** Model. One descriptor for all routines, as LAPACK has them: batches of column-major matrices that
 ** are overwritten where they lie. What order the elements have for users, copies, and what a code
-** of failure means to them: arrays/linalg.c. Each side runs a batch in one submission where the
+** of failure means to them: arrays/linalg/job.c. Each side runs a batch in one submission where the
 ** library can, else matrix by matrix on the stream.
-** What must stay true: the matrices that a routine factors are finite (arrays/linalg.c replaces
+** What must stay true: the matrices that a routine factors are finite (arrays/linalg/job.c replaces
 ** those that are not), so that no iteration meets not-a-number but where something overflows on the
 ** way. Workspaces come from the device's pool (host memory that a library wants besides:
 ** tidei_host_alloc); nothing here waits for the device but what the library itself does; codes go

@@ -1,5 +1,5 @@
 /* factor.h: what linear algebra does to matrices besides the library's work: one text for both back
-** ends (linalg.c).
+** ends (job.c).
 **
 ** As product.h: the host includes it as C, the build embeds it as a string (tidei_factor_text) for
 ** NVRTC. Each kernel is a function of one element (i, j) of matrix w; the host loops over all of

@@ -7,7 +7,7 @@
 ** and the norms of many vectors.
 ** What must stay true: nothing is written while an operand may still be refused. */
 #include "arrays/expr/front.h"
-#include "arrays/matrices.h"
+#include "arrays/linalg/matrices.h"
 #include "libs/blas.h"
 
 /* ---- operands ---- */

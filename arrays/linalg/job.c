@@ -1,5 +1,5 @@
-/* linalg.c: the steps that all functions of linear algebra are made of (linalg.h). */
-#include "arrays/linalg.h"
+/* job.c: the steps that all functions of linear algebra are made of (job.h). */
+#include "arrays/linalg/job.h"
 #include "runtime/base/text.h"
 
 #include <inttypes.h>

@@ -6,8 +6,8 @@
 #include <inttypes.h>
 
 #include "arrays/arrays.h"
-#include "arrays/launch.h"
-#include "arrays/philox.h"
+#include "arrays/kernels/launch.h"
+#include "arrays/make/philox.h"
 
 extern const char tidei_philox_text[];
 

@@ -3,7 +3,7 @@
 **
 ** Axes are walked from the outside; from the first one on behind which all elements lie in a row,
 ** one stretch is copied. */
-#include "arrays/adapt.h"
+#include "arrays/move/adapt.h"
 
 tide_data tide_data_host(tide_dtype t, int ndim, const int64_t *shape, const void *host) {
     tide_data d = {.host = (void *)(uintptr_t)host, .dtype = t, .ndim = ndim};

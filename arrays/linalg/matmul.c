@@ -8,9 +8,9 @@
 ** does. */
 #include "arrays/arrays.h"
 #include "arrays/expr/ir.h"
-#include "arrays/launch.h"
-#include "arrays/matrices.h"
-#include "arrays/product.h"
+#include "arrays/kernels/launch.h"
+#include "arrays/linalg/matrices.h"
+#include "arrays/linalg/product.h"
 #include "libs/blas.h"
 
 static const char op[] = "tide_matmul";

@@ -6,7 +6,7 @@
 ** at that tick. The scope holds a reference and a pin on every storage, so nothing can go, move or
 ** be reused meanwhile. */
 #include "arrays/arrays.h"
-#include "arrays/lent.h"
+#include "arrays/move/lent.h"
 
 /* What a tide_use_scope refers to. */
 typedef struct use_scope {

@@ -1,6 +1,6 @@
 /* launch.c: our own kernels outside the expression engine (launch.h). */
-#include "arrays/kernels.h"
-#include "arrays/launch.h"
+#include "arrays/kernels/kernels.h"
+#include "arrays/kernels/launch.h"
 
 #define BLOCKS_AN_SM 8 /* which fill it */
 

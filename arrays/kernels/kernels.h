@@ -1,4 +1,4 @@
-/* kernels.h: kernels as CUDA text, compiled once, kept in memory and on disk (arrays/kernels.c). */
+/* kernels.h: kernels as CUDA text, compiled once, kept in memory and on disk (arrays/kernels/kernels.c). */
 #ifndef TIDEI_KERNELS_H
 #define TIDEI_KERNELS_H
 

@@ -1,14 +1,14 @@
 /* kernels.c: the kernels of a runtime: each source text compiled once a device, found again by its
 ** content.
 **
-** A table in memory, then the disk (kernel_cache.c), then the compiler. Whoever asks first for a
+** A table in memory, then the disk (cache.c), then the compiler. Whoever asks first for a
 ** text builds it, outside the lock; others who want the same wait for that one, others who want
 ** another build at the same time. Loading a kernel takes device memory: it climbs the ladder like
 ** any allocation. The library's own texts are found by their address, in a list that only grows: no
 ** lock, no look at the text. */
-#include "arrays/kernels.h"
+#include "arrays/kernels/kernels.h"
 #include "arrays/arrays.h"
-#include "arrays/kernel_cache.h"
+#include "arrays/kernels/cache.h"
 #include "runtime/device/cuda/nvrtc.h"
 #include "runtime/base/text.h"
 #include "runtime/base/uncancelled.h"

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "arrays/npy.h"
+#include "arrays/move/npy.h"
 #include "runtime/base/draft.h"
 #include "runtime/base/files.h"
 #include "runtime/base/text.h"

@@ -1,4 +1,4 @@
-/* kernel_cache.h: compiled kernels on disk: a folder of files, one a kernel, found by the hash of
+/* cache.h: compiled kernels on disk: a folder of files, one a kernel, found by the hash of
 ** their key. */
 #ifndef TIDEI_KERNEL_CACHE_H
 #define TIDEI_KERNEL_CACHE_H

@@ -6,8 +6,8 @@
 #include <inttypes.h>
 
 #include "arrays/arrays.h"
-#include "arrays/gather.h"
-#include "arrays/launch.h"
+#include "arrays/make/gather.h"
+#include "arrays/kernels/launch.h"
 
 _Static_assert(GA_RANK == TIDE_MAX_RANK, "one rank for both back ends");
 _Static_assert(TIDEI_FAULT_WRITING == GA_WRITING, "one protocol of reports");

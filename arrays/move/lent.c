@@ -1,7 +1,7 @@
 /* lent.c: the list of what a runtime has lent. An entry is in the list from tidei_lend until
 ** somebody has taken it back or the runtime closes; ending the reference decides who of several
 ** that end it at once lets go. */
-#include "arrays/lent.h"
+#include "arrays/move/lent.h"
 #include "arrays/arrays.h"
 
 tide_status tidei_lend(tidei_runtime *rt, tidei_ref_kind kind, tidei_lent *l,

@@ -6,7 +6,7 @@
 ** read so is its conjugate with the triangles exchanged; the singular values of one that has no
 ** more rows than columns, where U and V^H exchange their places and come out row-major. LU and QR,
 ** and tall matrices' singular values, take turned copies, and turn what comes out. */
-#include "arrays/linalg.h"
+#include "arrays/linalg/job.h"
 #include "runtime/base/text.h"
 
 static int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }

@@ -1,5 +1,5 @@
 /* matrices.c: operands as matrices (matrices.h). */
-#include "arrays/matrices.h"
+#include "arrays/linalg/matrices.h"
 
 bool tidei_as_stored(int64_t rows, int64_t cols, int64_t row, int64_t col, bool *trans,
                      int64_t *ld) {

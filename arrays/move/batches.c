@@ -8,7 +8,7 @@
 ** storages' stamps.
 ** What must stay true: pinned memory is not touched while `uploading`; an array that is handed out
 ** or staged has one reference of ours, under every collector. */
-#include "arrays/adapt.h"
+#include "arrays/move/adapt.h"
 #include "gc/gc.h"
 #include "runtime/memory/memory_kinds.h"
 #include "runtime/base/sized.h"

@@ -1,4 +1,4 @@
-/* kernel_cache.c: compiled kernels on disk.
+/* cache.c: compiled kernels on disk.
 **
 ** An entry is one file: a header, the whole key, the image. Its name is the XXH3-128 of the key,
 ** which only finds it: the stored key is compared, so a collision is a miss. The image's XXH3-64 is
@@ -7,7 +7,7 @@
 ** What must stay true: code is run only from files that nobody but this user could have written.
 ** The folder must be the user's own and writable by none else, else the cache is off; and so must
 ** each entry, else it is removed. Any failure is silent: a kernel is then compiled. */
-#include "arrays/kernel_cache.h"
+#include "arrays/kernels/cache.h"
 #include "runtime/base/draft.h"
 #include "runtime/base/files.h"
 #include "runtime/base/text.h"

@@ -1,4 +1,4 @@
-/* linalg.h: what the functions of linear algebra share: one call as a job, its batches, working
+/* job.h: what the functions of linear algebra share: one call as a job, its batches, working
 ** copies and outcomes.
 **
 ** Model. A job holds the operands of one call: inputs, working memory, results. Its status is that
@@ -8,12 +8,12 @@
 ** copies; a copy that is stored column by column is `turned`.
 ** What must stay true: what a library sees is finite: each copy is screened, and a matrix that is
 ** not finite is replaced and marked. Nothing here waits but tidei_job_check. */
-#ifndef TIDEI_LINALG_H
-#define TIDEI_LINALG_H
+#ifndef TIDEI_JOB_H
+#define TIDEI_JOB_H
 
 #include "arrays/arrays.h"
-#include "arrays/factor.h"
-#include "arrays/launch.h"
+#include "arrays/linalg/factor.h"
+#include "arrays/kernels/launch.h"
 #include "libs/blas.h"
 #include "libs/solver.h"
 
