@@ -1,5 +1,6 @@
 /* open.c: opens and closes the arrays' floor: the parts that keep state of their own in
 ** rt->arrays. */
+#include "arrays/expr/front.h"
 #include "arrays/move/adapt.h"
 #include "arrays/arrays.h"
 #include "arrays/kernels/kernels.h"

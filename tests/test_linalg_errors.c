@@ -2,6 +2,7 @@
 ** singular or not finite, which the others of a batch do not suffer from; sizes beyond the
 ** library's; memory that runs out. */
 #include "tests/matrices.h"
+#include "arrays/expr/copy.h"
 #include "arrays/linalg/job.h"
 #include <limits.h>
 

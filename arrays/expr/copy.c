@@ -1,4 +1,4 @@
-/* copy.c: moving elements: copies, casts, assignment into views, fills.
+/* copy.c: moving elements: copies, casts, assignment into views, fills, reading to the host.
 **
 ** One dtype and no gaps is a plain device copy or fill; all else is a program of one or two nodes
 ** run by the expression engine, so strides, broadcasting and casts have one implementation. Work is
@@ -6,6 +6,7 @@
 ** brought over first. What the engine wants: operands overlap nothing, or are the same view;
 ** overlapping assignments go through a temporary. */
 #include "arrays/arrays.h"
+#include "arrays/expr/copy.h"
 #include "arrays/expr/ir.h"
 
 /* ---- programs ---- */
@@ -242,5 +243,27 @@ tide_status tide_fill(tide_array *dst, tide_arg value) {
     if (s == TIDE_OK) s = tidei_encode(value, d.lay.dtype, "tide_fill", element);
     if (s == TIDE_OK) s = tidei_fill_elements(&d, element, "tide_fill");
     tidei_operand_put(&d);
+    return s;
+}
+
+/* ---- to the host ---- */
+
+static tide_status read_dense(const tidei_operand *o, void *dst, const char *op) {
+    size_t size = tide_dtype_size(o->lay.dtype);
+    tidei_stream *s = tidei_stream_for(o);
+    tide_status status =
+        tidei_submit_copy(s, TIDEI_COPY_D2H, NULL, 0, dst, o->st, (size_t)o->lay.offset * size,
+                          (size_t)tidei_layout_size(&o->lay) * size, op);
+    return status == TIDE_OK ? tidei_take_fault(o->st->dev->rt, op) : status;
+}
+
+tide_status tidei_operand_read(const tidei_operand *o, void *dst, const char *op) {
+    tidei_operand dense;
+    if (tidei_layout_contiguous(&o->lay)) return read_dense(o, dst, op);
+    tide_status s = tidei_operand_make_like(o, o->st->dev, op, &dense);
+    if (s != TIDE_OK) return s;
+    s = tidei_copy_elements(o->rt, &dense, o, op);
+    if (s == TIDE_OK) s = read_dense(&dense, dst, op);
+    tidei_operand_put(&dense);
     return s;
 }

@@ -6,6 +6,7 @@
 ** expression engine does what BLAS has no call for: an axpy of vectors that are not one line each,
 ** and the norms of many vectors.
 ** What must stay true: nothing is written while an operand may still be refused. */
+#include "arrays/expr/copy.h"
 #include "arrays/expr/front.h"
 #include "arrays/linalg/matrices.h"
 #include "libs/blas.h"

@@ -1,4 +1,5 @@
 /* job.c: the steps that all functions of linear algebra are made of (job.h). */
+#include "arrays/expr/copy.h"
 #include "arrays/linalg/job.h"
 #include "runtime/base/text.h"
 

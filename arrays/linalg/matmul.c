@@ -7,6 +7,7 @@
 ** as fast as memory does, takes any strides and no workspace, and costs less than a call of cuBLAS
 ** does. */
 #include "arrays/arrays.h"
+#include "arrays/expr/copy.h"
 #include "arrays/expr/ir.h"
 #include "arrays/kernels/launch.h"
 #include "arrays/linalg/matrices.h"

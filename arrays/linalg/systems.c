@@ -5,6 +5,7 @@
 ** too: a single one needs no turning. Where one matrix meets a batch of right sides, they are more
 ** columns of one system; where several meet more, the factors are repeated, not the work on
 ** them. */
+#include "arrays/expr/copy.h"
 #include "arrays/linalg/job.h"
 #include "runtime/base/text.h"
 

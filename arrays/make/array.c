@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "arrays/arrays.h"
+#include "arrays/expr/copy.h"
 #include "arrays/expr/ir.h"
 #include "gc/gc.h"
 #include "runtime/memory/subranges.h"
@@ -186,26 +187,6 @@ tide_array *tide_arange(tide_runtime *ref, tide_dtype t, double start, double st
 }
 
 /* ---- to the host ---- */
-
-static tide_status read_dense(const tidei_operand *o, void *dst, const char *op) {
-    size_t size = tide_dtype_size(o->lay.dtype);
-    tidei_stream *s = tidei_stream_for(o);
-    tide_status status =
-        tidei_submit_copy(s, TIDEI_COPY_D2H, NULL, 0, dst, o->st, (size_t)o->lay.offset * size,
-                          (size_t)tidei_layout_size(&o->lay) * size, op);
-    return status == TIDE_OK ? tidei_take_fault(o->st->dev->rt, op) : status;
-}
-
-tide_status tidei_operand_read(const tidei_operand *o, void *dst, const char *op) {
-    tidei_operand dense;
-    if (tidei_layout_contiguous(&o->lay)) return read_dense(o, dst, op);
-    tide_status s = tidei_operand_make_like(o, o->st->dev, op, &dense);
-    if (s != TIDE_OK) return s;
-    s = tidei_copy_elements(o->rt, &dense, o, op);
-    if (s == TIDE_OK) s = read_dense(&dense, dst, op);
-    tidei_operand_put(&dense);
-    return s;
-}
 
 tide_status tide_to_host(tide_array *a, void *dst, size_t bytes) {
     TIDEI_OPERATION("tide_to_host");

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "arrays/arrays.h"
+#include "arrays/expr/copy.h"
 
 /* The result's type and shape. */
 static tide_status plan(const tidei_operand *parts, size_t n, int axis, tide_dtype *t,

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "arrays/arrays.h"
+#include "arrays/expr/copy.h"
 #include "runtime/base/sized.h"
 #include "runtime/base/text.h"
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "arrays/arrays.h"
+#include "arrays/make/slice.h"
 #include "arrays/place.h"
 #include "runtime/base/text.h"
 

@@ -5,6 +5,8 @@
 #include <inttypes.h>
 
 #include "arrays/arrays.h"
+#include "arrays/expr/copy.h"
+#include "arrays/make/slice.h"
 #include "runtime/base/text.h"
 
 /* The view of an operand under a layout; takes over the operand. */

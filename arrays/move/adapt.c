@@ -4,6 +4,7 @@
 ** Rules are in a list of the runtime's. Who moves a structure, or makes batches of it, lays it out
 ** flat first, under the list's lock, and then needs no rule any more. A move builds a copy aside:
 ** only a whole one is handed out. */
+#include "arrays/expr/copy.h"
 #include "arrays/move/adapt.h"
 #include "gc/gc.h"
 #include "runtime/base/text.h"

@@ -7,6 +7,7 @@
 ** device's checker looks whether it is kept. Reachable is what the host can address on a GPU too:
 ** device memory is not, though on a host device it could be. */
 #include "arrays/arrays.h"
+#include "arrays/expr/copy.h"
 #include "arrays/move/lent.h"
 #include "runtime/memory/memory_kinds.h"
 #include "runtime/pool/pools.h"

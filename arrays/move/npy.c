@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "arrays/expr/copy.h"
 #include "arrays/move/npy.h"
 #include "runtime/base/draft.h"
 #include "runtime/base/files.h"
