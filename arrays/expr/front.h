@@ -15,6 +15,7 @@
 #ifndef TIDEI_FRONT_H
 #define TIDEI_FRONT_H
 
+#include "arrays/arrays.h"
 #include "arrays/expr/ir.h"
 
 /* ---- the parsed expression (parse.c) ---- */

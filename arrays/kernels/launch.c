@@ -1,6 +1,7 @@
 /* launch.c: our own kernels outside the expression engine (launch.h). */
 #include "arrays/kernels/kernels.h"
 #include "arrays/kernels/launch.h"
+#include "arrays/operand.h"
 
 #define BLOCKS_AN_SM 8 /* which fill it */
 

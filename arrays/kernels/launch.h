@@ -3,7 +3,7 @@
 #ifndef TIDEI_LAUNCH_H
 #define TIDEI_LAUNCH_H
 
-#include "arrays/arrays.h"
+#include "runtime/runtime.h"
 
 typedef struct tidei_own_kernel {
     const char *name; /* both are constants, found again by their address */

@@ -1,5 +1,6 @@
 /* matrices.c: operands as matrices (matrices.h). */
 #include "arrays/expr/copy.h"
+#include "arrays/layout.h"
 #include "arrays/linalg/matrices.h"
 
 bool tidei_as_stored(int64_t rows, int64_t cols, int64_t row, int64_t col, bool *trans,

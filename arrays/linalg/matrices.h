@@ -3,7 +3,7 @@
 #ifndef TIDEI_MATRICES_H
 #define TIDEI_MATRICES_H
 
-#include "arrays/arrays.h"
+#include "arrays/operand.h"
 
 /* How BLAS would read a matrix with these strides: rows without gaps, or columns without gaps
 ** (`trans`), `ld` apart. A vector is a matrix of one column, whose `ld` is its step. False: not as

@@ -7,7 +7,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "arrays/arrays.h"
 #include "arrays/make/slice.h"
 #include "arrays/place.h"
 #include "runtime/base/text.h"
