@@ -5,7 +5,7 @@
 ** zero are legal and make everything empty. */
 #include <inttypes.h>
 
-#include "arrays/arrays.h"
+#include "arrays/layout.h"
 #include "runtime/base/text.h"
 
 #define SHAPE_TEXT 192 /* bytes: eight dimensions of 19 digits, with punctuation */

@@ -1,9 +1,10 @@
 /* open.c: opens and closes the arrays' floor: the parts that keep state of their own in
 ** rt->arrays. */
-#include "arrays/adapt.h"
+#include "arrays/expr/front.h"
+#include "arrays/move/adapt.h"
 #include "arrays/arrays.h"
-#include "arrays/kernels.h"
-#include "arrays/lent.h"
+#include "arrays/kernels/kernels.h"
+#include "arrays/move/lent.h"
 
 tide_status tidei_arrays_open(tidei_runtime *rt) {
     rt->arrays = tidei_host_alloc(rt, sizeof(tidei_arrays));

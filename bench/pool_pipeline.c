@@ -4,8 +4,8 @@
 ** uses it, and it is given back at once: the host runs far ahead. What could be reached is told by
 ** k+1 buffers that stay, with an event behind each work: work i takes buffer i mod (k+1), so it
 ** waits for work i-k-1 and no other. */
-#include "arrays/kernels.h"
-#include "arrays/launch.h"
+#include "arrays/kernels/kernels.h"
+#include "arrays/kernels/launch.h"
 #include "bench/bench.h"
 #include <stdio.h>
 #include <time.h>

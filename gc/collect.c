@@ -568,13 +568,6 @@ static void undo_round(tidei_runtime *rt, tidei_thread *t, void *gc, uintptr_t o
     finish_round(gc, 0, 0, false);
 }
 
-#define CLEARED (16 << 10) /* bytes; a collection's own frames take less */
-__attribute__((noinline)) void tidei_clear_stack(void) {
-    volatile char room[CLEARED];
-    memset((void *)room, 0, sizeof room);
-    __asm__ __volatile__("" : : "r"(room) : "memory");
-}
-
 struct round {
     int level;
     tidei_where where;

@@ -99,31 +99,42 @@ void tidei_gc_thread_is(tidei_gc *gc, bool here);
 /* A collector came or went: sums up what all offer now, wakes the policy, and forgets what a
 ** collector that is gone was asked for. */
 void tidei_gc_changed(tidei_gc *gc);
-/* Overwrites the stack below the caller: earlier calls left addresses of arrays there, which lie in
-** the unwritten parts of the frames that come next, and a collector that scans the stack would find
-** them. */
-void tidei_clear_stack(void);
 
-/* ---- foreign.c ---- */
+/* ---- collector.c ---- */
+/* The collector `id`, not counted; NULL if it is gone. */
+tidei_collector *tidei_collector_find(tidei_gc *gc, int id);
 /* The collector `id` with its use counted until tidei_collector_leave; NULL if it is gone. */
 tidei_collector *tidei_collector_enter(tidei_gc *gc, int id);
 /* The same, to call its slot `blocking`: NULL also while another thread unregisters the
 ** collector. */
 tidei_collector *tidei_collector_enter_region(tidei_gc *gc, int id);
 void tidei_collector_leave(tidei_gc *gc, tidei_collector *c);
+/* Gives back a use that tidei_collector_enter counted: for tidei_hold, of a collector. */
+void tidei_undo_use(tidei_runtime *rt, tidei_thread *t, void *c, uintptr_t of);
 /* The thread's collector for new arrays; never NULL, not counted. */
 tidei_collector *tidei_collector_current(tidei_gc *gc, tidei_thread *t);
-/* Tells every collector that has a slot for it what weight has come and gone. */
+/* Tells the collector, which somebody has entered or is unregistering, that its weight has changed
+** by `delta`. What it is told counts as told, though it be left. */
+void tidei_collector_tell(tidei_gc *gc, tidei_collector *c, int64_t delta);
+/* Tells every collector that wants to know what weight has come and gone. */
 void tidei_tell_weights(tidei_gc *gc);
+
+/* ---- foreign.c ---- */
 void tidei_foreign_close(tidei_gc *gc);
-/* Gives back a use that tidei_collector_enter counted; for tidei_hold. */
-void tidei_undo_use(tidei_runtime *rt, tidei_thread *t, void *c, uintptr_t of);
 
 /* ---- scope.c ---- */
+/* The references that a count stands for, without the mark of a scope. */
+#define TIDEI_REFS_COUNT(refs) ((refs) & ~TIDEI_SCOPED)
 tide_status tidei_scope_add(tidei_thread *t,
                             /* takes the creation reference; no scope: does nothing */
                             tidei_header *h);
 void tidei_scopes_end(tidei_thread *t); /* all of the thread's */
 void tidei_scopes_close(tidei_gc *gc);  /* all there are */
+
+/* ---- stack.c ---- */
+/* Overwrites the stack below the caller: earlier calls left addresses of arrays there, which lie in
+** the unwritten parts of the frames that come next, and a collector that scans the stack would find
+** them. */
+void tidei_clear_stack(void);
 
 #endif

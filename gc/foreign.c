@@ -1,16 +1,13 @@
 /* foreign.c: an embedder's collectors: registering, unregistering, choosing, its own safe points.
 **
-** A place keeps its collector until no thread is inside one of its slots: `users` counts the
-** threads in its slots blocking and pressure, `running` covers collect. One collector leaves at a
-** time (`leaving`), and only the thread that unregisters it enters its blocking region any more. A
-** thread that unregisters another collector meanwhile waits for its turn outside of that region;
-** otherwise each would wait for the other.
-** Weight: what a collector was told of in all is `told`, what it is still to be told `weight`;
-** their sum is what its arrays keep alive. When it leaves, its arrays weigh on no collector any
-** more, so it is told that their weight is gone.
-** Weight comes and goes without a lock, so a place is not given to the next collector while a
-** thread may add to the last one's weight (`weighing`). A callback that is left before `detach` was
-** called leaves the collector registered. */
+** A place keeps its collector until nobody is inside one of its slots: `users` counts those that
+** blocking and pressure run in, `running` covers collect. One collector leaves at a time
+** (`leaving`), and nobody but who unregisters it enters its region any more: who unregisters
+** another meanwhile waits for his turn outside of it, or each would wait for the other.
+** When a collector leaves its arrays are nobody's weight, so it is told the rest (collector.c).
+** Weight comes and goes without a lock, so a place is not given to the next collector while
+** somebody may add to the last one's (`weighing`).
+** A callback that is left before `detach` was called leaves the collector registered. */
 #include "gc/collector.h"
 #include "runtime/base/sized.h"
 #include "runtime/base/uncancelled.h"
@@ -22,78 +19,11 @@
 #define ALL_CAPS    (TIDE_COLLECTOR_TRACING | TIDE_COLLECTOR_MINOR | TIDE_COLLECTOR_BOUND)
 enum { PLACE_FREE = -1, PLACE_LEAVING = -2 };
 
-static tidei_collector *find(tidei_gc *gc, int id) {
-    for (unsigned i = 0; i < TIDEI_COLLECTORS; i++)
-        if (atomic_load_explicit(&gc->at[i].id, memory_order_acquire) == id) return &gc->at[i];
-    return NULL;
-}
-
-static tidei_collector *enter(tidei_gc *gc, int id, bool region) {
-    pthread_mutex_lock(&gc->lock);
-    tidei_collector *c = find(gc, id);
-    if (region && c && c == gc->leaving && gc->leaver != tidei_thread_serial()) c = NULL;
-    if (c) c->users++;
-    pthread_mutex_unlock(&gc->lock);
-    return c;
-}
-
-tidei_collector *tidei_collector_enter(tidei_gc *gc, int id) { return enter(gc, id, false); }
-tidei_collector *tidei_collector_enter_region(tidei_gc *gc, int id) { return enter(gc, id, true); }
-
-void tidei_collector_leave(tidei_gc *gc, tidei_collector *c) {
-    pthread_mutex_lock(&gc->lock);
-    c->users--;
-    pthread_cond_broadcast(&gc->changed);
-    pthread_mutex_unlock(&gc->lock);
-}
-
-void tidei_undo_use(tidei_runtime *rt, tidei_thread *t, void *c, uintptr_t of) {
-    (void)t, (void)of;
-    tidei_collector_leave(tidei_gc_of(rt), c);
-}
-
-tidei_collector *tidei_collector_current(tidei_gc *gc, tidei_thread *t) {
-    tidei_collector *c = t->collector > 0 ? find(gc, t->collector) : NULL;
-    return c ? c : &gc->at[0];
-}
-
-/* The bytes count as told even if a longjmp leaves the slot. */
-static void tell(tidei_gc *gc, tidei_collector *c, int64_t delta) {
-    tidei_callback in;
-    if (!delta || !c->table.pressure) return;
-    atomic_fetch_add_explicit(&c->told, delta, memory_order_relaxed);
-    TIDEI_UNCANCELLED;
-    tidei_callback_begin(&in, gc->rt, TIDEI_IN_PRESSURE, c->table.name);
-    c->table.pressure(c->table.user, delta);
-    tidei_callback_end(&in);
-}
-
-/* Tells the collector if it may be called on this thread. */
-static void tell_weight(tidei_gc *gc, tidei_collector *c) {
-    tidei_thread *t = tidei_thread_look(gc->rt);
-    if ((c->table.caps & TIDE_COLLECTOR_BOUND) && c->thread != tidei_thread_serial()) return;
-    tidei_hold(t, tidei_undo_use, c, 0);
-    tell(gc, c, atomic_exchange_explicit(&c->weight, 0, memory_order_relaxed));
-    tidei_let(t, c);
-}
-
-/* A collector that leaves is told that nothing weighs on it any more, whichever thread unregisters
-** it. */
+/* Nothing weighs on a collector that leaves, whoever unregisters it. */
 static void tell_rest(tidei_gc *gc, tidei_collector *c) {
     int64_t told = atomic_load_explicit(&c->told, memory_order_relaxed);
     atomic_fetch_add_explicit(&c->weight, told, memory_order_relaxed); /* if it stays after all */
-    tell(gc, c, -told);
-}
-
-void tidei_tell_weights(tidei_gc *gc) {
-    for (unsigned i = 1; i < TIDEI_COLLECTORS; i++) {
-        tidei_collector *c = &gc->at[i];
-        if (atomic_load_explicit(&c->weight, memory_order_relaxed) == 0) continue;
-        int id = atomic_load_explicit(&c->id, memory_order_acquire);
-        if (id < 0 || !tidei_collector_enter(gc, id)) continue;
-        tell_weight(gc, c);
-        tidei_collector_leave(gc, c);
-    }
+    tidei_collector_tell(gc, c, -told);
 }
 
 #define END(field) TIDEI_END(tide_collector, field)
@@ -206,7 +136,7 @@ static tidei_collector *begin_leaving(tidei_gc *gc, int id) {
     for (;;) {
         pthread_mutex_lock(&gc->lock);
         struct leaving l = {gc, gc->leaving, 0};
-        tidei_collector *c = l.c ? NULL : find(gc, id);
+        tidei_collector *c = l.c ? NULL : tidei_collector_find(gc, id);
         if (c) {
             gc->leaving = c;
             gc->leaver = tidei_thread_serial();
@@ -289,7 +219,7 @@ tide_status tide_collector_unregister(tide_runtime *ref, uint64_t id) {
 tide_status tide_collector_use(tide_runtime *ref, uint64_t id) {
     tidei_thread *t = tidei_enter(ref, "tide_collector_use");
     if (!t) return tidei_last_status();
-    if (id > INT_MAX || !find(tidei_gc_of(tidei_thread_runtime(t)), (int)id))
+    if (id > INT_MAX || !tidei_collector_find(tidei_gc_of(tidei_thread_runtime(t)), (int)id))
         return tidei_fail(TIDE_E_INVALID, "tide_collector_use",
                           "no collector %" PRIu64 " is registered", id);
     t->collector = (int)id;

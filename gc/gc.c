@@ -8,15 +8,13 @@
 
 /* ---- references under reference counting: one word, any thread, any time ---- */
 
-#define COUNT(refs) ((refs) & ~TIDEI_SCOPED)
-
 static tide_status count_up(tidei_header *h) {
     uint32_t n = atomic_load_explicit(&h->refs, memory_order_relaxed);
     do {
-        if (COUNT(n) == 0 || COUNT(n) == COUNT(UINT32_MAX))
+        if (TIDEI_REFS_COUNT(n) == 0 || TIDEI_REFS_COUNT(n) == TIDEI_REFS_COUNT(UINT32_MAX))
             return tidei_fail(TIDE_E_INVALID, "tide_retain",
-                              COUNT(n) ? "the array has been retained too often"
-                                       : "the array was released before");
+                              TIDEI_REFS_COUNT(n) ? "the array has been retained too often"
+                                                  : "the array was released before");
     } while (!atomic_compare_exchange_weak_explicit(&h->refs, &n, n + 1, memory_order_relaxed,
                                                     memory_order_relaxed));
     return TIDE_OK;
@@ -29,26 +27,17 @@ static tide_status count_down(tidei_header *h) {
     uint64_t generation = tidei_header_generation(h);
     uint32_t n = atomic_load_explicit(&h->refs, memory_order_relaxed);
     do {
-        if (COUNT(n) == 0)
+        if (TIDEI_REFS_COUNT(n) == 0)
             return tidei_fail(TIDE_E_INVALID, "tide_release",
                               "the array was released more often than retained");
     } while (!atomic_compare_exchange_weak_explicit(&h->refs, &n, n - 1, memory_order_acq_rel,
                                                     memory_order_relaxed));
-    if (COUNT(n) == 1)
+    if (TIDEI_REFS_COUNT(n) == 1)
         tidei_report(h, generation, n & TIDEI_SCOPED ? TIDEI_DEAD : TIDEI_DEAD | TIDEI_GONE);
     return TIDE_OK;
 }
 
-void tidei_gc_unscope(tidei_header *h, bool release) {
-    uint64_t generation = tidei_header_generation(h);
-    uint32_t n = atomic_load_explicit(&h->refs, memory_order_relaxed), left;
-    do left = COUNT(n) - (release && COUNT(n) > 0);
-    while (!atomic_compare_exchange_weak_explicit(&h->refs, &n, left, memory_order_acq_rel,
-                                                  memory_order_relaxed));
-    if (left == 0) tidei_report(h, generation, TIDEI_DEAD | TIDEI_GONE);
-}
-
-/* An array of "boehm" has its cell in that heap; all others have it in the header. */
+/* An array of "boehm" has its cell in that heap; all others have it in the handle. */
 static bool counted(const tidei_header *h) { return h->home == &h->cell; }
 
 static tide_status retain(tidei_header *h) {

@@ -1,4 +1,4 @@
-/* policy.c: the registry of policies, and what they share.
+/* policy.c: what policies share: a question, and what a collection brought.
 **
 ** What must stay true: `base` is what was in use after the drain of the last collection, or less if
 ** the program gave back more since, so use - base bounds the garbage that a collection can find; an
@@ -6,7 +6,6 @@
 ** the room that is left, or a hundred times its pause has passed, unless the policy bounds the time
 ** itself. */
 #include "gc/policy.h"
-#include "runtime/base/text.h"
 #include <math.h>
 
 #define EWMA_OLD 0.75 /* weight of the past in the averages */
@@ -22,23 +21,6 @@
 #define YIELD_LEAST (1.0 / 64)
 /* ... or so little of the time since then is what another one would take */
 #define FORGIVEN 0.01
-
-static const tidei_policy *const policies[] = {&tidei_policy_reserve, &tidei_policy_cudajl,
-                                               &tidei_policy_never};
-
-const tidei_policy *tidei_policy_find(const char *name) {
-    for (size_t i = 0; i < TIDEI_COUNT(policies); i++)
-        if (strcmp(policies[i]->name, name) == 0) return policies[i];
-    return NULL;
-}
-
-const char *tidei_policy_names(char *buf, size_t cap) {
-    size_t n = 0;
-    if (cap) buf[0] = 0;
-    for (size_t i = 0; i < TIDEI_COUNT(policies) && n < cap; i++)
-        n += (size_t)tidei_format(buf + n, cap - n, "%s%s", i ? ", " : "", policies[i]->name);
-    return buf;
-}
 
 uint64_t tidei_policy_room_end(const tidei_policy_in *in) {
     uint64_t end = in->hard != TIDEI_NO_LIMIT   ? in->hard

@@ -41,6 +41,15 @@ static bool released(tidei_header *h) {
     return atomic_load_explicit(&h->refs, memory_order_relaxed) == TIDEI_SCOPED;
 }
 
+void tidei_gc_unscope(tidei_header *h, bool release) {
+    uint64_t generation = tidei_header_generation(h);
+    uint32_t n = atomic_load_explicit(&h->refs, memory_order_relaxed), left;
+    do left = TIDEI_REFS_COUNT(n) - (release && TIDEI_REFS_COUNT(n) > 0);
+    while (!atomic_compare_exchange_weak_explicit(&h->refs, &n, left, memory_order_acq_rel,
+                                                  memory_order_relaxed));
+    if (left == 0) tidei_report(h, generation, TIDEI_DEAD | TIDEI_GONE);
+}
+
 static void let_go(tidei_header *h, bool release) {
     /* before the header may serve another array */
     atomic_store_explicit(&h->scope, NULL, memory_order_relaxed);

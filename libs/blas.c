@@ -1,10 +1,6 @@
-/* blas.c: what both sides of BLAS share: fewer, larger products, routines as products, and what
-** memory they touch. */
+/* blas.c: the way into BLAS: makes of a call fewer, larger products, or products of a routine, says
+** what memory they touch, and hands them to the device's side. */
 #include "libs/blas.h"
-
-tide_dtype tidei_real_of(tide_dtype t) {
-    return t == TIDE_C64 ? TIDE_F32 : t == TIDE_C128 ? TIDE_F64 : t;
-}
 
 /* ---- batches ---- */
 
@@ -39,18 +35,6 @@ static void merge_dims(const batches *b) {
         b->shape[i + 1] *= b->shape[i];
         drop_dim(b, i);
     }
-}
-
-bool tidei_batch_next(int nbatch, const int64_t *batch, int64_t *index,
-                      const tidei_matrix *const *x, int n, int64_t *at) {
-    for (int i = nbatch - 1; i >= 0; i--) {
-        bool more = ++index[i] < batch[i];
-        for (int k = 0; k < n; k++)
-            at[k] += more ? x[k]->batch[i] : x[k]->batch[i] * (1 - batch[i]);
-        if (more) return true;
-        index[i] = 0;
-    }
-    return false;
 }
 
 /* What an operand's matrices span, rows x cols of them. */
@@ -114,18 +98,6 @@ tide_status tidei_gemm_batched(tidei_stream *s, tidei_gemm *g, const char *op) {
 }
 
 /* ---- the other routines ---- */
-
-tidei_extents tidei_blas_extents(const tidei_blas *x, int which) {
-    enum { A, C, B };
-    const tidei_extents m_by_n = {x->m, x->n}, m_by_1 = {x->m, 1}, n_by_1 = {x->n, 1}, one = {1, 1};
-    switch (x->routine) {
-    case TIDEI_GEMV: return which == A ? m_by_n : which == C ? m_by_1 : n_by_1;
-    case TIDEI_GER: return which == A ? m_by_1 : which == C ? m_by_n : n_by_1;
-    case TIDEI_AXPY: return n_by_1;
-    case TIDEI_TRSM: return which == A ? (tidei_extents){x->m, x->m} : m_by_n;
-    default: return which == C ? one : n_by_1;
-    }
-}
 
 /* All vectors meet one matrix, and lie in rows: y = alpha a b + beta y of many b is Y = alpha B a^T
 ** + beta Y. */

@@ -5,6 +5,7 @@
 #define TIDEI_BLAS_H
 
 #include "libs/libs.h"
+#include "runtime/base/dtype.h"
 
 /* Matrices of one operand, row-major, one for each index of the batch. Strides and offset in
 ** elements. */
@@ -95,14 +96,14 @@ tide_status tidei_blas_run(tidei_stream *s, const tidei_blas *x, const char *op)
 /* The same as products, where it can be said so (GEMV, GER, DOT): for sides that have batches of
 ** those only. */
 bool tidei_blas_as_gemm(const tidei_blas *x, tidei_gemm *g);
+
+/* ---- for the sides (blas_operands.c) ---- */
+
 /* The matrix that an operand is: x->a, x->c, x->b by `which` 0, 1, 2, the order of uses. */
 typedef struct tidei_extents {
     int64_t rows, cols; /* not as stored */
 } tidei_extents;
 tidei_extents tidei_blas_extents(const tidei_blas *x, int which);
-tide_dtype tidei_real_of(tide_dtype t); /* f32 of c64, f64 of c128, else t */
-
-/* ---- for the sides ---- */
 
 /* A factor as a BLAS reads it, by address: of the type it computes in. */
 typedef union tidei_factor {

@@ -3,9 +3,9 @@
 **
 ** Model. One descriptor for all routines, as LAPACK has them: batches of column-major matrices that
 ** are overwritten where they lie. What order the elements have for users, copies, and what a code
-** of failure means to them: arrays/linalg.c. Each side runs a batch in one submission where the
+** of failure means to them: arrays/linalg/job.c. Each side runs a batch in one submission where the
 ** library can, else matrix by matrix on the stream.
-** What must stay true: the matrices that a routine factors are finite (arrays/linalg.c replaces
+** What must stay true: the matrices that a routine factors are finite (arrays/linalg/job.c replaces
 ** those that are not), so that no iteration meets not-a-number but where something overflows on the
 ** way. Workspaces come from the device's pool (host memory that a library wants besides:
 ** tidei_host_alloc); nothing here waits for the device but what the library itself does; codes go
@@ -80,15 +80,18 @@ tide_status tidei_lapack_run(tidei_stream *s, const tidei_lapack *x, const char 
 ** widening. */
 bool tidei_lapack_narrow(tidei_stream *s, const tidei_lapack *x);
 
+/* ---- for the sides (solver_operands.c) ---- */
 const char *tidei_lapack_name(const tidei_lapack *x); /* "getrf" */
+/* Whether the descriptor is one: sizes, steps, and operands where the routine wants them. */
+bool tidei_lapack_valid(const tidei_lapack *x);
+/* What each matrix operand spans, for both: uses[0..3] of a, b, c, d and uses[4] of info; those
+** unused are left out. Returns how many. `at` (may be NULL) receives which operand each is, 0 to
+** 4. */
+unsigned tidei_lapack_uses(const tidei_lapack *x, tidei_use uses[5], int at[5]);
 
 /* ---- the two sides (solver_host.c, solver_cuda.c) ---- */
 tide_status tidei_lapack_host(tidei_stream *s, const tidei_lapack *x, const char *op);
 tide_status tidei_lapack_cuda(tidei_stream *s, const tidei_lapack *x, const char *op);
 bool tidei_lapack_narrow_cuda(const tidei_lapack *x);
-/* What each matrix operand spans, for both: uses[0..3] of a, b, c, d and uses[4] of info; those
-** unused are left out. Returns how many. `at` (may be NULL) receives which operand each is, 0 to
-** 4. */
-unsigned tidei_lapack_uses(const tidei_lapack *x, tidei_use uses[5], int at[5]);
 
 #endif

@@ -1,6 +1,6 @@
 /* solver_cuda.h: the ways of cuSOLVER and cuBLAS to do a routine, between solver_cuda.c (what
-** stands around a call; one matrix after the other) and solver_batched.c (small ones, many in one
-** call).
+** stands around a call) and those that know the ways: solver_each.c (one matrix after the other)
+** and solver_batched.c (small ones, many in one call).
 **
 ** Model. A way says what it can serve, what memory it wants, and queues the work. Most are
 ** cuSOLVER's; some are cuBLAS's, which has batches of its own; and one needs both, as two ways in
@@ -48,6 +48,8 @@ typedef struct tidei_lapack_way {
     const struct tidei_lapack_way *then;
 } tidei_lapack_way;
 
+/* The way that serves any matrices of a routine, one after the other. */
+extern const tidei_lapack_way tidei_lapack_each[TIDEI_LAPACK_ROUTINES];
 /* The ways for small matrices of a routine, ended by NULL; the first that takes x serves it. */
 extern const tidei_lapack_way *const tidei_lapack_batched[TIDEI_LAPACK_ROUTINES][3];
 

@@ -22,8 +22,8 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "arrays/kernel_cache.h"
-#include "arrays/kernels.h"
+#include "arrays/kernels/cache.h"
+#include "arrays/kernels/kernels.h"
 #include "tests/fuzz.h"
 #include "tests/text_host.h"
 #include "tests/tidetest.h"
@@ -59,7 +59,7 @@ static const char *path_in(const char *folder, const char *name) {
 
 /* ---- entries ---- */
 
-typedef struct header { /* as kernel_cache.c writes it */
+typedef struct header { /* as arrays/kernels/cache.c writes it */
     char magic[8];
     uint32_t version, reserved;
     uint64_t key_bytes, image_bytes, checksum;

@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "arrays/npy.h"
+#include "arrays/move/npy.h"
 #include "tests/fuzz.h"
 
 #define HEADER_ROOM ((size_t)66 << 10) /* a header's length may be a lie, up to 64 KiB of it */

@@ -6,6 +6,7 @@
 ** right where its first element is, and those at the end of each axis. */
 #define FUZZ_RUNS 400000
 #include "arrays/arrays.h"
+#include "arrays/make/slice.h"
 #include "tests/fuzz_place.h"
 
 static void require(bool holds, const char *what, const char *text) {

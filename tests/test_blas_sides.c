@@ -7,6 +7,7 @@
 #include "tests/context_double.h"
 #include "tests/cublas_double.h"
 #include "tests/views.h"
+#include "arrays/expr/copy.h"
 #include <math.h>
 
 static struct { tide_runtime *rt; } fake;

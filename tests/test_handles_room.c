@@ -6,7 +6,7 @@
 ** where all that lives, what is wanted and two pages to spare fit (and the pages of pinned blocks,
 ** which stay), it is served; and no block is lost or changed, whatever fails on the way. The cache
 ** of handles itself: test_handles.c. */
-#include "arrays/kernels.h"
+#include "arrays/kernels/kernels.h"
 #include "runtime/pool/pools.h"
 #include "tests/failing_host.h"
 #include "tests/fake_library.h"

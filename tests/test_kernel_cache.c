@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "arrays/kernel_cache.h"
-#include "arrays/kernels.h"
+#include "arrays/kernels/cache.h"
+#include "arrays/kernels/kernels.h"
 #include "tests/captured.h"
 
 #define IMAGE_BYTES 1000

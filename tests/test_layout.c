@@ -2,6 +2,7 @@
 ** element offsets in row-major order. */
 #include "tests/tidetest.h"
 #include "tests/edges.h"
+#include "arrays/make/slice.h"
 #include <locale.h>
 
 #define MODEL_MAX 4096 /* elements of a model; the generated layouts stay below */

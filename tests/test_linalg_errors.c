@@ -2,7 +2,8 @@
 ** singular or not finite, which the others of a batch do not suffer from; sizes beyond the
 ** library's; memory that runs out. */
 #include "tests/matrices.h"
-#include "arrays/linalg.h"
+#include "arrays/expr/copy.h"
+#include "arrays/linalg/job.h"
 #include <limits.h>
 
 static const tide_dtype types[] = {TIDE_F32, TIDE_F64, TIDE_C64, TIDE_C128};

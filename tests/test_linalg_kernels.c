@@ -1,7 +1,7 @@
 /* test_linalg_kernels.c: the kernels beside linear algebra's libraries (factor.h): each form on the
 ** host against what it is to do, and the device's text, run on the host, against the host's; and
 ** NVRTC takes that text. */
-#include "arrays/linalg.h"
+#include "arrays/linalg/job.h"
 #include "runtime/device/cuda/nvrtc.h"
 #include "tests/emulate.h"
 #include "tests/matrices.h"

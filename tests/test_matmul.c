@@ -1,6 +1,6 @@
 /* test_matmul.c: matrix products against a naive one, over types, shapes, strides and batches;
 ** integers that wrap; what is refused, with which words; memory that runs out. */
-#include "arrays/product.h"
+#include "arrays/linalg/product.h"
 #include "libs/blas.h"
 #include "runtime/device/cuda/nvrtc.h"
 #include "runtime/device/host/host.h"

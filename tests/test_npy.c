@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "arrays/npy.h"
+#include "arrays/move/npy.h"
 #include "tests/tidetest.h"
 
 static char folder[64]; /* of this run */

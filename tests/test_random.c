@@ -2,7 +2,7 @@
 ** statistics, permutations. */
 #include <math.h>
 
-#include "arrays/philox.h"
+#include "arrays/make/philox.h"
 #include "runtime/device/cuda/nvrtc.h"
 #include "tests/tidetest.h"
 

@@ -1,8 +1,8 @@
 /* test_reuse.c: who gets freed memory whose last use is not over: the rules of reuse on kernels
 ** that are held back (E10), and a free that does not wait (E11). A host device's kernels are held
 ** by a gate; on cuda one runs for a while. */
-#include "arrays/kernels.h"
-#include "arrays/launch.h"
+#include "arrays/kernels/kernels.h"
+#include "arrays/kernels/launch.h"
 #include "tests/tidetest.h"
 #include <sched.h>
 

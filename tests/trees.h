@@ -6,7 +6,7 @@
 #ifndef TIDETEST_TREES_H
 #define TIDETEST_TREES_H
 
-#include "arrays/adapt.h"
+#include "arrays/move/adapt.h"
 #include "tests/tidetest.h"
 
 static uint64_t tree_seed = 1;

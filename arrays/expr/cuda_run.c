@@ -8,7 +8,7 @@
 ** What must stay true: everything that may collect or climb (compiling, workspaces) comes before
 ** the first launch. */
 #include "arrays/expr/cuda_text.h"
-#include "arrays/kernels.h"
+#include "arrays/kernels/kernels.h"
 
 typedef struct variant {
     struct variant *next;

@@ -15,6 +15,7 @@
 #ifndef TIDEI_FRONT_H
 #define TIDEI_FRONT_H
 
+#include "arrays/arrays.h"
 #include "arrays/expr/ir.h"
 
 /* ---- the parsed expression (parse.c) ---- */
@@ -240,6 +241,8 @@ struct tidei_exprs {
     pthread_mutex_t lock;
     tidei_expr *all; /* under lock */
 };
+tide_status tidei_exprs_open(tidei_runtime *rt);
+void tidei_exprs_close(tidei_runtime *rt); /* all work is complete; before the kernels' */
 void tidei_programs_close(tidei_runtime *rt, struct tidei_exprs *x);
 static inline struct tidei_exprs *tidei_exprs_of(tidei_runtime *rt) {
     return tidei_arrays_of(rt)->exprs;

@@ -11,7 +11,9 @@
 #ifndef TIDEI_IR_H
 #define TIDEI_IR_H
 
-#include "arrays/arrays.h"
+#include "runtime/base/dtype.h"
+#include "runtime/runtime.h"
+#include <tide/expr.h>
 
 #define TIDEI_NODES_MAX   256
 #define TIDEI_INPUTS_MAX  32

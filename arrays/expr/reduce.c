@@ -1,5 +1,6 @@
 /* reduce.c: tide_sum and its like: each is the expression of one fold, over axes that the call
 ** brings. */
+#include "arrays/expr/copy.h"
 #include "arrays/expr/front.h"
 
 /* Over no axes: every element by itself. */

@@ -11,6 +11,7 @@
 ** else into a temporary that is copied at the end, in the order of the results. Nothing is written
 ** while an operand or a number may still be refused: where that takes several passes they are
 ** rehearsed first. */
+#include "arrays/expr/copy.h"
 #include "arrays/expr/front.h"
 
 /* Room for n elements on the caller's frame; all n are bounded by constants, 35 KiB together. */

@@ -8,7 +8,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "arrays/arrays.h"
+#include "runtime/base/dtype.h"
 
 const uint8_t tidei_dtype_bytes[TIDE_DTYPE_COUNT] = {
     [TIDE_BOOL] = 1, [TIDE_I8] = 1,  [TIDE_I16] = 2, [TIDE_I32] = 4, [TIDE_I64] = 8,
@@ -42,6 +42,10 @@ tide_arg tide_arg_uint(uint64_t v) { return (tide_arg){.kind = TIDE_ARG_UINT, .v
 tide_arg tide_arg_float(double v) { return (tide_arg){.kind = TIDE_ARG_FLOAT, .value = {.f = v}}; }
 tide_arg tide_arg_complex(double re, double im) {
     return (tide_arg){.kind = TIDE_ARG_COMPLEX, .value = {.c = {re, im}}};
+}
+
+tide_dtype tidei_real_of(tide_dtype t) {
+    return t == TIDE_C64 ? TIDE_F32 : t == TIDE_C128 ? TIDE_F64 : t;
 }
 
 /* ---- promotion ---- */
@@ -208,11 +212,6 @@ static double load_float(const void *p, tide_dtype t) {
     }
 }
 
-/* The real type of one component. */
-static tide_dtype component(tide_dtype t) {
-    return t == TIDE_C64 ? TIDE_F32 : t == TIDE_C128 ? TIDE_F64 : t;
-}
-
 static bool overflows(double v, tide_dtype t) {
     unsigned char buf[8];
     store_float(v, t, buf);
@@ -220,7 +219,7 @@ static bool overflows(double v, tide_dtype t) {
 }
 
 static tide_status encode_floating(double re, double im, tide_dtype t, const char *op, void *out) {
-    tide_dtype part = component(t);
+    tide_dtype part = tidei_real_of(t);
     if (overflows(re, part) || (part != t && overflows(im, part)))
         return tidei_fail(TIDE_E_DTYPE, op, "%.15g is out of the range of %s",
                           overflows(re, part) ? re : im, types[t].name);
@@ -257,7 +256,7 @@ static double sticky_double(bool negative, uint64_t magnitude) {
 static tide_status encode_from_integer(bool negative, uint64_t magnitude, tide_dtype t,
                                        const char *op, void *out) {
     if (kind_rank(t) < 2) return encode_integer(negative, magnitude, t, op, out);
-    if (component(t) == TIDE_F64) {
+    if (tidei_real_of(t) == TIDE_F64) {
         double v = (double)magnitude;
         return encode_floating(negative ? -v : v, 0, t, op, out);
     }
@@ -325,10 +324,10 @@ int tidei_beyond(const tide_arg *v, tide_dtype t) {
     if (kind_rank(t) == 1)
         return whole ? integer_beyond(negative, negative ? 0 - v->value.u : v->value.u, t) : 0;
     if (whole)
-        return float_beyond(negative ? (double)v->value.i : (double)v->value.u, component(t));
-    if (v->kind == TIDE_ARG_FLOAT) return float_beyond(v->value.f, component(t));
-    int re = float_beyond(v->value.c[0], component(t));
-    return re ? re : float_beyond(v->value.c[1], component(t));
+        return float_beyond(negative ? (double)v->value.i : (double)v->value.u, tidei_real_of(t));
+    if (v->kind == TIDE_ARG_FLOAT) return float_beyond(v->value.f, tidei_real_of(t));
+    int re = float_beyond(v->value.c[0], tidei_real_of(t));
+    return re ? re : float_beyond(v->value.c[1], tidei_real_of(t));
 }
 
 static uint64_t load_integer(const void *p, unsigned size, bool is_signed) {
@@ -340,7 +339,7 @@ static uint64_t load_integer(const void *p, unsigned size, bool is_signed) {
 }
 
 tide_arg tidei_decode(const void *p, tide_dtype t) {
-    tide_dtype part = component(t);
+    tide_dtype part = tidei_real_of(t);
     switch (tidei_dtype_kind(t)) {
     case TIDEI_KIND_BOOL: return tide_arg_bool(*(const unsigned char *)p);
     case TIDEI_KIND_INT: return tide_arg_int((int64_t)load_integer(p, tidei_dtype_bytes[t], true));

@@ -1,7 +1,7 @@
 /* pattern.h: writing a pattern into a block, and comparing the block with it: one text for both
 ** back ends (touch.c).
 **
-** As arrays/gather.h: the host includes it as C, the build embeds it as a string
+** As arrays/make/gather.h: the host includes it as C, the build embeds it as a string
 ** (tidei_pattern_text) for NVRTC. Word i of a block is the pattern plus i, so two blocks at one
 ** place differ in every word; the last bytes are those of one more word. */
 #ifndef TIDE_PATTERN_H

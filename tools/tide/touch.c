@@ -1,7 +1,7 @@
 /* touch.c: the kernels behind touch.h (pattern.h has their text), and the counter that they
 ** raise. */
 #include "tools/tide/touch.h"
-#include "arrays/launch.h"
+#include "arrays/kernels/launch.h"
 #include "tools/tide/pattern.h"
 
 #define OP "tide replay"

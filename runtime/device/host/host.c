@@ -32,23 +32,9 @@ static void *at(tidei_addr a) { return (void *)(uintptr_t)a; }
 
 /* ---- loss, and forks ---- */
 
-tide_status tidei_host_lost(tidei_host *h, const char *op) {
-    return tidei_fail(TIDE_E_LOST, op, "%s is lost: %s", h->base.info.name, h->why);
-}
-
-bool tidei_host_forked(const tidei_host *h) { return getpid() != h->pid; }
-
 static tide_status forked(tidei_host *h, const char *op) {
     return tidei_fail(TIDE_E_FORKED, op, "%s belongs to the process that opened it",
                       h->base.info.name);
-}
-
-void tidei_host_settle(tidei_host *h) {
-    if (!tidei_host_is_lost(h)) return;
-    pthread_mutex_lock(&h->streams_lock);
-    for (tidei_dstream *s = h->streams; s; s = s->next)
-        if (s->open) tidei_bell_wait(&s->gone, 1, 0);
-    pthread_mutex_unlock(&h->streams_lock);
 }
 
 /* A copy that was running when the device was lost still touches the host's memory; it ends
@@ -62,17 +48,6 @@ static void wait_for_copy(tidei_dstream *s) {
 static tide_status no_memory(const char *op) {
     return tidei_fail(TIDE_E_HOST_NOMEM, op,
                       "host memory for the record of queued work is exhausted");
-}
-
-/* A line of the log may lead to any call of ours, so nothing is logged here, under a stream's lock,
-** nor by a worker, for which such a call may wait: lines are kept until `speak` is called. */
-static void keep_findings(tidei_host *h, const tidei_finding *r, unsigned n) {
-    if (!n) return;
-    pthread_mutex_lock(&h->findings_lock);
-    for (unsigned i = 0; i < n && h->nfindings < TIDEI_FINDINGS_MAX; i++)
-        h->findings[h->nfindings++] = r[i];
-    atomic_store_explicit(&h->found, true, memory_order_relaxed);
-    pthread_mutex_unlock(&h->findings_lock);
 }
 
 static void host_speak(tidei_device *d) {
@@ -97,16 +72,8 @@ static tide_status check(tidei_dstream *s, const char *slot, const char *op,
     unsigned found;
     if (!tidei_checker_use(s->host->checker, s->id, op, ranges, n, reports, &found))
         return no_memory(slot);
-    keep_findings(s->host, reports, found);
+    tidei_host_keep_findings(s->host, reports, found);
     return TIDE_OK;
-}
-
-/* A lost device's work is over, and its addresses may be another device's next. */
-void tidei_host_forget(tidei_host *h, tidei_addr addr, size_t bytes) {
-    tidei_finding r;
-    if (!h->checker) return;
-    if (tidei_checker_forget(h->checker, addr, bytes, tidei_host_is_lost(h) ? NULL : &r))
-        keep_findings(h, &r, 1);
 }
 
 /* ---- streams ---- */
@@ -341,7 +308,7 @@ static tide_status host_use(tidei_device *d, const char *op, const tidei_range *
         tidei_checker_unlend(h->checker, r);
     else if (!tidei_checker_lend(h->checker, op, r, &found, &n))
         return no_memory(op);
-    keep_findings(h, &found, n);
+    tidei_host_keep_findings(h, &found, n);
     return TIDE_OK;
 }
 

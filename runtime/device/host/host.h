@@ -1,10 +1,11 @@
 /* host.h: the host device's own structs, and what its files share.
 **
-**   host.c     the table: opening, streams, events, work, loss
+**   host.c     the table: opening, streams, events, work
 **   queue.c    a stream's command queue and the worker thread that empties it
 **   memory.c   reservations, pages, the ceiling
 **   mempool.c  pools in stream order, as a driver offers them
 **   check.c    the checker of the order of accesses
+**   state.c    what all parts ask: lost, forked, and findings of the checker that wait to be logged
 **
 ** What must stay true. ThreadSanitizer sees only those orders between threads that the program
 ** asked for: a submission orders its command after the submitter; an event's wait orders one worker
@@ -242,6 +243,8 @@ struct tidei_host {
     char why[256];                              /* written once, before `lost` */
 };
 
+/* ---- its state, for all its parts (state.c) ---- */
+
 bool tidei_host_forked(const tidei_host *h);
 tide_status tidei_host_lost(tidei_host *h, const char *op);
 static inline bool tidei_host_is_lost(const tidei_host *h) {
@@ -251,6 +254,8 @@ static inline bool tidei_host_is_lost(const tidei_host *h) {
 void tidei_host_settle(tidei_host *h);
 /* The range was given back: the checker forgets it, and reports it if it may still be in use. */
 void tidei_host_forget(tidei_host *h, tidei_addr addr, size_t bytes);
+/* Notes what the checker has found, until somebody can log it. */
+void tidei_host_keep_findings(tidei_host *h, const tidei_finding *r, unsigned n);
 
 /* ---- memory (memory.c): slots of the table ---- */
 
@@ -267,7 +272,8 @@ tide_status tidei_host_memory(tidei_device *d, size_t *free_bytes, size_t *total
 /* all pages are released, all reservations gone; logs */
 void tidei_host_memory_close(tidei_host *h);
 
-/* ---- pools in stream order (mempool.c): slots of the table, and what other files tell it ---- */
+/* ---- pools in stream order (mempool.c): slots of the table, and what the others tell it
+** ---- */
 
 tide_status tidei_host_mempool_new(tidei_device *d, tidei_dmempool **out);
 void tidei_host_mempool_release(tidei_device *d, tidei_dmempool *mp);

@@ -1,0 +1,20 @@
+/* kernels.h: kernels as CUDA text, compiled once, kept in memory and on disk (arrays/kernels/kernels.c). */
+#ifndef TIDEI_KERNELS_H
+#define TIDEI_KERNELS_H
+
+#include "runtime/runtime.h"
+
+/* The kernel `name` of `source` for device d: from memory, else from disk, else compiled;
+** single-flight a source. The source is copied. The kernel lives as long as the runtime. Loading
+** and compiling climb the ladder. */
+tide_status tidei_kernel_get(tidei_dev *d, const char *name, const char *source, const char *op,
+                             tidei_dkernel **out);
+/* The same for a name and a source that neither move nor change while the runtime is open: found by
+** their addresses. The source is told which of its kernels is wanted, so that it may leave the
+** others out, which all take time to compile: TIDE_WANTS_<name> is 1. */
+tide_status tidei_kernel_get_fixed(tidei_dev *d, const char *name, const char *source,
+                                   const char *op, tidei_dkernel **out);
+tide_status tidei_kernels_open(tidei_runtime *rt);
+void tidei_kernels_close(tidei_runtime *rt); /* all work on the devices is complete */
+
+#endif

@@ -1,0 +1,23 @@
+/* launch.h: our own kernels outside the expression engine, in both forms: a host function, and the
+** CUDA text of the same name. Both take one struct of parameters by value. */
+#ifndef TIDEI_LAUNCH_H
+#define TIDEI_LAUNCH_H
+
+#include "runtime/runtime.h"
+
+typedef struct tidei_own_kernel {
+    const char *name; /* both are constants, found again by their address */
+    const char *text; /* CUDA C that defines `name` */
+    tidei_host_fn host_fn;
+} tidei_own_kernel;
+
+#define TIDEI_OWN_BLOCK 256 /* threads, which kernels may count on */
+
+/* Runs k on the thread's current stream: `items` > 0 independent pieces of work, over which the
+** kernel loops with any grid. The address of uses[i]'s first byte is added to the 64-bit field of
+** the parameters at at[i], which holds how far from there the kernel's own first element lies. */
+tide_status tidei_run_own(tidei_runtime *rt, const tidei_own_kernel *k, const tidei_use *uses,
+                          unsigned n, void *params, size_t params_bytes, const size_t *at,
+                          uint64_t items, const char *op);
+
+#endif

@@ -1,0 +1,334 @@
+/* matmul.c: matrix products: shapes, types, and which way the elements go.
+**
+** Floats go to the BLAS of the device (libs/blas.h), which reads matrices whose rows or columns
+** have no gaps between their elements; others are copied first. Integers go to kernels of our own
+** (product.h), which take any strides. An operand of another type is cast on the same way. A matrix
+** times a vector is the expression engine's fold where that runs on the device: it moves the matrix
+** as fast as memory does, takes any strides and no workspace, and costs less than a call of cuBLAS
+** does. */
+#include "arrays/arrays.h"
+#include "arrays/expr/copy.h"
+#include "arrays/expr/ir.h"
+#include "arrays/kernels/launch.h"
+#include "arrays/linalg/matrices.h"
+#include "arrays/linalg/product.h"
+#include "libs/blas.h"
+
+static const char op[] = "tide_matmul";
+
+_Static_assert(PR_RANK == TIDE_MAX_RANK, "one rank for both back ends");
+
+extern const char tidei_product_text[];
+
+/* An operand as matrices: strides in elements. */
+typedef struct side {
+    int64_t rows, cols, row, col;
+} side;
+
+typedef struct plan {
+    tide_dtype dtype; /* of the result */
+    int64_t m, n, k;
+    int nbatch;
+    int64_t batch[TIDE_MAX_RANK];
+    int ndim; /* of the result */
+    int64_t shape[TIDE_MAX_RANK];
+} plan;
+
+/* ---- shapes ---- */
+
+/* A vector is a row on the left, a column on the right; its missing stride is never used. */
+static side side_of(const tidei_layout *l, bool left) {
+    side x = {0};
+    int last = l->ndim - 1;
+    if (l->ndim == 1) {
+        x.rows = left ? 1 : l->shape[0];
+        x.cols = left ? l->shape[0] : 1;
+        x.row = left ? 0 : l->strides[0];
+        x.col = left ? l->strides[0] : 0;
+        return x;
+    }
+    x.rows = l->shape[last - 1];
+    x.cols = l->shape[last];
+    x.row = l->strides[last - 1];
+    x.col = l->strides[last];
+    return x;
+}
+
+/* Why there is no product. Texts are made here alone: they cost more than all else that the host
+** does for a small one. */
+static tide_status no_product(const tidei_layout *a, const tidei_layout *b) {
+    char left[192], right[192];
+    tidei_shape_text(left, sizeof left, a->ndim, a->shape);
+    tidei_shape_text(right, sizeof right, b->ndim, b->shape);
+    if (a->ndim == 0 || b->ndim == 0)
+        return tidei_fail(TIDE_E_SHAPE, op,
+                          "shapes %s and %s: a 0-d array is no matrix; multiply it elementwise",
+                          left, right);
+    return tidei_fail(TIDE_E_SHAPE, op,
+                      "shapes %s and %s: the inner dimensions %lld and %lld differ", left, right,
+                      (long long)side_of(a, true).cols, (long long)side_of(b, false).rows);
+}
+
+static tide_status plan_shapes(const tidei_layout *a, const tidei_layout *b, plan *p) {
+    if (a->ndim == 0 || b->ndim == 0) return no_product(a, b);
+    side x = side_of(a, true), y = side_of(b, false);
+    if (x.cols != y.rows) return no_product(a, b);
+    p->m = x.rows;
+    p->n = y.cols;
+    p->k = x.cols;
+    p->nbatch = 0;
+    tide_status s = tidei_batch_join(a, 2, &p->nbatch, p->batch, op);
+    if (s == TIDE_OK) s = tidei_batch_join(b, 2, &p->nbatch, p->batch, op);
+    if (s != TIDE_OK) return s;
+    p->ndim = p->nbatch;
+    memcpy(p->shape, p->batch, (size_t)p->nbatch * sizeof *p->shape);
+    if (a->ndim > 1) p->shape[p->ndim++] = p->m;
+    if (b->ndim > 1) p->shape[p->ndim++] = p->n;
+    return TIDE_OK;
+}
+
+static tide_status plan_types(const tidei_layout *a, const tidei_layout *b, plan *p) {
+    tide_status s = tidei_promote(a->dtype, b->dtype, op, &p->dtype);
+    if (s == TIDE_OK && p->dtype == TIDE_BOOL)
+        return tidei_fail(TIDE_E_DTYPE, op,
+                          "bool has no product; cast one of the operands to a number type");
+    return s;
+}
+
+/* ---- operands ---- */
+
+static bool as_stored(const side *x, bool *trans, int64_t *ld) {
+    return tidei_as_stored(x->rows, x->cols, x->row, x->col, trans, ld);
+}
+
+/* The operand with elements of type t, its own where that will do, else a row-major copy. To be
+** put. */
+static tide_status prepare(const tidei_operand *o, bool left, tide_dtype t, bool for_blas,
+                           tidei_readied *out) {
+    side x = side_of(&o->lay, left);
+    bool trans;
+    int64_t ld;
+    bool will_do = o->lay.dtype == t && (!for_blas || as_stored(&x, &trans, &ld));
+    return tidei_ready(o, will_do, o->lay.ndim == 1 ? 1 : 2, t, op, out);
+}
+
+/* Against the product's batch; 0 where it stretches. */
+static void batch_strides(const plan *p, const tidei_operand *o, int64_t *strides) {
+    tidei_batch_strides(&o->lay, 2, p->nbatch, p->batch, strides);
+}
+
+/* ---- the ways ---- */
+
+static void set_matrix(const plan *p, const tidei_operand *o, bool left, tidei_matrix *m) {
+    side x = side_of(&o->lay, left);
+    m->st = o->st;
+    m->offset = o->lay.offset;
+    m->conj = false;
+    bool stored = as_stored(&x, &m->trans, &m->ld);
+    tidei_check(stored);
+    (void)stored;
+    batch_strides(p, o, m->batch);
+}
+
+/* Elements of c, row-major, of the type that BLAS computes in. */
+static tide_status by_blas(const plan *p, const tidei_operand *a, const tidei_operand *b,
+                           const tidei_operand *c) {
+    tidei_gemm g; /* by parts: to clear it as a whole takes longer than to fill it */
+    g.dtype = c->lay.dtype;
+    g.m = p->m;
+    g.n = p->n;
+    g.k = p->k;
+    g.nbatch = p->nbatch;
+    memcpy(g.batch, p->batch, (size_t)p->nbatch * sizeof *g.batch);
+    g.alpha[0] = 1;
+    g.alpha[1] = g.beta[0] = g.beta[1] = 0;
+    set_matrix(p, a, true, &g.a);
+    set_matrix(p, b, false, &g.b);
+    g.c.st = c->st;
+    g.c.offset = c->lay.offset;
+    g.c.ld = p->n;
+    g.c.trans = g.c.conj = false;
+    int64_t step = p->m * p->n;
+    for (int i = p->nbatch; i-- > 0; step *= p->batch[i]) g.c.batch[i] = step;
+    return tidei_gemm_batched(tidei_stream_here(c->rt), &g, op);
+}
+
+static uint64_t first_element(const tidei_operand *o, const tidei_use *use) {
+    return (uint64_t)o->lay.offset * tide_dtype_size(o->lay.dtype) - use->offset;
+}
+
+static tide_status by_kernel(const plan *p, const tidei_operand *a, const tidei_operand *b,
+                             const tidei_operand *c) {
+#define KERNEL(name)                                                                               \
+    { #name, tidei_product_text, name }
+    static const tidei_own_kernel by_log2[] = {KERNEL(product_1), KERNEL(product_2),
+                                               KERNEL(product_4), KERNEL(product_8)};
+#undef KERNEL
+    static const size_t at[] = {offsetof(pr_product, out), offsetof(pr_product, a),
+                                offsetof(pr_product, b)};
+    const tidei_use uses[] = {tidei_operand_use(c, TIDEI_WRITE), tidei_operand_use(a, TIDEI_READ),
+                              tidei_operand_use(b, TIDEI_READ)};
+    side x = side_of(&a->lay, true), y = side_of(&b->lay, false);
+    int64_t x_batch[TIDE_MAX_RANK] = {0}, y_batch[TIDE_MAX_RANK] = {0};
+    batch_strides(p, a, x_batch);
+    batch_strides(p, b, y_batch);
+    pr_product k = {.out = first_element(c, &uses[0]),
+                    .a = first_element(a, &uses[1]),
+                    .b = first_element(b, &uses[2]),
+                    .m = p->m,
+                    .n = p->n,
+                    .k = p->k,
+                    .count = 1,
+                    .a_row = x.row,
+                    .a_col = x.col,
+                    .b_row = y.row,
+                    .b_col = y.col,
+                    .nbatch = p->nbatch};
+    for (int i = 0; i < p->nbatch; i++) {
+        k.count *= p->batch[i];
+        k.shape[i] = p->batch[i];
+        k.a_batch[i] = x_batch[i];
+        k.b_batch[i] = y_batch[i];
+    }
+    uint64_t tiles = (uint64_t)k.count * (((uint64_t)p->m + PR_TILE - 1) / PR_TILE) *
+                     (((uint64_t)p->n + PR_TILE - 1) / PR_TILE);
+    return tidei_run_own(c->rt, &by_log2[__builtin_ctzll(tide_dtype_size(p->dtype))], uses, 3, &k,
+                         sizeof k, at, tiles * PR_TILE * PR_TILE, op);
+}
+
+/* ---- matrix times vector ---- */
+
+static bool is_by_fold(const plan *p, const tidei_operand *a, const tidei_operand *b,
+                       const tidei_dev *d) {
+    return (p->m == 1 || p->n == 1) && (p->dtype == TIDE_F32 || p->dtype == TIDE_F64) &&
+           a->lay.dtype == p->dtype && b->lay.dtype == p->dtype &&
+           d->d->info.flags & TIDEI_DEV_RUNS_TEXT;
+}
+
+/* (a, b) -> sum(a * b) over one dimension. */
+static tidei_program *vector_program(tidei_runtime *rt, tide_dtype t) {
+    _Atomic(tidei_program *) *slot = &tidei_arrays_of(rt)->vector_product[t == TIDE_F64];
+    tidei_program *known = atomic_load_explicit(slot, memory_order_acquire);
+    if (tidei_likely(known != NULL)) return known;
+    const uint8_t type = (uint8_t)t;
+    tidei_program p = {
+        .nnodes = 3, .ninputs = 2, .nouts = 1, .fold = TIDEI_FOLD_SUM, .acc_dtype = type};
+    p.nodes[0] = (tidei_node){.op = TIDEI_OP_INPUT, .dtype = type, .a = 0};
+    p.nodes[1] = (tidei_node){.op = TIDEI_OP_INPUT, .dtype = type, .a = 1};
+    p.nodes[2] = (tidei_node){.op = TIDEI_OP_MUL, .dtype = type, .a = 0, .b = 1};
+    p.input_dtype[0] = p.input_dtype[1] = p.out_dtype[0] = type;
+    p.out_node[0] = 2;
+    known = tidei_program_shared(rt, &p);
+    atomic_store_explicit(slot, known, memory_order_release);
+    return known;
+}
+
+static tide_status by_fold(const plan *p, const tidei_operand *a, const tidei_operand *b,
+                           const tidei_operand *c) {
+    side x = side_of(&a->lay, true), y = side_of(&b->lay, false);
+    const int kept = p->nbatch, folded = kept + 1;
+    tidei_call call;
+    call.prog = vector_program(c->rt, p->dtype);
+    if (!call.prog) return tidei_fail_host_memory(op, sizeof *call.prog);
+    call.ndim = folded + 1;
+    call.nred = 1;
+    call.in[0] = (tidei_view){.st = a->st, .offset = a->lay.offset};
+    call.in[1] = (tidei_view){.st = b->st, .offset = b->lay.offset};
+    call.out[0] = (tidei_view){.st = c->st, .offset = c->lay.offset};
+    batch_strides(p, a, call.in[0].strides);
+    batch_strides(p, b, call.in[1].strides);
+    int64_t step = p->m * p->n;
+    for (int i = kept; i-- > 0; step *= p->batch[i]) {
+        call.shape[i] = p->batch[i];
+        call.out[0].strides[i] = step;
+    }
+    call.shape[kept] = p->m * p->n; /* one of them is 1 */
+    call.in[0].strides[kept] = p->n == 1 ? x.row : 0;
+    call.in[1].strides[kept] = p->n == 1 ? 0 : y.col;
+    call.out[0].strides[kept] = 1;
+    call.shape[folded] = p->k;
+    call.in[0].strides[folded] = x.col;
+    call.in[1].strides[folded] = y.row;
+    tidei_call_collapse(&call);
+    tidei_stream *s = tidei_stream_here(c->rt);
+    return tidei_backend_of(s->dev)->run(s, &call, op);
+}
+
+/* ---- products ---- */
+
+static bool is_for_blas(tide_dtype t) {
+    tidei_kind kind = tidei_dtype_kind(t);
+    return kind == TIDEI_KIND_FLOAT || kind == TIDEI_KIND_COMPLEX;
+}
+
+/* Both operands in type t, then the product into c, which has that type. */
+static tide_status multiply(const plan *p, const tidei_operand *a, const tidei_operand *b,
+                            const tidei_operand *c) {
+    tide_dtype t = c->lay.dtype;
+    bool blas = is_for_blas(t);
+    tidei_readied x, y;
+    tide_status s = prepare(a, true, t, blas, &x);
+    if (s != TIDE_OK) return s;
+    s = prepare(b, false, t, blas, &y);
+    if (s == TIDE_OK) {
+        s = blas ? by_blas(p, x.o, y.o, c) : by_kernel(p, x.o, y.o, c);
+        tidei_readied_put(&y);
+    }
+    tidei_readied_put(&x);
+    return s;
+}
+
+/* f16 and bf16 where no BLAS takes them: in f32, rounded once at the end. */
+static tide_status multiply_wider(const plan *p, const tidei_operand *a, const tidei_operand *b,
+                                  const tidei_operand *c) {
+    tidei_operand wide;
+    tide_status s = tidei_operand_make(c->rt, TIDE_F32, p->ndim, p->shape, op, &wide);
+    if (s != TIDE_OK) return s;
+    s = multiply(p, a, b, &wide);
+    if (s == TIDE_OK) s = tidei_store_elements(c->rt, c, &wide, op);
+    tidei_operand_put(&wide);
+    return s;
+}
+
+static tide_status compute(const plan *p, const tidei_operand *a, const tidei_operand *b,
+                           const tidei_operand *c) {
+    static const char zeros[16];
+    size_t size = tide_dtype_size(p->dtype);
+    int64_t n = tidei_layout_size(&c->lay);
+    bool half = p->dtype == TIDE_F16 || p->dtype == TIDE_BF16;
+    if (n == 0) return TIDE_OK;
+    if (p->k == 0)
+        return tidei_submit_fill(tidei_stream_here(c->rt), c->st, 0, zeros, size, (size_t)n, op);
+    if (is_by_fold(p, a, b, c->st->dev)) return by_fold(p, a, b, c);
+    return half && !tidei_gemm_takes(c->st->dev, p->dtype) ? multiply_wider(p, a, b, c)
+                                                           : multiply(p, a, b, c);
+}
+
+static tide_array *matmul(const tidei_operand *a, const tidei_operand *b) {
+    plan p;
+    tidei_operand c;
+    if (plan_types(&a->lay, &b->lay, &p) != TIDE_OK || plan_shapes(&a->lay, &b->lay, &p) != TIDE_OK)
+        return NULL;
+    tidei_dev *d = tidei_stream_here(a->rt)->dev;
+    bool library = is_for_blas(p.dtype) && p.k != 0 && !is_by_fold(&p, a, b, d);
+    /* room for the result is not made of what the product needs */
+    if (library) tidei_gemm_begin(d);
+    tide_array *made = tidei_array_make(a->rt, p.dtype, p.ndim, p.shape, op, &c);
+    if (made) made = tidei_array_done(made, &c, compute(&p, a, b, &c));
+    if (library) tidei_gemm_end(d);
+    return made;
+}
+
+tide_array *tide_matmul(tide_array *a, tide_array *b) {
+    TIDEI_OPERATION(op);
+    tidei_operand x, y;
+    tide_array *made = NULL;
+    if (tidei_no_nulls(op, (tide_array *const[]){a, b}, 2) != TIDE_OK) return NULL;
+    if (tidei_operand_get(a, op, 1, &x) != TIDE_OK) return NULL;
+    if (tidei_operand_get_of(x.rt, b, op, 2, &y) == TIDE_OK) {
+        made = matmul(&x, &y);
+        tidei_operand_put(&y);
+    }
+    tidei_operand_put(&x);
+    return made;
+}

@@ -1,0 +1,112 @@
+/* random.c: arrays of random numbers. What a block gives, and how, stands in philox.h.
+**
+** A draw of n elements uses, and advances the counter by: uniform and normal, ceil(n / 4) blocks
+** for f32 and ceil(n / 2) for f64; integers, ceil(n / 2), or n when the range is above 2^32; a
+** permutation, 12 (its keys). */
+#include <inttypes.h>
+
+#include "arrays/arrays.h"
+#include "arrays/kernels/launch.h"
+#include "arrays/make/philox.h"
+
+extern const char tidei_philox_text[];
+
+#define KERNEL(name) ((const tidei_own_kernel){#name, tidei_philox_text, name})
+
+/* A new array of n elements, `per_block` of which come from one block; d holds what the kind of
+** number needs. */
+static tide_array *draw(tidei_runtime *rt, tide_rng *rng, tide_dtype t, int ndim,
+                        const int64_t *shape, tidei_own_kernel k, unsigned per_block, ph_draw d,
+                        const char *op) {
+    TIDEI_OPERATION(op);
+    static const size_t at[] = {offsetof(ph_draw, out)};
+    tidei_operand o;
+    tide_array *a = tidei_array_make(rt, t, ndim, shape, op, &o);
+    if (!a) return NULL;
+    d.n = (ph_u64)tidei_layout_size(&o.lay);
+    d.items = d.n / per_block + (d.n % per_block != 0);
+    d.seed = rng->seed;
+    d.counter = rng->counter;
+    d.size = (int)tide_dtype_size(t);
+    tidei_use use = tidei_operand_use(&o, TIDEI_WRITE);
+    tide_status s = d.n ? tidei_run_own(rt, &k, &use, 1, &d, sizeof d, at, d.items, op) : TIDE_OK;
+    if (s == TIDE_OK) rng->counter += d.items;
+    return tidei_array_done(a, &o, s);
+}
+
+static tide_status check(const tide_rng *rng, bool dtype_fits, tide_dtype t, const char *wanted,
+                         const char *op) {
+    if (!rng) return tidei_fail(TIDE_E_INVALID, op, "the generator is NULL");
+    return dtype_fits
+               ? TIDE_OK
+               : tidei_fail(TIDE_E_DTYPE, op, "%s, where %s is wanted", tide_dtype_name(t), wanted);
+}
+
+tide_array *tide_random_uniform(tide_runtime *ref, tide_rng *rng, tide_dtype t, int ndim,
+                                const int64_t *shape) {
+    const char *op = "tide_random_uniform";
+    tidei_runtime *rt = tidei_entered(ref, op);
+    if (!rt || check(rng, t == TIDE_F32 || t == TIDE_F64, t, "f32 or f64", op) != TIDE_OK)
+        return NULL;
+    return t == TIDE_F32
+               ? draw(rt, rng, t, ndim, shape, KERNEL(philox_uniform_f32), 4, (ph_draw){0}, op)
+               : draw(rt, rng, t, ndim, shape, KERNEL(philox_uniform_f64), 2, (ph_draw){0}, op);
+}
+
+tide_array *tide_random_normal(tide_runtime *ref, tide_rng *rng, tide_dtype t, int ndim,
+                               const int64_t *shape) {
+    const char *op = "tide_random_normal";
+    tidei_runtime *rt = tidei_entered(ref, op);
+    if (!rt || check(rng, t == TIDE_F32 || t == TIDE_F64, t, "f32 or f64", op) != TIDE_OK)
+        return NULL;
+    return t == TIDE_F32
+               ? draw(rt, rng, t, ndim, shape, KERNEL(philox_normal_f32), 4, (ph_draw){0}, op)
+               : draw(rt, rng, t, ndim, shape, KERNEL(philox_normal_f64), 2, (ph_draw){0}, op);
+}
+
+tide_array *tide_random_integers(tide_runtime *ref, tide_rng *rng, tide_dtype t, int ndim,
+                                 const int64_t *shape, int64_t low, int64_t high) {
+    const char *op = "tide_random_integers";
+    unsigned char element[16];
+    ph_draw d = {.low = (ph_u64)low, .range = (ph_u64)high - (ph_u64)low};
+    bool integer = tidei_dtype_valid(t) && (tidei_dtype_kind(t) == TIDEI_KIND_INT ||
+                                            tidei_dtype_kind(t) == TIDEI_KIND_UINT);
+    tidei_runtime *rt = tidei_entered(ref, op);
+    if (!rt || check(rng, integer, t, "an integer type", op) != TIDE_OK) return NULL;
+    if (low >= high) {
+        tidei_fail(TIDE_E_INVALID, op, "no integers in [%" PRId64 ", %" PRId64 ")", low, high);
+        return NULL;
+    }
+    if (tidei_encode(tide_arg_int(low), t, op, element) != TIDE_OK) return NULL;
+    if (tidei_encode(tide_arg_int(high - 1), t, op, element) != TIDE_OK) return NULL;
+    return d.range <= (ph_u64)1 << 32
+               ? draw(rt, rng, t, ndim, shape, KERNEL(philox_integers), 2, d, op)
+               : draw(rt, rng, t, ndim, shape, KERNEL(philox_integers_wide), 1, d, op);
+}
+
+static void shuffle_keys(const tide_rng *rng, int64_t n, ph_shuffle *p) {
+    /* at least one for each half */
+    int bits = n > 4 ? 64 - __builtin_clzll((unsigned long long)n - 1) : 2;
+    *p = (ph_shuffle){.items = (ph_u64)n, .left = bits / 2, .right = bits - bits / 2};
+    for (unsigned i = 0; i < PH_ROUNDS; i++)
+        p->keys[i] = ph_word64(ph_block(rng->seed, rng->counter + i / 2), i & 1);
+}
+
+tide_array *tide_random_permutation(tide_runtime *ref, tide_rng *rng, int64_t n) {
+    TIDEI_OPERATION("tide_random_permutation");
+    static const size_t at[] = {offsetof(ph_shuffle, out)};
+    const tidei_own_kernel k = KERNEL(philox_permutation);
+    tidei_operand o;
+    ph_shuffle p;
+    tidei_runtime *rt = tidei_entered(ref, "tide_random_permutation");
+    if (!rt || check(rng, true, TIDE_I64, "", "tide_random_permutation") != TIDE_OK) return NULL;
+    tide_array *a = tidei_array_make(rt, TIDE_I64, 1, &n, "tide_random_permutation", &o);
+    if (!a) return NULL;
+    shuffle_keys(rng, n, &p);
+    tidei_use use = tidei_operand_use(&o, TIDEI_WRITE);
+    tide_status s =
+        n ? tidei_run_own(rt, &k, &use, 1, &p, sizeof p, at, p.items, "tide_random_permutation")
+          : TIDE_OK;
+    if (s == TIDE_OK) rng->counter += PH_ROUNDS / 2;
+    return tidei_array_done(a, &o, s);
+}
