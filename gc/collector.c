@@ -53,7 +53,7 @@ void tidei_collector_tell(tidei_gc *gc, tidei_collector *c, int64_t delta) {
     tidei_callback_end(&in);
 }
 
-/* If it may be told on this thread. */
+/* Tells the collector if it may be called on this thread. */
 static void tell_weight(tidei_gc *gc, tidei_collector *c) {
     tidei_thread *t = tidei_thread_look(gc->rt);
     if ((c->table.caps & TIDE_COLLECTOR_BOUND) && c->thread != tidei_thread_serial()) return;

@@ -109,14 +109,14 @@ tidei_collector *tidei_collector_enter(tidei_gc *gc, int id);
 ** collector. */
 tidei_collector *tidei_collector_enter_region(tidei_gc *gc, int id);
 void tidei_collector_leave(tidei_gc *gc, tidei_collector *c);
-/* Gives back a use that tidei_collector_enter counted: for tidei_hold, of a collector. */
+/* Gives back a use that tidei_collector_enter counted; for tidei_hold. */
 void tidei_undo_use(tidei_runtime *rt, tidei_thread *t, void *c, uintptr_t of);
 /* The thread's collector for new arrays; never NULL, not counted. */
 tidei_collector *tidei_collector_current(tidei_gc *gc, tidei_thread *t);
 /* Tells the collector, which somebody has entered or is unregistering, that its weight has changed
 ** by `delta`. What it is told counts as told, though it be left. */
 void tidei_collector_tell(tidei_gc *gc, tidei_collector *c, int64_t delta);
-/* Tells every collector that wants to know what weight has come and gone. */
+/* Tells every collector that has a slot for it what weight has come and gone. */
 void tidei_tell_weights(tidei_gc *gc);
 
 /* ---- foreign.c ---- */

@@ -19,7 +19,8 @@
 #define ALL_CAPS    (TIDE_COLLECTOR_TRACING | TIDE_COLLECTOR_MINOR | TIDE_COLLECTOR_BOUND)
 enum { PLACE_FREE = -1, PLACE_LEAVING = -2 };
 
-/* Nothing weighs on a collector that leaves, whoever unregisters it. */
+/* A collector that leaves is told that nothing weighs on it any more, whichever thread unregisters
+** it. */
 static void tell_rest(tidei_gc *gc, tidei_collector *c) {
     int64_t told = atomic_load_explicit(&c->told, memory_order_relaxed);
     atomic_fetch_add_explicit(&c->weight, told, memory_order_relaxed); /* if it stays after all */

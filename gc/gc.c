@@ -37,7 +37,7 @@ static tide_status count_down(tidei_header *h) {
     return TIDE_OK;
 }
 
-/* An array of "boehm" has its cell in that heap; all others have it in the handle. */
+/* An array of "boehm" has its cell in that heap; all others have it in the header. */
 static bool counted(const tidei_header *h) { return h->home == &h->cell; }
 
 static tide_status retain(tidei_header *h) {

@@ -263,7 +263,7 @@ static void test_not_finite(void **state) {
     close_checked(rt);
 }
 
-/* Large ones come out another way (linalg.c). */
+/* Large ones come out another way (job.c). */
 static void test_large_not_finite(void **state) {
     enum { N = 420 }; /* six of them have 2^20 elements */
     tide_runtime *rt = open_checked();

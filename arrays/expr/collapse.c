@@ -1,5 +1,5 @@
-/* collapse.c: collapsing a call's dimensions: what lies one after the other for all operands becomes
-** one dimension. */
+/* collapse.c: collapsing a call's dimensions: those that lie one after the other in all operands
+** become one. */
 #include "arrays/expr/ir.h"
 
 /* Whether dimensions i and j, the next one kept after it, are one for a view. */

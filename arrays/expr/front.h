@@ -7,7 +7,8 @@
 **   plan.c     graph -> tidei_plan      once a signature: which values are stored, one program each
 **   run.c      plan -> calls            every time: shapes, results, temporaries
 **   expr.c, named.c, reduce.c: the public functions; program.c: programs themselves, and the table
-**   of them
+**   of them; collapse.c: what lies behind another becomes one dimension; copy.c: elements moved
+**   by programs of one or two nodes
 **
 ** Each list is in topological order: operands come before their users. So no pass but the parser
 ** recurses, and the parser's depth is bounded. What must stay true: nothing here depends on shapes

@@ -1,4 +1,5 @@
-/* kernels.h: kernels as CUDA text, compiled once, kept in memory and on disk (arrays/kernels/kernels.c). */
+/* kernels.h: kernels as CUDA text, compiled once, kept in memory (kernels.c) and on disk
+** (cache.c). */
 #ifndef TIDEI_KERNELS_H
 #define TIDEI_KERNELS_H
 

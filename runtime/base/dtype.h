@@ -1,4 +1,5 @@
-/* dtype.h: element types: sizes, kinds, promotion, and single elements to and from tagged arguments.
+/* dtype.h: element types: sizes, kinds, promotion, and single elements to and from tagged
+** arguments.
 **
 ** Model. A type is one of tide_dtype (tide/base.h); its kind says what sort of number it is. Kinds
 ** are ordered bool < integers < floats < complex: promotion goes upwards in that order, and what is

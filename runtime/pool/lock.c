@@ -6,6 +6,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifndef NDEBUG
+TIDEI_FAST_TLS char tidei_lock_thread;
+#endif
+
 #ifndef TIDEI_STRESS
 /* about 10 us with the pauses between them: falling asleep and being woken costs as much */
 #define LOOKS 16

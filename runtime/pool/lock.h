@@ -16,19 +16,20 @@
 typedef struct tidei_lock {
     _Atomic uint32_t held, asleep; /* zeroed: free */
 #ifndef NDEBUG
-    _Atomic(const void *) holder; /* something of its thread's own; NULL: there is none */
+    _Atomic(const void *) holder; /* the holding thread's tidei_lock_thread; NULL: nobody's */
 #endif
 } tidei_lock;
 
 /* Assertions alone ask who holds it: each entry of code that lets go of the lock in the middle says
 ** whether it is held. */
 #ifndef NDEBUG
+extern TIDEI_FAST_TLS char tidei_lock_thread; /* its address tells threads apart */
 static inline void tidei_lock_note(tidei_lock *l, const void *holder) {
     atomic_store_explicit(&l->holder, holder, memory_order_relaxed);
 }
 /* Whether the calling thread holds it. */
 static inline bool tidei_lock_held(const tidei_lock *l) {
-    return atomic_load_explicit(&l->holder, memory_order_relaxed) == &tidei_error_record;
+    return atomic_load_explicit(&l->holder, memory_order_relaxed) == &tidei_lock_thread;
 }
 #else
 #define tidei_lock_note(l, holder) ((void)(l))
@@ -42,7 +43,7 @@ static inline bool tidei_lock_try(tidei_lock *l) {
     uint32_t held = 0;
     bool taken = atomic_compare_exchange_strong_explicit(&l->held, &held, 1, memory_order_acquire,
                                                          memory_order_relaxed);
-    if (taken) tidei_lock_note(l, &tidei_error_record);
+    if (taken) tidei_lock_note(l, &tidei_lock_thread);
     return taken;
 }
 static inline void tidei_lock_take(tidei_lock *l) {

@@ -1,5 +1,5 @@
-/* state.c: what the parts of the host device ask of the whole: whether it is lost or a parent's, when
-** its workers have ended, and where the checker's findings stay. */
+/* state.c: what the parts of the host device ask of the whole: whether it is lost or a parent's,
+** when its workers have ended, and where the checker's findings stay. */
 #include "runtime/device/host/host.h"
 #include <unistd.h>
 
@@ -21,8 +21,8 @@ void tidei_host_settle(tidei_host *h) {
 
 /* ---- findings ---- */
 
-/* A line of the log may lead to any call of ours, so none is logged here, under a stream's lock,
-** nor by a worker, for which such a call may wait: lines stay until somebody speaks. */
+/* A line of the log may lead to any call of ours, so nothing is logged here, under a stream's lock,
+** nor by a worker, for which such a call may wait: lines are kept until `speak` is called. */
 void tidei_host_keep_findings(tidei_host *h, const tidei_finding *r, unsigned n) {
     if (!n) return;
     pthread_mutex_lock(&h->findings_lock);
