@@ -15,111 +15,7 @@
 #define FOREIGN_LOOKS 1
 #endif
 
-/* ---- what is within reach ---- */
-
-/* Work that so much has been submitted after, on its stream, is taken to be done before new work of
-** another stream begins, or nearly: waiting for it keeps several buffers in flight between two
-** streams. */
-#define STALE_TICKS 16
-
-static bool stale(tidei_dev *d, tidei_stamp x) {
-    tidei_stream *s = atomic_load_explicit(&d->rt->streams->at[x.stream], memory_order_acquire);
-    return s && atomic_load_explicit(&s->submitted, memory_order_relaxed) >= x.tick + STALE_TICKS;
-}
-
-static bool reaches(const tidei_heap *p, tidei_reach reach, tidei_stream *s, tidei_stamp x) {
-    unsigned r = tidei_reuse_rules(&p->base);
-    if (reach == TIDEI_REACH_ANY || tidei_reuse_may_one(s, x, r)) return true;
-    return reach == TIDEI_REACH_STALE && r & TIDEI_REUSE_WAIT && stale(p->base.dev, x);
-}
-
-bool tidei_heap_reaches(tidei_heap *p, tidei_reach reach, tidei_stream *s, tidei_extent *x) {
-    if (x->slot == TIDEI_SLOT_READY) return true;
-    if (x->slot != TIDEI_SLOT_MANY) return reaches(p, reach, s, tidei_extent_stamp(x));
-    for (unsigned i = 0; i < tidei_heap_many(x)->n; i++)
-        if (!reaches(p, reach, s, tidei_stamps_at(tidei_heap_many(x))[i])) return false;
-    return true;
-}
-
-/* ---- finding a piece ---- */
-
-static tidei_extent *better(tidei_extent *a, tidei_extent *b) {
-    if (!a || !b) return a ? a : b;
-    return tidei_extent_before(b, a->size, a->off) ? b : a;
-}
-
-static tidei_extent *best_own(tidei_heap *p, tidei_size_index *own, size_t size) {
-    tidei_extent *x = tidei_size_index_fit(own, size);
-    return tidei_likely(p->ready.bytes < size) ? x
-                                               : better(x, tidei_size_index_fit(&p->ready, size));
-}
-
-/* The best of the first `looks` within reach of s, or best itself. */
-static tidei_extent *look(tidei_heap *p, tidei_size_index *sh, size_t size, tidei_stream *s,
-                          tidei_reach reach, size_t looks, tidei_extent *best) {
-    for (tidei_extent *x = tidei_size_index_fit(sh, size); x && looks;
-         x = tidei_size_index_next(sh, x), looks--) {
-        if (best && better(best, x) == best) break;
-        if (tidei_heap_reaches(p, reach, s, x)) return x;
-    }
-    return best;
-}
-
-/* The same over everything that others' work is pending on. */
-static tidei_extent *best_foreign(tidei_heap *p, tidei_size_index *own, size_t size,
-                                  tidei_stream *s, tidei_reach reach, size_t looks) {
-    tidei_extent *best = look(p, &p->mixed, size, s, reach, looks, NULL);
-    for (unsigned slot = 0; slot < p->size_indexes_end; slot++) {
-        tidei_size_index *sh = tidei_heap_own(p, slot);
-        if (sh && sh != own && sh->bytes >= size) best = look(p, sh, size, s, reach, looks, best);
-    }
-    return best;
-}
-
-/* How much has been submitted after the work that is pending on x; 0 where that is on several
-** streams. */
-static uint64_t age(const tidei_heap *p, const tidei_extent *x) {
-    if (x->slot >= TIDEI_STREAMS_MAX) return 0;
-    tidei_stream *s =
-        atomic_load_explicit(&p->base.dev->rt->streams->at[x->slot], memory_order_acquire);
-    return s ? atomic_load_explicit(&s->submitted, memory_order_relaxed) - x->tick : 0;
-}
-
-/* The smallest of at least `size` that work of any one other stream is pending on; SIZE_MAX. */
-static size_t least_foreign(const tidei_heap *p, tidei_size_index *own, size_t size) {
-    size_t least = SIZE_MAX;
-    for (unsigned slot = 0; slot < p->size_indexes_end; slot++) {
-        tidei_size_index *sh = tidei_heap_own(p, slot);
-        const tidei_extent *x = sh && sh != own ? tidei_size_index_fit(sh, size) : NULL;
-        if (x) least = tidei_min_size(least, x->size);
-    }
-    return least;
-}
-
-/* Of others' pieces that fit nearly as well as the best one, the one that is waited for the least.
-** Streams take turns: what was submitted to them tells nothing of which is further behind. */
-static tidei_extent *oldest_foreign(tidei_heap *p, tidei_size_index *own, size_t size) {
-    size_t least = least_foreign(p, own, size);
-    tidei_extent *oldest = NULL;
-    for (unsigned i = 0; i < p->size_indexes_end && least < SIZE_MAX; i++) {
-        tidei_size_index *sh = tidei_heap_own(p, (p->turn + i) % p->size_indexes_end);
-        tidei_extent *x = sh && sh != own ? tidei_size_index_fit(sh, least) : NULL;
-        for (; x && x->size <= least + least / 8; x = tidei_size_index_next(sh, x))
-            if (!oldest || age(p, x) > age(p, oldest)) oldest = x;
-    }
-    if (oldest) p->turn = oldest->slot + 1u;
-    return oldest;
-}
-
-tidei_extent *tidei_heap_fit(tidei_heap *p, size_t size, tidei_stream *s, tidei_reach reach) {
-    tidei_size_index *own = tidei_heap_own(p, s->slot);
-    tidei_extent *x = own ? best_own(p, own, size) : tidei_size_index_fit(&p->ready, size);
-    if (!x)
-        x = best_foreign(p, own, size, s, reach == TIDEI_REACH_ANY ? TIDEI_REACH_STALE : reach,
-                         SIZE_MAX);
-    if (!x && reach == TIDEI_REACH_ANY) x = oldest_foreign(p, own, size);
-    return x ? x : best_foreign(p, own, size, s, reach, SIZE_MAX);
-}
+/* ---- what others may have ---- */
 
 /* Where several streams are at work neighbours stay apart that one stream may have together: now
 ** they become one. */
@@ -143,15 +39,15 @@ static void join_for(tidei_heap *p, const tidei_stream *s) {
 static tidei_extent *find_foreign(tidei_heap *p, tidei_size_index *own, size_t size,
                                   tidei_stream *s, unsigned flags) {
     tidei_check(tidei_lock_held(&p->lock));
-    tidei_extent *x = best_foreign(p, own, size, s, TIDEI_REACH_COVERED, FOREIGN_LOOKS);
+    tidei_extent *x = tidei_heap_best_foreign(p, own, size, s, TIDEI_REACH_COVERED, FOREIGN_LOOKS);
     if (x) return x;
     if (tidei_reuse_rules(&p->base) & TIDEI_REUSE_DONE) {
         tidei_lock_give(&p->lock);
         tidei_heap_settle(p);
         tidei_lock_take(&p->lock);
-        if ((x = best_own(p, own, size))) return x;
+        if ((x = tidei_heap_best_own(p, own, size))) return x;
     }
-    if ((x = best_foreign(p, own, size, s, TIDEI_REACH_COVERED, SIZE_MAX))) return x;
+    if ((x = tidei_heap_best_foreign(p, own, size, s, TIDEI_REACH_COVERED, SIZE_MAX))) return x;
     return flags & TIDEI_ALLOC_STEAL ? tidei_heap_fit(p, size, s, TIDEI_REACH_ANY) : NULL;
 }
 
@@ -309,7 +205,7 @@ static tide_status search(tidei_heap *p, tidei_size_index *own, size_t size, tid
     if (!clears) p->takes[s->slot] = true; /* what pages are cleared for is not the stream's */
     tidei_heap_flush(p);
     if (p->shared && own->bytes + p->ready.bytes >= size) join_for(p, s);
-    if ((*out = best_own(p, own, size))) return TIDE_OK;
+    if ((*out = tidei_heap_best_own(p, own, size))) return TIDE_OK;
     size_t foreign = p->backed - p->used - p->claimed - p->ready.bytes - own->bytes;
     if (foreign && p->backed - p->used >= size && (*out = find_foreign(p, own, size, s, flags)))
         return TIDE_OK;
@@ -340,6 +236,6 @@ __attribute__((noinline)) static tide_status find_elsewhere(tidei_heap *p, tidei
 tide_status tidei_heap_find(tidei_heap *p, tidei_size_index *own, size_t size, tidei_stream *s,
                             unsigned flags, tidei_extent **out) {
     tidei_check(tidei_lock_held(&p->lock));
-    *out = best_own(p, own, size);
+    *out = tidei_heap_best_own(p, own, size);
     return tidei_likely(*out != NULL) ? TIDE_OK : find_elsewhere(p, own, size, s, flags, out);
 }

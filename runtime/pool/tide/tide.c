@@ -14,24 +14,7 @@
 
 /* ---- what is pending ---- */
 
-/* Drops what is known to be done, where that `counts`. Returns the slot of what is left; *tick is
-** the last one of a single stream. */
-static uint16_t reduce(tidei_dev *d, tidei_stamps *stamps, bool counts, uint64_t *tick) {
-    tidei_stamp *x = tidei_stamps_at(stamps);
-    uint16_t slot = TIDEI_SLOT_READY, kept = 0;
-    uint64_t last = 0;
-    for (const tidei_stamp *end = x + stamps->n, *at = x; at < end; at++) {
-        if (counts && tidei_reuse_known_done(d, *at)) continue;
-        slot = slot == TIDEI_SLOT_READY || slot == at->stream ? at->stream : TIDEI_SLOT_MANY;
-        if (at->tick > last) last = at->tick;
-        x[kept++] = *at;
-    }
-    stamps->n = kept;
-    *tick = last;
-    return slot;
-}
-
-/* The same for a single one. */
+/* What tidei_heap_reduce says of a single stamp. */
 static inline uint16_t only_stamp(tidei_dev *d, tidei_stamp x, bool counts, uint64_t *tick) {
     bool done = counts && tidei_reuse_known_done(d, x);
     *tick = done ? 0 : x.tick;
@@ -213,7 +196,7 @@ static inline uint16_t take_stamps(tidei_heap *p, tidei_extent *x, tidei_stamps 
     bool counts = tidei_reuse_rules(&p->base) & TIDEI_REUSE_DONE;
     uint16_t slot = stamps->n == 1 && !stamps->cap
                         ? only_stamp(p->base.dev, stamps->few[0], counts, tick)
-                        : reduce(p->base.dev, stamps, counts, tick);
+                        : tidei_heap_reduce(p->base.dev, stamps, counts, tick);
     if (slot < TIDEI_STREAMS_MAX && tidei_unlikely(!tidei_heap_own(p, slot)) &&
         !tidei_heap_own_made(p, slot))
         slot = TIDEI_SLOT_MANY;
@@ -254,74 +237,6 @@ static void pool_free(tidei_pool *pool, tidei_block *b) {
 }
 
 /* ---- settling ---- */
-
-/* For each slot the last tick that something free waits for, or a later one. */
-static void ticks_wanted(tidei_heap *p, tidei_reuse_ticks *t) {
-    for (unsigned slot = 0; slot < p->size_indexes_end; slot++) {
-        const tidei_size_index *sh = tidei_heap_own(p, slot);
-        if (sh && sh->bytes) t->last[slot] = sh->tick;
-    }
-    for (tidei_extent *x = tidei_size_index_fit(&p->mixed, 1); x;
-         x = tidei_size_index_next(&p->mixed, x))
-        tidei_reuse_want(t, tidei_heap_many(x));
-}
-
-/* Updates what is pending on x; true if that became less. */
-static bool refresh(tidei_heap *p, tidei_extent *x) {
-    uint64_t tick;
-    if (x->slot != TIDEI_SLOT_MANY) {
-        if (!tidei_reuse_known_done(p->base.dev, tidei_extent_stamp(x))) return false;
-        x->slot = TIDEI_SLOT_READY;
-        return true;
-    }
-    uint16_t slot = reduce(p->base.dev, tidei_heap_many(x), true, &tick);
-    if (slot == TIDEI_SLOT_MANY) return false;
-    if (slot != TIDEI_SLOT_READY && !tidei_heap_own(p, slot)) return false;
-    tidei_stamps_clear(tidei_heap_many(x));
-    x->slot = slot;
-    x->tick = tick;
-    return true;
-}
-
-/* Takes out of the size index what waits for less than it did, chained before `chain`. CLAIMED only
-** until the lock is let go, so not counted as such. */
-static tidei_extent *collect_done(tidei_heap *p, tidei_size_index *sh, tidei_extent *chain) {
-    for (tidei_extent *x = tidei_size_index_fit(sh, 1), *next; x; x = next) {
-        next = tidei_size_index_next(sh, x);
-        if (!refresh(p, x)) continue;
-        tidei_size_index_take(sh, x);
-        tidei_extent_become(x, TIDEI_WAS(FREE), TIDEI_EXTENT_CLAIMED);
-        x->left = chain;
-        chain = x;
-    }
-    return chain;
-}
-
-size_t tidei_heap_settle(tidei_heap *p) {
-    tidei_reuse_ticks ticks = {0};
-    tidei_extent *chain = NULL, *next;
-    tidei_check(!tidei_lock_held(&p->lock));
-    tidei_lock_take(&p->lock);
-    tidei_heap_flush(p);
-    ticks_wanted(p, &ticks);
-    tidei_lock_give(&p->lock);
-    tidei_reuse_ask(p->base.dev, &ticks);
-    tidei_lock_take(&p->lock);
-    size_t before = p->ready.bytes;
-    for (unsigned slot = 0; slot < p->size_indexes_end; slot++) {
-        tidei_size_index *sh = tidei_heap_own(p, slot);
-        if (sh && sh->bytes) chain = collect_done(p, sh, chain);
-    }
-    chain = collect_done(p, &p->mixed, chain);
-    for (; chain; chain = next) {
-        next = chain->left;
-        if (chain->slot == TIDEI_SLOT_READY) tidei_heap_poison(p, chain->off, chain->size);
-        tidei_heap_release(p, chain);
-    }
-    size_t after = p->ready.bytes;
-    tidei_lock_give(&p->lock);
-    return after > before ? after - before : 0;
-}
 
 static bool done_counts(const tidei_heap *p) {
     return tidei_reuse_rules(&p->base) & TIDEI_REUSE_DONE;

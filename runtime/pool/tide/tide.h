@@ -205,6 +205,11 @@ typedef enum tidei_reach {
     TIDEI_REACH_ANY
 } tidei_reach;
 bool tidei_heap_reaches(tidei_heap *p, tidei_reach reach, tidei_stream *s, tidei_extent *x);
+/* Under the lock: the best piece of what is ready and of the stream's own; and of what others'
+** work is pending on, among the first `looks` of each size index. NULL: none. */
+tidei_extent *tidei_heap_best_own(tidei_heap *p, tidei_size_index *own, size_t size);
+tidei_extent *tidei_heap_best_foreign(tidei_heap *p, tidei_size_index *own, size_t size,
+                                      tidei_stream *s, tidei_reach reach, size_t looks);
 /* The smallest of at least `size` within reach, one that s is ordered after before others; NULL. */
 tidei_extent *tidei_heap_fit(tidei_heap *p, size_t size, tidei_stream *s, tidei_reach reach);
 /* A piece of at least `size` for s: in a size index, or CLAIMED. `own`: the size index of s. A
@@ -319,5 +324,9 @@ static inline void tidei_heap_poison(const tidei_heap *p, size_t off, size_t byt
 static inline void tidei_heap_unpoison(const tidei_heap *p, size_t off, size_t bytes) {
     if (p->poison) ASAN_UNPOISON_MEMORY_REGION((void *)(uintptr_t)(p->addr + off), bytes);
 }
+
+/* Drops what is known to be done, where that `counts`. Returns the slot of what is left; *tick is
+** the last one of a single stream. */
+uint16_t tidei_heap_reduce(tidei_dev *d, tidei_stamps *stamps, bool counts, uint64_t *tick);
 
 #endif
