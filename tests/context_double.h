@@ -5,7 +5,7 @@
 #define CONTEXT_DOUBLE_H
 
 #include "runtime/device/cuda/driver.h"
-#include "tests/tidetest.h"
+#include "tests/support/tidetest.h"
 
 static struct {
     int depth;

@@ -2,7 +2,7 @@
 #ifndef TIDETEST_COUNTED_HOST_H
 #define TIDETEST_COUNTED_HOST_H
 
-#include "tests/tidetest.h"
+#include "tests/support/tidetest.h"
 
 static _Atomic long host_held;
 static void *counted_alloc(void *user, size_t n) {

@@ -5,7 +5,7 @@
 
 #include <cblas.h>
 #include "libs/cublas.h"
-#include "tests/tidetest.h"
+#include "tests/support/tidetest.h"
 
 static struct {
     int made; /* handles that there are */

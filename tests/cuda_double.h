@@ -12,7 +12,7 @@
 #include "runtime/device/cuda/nvrtc.h"
 #include "tests/emulate.h"
 #include "tests/nvrtc_double.h"
-#include "tests/tidetest.h"
+#include "tests/support/tidetest.h"
 
 #define PAGE    ((size_t)2 << 20)
 #define DEVICES 34

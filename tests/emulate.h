@@ -7,7 +7,7 @@
 #ifndef EMULATE_H
 #define EMULATE_H
 
-#include "tests/tidetest.h"
+#include "tests/support/tidetest.h"
 #include <dlfcn.h>
 #include <ucontext.h>
 #include <unistd.h>

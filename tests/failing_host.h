@@ -2,7 +2,7 @@
 #ifndef TIDETEST_FAILING_HOST_H
 #define TIDETEST_FAILING_HOST_H
 
-#include "tests/tidetest.h"
+#include "tests/support/tidetest.h"
 
 /* Allocations so far, and the one that fails; 0: none. */
 static long host_calls, host_fails;

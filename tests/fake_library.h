@@ -15,7 +15,7 @@
 
 #include "libs/handles.h"
 #include "runtime/device/cuda/driver.h"
-#include "tests/logged.h"
+#include "tests/support/logged.h"
 
 #define PAGE  (64 * TIDEI_KIB) /* of the host device */
 #define TAKES (256 * TIDEI_KIB)

@@ -3,7 +3,7 @@
 #ifndef TIDETEST_HOOKED_HOST_H
 #define TIDETEST_HOOKED_HOST_H
 
-#include "tests/tidetest.h"
+#include "tests/support/tidetest.h"
 
 static struct {
     _Atomic uint64_t calls;

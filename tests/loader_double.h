@@ -5,7 +5,7 @@
 #define TIDETEST_LOADER_DOUBLE_H
 
 #include <dlfcn.h>
-#include "tests/tidetest.h"
+#include "tests/support/tidetest.h"
 
 #define DOUBLE(name) TIDE_TEST_DOUBLES "/lib" name "_double.so"
 

@@ -5,7 +5,7 @@
 #ifndef MOCK_TRACER_H
 #define MOCK_TRACER_H
 
-#include "tidetest.h"
+#include "tests/support/tidetest.h"
 #include <pthread.h>
 
 enum { /* how it misbehaves */

@@ -5,7 +5,7 @@
 #ifndef TIDETEST_TOLD_CLOCK_H
 #define TIDETEST_TOLD_CLOCK_H
 
-#include "tests/tidetest.h"
+#include "tests/support/tidetest.h"
 
 static uint64_t told_ns; /* the test adds to it */
 static inline uint64_t told_clock(void) { return told_ns; }
