@@ -17,7 +17,7 @@
 #include <cblas.h>
 #include <unistd.h>
 #include "runtime/device/host/host.h"
-#include "tests/hooked_host.h"
+#include "tests/doubles/hooked_host.h"
 #include "tests/across/tasks.h"
 
 /* ---- what may fail how ---- */

@@ -2,7 +2,7 @@
 ** larger than the device, the next one uploaded meanwhile, several iterators at once. Which batches
 ** come: test_batches.c. */
 #include "tests/arrays/batches.h"
-#include "tests/counted_host.h"
+#include "tests/doubles/counted_host.h"
 #include <pthread.h>
 #include <sched.h>
 

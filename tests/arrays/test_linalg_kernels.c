@@ -3,7 +3,7 @@
 ** NVRTC takes that text. */
 #include "arrays/linalg/job.h"
 #include "runtime/device/cuda/nvrtc.h"
-#include "tests/emulate.h"
+#include "tests/doubles/emulate.h"
 #include "tests/arrays/matrices.h"
 
 enum { COUNT = 3, M = 41, N = 37, ROOM = 2 * COUNT * M * M + 8 };

@@ -4,7 +4,7 @@
 #include "libs/blas.h"
 #include "runtime/device/cuda/nvrtc.h"
 #include "runtime/device/host/host.h"
-#include "tests/emulate.h"
+#include "tests/doubles/emulate.h"
 #include "tests/arrays/every_failure.h"
 #include "tests/support/tidetest.h"
 #include "tests/support/views.h"

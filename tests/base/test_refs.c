@@ -3,7 +3,7 @@
 ** function that takes one. */
 #include "runtime/base/refs.h"
 #include "tests/support/child.h"
-#include "tests/counted_host.h"
+#include "tests/doubles/counted_host.h"
 #include <pthread.h>
 
 static int object, other_object;

@@ -2,7 +2,7 @@
 ** which way each piece goes, when kernels are made, what refusals come to; and the kernels' own
 ** text, emulated. */
 #include "runtime/device/cuda/copy_many.h"
-#include "tests/cuda_double.h"
+#include "tests/doubles/cuda_double.h"
 
 #define PIECES 3000
 #define ROOM   ((size_t)16 << 20)

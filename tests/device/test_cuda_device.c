@@ -3,7 +3,7 @@
 ** pieces: test_cuda_copies.c. */
 #include <sys/wait.h>
 #include "runtime/hooks.h"
-#include "tests/cuda_double.h"
+#include "tests/doubles/cuda_double.h"
 
 /* ---- cases ---- */
 

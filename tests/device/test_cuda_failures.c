@@ -5,8 +5,8 @@
 ** unless it is lost. */
 #include "runtime/hooks.h"
 #include "runtime/device/cuda/device.h"
-#include "tests/cuda_double.h"
-#include "tests/hooked_host.h"
+#include "tests/doubles/cuda_double.h"
+#include "tests/doubles/hooked_host.h"
 #include "tests/support/child.h"
 
 typedef struct tidei_device_ops ops;

@@ -7,10 +7,10 @@
 #include "libs/cusolver.h"
 #include "runtime/hooks.h"
 #include "runtime/device/cuda/nvrtc.h"
-#include "tests/driver_double.h"
+#include "tests/doubles/driver_double.h"
 #include "tests/support/child.h"
-#include "tests/loader_double.h"
-#include "tests/nvrtc_double.h"
+#include "tests/doubles/loader_double.h"
+#include "tests/doubles/nvrtc_double.h"
 
 static bool says(const char *text) { return strstr(tide_error_last()->message, text) != NULL; }
 

@@ -4,7 +4,7 @@
 #include <sys/wait.h>
 #include "runtime/hooks.h"
 #include "runtime/device/cuda/device.h"
-#include "tests/cuda_double.h"
+#include "tests/doubles/cuda_double.h"
 
 /* A device with memory of each kind: two runs of pages side by side, a block of raw memory, and one
 ** of a pool. */

@@ -3,8 +3,8 @@
 ** real NVRTC makes of a text is test_nvrtc.c's. */
 #include <sys/stat.h>
 #include "tests/support/child.h"
-#include "tests/loader_double.h"
-#include "tests/nvrtc_double.h"
+#include "tests/doubles/loader_double.h"
+#include "tests/doubles/nvrtc_double.h"
 
 static const char source[] = "extern \"C\" __global__ void scale(float *p) { *p *= 2; }";
 /* with empty files of the libraries' names; what they are the loader's double says */

@@ -13,7 +13,7 @@
 #define FUZZ_RUNS 15000
 #include "tests/fuzz/fuzz_place.h"
 #include "tests/arrays/expr/slow_graph.h"
-#include "tests/text_host.h"
+#include "tests/doubles/text_host.h"
 #include "runtime/device/cuda/nvrtc.h"
 
 #define ROUNDS 2 /* an expression is applied so often */

@@ -25,7 +25,7 @@
 #include "arrays/kernels/cache.h"
 #include "arrays/kernels/kernels.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/text_host.h"
+#include "tests/doubles/text_host.h"
 #include "tests/support/tidetest.h"
 
 #define OWN        4 /* entries with keys of the program's own; then there are the runtime's */

@@ -3,7 +3,7 @@
 #ifndef TIDETEST_KEEPER_H
 #define TIDETEST_KEEPER_H
 
-#include "tests/mock_tracer.h"
+#include "tests/doubles/mock_tracer.h"
 #include "tests/support/tidetest.h"
 
 /* Cases that count rounds have nothing to say where every allocation makes one. */

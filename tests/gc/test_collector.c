@@ -5,7 +5,7 @@
 #include "gc/collector.h"
 #include "gc/gc.h"
 #include "gc/policy.h"
-#include "tests/hooked_host.h"
+#include "tests/doubles/hooked_host.h"
 #include "tests/gc/keeper.h"
 #include <semaphore.h>
 #include <sys/wait.h>

@@ -9,7 +9,7 @@
 #ifndef TIDETEST_LAPACK_OPERANDS_H
 #define TIDETEST_LAPACK_OPERANDS_H
 
-#include "tests/cusolver_double.h"
+#include "tests/doubles/cusolver_double.h"
 
 /* Elements behind the last matrix, for what a routine writes that takes it for a larger one. */
 #define TAIL 40

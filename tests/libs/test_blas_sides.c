@@ -4,8 +4,8 @@
 ** what is tested; the handles behind it are test_cublas.c's matter. */
 #include "libs/blas.h"
 #include "libs/cublas.h"
-#include "tests/context_double.h"
-#include "tests/cublas_double.h"
+#include "tests/doubles/context_double.h"
+#include "tests/doubles/cublas_double.h"
 #include "tests/support/views.h"
 #include "arrays/expr/copy.h"
 #include <math.h>

@@ -1,7 +1,7 @@
 /* test_cusolver_failures.c: factorizations on cuSOLVER and cuBLAS whose calls do not simply work:
 ** handles, workspaces that are wanted anew, memory that is short, what is not about memory, and
 ** each allocation in its turn. */
-#include "tests/failing_host.h"
+#include "tests/doubles/failing_host.h"
 #include "tests/libs/lapack_problem.h"
 
 static const tidei_lapack lu_of_one = {

@@ -2,7 +2,7 @@
 ** handle, the cap, what is counted for it, how it gives way, and what a status of the library's
 ** leads to. E13 ("hoarding") is here: pending threads keep nothing. How room is made for a handle
 ** between blocks: test_handles_room.c. */
-#include "tests/fake_library.h"
+#include "tests/doubles/fake_library.h"
 
 #define MANY 8
 

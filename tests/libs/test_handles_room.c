@@ -8,8 +8,8 @@
 ** of handles itself: test_handles.c. */
 #include "arrays/kernels/kernels.h"
 #include "runtime/pool/pools.h"
-#include "tests/failing_host.h"
-#include "tests/fake_library.h"
+#include "tests/doubles/failing_host.h"
+#include "tests/doubles/fake_library.h"
 
 #define MEMORY (16 * TIDEI_MIB)
 

@@ -1,6 +1,6 @@
 /* test_external_alloc.c: pools lent to others by address (tide_pool_malloc), streams of others
 ** (tide_stream_wrap), PyTorch's form. */
-#include "tests/failing_host.h"
+#include "tests/doubles/failing_host.h"
 #include "tests/support/runtime_half.h"
 #include "runtime/pool/pools.h"
 

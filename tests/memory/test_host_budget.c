@@ -1,6 +1,6 @@
 /* test_host_budget.c: what arrays of each kind take: figures, the limit on the host's memory beside
 ** the device's, and the garbage that is collected for it. */
-#include "tests/mock_tracer.h"
+#include "tests/doubles/mock_tracer.h"
 #include "gc/collector.h"
 #include "tests/memory/memory_kinds.h"
 

@@ -1,7 +1,7 @@
 /* test_host_views.c: what the host itself reads and writes of arrays: views, that they wait for
 ** what they must and for nothing else, what the checker says where somebody does not, and single
 ** elements. */
-#include "tests/counted_host.h"
+#include "tests/doubles/counted_host.h"
 #include "tests/memory/memory_kinds.h"
 #include <pthread.h>
 

@@ -4,7 +4,7 @@
 ** others. */
 #include "tests/support/clean_environment.h"
 #include "tests/support/devices.h"
-#include "tests/hooked_host.h"
+#include "tests/doubles/hooked_host.h"
 
 /* ---- host devices with access to enable, whose calls can fail, or bring zeros ---- */
 

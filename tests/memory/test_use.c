@@ -4,7 +4,7 @@
 #include <sched.h>
 #include <unistd.h>
 #include "runtime/device/host/host.h"
-#include "tests/failing_host.h"
+#include "tests/doubles/failing_host.h"
 #include "tests/support/works.h"
 
 static void lent_memory(void **state) {

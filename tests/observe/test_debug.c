@@ -5,7 +5,7 @@
 #include <unistd.h>
 #include "runtime/observe/tracker.h"
 #include "tests/support/fresh_environment.h"
-#include "tests/failing_host.h"
+#include "tests/doubles/failing_host.h"
 #include "tests/support/works.h"
 
 static char text[64 << 10];

@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include "tests/failing_host.h"
+#include "tests/doubles/failing_host.h"
 
 #define DISK_BYTES 300001 /* of a disk that is soon full; it ends within a row */
 

@@ -3,7 +3,7 @@
 #ifndef TIDETEST_POOL_FAILURES_H
 #define TIDETEST_POOL_FAILURES_H
 
-#include "tests/pool_double.h"
+#include "tests/doubles/pool_double.h"
 
 struct failure {
     enum double_call call;

@@ -1,6 +1,6 @@
 /* test_pool_api.c: pools as users have them (include/tide/pool.h), on the device under test: making
 ** and releasing them, current pools, attributes. */
-#include "tests/failing_host.h"
+#include "tests/doubles/failing_host.h"
 #include "tests/support/tidetest.h"
 #include "tests/support/clean_environment.h"
 #include "runtime/pool/pools.h"

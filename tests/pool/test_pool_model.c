@@ -1,7 +1,7 @@
 /* test_pool_model.c: the pool `tide` alone, over doubles: random programs against a slow model of
 ** who may have what, many threads, and the allocations of real programs. */
 #include "tests/support/tidetest.h"
-#include "tests/pool_double.h"
+#include "tests/doubles/pool_double.h"
 #include "runtime/pool/tide/tide.h"
 #include <zlib.h>
 

@@ -2,7 +2,7 @@
 ** fits, and pages that are mapped elsewhere where blocks stay, or given to others. Real devices:
 ** test_compact.c, test_remap.c. */
 #include "tests/support/tidetest.h"
-#include "tests/pool_double.h"
+#include "tests/doubles/pool_double.h"
 #include "runtime/pool/tide/relocate.h"
 
 #define KIB  TIDEI_KIB

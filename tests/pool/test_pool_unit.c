@@ -2,7 +2,7 @@
 ** from and goes to, and every call that can fail failing. What it does on a real device is
 ** test_pool.c. */
 #include "tests/support/tidetest.h"
-#include "tests/pool_double.h"
+#include "tests/doubles/pool_double.h"
 #include "tests/pool/pool_failures.h"
 #include "runtime/pool/tide/tide.h"
 

@@ -1,6 +1,6 @@
 /* test_trim_policy.c: the adaptive release threshold: the rule over told times, and a runtime under
 ** a told clock. */
-#include "tests/told_clock.h"
+#include "tests/doubles/told_clock.h"
 #include "runtime/pool/pools.h"
 
 #define MIB    TIDEI_MIB

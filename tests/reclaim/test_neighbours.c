@@ -5,7 +5,7 @@
 ** on one GPU. */
 #include <semaphore.h>
 #include <unistd.h>
-#include "tests/told_clock.h"
+#include "tests/doubles/told_clock.h"
 #include "runtime/device/host/host.h"
 #include "runtime/pool/pools.h"
 #include <pthread.h>

@@ -4,8 +4,8 @@
 #include <pthread.h>
 #include <sched.h>
 #include "runtime/device/host/host.h"
-#include "tests/counted_host.h"
-#include "tests/failing_host.h"
+#include "tests/doubles/counted_host.h"
+#include "tests/doubles/failing_host.h"
 #include "tests/support/logged.h"
 
 #define MIB TIDEI_MIB

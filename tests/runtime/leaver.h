@@ -3,7 +3,7 @@
 #ifndef TIDETEST_LEAVER_H
 #define TIDETEST_LEAVER_H
 
-#include "tests/counted_host.h"
+#include "tests/doubles/counted_host.h"
 #include "tests/support/tidetest.h"
 #include <dirent.h>
 #include <sys/stat.h>

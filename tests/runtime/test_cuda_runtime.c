@@ -2,9 +2,9 @@
 ** kernels emulated: what an expression asks of the device, that its numbers are the host's, and
 ** what stays when memory is short, the driver refuses or the device is lost. The texts' own cases
 ** are test_cuda_text.c's. */
-#include "tests/cublas_double.h"
-#include "tests/cuda_double.h"
-#include "tests/hooked_host.h"
+#include "tests/doubles/cublas_double.h"
+#include "tests/doubles/cuda_double.h"
+#include "tests/doubles/hooked_host.h"
 
 static tide_runtime *open_cuda(const tide_config *given) {
     tide_config c = given ? *given : (tide_config){0};

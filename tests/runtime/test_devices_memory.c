@@ -1,7 +1,7 @@
 /* test_devices_memory.c: the memory of several devices: who gives back, limits and garbage of each,
 ** reports that name the right one, and arrays that move while another device uses them. */
 #include "tests/support/devices.h"
-#include "tests/told_clock.h"
+#include "tests/doubles/told_clock.h"
 
 /* ---- giving back ---- */
 

@@ -2,7 +2,7 @@
 ** run emulated, on the same programs and memory. The values are those where arithmetic is easily
 ** wrong: limits, zeros of both signs, infinities, NaN, denormals, every pair of them. */
 #include "arrays/expr/cuda_text.h"
-#include "tests/emulate.h"
+#include "tests/doubles/emulate.h"
 #include "tests/arrays/expr/programs.h"
 #include <math.h>
 

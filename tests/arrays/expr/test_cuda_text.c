@@ -6,7 +6,7 @@
 ** holds exactly. */
 #include "arrays/expr/cuda_text.h"
 #include "runtime/device/cuda/nvrtc.h"
-#include "tests/emulate.h"
+#include "tests/doubles/emulate.h"
 #include "tests/arrays/expr/programs.h"
 #include <math.h>
 

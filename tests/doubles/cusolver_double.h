@@ -18,7 +18,7 @@
 #include <lapacke.h>
 #include "libs/cusolver.h"
 #include "libs/solver.h"
-#include "tests/context_double.h"
+#include "tests/doubles/context_double.h"
 
 #define WORK_BYTES 1000 /* what the double wants on the device: odd on purpose */
 #define HOST_BYTES 100

@@ -1,7 +1,7 @@
 /* driver_double.c: a library that is found as libcuda.so.1 is. All its functions succeed and do
 ** nothing, but for those that begin it. PROC says how it is asked for them: 2 by
 ** cuGetProcAddress_v2, 1 by cuGetProcAddress, 0 by the loader. */
-#include "tests/driver_double.h"
+#include "tests/doubles/driver_double.h"
 
 #define EXPORT __attribute__((visibility("default")))
 

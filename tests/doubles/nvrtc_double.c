@@ -1,7 +1,7 @@
 /* nvrtc_double.c: a double of NVRTC, a library that is opened like it. Its machine code is four
 ** letters and the text that was to be compiled, so whoever loads it can run it emulated; its PTX is
 ** the text. A text with "nonsense" in it does not compile. */
-#include "tests/nvrtc_double.h"
+#include "tests/doubles/nvrtc_double.h"
 #include <stdio.h>
 #include <stdlib.h>
 

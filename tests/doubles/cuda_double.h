@@ -10,8 +10,8 @@
 #include <unistd.h>
 #include "runtime/device/cuda/driver.h"
 #include "runtime/device/cuda/nvrtc.h"
-#include "tests/emulate.h"
-#include "tests/nvrtc_double.h"
+#include "tests/doubles/emulate.h"
+#include "tests/doubles/nvrtc_double.h"
 #include "tests/support/tidetest.h"
 
 #define PAGE    ((size_t)2 << 20)
