@@ -1,5 +1,6 @@
-/* test_pools_unit.c: the pools `split`, `binned`, `simple` and `none` alone, over doubles: what
-** they have in common, and what each is for. What they do on a real device is test_pools.c. */
+/* test_split_binned_simple_none.c: the pools `split`, `binned`, `simple` and `none` alone, over
+** doubles: what they have in common, and what each is for. What they do on a real device is
+** test_pool_battery.c. */
 #include "tests/support/tidetest.h"
 #include "tests/doubles/pool_double.h"
 #include "tests/pool/pool_failures.h"

@@ -1,7 +1,8 @@
-/* test_pools.c: one battery over all pools, on the device under test: figures, limits, contents,
-** threads, arrays; where work can be held back, on host, who gets what is still in use; and what is
-** the pool `driver`'s own: refusals, and the experiments E9 and E16 on release thresholds. Pools
-** over doubles are test_pool_unit.c and test_pools_unit.c. */
+/* test_pool_battery.c: one battery over all pools, on the device under test: figures, limits,
+** contents, threads, arrays; where work can be held back, on host, who gets what is still in use;
+** and what is the pool `driver`'s own: refusals, and the experiments E9 and E16 on release
+** thresholds. Pools over doubles are test_pool_tide_requests.c and
+** test_split_binned_simple_none.c. */
 #include "runtime/pool/pools.h"
 #include "tests/support/tidetest.h"
 #include "tests/support/clean_environment.h"

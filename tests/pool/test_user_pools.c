@@ -1,5 +1,5 @@
-/* test_pool_api.c: pools as users have them (include/tide/pool.h), on the device under test: making
-** and releasing them, current pools, attributes. */
+/* test_user_pools.c: pools as users have them (include/tide/pool.h), on the device under test:
+** making and releasing them, current pools, attributes. */
 #include "tests/doubles/failing_host.h"
 #include "tests/support/tidetest.h"
 #include "tests/support/clean_environment.h"

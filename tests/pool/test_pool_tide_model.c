@@ -1,5 +1,5 @@
-/* test_pool_model.c: the pool `tide` alone, over doubles: random programs against a slow model of
-** who may have what, many threads, and the allocations of real programs. */
+/* test_pool_tide_model.c: the pool `tide` alone, over doubles: random programs against a slow model
+** of who may have what, many threads, and the allocations of real programs. */
 #include "tests/support/tidetest.h"
 #include "tests/doubles/pool_double.h"
 #include "runtime/pool/tide/tide.h"
@@ -345,5 +345,5 @@ int main(void) {
         cmocka_unit_test(many_threads),
         cmocka_unit_test(wastes_little_on_real_programs),
     };
-    return cmocka_run_group_tests_name("pool_model", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("pool_tide_model", tests, NULL, NULL);
 }

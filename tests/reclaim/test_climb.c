@@ -1,4 +1,4 @@
-/* test_reclaim.c: the ladder: which rung helps, when it stops, who leads, what the report says. */
+/* test_climb.c: the ladder: which rung helps, when it stops, who leads, what the report says. */
 #include "tests/support/runtime_half.h"
 
 #define MIB TIDEI_MIB

@@ -1,6 +1,6 @@
-/* test_pool_unit.c: the pool `tide` alone, over doubles: which stream gets what, where memory comes
-** from and goes to, and every call that can fail failing. What it does on a real device is
-** test_pool.c. */
+/* test_pool_tide_requests.c: the pool `tide` alone, over doubles: which stream gets what, where
+** memory comes from and goes to, and every call that can fail failing. What it does on a real
+** device is test_pool_handovers.c. */
 #include "tests/support/tidetest.h"
 #include "tests/doubles/pool_double.h"
 #include "tests/pool/pool_failures.h"
@@ -767,5 +767,5 @@ int main(void) {
         cmocka_unit_test(poisons_what_is_free),
 #endif
     };
-    return cmocka_run_group_tests_name("pool_unit", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("pool_tide_requests", tests, NULL, NULL);
 }

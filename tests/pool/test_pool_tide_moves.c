@@ -1,4 +1,4 @@
-/* test_pool_moves.c: the pool `tide` alone, over doubles: blocks that move so that a large one
+/* test_pool_tide_moves.c: the pool `tide` alone, over doubles: blocks that move so that a large one
 ** fits, and pages that are mapped elsewhere where blocks stay, or given to others. Real devices:
 ** test_compact.c, test_remap.c. */
 #include "tests/support/tidetest.h"
@@ -759,5 +759,5 @@ int main(void) {
         cmocka_unit_test(what_is_pending_on_free_pages_is_waited_for),
         cmocka_unit_test(clearing_that_fails_loses_nothing),
     };
-    return cmocka_run_group_tests_name("pool_moves", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("pool_tide_moves", tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
-/* test_pool.c: every pool under the runtime on a host device that checks the order of accesses:
-** contents stay intact while blocks change hands between streams and threads, memory comes back,
-** and an overrun does not go unseen. The rules one by one, and failures, are test_pool_unit.c's. */
+/* test_pool_handovers.c: every pool under the runtime on a host device that checks the order of
+** accesses: contents stay intact while blocks change hands between streams and threads, memory
+** comes back, and an overrun does not go unseen. The rules one by one, and failures, are
+** test_pool_tide_requests.c's. */
 #include "tests/support/tidetest.h"
 #include <sys/wait.h>
 #include <unistd.h>
@@ -205,7 +206,7 @@ static void write_past_the_end(const void *params) {
     *end = 1;
 }
 
-/* What `test_pool overrun N` does: a kernel writes one byte too many in bed N. */
+/* What `test_pool_handovers overrun N` does: a kernel writes one byte too many in bed N. */
 static int overrun(unsigned i) {
     bed b = bed_open(i, NULL);
     tidei_storage *st;
