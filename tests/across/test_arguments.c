@@ -242,7 +242,7 @@ static bool is_listed(const char *name) {
     return false;
 }
 
-static void test_the_table_has_them_all(void **state) {
+static void the_table_has_every_function(void **state) {
     unsigned n = 0;
     (void)state;
     for (size_t i = 0; i < API_FUNCTIONS; i++) {
@@ -258,7 +258,7 @@ static void test_the_table_has_them_all(void **state) {
 
 /* Without an earlier error it is the caller's mistake, and the message says which argument of which
 ** function. */
-static void test_null(void **state) {
+static void a_null_array_is_told_by_function_and_argument(void **state) {
     char want[96];
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(calls); i++)
@@ -281,7 +281,7 @@ static void test_null(void **state) {
 
 /* An earlier error is why there is no array: it stays, whatever is wrong with the other arguments,
 ** and its message says where that was noticed first. */
-static void test_null_after_an_error(void **state) {
+static void an_earlier_error_outlives_a_null(void **state) {
     char want[512];
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(calls); i++)
@@ -314,7 +314,7 @@ static void expect_earlier(tide_status s) {
 
 /* Nor does it matter what else is wrong: the expression, its text, the runtime, how many arguments
 ** and results there are. */
-static void test_null_to_an_expression(void **state) {
+static void an_expression_tells_null_before_all_else(void **state) {
     const tide_arg args[] = {tide_arg_array(good), tide_arg_array(NULL), tide_arg_array(good)};
     tide_array *outs[2], *dsts[] = {good, good};
     tide_expr *gone = tide_expr_new(rt, "(x, y) -> x / y");
@@ -346,7 +346,7 @@ static void test_null_to_an_expression(void **state) {
 }
 
 /* Nor any other argument: each of these calls has nothing that is right. */
-static void test_null_before_all_else(void **state) {
+static void a_null_is_told_before_all_else(void **state) {
     const tide_use uses[] = {{good, TIDE_READ, 0}, {NULL, 77, 0}};
     const tide_arg none = {.kind = 77};
     tide_array *const list[] = {freed, NULL};
@@ -403,7 +403,7 @@ static void test_null_before_all_else(void **state) {
 }
 
 /* An out-of-memory report, which is long, and a formula of ten steps. */
-static void test_null_in_a_formula(void **state) {
+static void an_error_passes_through_a_whole_formula(void **state) {
     tide_array *x;
     (void)state;
     tide_error_clear();
@@ -420,7 +420,7 @@ static void test_null_in_a_formula(void **state) {
 
 /* ---- another runtime ---- */
 
-static void test_foreign(void **state) {
+static void arrays_of_another_runtime_are_refused(void **state) {
     char want[96];
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(calls); i++)
@@ -451,7 +451,7 @@ static bool in_a_pool(tide_array *a) {
 }
 
 /* An empty array has no block that would hold its pool. */
-static void test_empty_of_a_gone_pool(void **state) {
+static void an_empty_array_outlives_its_pool(void **state) {
     (void)state;
     for (unsigned p = 0; p < TEST_POOLS; p++) {
         const tide_pool_config c = {.struct_size = sizeof c, .kind = test_pool(p)};
@@ -477,14 +477,14 @@ static void test_empty_of_a_gone_pool(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_table_has_them_all),
-        cmocka_unit_test(test_null),
-        cmocka_unit_test(test_null_after_an_error),
-        cmocka_unit_test(test_null_to_an_expression),
-        cmocka_unit_test(test_null_before_all_else),
-        cmocka_unit_test(test_null_in_a_formula),
-        cmocka_unit_test(test_foreign),
-        cmocka_unit_test(test_empty_of_a_gone_pool),
+        cmocka_unit_test(the_table_has_every_function),
+        cmocka_unit_test(a_null_array_is_told_by_function_and_argument),
+        cmocka_unit_test(an_earlier_error_outlives_a_null),
+        cmocka_unit_test(an_expression_tells_null_before_all_else),
+        cmocka_unit_test(a_null_is_told_before_all_else),
+        cmocka_unit_test(an_error_passes_through_a_whole_formula),
+        cmocka_unit_test(arrays_of_another_runtime_are_refused),
+        cmocka_unit_test(an_empty_array_outlives_its_pool),
     };
     return cmocka_run_group_tests(tests, open_both, close_both);
 }

@@ -320,7 +320,7 @@ static const struct call {
     ROW(tide_lstsq, s),
 };
 
-static void test_null_is_legal(void **state) {
+static void null_is_taken_where_the_header_says_so(void **state) {
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(calls); i++) {
         tide_error_clear();
@@ -342,7 +342,7 @@ static bool is_nullable(const char *place) {
     return false;
 }
 /* The table has each, and no other. */
-static void test_the_table_is_whole(void **state) {
+static void the_table_has_every_nullable_pointer(void **state) {
     (void)state;
     for (size_t i = 0; i < API_NULLABLE; i++)
         if (!is_called(api_nullable[i])) fail_msg("no call has %s NULL", api_nullable[i]);
@@ -352,8 +352,8 @@ static void test_the_table_is_whole(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_null_is_legal, open_it, close_it),
-        cmocka_unit_test(test_the_table_is_whole),
+        cmocka_unit_test_setup_teardown(null_is_taken_where_the_header_says_so, open_it, close_it),
+        cmocka_unit_test(the_table_has_every_nullable_pointer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

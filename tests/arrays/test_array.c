@@ -46,7 +46,7 @@ static void has_bytes(tide_array *a, const void *want, size_t bytes) {
 
 /* ---- making and reading ---- */
 
-static void test_make_every_dtype(void **state) {
+static void arrays_are_made_of_every_type(void **state) {
     tide_runtime *rt = *state;
     for (tide_dtype t = 0; t < TIDE_DTYPE_COUNT; t++) {
         unsigned char one[16], zero[16] = {0}, got[6 * 16], given[6 * 16];
@@ -69,7 +69,7 @@ static void test_make_every_dtype(void **state) {
 }
 
 /* Any byte but 0 is true, and one that is kept as such. */
-static void test_bool_bytes(void **state) {
+static void any_byte_but_0_is_true(void **state) {
     tide_runtime *rt = *state;
     const unsigned char odd[] = {0, 1, 2, 255, 128, 0};
     tide_array *a = of(rt, TIDE_BOOL, SHAPE(6), odd),
@@ -80,7 +80,7 @@ static void test_bool_bytes(void **state) {
     assert_int_equal(odd[2], 2); /* the caller's data are read only */
 }
 
-static void test_full(void **state) {
+static void full_fills_with_a_number(void **state) {
     tide_runtime *rt = *state;
     HAS_I32(tide_full(rt, TIDE_I32, SHAPE(3), tide_arg_int(-7)), -7, -7, -7);
     HAS_F32(tide_full(rt, TIDE_F32, SHAPE(2), tide_arg_float(0.1)), 0.1f, 0.1f);
@@ -104,7 +104,7 @@ static void test_full(void **state) {
     assert_error(TIDE_E_NOMEM, "");
 }
 
-static void test_arange(void **state) {
+static void arange_counts_in_steps(void **state) {
     tide_runtime *rt = *state;
     HAS_I32(tide_arange(rt, TIDE_I32, 2, 11, 3), 2, 5, 8);
     HAS_I32(tide_arange(rt, TIDE_I32, 5, -5, -4), 5, 1, -3);
@@ -145,7 +145,7 @@ static void test_arange(void **state) {
     assert_error(TIDE_E_NOMEM, "16 EiB or more wanted by tide_arange");
 }
 
-static void test_item(void **state) {
+static void item_gives_the_one_element(void **state) {
     tide_runtime *rt = *state;
     tide_arg v;
     assert_ok(tide_item(tide_full(rt, TIDE_U64, 0, NULL, tide_arg_uint(UINT64_MAX)), &v));
@@ -167,7 +167,7 @@ static void test_item(void **state) {
     assert_true(isnan(tide_item_f64(tide_zeros(rt, TIDE_F32, SHAPE(0)))));
 }
 
-static void test_to_host_errors(void **state) {
+static void to_host_refuses_a_wrong_size(void **state) {
     tide_runtime *rt = *state;
     float buf[4] = {42};
     tide_array *a = tide_zeros(rt, TIDE_F32, SHAPE(3));
@@ -178,7 +178,7 @@ static void test_to_host_errors(void **state) {
     assert_ok(tide_to_host(tide_zeros(rt, TIDE_F32, SHAPE(0)), NULL, 0));
 }
 
-static void test_looking(void **state) {
+static void an_array_tells_its_shape_and_type(void **state) {
     tide_runtime *rt = *state;
     tide_array *a = tide_zeros(rt, TIDE_F64, SHAPE(2, 3, 4)), *t = tide_transpose(a, NULL);
     assert_ptr_equal(tide_array_runtime(a), rt);
@@ -201,7 +201,7 @@ static void test_looking(void **state) {
 
 /* ---- views ---- */
 
-static void test_slices_share(void **state) {
+static void slices_share_memory(void **state) {
     tide_runtime *rt = *state;
     tide_array *a = tide_reshape(counting(rt, TIDE_I32, 12), SHAPE(3, 4));
     tide_array *v = tide_slice(a, "::-1, 1:3");
@@ -224,7 +224,7 @@ static void test_slices_share(void **state) {
     assert_error(TIDE_E_INVALID, "NULL");
 }
 
-static void test_ranges(void **state) {
+static void ranges_slice_as_texts_do(void **state) {
     tide_runtime *rt = *state;
     tide_array *a = tide_reshape(counting(rt, TIDE_I32, 12), SHAPE(3, 4));
 #define RANGES(...)                                                                                \
@@ -242,7 +242,7 @@ static void test_ranges(void **state) {
 #undef RANGES
 }
 
-static void test_slicef(void **state) {
+static void slicef_takes_numbers_for_its_format(void **state) {
     tide_runtime *rt = *state;
     tide_array *a = tide_reshape(counting(rt, TIDE_I32, 12), SHAPE(3, 4));
     const char *no_format = NULL;
@@ -271,7 +271,7 @@ static void test_slicef(void **state) {
 }
 
 /* The program's locale may group digits: "1.000". */
-static void test_slicef_in_a_locale(void **state) {
+static void slicef_is_the_same_in_every_locale(void **state) {
     tide_array *a = counting(*state, TIDE_I32, 1200);
     char kept[64];
     snprintf(kept, sizeof kept, "%s", setlocale(LC_NUMERIC, NULL));
@@ -280,7 +280,7 @@ static void test_slicef_in_a_locale(void **state) {
     setlocale(LC_NUMERIC, kept);
 }
 
-static void test_transpose(void **state) {
+static void transpose_permutes_axes(void **state) {
     tide_runtime *rt = *state;
     tide_array *a = tide_reshape(counting(rt, TIDE_I32, 6), SHAPE(1, 2, 3));
     has_shape(tide_transpose(a, NULL), SHAPE(3, 2, 1));
@@ -293,7 +293,7 @@ static void test_transpose(void **state) {
     has_shape(tide_transpose(tide_zeros(rt, TIDE_F32, 0, NULL), NULL), 0, NULL);
 }
 
-static void test_reshape(void **state) {
+static void reshape_is_a_view_where_it_can_be(void **state) {
     tide_runtime *rt = *state;
     tide_array *a = counting(rt, TIDE_I32, 6), *view = tide_reshape(a, SHAPE(2, -1));
     has_shape(view, SHAPE(2, 3));
@@ -311,7 +311,7 @@ static void test_reshape(void **state) {
     assert_error(TIDE_E_SHAPE, "(0, 2305843009213693951, 2) of i32 is 2^63 bytes or more");
 }
 
-static void test_broadcast_expand_squeeze(void **state) {
+static void axes_are_stretched_added_and_dropped(void **state) {
     tide_runtime *rt = *state;
     tide_array *a = counting(rt, TIDE_I32, 3), *b = tide_broadcast_to(a, SHAPE(2, 3));
     HAS_I32(b, 0, 1, 2, 0, 1, 2);
@@ -365,7 +365,7 @@ static void test_broadcast_expand_squeeze(void **state) {
 
 /* ---- copies, casts, assignment ---- */
 
-static void test_contiguous(void **state) {
+static void contiguous_copies_only_where_it_must(void **state) {
     tide_runtime *rt = *state;
     tide_array *a = tide_reshape(counting(rt, TIDE_I32, 4), SHAPE(2, 2)),
                *same = tide_contiguous(a);
@@ -377,7 +377,7 @@ static void test_contiguous(void **state) {
     HAS_I32(turned, 0, 2, 1, 3);
 }
 
-static void test_casts(void **state) {
+static void casts_convert_every_value(void **state) {
     tide_runtime *rt = *state;
     const double f[] = {1.9, -1.9, NAN, 1e300, -1e300, -0.0, 255.5, INFINITY};
     tide_array *a = of(rt, TIDE_F64, SHAPE(8), f);
@@ -404,7 +404,7 @@ static void test_casts(void **state) {
               (uint8_t[]){255, 0, 1}, 3);
 }
 
-static void test_assign(void **state) {
+static void assign_stretches_and_converts(void **state) {
     tide_runtime *rt = *state;
     tide_array *a = tide_zeros(rt, TIDE_F32, SHAPE(2, 3));
     assert_ok(tide_assign(a, counting(rt, TIDE_I32, 3))); /* stretched and cast */
@@ -443,7 +443,7 @@ static tide_range random_stretch(int64_t n, int64_t count) {
 static int64_t at(const tide_range *r, int64_t i) { return r->start + i * r->step; }
 
 /* Overlapping parts of one array behave as if the source were copied first. */
-static void test_assign_overlap(void **state) {
+static void assign_reads_before_it_writes(void **state) {
     tide_runtime *rt = *state;
     for (int round = 0; round < 150; round++) {
         enum { N = 24 };
@@ -462,13 +462,13 @@ static void test_assign_overlap(void **state) {
     }
 }
 
-static void test_assign_transposed_onto_itself(void **state) {
+static void an_array_takes_its_own_transpose(void **state) {
     tide_array *a = tide_reshape(counting(*state, TIDE_I32, 9), SHAPE(3, 3));
     assert_ok(tide_assign(a, tide_transpose(a, NULL)));
     HAS_I32(a, 0, 3, 6, 1, 4, 7, 2, 5, 8);
 }
 
-static void test_fill_views(void **state) {
+static void fill_writes_a_views_elements(void **state) {
     tide_runtime *rt = *state;
     tide_array *a = tide_zeros(rt, TIDE_C64, SHAPE(2, 2)), *h = tide_zeros(rt, TIDE_F16, SHAPE(4));
     assert_ok(tide_fill(tide_slice(a, ":, 1"), tide_arg_complex(1, 2)));
@@ -480,7 +480,7 @@ static void test_fill_views(void **state) {
 }
 
 /* Each byte of a view's elements and none beside them, whatever numbers they make. */
-static void test_memset(void **state) {
+static void memset_writes_a_views_bytes_alone(void **state) {
     static const unsigned char values[] = {0, 1, 0x7f, 0x80, 0xa5, 0xff};
     tide_runtime *rt = *state;
     unsigned char want[24 * 16], got[24 * 16];
@@ -516,7 +516,7 @@ static void test_memset(void **state) {
     assert_string_equal(tide_error_last()->operation, "tide_memset");
 }
 
-static void test_empty_everywhere(void **state) {
+static void empty_arrays_pass_everywhere(void **state) {
     tide_runtime *rt = *state;
     tide_array *e = tide_zeros(rt, TIDE_F32, SHAPE(0, 3));
     has_shape(tide_copy(e), SHAPE(0, 3));
@@ -533,7 +533,7 @@ static void test_empty_everywhere(void **state) {
     assert_ok(tide_to_host(tide_transpose(e, NULL), NULL, 0));
 }
 
-static void test_null_chain(void **state) {
+static void an_error_passes_through_a_chain(void **state) {
     tide_array *a = tide_full(*state, TIDE_U8, SHAPE(2), tide_arg_int(-1));
     assert_null(a);
     assert_null(
@@ -550,7 +550,7 @@ static void test_null_chain(void **state) {
 
 /* ---- death ---- */
 
-static void test_free_array(void **state) {
+static void a_freed_array_is_gone_and_its_views_live(void **state) {
     tide_runtime *rt = *state;
     tide_array *a = counting(rt, TIDE_I32, 4), *v = tide_slice(a, "1:3");
     size_t live = test_stats(rt).live;
@@ -569,7 +569,7 @@ static void test_free_array(void **state) {
     assert_int_equal(test_stats(rt).live, live - 16);
 }
 
-static void test_close_frees(void **state) {
+static void closing_frees_what_is_left(void **state) {
     tide_runtime *rt = test_open(&(tide_config){.collector = "refcount"});
     (void)state;
     tide_array *a = counting(rt, TIDE_I32, 4);
@@ -600,7 +600,7 @@ static void note_order(void *user) {
     n->order->seen[n->order->n++] = n->id;
 }
 
-static void test_on_death(void **state) {
+static void on_death_calls_each_callback(void **state) {
     tide_runtime *rt = *state;
     struct order order = {0};
     struct note first = {&order, 1}, second = {&order, 2};
@@ -679,7 +679,7 @@ static void check_after(tide_runtime *rt) {
     assert_int_equal(s, TIDE_OK);
 }
 
-static void test_host_memory_fails(void **state) {
+static void every_host_allocation_may_fail(void **state) {
     const tide_allocator hook = {.alloc = hook_alloc, .free = hook_free};
     uint64_t n = 0;
     (void)state;
@@ -700,7 +700,7 @@ static void test_host_memory_fails(void **state) {
     assert_true(n > 30);
 }
 
-static void test_device_fails(void **state) {
+static void every_device_call_may_fail(void **state) {
     uint64_t n = 0;
     (void)state;
     for (bool reached = true; reached;) {
@@ -729,34 +729,34 @@ static void test_device_fails(void **state) {
 int main(void) {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, open_runtime, close_runtime)
     const struct CMUnitTest tests[] = {
-        CASE(test_make_every_dtype),
-        CASE(test_full),
-        CASE(test_bool_bytes),
-        CASE(test_arange),
-        CASE(test_item),
-        CASE(test_to_host_errors),
-        CASE(test_looking),
-        CASE(test_slices_share),
-        CASE(test_ranges),
-        CASE(test_slicef),
-        CASE(test_slicef_in_a_locale),
-        CASE(test_transpose),
-        CASE(test_reshape),
-        CASE(test_broadcast_expand_squeeze),
-        CASE(test_contiguous),
-        CASE(test_casts),
-        CASE(test_assign),
-        CASE(test_assign_overlap),
-        CASE(test_assign_transposed_onto_itself),
-        CASE(test_fill_views),
-        CASE(test_memset),
-        CASE(test_empty_everywhere),
-        CASE(test_null_chain),
-        CASE(test_free_array),
-        cmocka_unit_test(test_close_frees),
-        CASE(test_on_death),
-        cmocka_unit_test(test_host_memory_fails),
-        cmocka_unit_test(test_device_fails),
+        CASE(arrays_are_made_of_every_type),
+        CASE(full_fills_with_a_number),
+        CASE(any_byte_but_0_is_true),
+        CASE(arange_counts_in_steps),
+        CASE(item_gives_the_one_element),
+        CASE(to_host_refuses_a_wrong_size),
+        CASE(an_array_tells_its_shape_and_type),
+        CASE(slices_share_memory),
+        CASE(ranges_slice_as_texts_do),
+        CASE(slicef_takes_numbers_for_its_format),
+        CASE(slicef_is_the_same_in_every_locale),
+        CASE(transpose_permutes_axes),
+        CASE(reshape_is_a_view_where_it_can_be),
+        CASE(axes_are_stretched_added_and_dropped),
+        CASE(contiguous_copies_only_where_it_must),
+        CASE(casts_convert_every_value),
+        CASE(assign_stretches_and_converts),
+        CASE(assign_reads_before_it_writes),
+        CASE(an_array_takes_its_own_transpose),
+        CASE(fill_writes_a_views_elements),
+        CASE(memset_writes_a_views_bytes_alone),
+        CASE(empty_arrays_pass_everywhere),
+        CASE(an_error_passes_through_a_chain),
+        CASE(a_freed_array_is_gone_and_its_views_live),
+        cmocka_unit_test(closing_frees_what_is_left),
+        CASE(on_death_calls_each_callback),
+        cmocka_unit_test(every_host_allocation_may_fail),
+        cmocka_unit_test(every_device_call_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

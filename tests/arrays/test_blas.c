@@ -171,7 +171,7 @@ static void one_gemm(tide_runtime *rt, tide_dtype t, int pa, int pb, int pc, int
     drop(&va), drop(&vb), drop(&before), drop(&after);
 }
 
-static void test_gemm(void **state) {
+static void gemm_agrees_with_plain_loops(void **state) {
     (void)state;
     tide_runtime *rt = open_checked();
     seed = 1;
@@ -255,7 +255,7 @@ static int own_matrices(void) {
     return p == REPEATED_ROWS || p == REPEATED ? PLAIN : p;
 }
 
-static void test_gemv_and_ger(void **state) {
+static void gemv_and_ger_agree_with_plain_loops(void **state) {
     (void)state;
     tide_runtime *rt = open_checked();
     seed = 2;
@@ -272,7 +272,7 @@ static void test_gemv_and_ger(void **state) {
 }
 
 /* One matrix that many vectors meet is a product of the matrix of these. */
-static void test_gemv_of_many_vectors(void **state) {
+static void gemv_of_many_vectors_is_one_product(void **state) {
     enum { B = 9, M = 5, N = 4 };
     (void)state;
     tide_runtime *rt = open_checked();
@@ -324,7 +324,7 @@ static void one_axpy(tide_runtime *rt, tide_dtype tx, tide_dtype ty, int px, int
     drop(&vx), drop(&before), drop(&after);
 }
 
-static void test_axpy(void **state) {
+static void axpy_agrees_with_plain_loops(void **state) {
     static const tide_dtype pairs[][2] = {{TIDE_I32, TIDE_F32},
                                           {TIDE_BOOL, TIDE_F64},
                                           {TIDE_F32, TIDE_F64},
@@ -368,7 +368,7 @@ static void test_axpy(void **state) {
 }
 
 /* What lies between and around a view's elements stays as it is. */
-static void test_updates_write_nothing_else(void **state) {
+static void updates_write_nothing_else(void **state) {
     static const char *const views[] = {"2:6, 3:7", "::2, ::3", "::-2, 1:5", "1:5, 2"};
     (void)state;
     tide_runtime *rt = open_checked();
@@ -414,7 +414,7 @@ static void test_updates_write_nothing_else(void **state) {
 }
 
 /* With beta 0 what was there does not count; with no terms it is scaled. */
-static void test_beta(void **state) {
+static void beta_scales_what_was_there(void **state) {
     static const char *const views[] = {"...", "::2, ::-1", "::-1"};
     (void)state;
     tide_runtime *rt = open_checked();
@@ -478,7 +478,7 @@ static void one_dot(tide_runtime *rt, tide_dtype t, int px, int py, int64_t n) {
     drop(&vx), drop(&vy), drop(&vz);
 }
 
-static void test_dot(void **state) {
+static void dot_agrees_with_plain_loops(void **state) {
     (void)state;
     tide_runtime *rt = open_checked();
     seed = 6;
@@ -520,7 +520,7 @@ static void one_nrm2(tide_runtime *rt, tide_dtype t, int pattern, int64_t count,
     drop(&vx), drop(&vz);
 }
 
-static void test_nrm2(void **state) {
+static void nrm2_agrees_with_plain_loops(void **state) {
     static const int64_t counts[] = {1, 3, 4, 5, 40};
     (void)state;
     tide_runtime *rt = open_checked();
@@ -544,7 +544,7 @@ static void test_nrm2(void **state) {
 }
 
 /* Infinity and not-a-number pass; zeros have norm 0. One vector, and several. */
-static void test_nrm2_of_odd_numbers(void **state) {
+static void nrm2_passes_infinity_and_nan(void **state) {
     (void)state;
     tide_runtime *rt = open_checked();
     for (size_t t = 0; t < TIDEI_COUNT(types); t++)
@@ -637,7 +637,7 @@ static void one_solve(tide_runtime *rt, tide_dtype t, int pa, int pb, int how, i
     drop(&va), drop(&vb), drop(&vz);
 }
 
-static void test_solve_triangular(void **state) {
+static void triangular_systems_are_solved(void **state) {
     (void)state;
     tide_runtime *rt = open_checked();
     seed = 8;
@@ -661,7 +661,7 @@ static void test_solve_triangular(void **state) {
 }
 
 /* A zero on the diagonal is no error: it gives infinities. */
-static void test_singular_triangle(void **state) {
+static void a_singular_triangle_gives_infinities(void **state) {
     (void)state;
     tide_runtime *rt = open_checked();
     assert_ok(tide_scope_begin(rt));
@@ -676,7 +676,7 @@ static void test_singular_triangle(void **state) {
 /* ---- types ---- */
 
 /* Of integers a dot product is theirs, and wraps, as the product of matrices does. */
-static void test_dot_of_integers(void **state) {
+static void a_dot_product_of_integers_wraps(void **state) {
     (void)state;
     tide_runtime *rt = open_checked();
     seed = 8;
@@ -714,7 +714,7 @@ static void test_dot_of_integers(void **state) {
     close_checked(rt);
 }
 
-static void test_integers_are_f64(void **state) {
+static void integers_are_taken_as_f64(void **state) {
     (void)state;
     tide_runtime *rt = open_checked();
     assert_ok(tide_scope_begin(rt));
@@ -749,7 +749,7 @@ static void test_integers_are_f64(void **state) {
 
 /* ---- empty ones ---- */
 
-static void test_empty(void **state) {
+static void empty_operands_are_taken(void **state) {
     (void)state;
     tide_runtime *rt = open_checked();
     tide_arg one = tide_arg_int(1);
@@ -801,7 +801,7 @@ static void test_empty(void **state) {
     } while (0)
 static tide_status made(tide_array *a) { return a ? TIDE_OK : tide_error_last()->status; }
 
-static void test_refusals(void **state) {
+static void what_does_not_fit_is_refused(void **state) {
     (void)state;
     tide_runtime *rt = open_checked(), *other = open_checked();
     assert_ok(tide_scope_begin(rt));
@@ -891,7 +891,7 @@ static void test_refusals(void **state) {
 
 /* The work is the current device's; operands and what is updated may lie on another that it
 ** reaches. */
-static void test_two_devices(void **state) {
+static void operands_may_lie_on_another_device(void **state) {
     (void)state;
     tide_runtime *rt = open_devices(2, "all");
     tide_arg one = tide_arg_int(1);
@@ -947,30 +947,30 @@ static void all_of_them(tide_runtime *rt, tide_status *status) {
     if (*status == TIDE_OK) *status = end;
 }
 
-static void test_every_failure(void **state) {
+static void every_call_may_fail(void **state) {
     (void)state;
     each_call_fails(all_of_them);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gemm),
-        cmocka_unit_test(test_gemv_and_ger),
-        cmocka_unit_test(test_gemv_of_many_vectors),
-        cmocka_unit_test(test_axpy),
-        cmocka_unit_test(test_updates_write_nothing_else),
-        cmocka_unit_test(test_beta),
-        cmocka_unit_test(test_dot),
-        cmocka_unit_test(test_nrm2),
-        cmocka_unit_test(test_nrm2_of_odd_numbers),
-        cmocka_unit_test(test_solve_triangular),
-        cmocka_unit_test(test_singular_triangle),
-        cmocka_unit_test(test_dot_of_integers),
-        cmocka_unit_test(test_integers_are_f64),
-        cmocka_unit_test(test_empty),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_two_devices),
-        cmocka_unit_test(test_every_failure),
+        cmocka_unit_test(gemm_agrees_with_plain_loops),
+        cmocka_unit_test(gemv_and_ger_agree_with_plain_loops),
+        cmocka_unit_test(gemv_of_many_vectors_is_one_product),
+        cmocka_unit_test(axpy_agrees_with_plain_loops),
+        cmocka_unit_test(updates_write_nothing_else),
+        cmocka_unit_test(beta_scales_what_was_there),
+        cmocka_unit_test(dot_agrees_with_plain_loops),
+        cmocka_unit_test(nrm2_agrees_with_plain_loops),
+        cmocka_unit_test(nrm2_passes_infinity_and_nan),
+        cmocka_unit_test(triangular_systems_are_solved),
+        cmocka_unit_test(a_singular_triangle_gives_infinities),
+        cmocka_unit_test(a_dot_product_of_integers_wraps),
+        cmocka_unit_test(integers_are_taken_as_f64),
+        cmocka_unit_test(empty_operands_are_taken),
+        cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(operands_may_lie_on_another_device),
+        cmocka_unit_test(every_call_may_fail),
     };
     return cmocka_run_group_tests_name("blas", tests, NULL, NULL);
 }

@@ -27,7 +27,7 @@ static void prints(tide_array *a, const char *want) {
 #define F32(rt, ...) tide_cast(F64(rt, __VA_ARGS__), TIDE_F32)
 #define F16(rt, ...) tide_cast(F64(rt, __VA_ARGS__), TIDE_F16)
 
-static void test_integers_and_bools(void **state) {
+static void integers_and_bools_align(void **state) {
     tide_runtime *rt = *state;
     prints(tide_reshape(tide_arange(rt, TIDE_I32, -5, 7, 1), SHAPE(3, 4)),
            "[[-5 -4 -3 -2]\n [-1  0  1  2]\n [ 3  4  5  6]]");
@@ -42,7 +42,7 @@ static void test_integers_and_bools(void **state) {
            "[[0 2]\n [1 3]]");
 }
 
-static void test_floats(void **state) {
+static void floats_have_the_digits_they_need(void **state) {
     tide_runtime *rt = *state;
     prints(F64(rt, 0, 1, 2), "[0. 1. 2.]");
     prints(F64(rt, 1, 2.5, 3.125), "[1.    2.5   3.125]");
@@ -59,7 +59,7 @@ static void test_floats(void **state) {
     prints(tide_cast(F64(rt, 1.1, 2), TIDE_BF16), "[1.1 2. ]");
 }
 
-static void test_exponents(void **state) {
+static void exponents_come_with_the_range(void **state) {
     tide_runtime *rt = *state;
     prints(F64(rt, 1e8, 1), "[1.e+08 1.e+00]");
     prints(F64(rt, 1e-5, 1e-5), "[1.e-05 1.e-05]");
@@ -74,7 +74,7 @@ static void test_exponents(void **state) {
     prints(F16(rt, 1000, 1), "[1.e+03 1.e+00]");
 }
 
-static void test_not_finite(void **state) {
+static void nan_and_inf_are_words(void **state) {
     tide_runtime *rt = *state;
     prints(F64(rt, NAN, 1, INFINITY), "[nan  1. inf]");
     prints(F64(rt, NAN, 1.25, -INFINITY), "[ nan 1.25 -inf]");
@@ -83,7 +83,7 @@ static void test_not_finite(void **state) {
     prints(F64(rt, 1e10, NAN), "[1.e+10    nan]");
 }
 
-static void test_complex(void **state) {
+static void complex_parts_align(void **state) {
     tide_runtime *rt = *state;
     const double z[] = {1, 2, 3.5, -4e10}, w[] = {1, 2, NAN, 0}, x[] = {0, 0, -1, 0.5};
     prints(tide_from_host(rt, TIDE_C128, SHAPE(2), z), "[1. +2.e+00j 3.5-4.e+10j]");
@@ -91,7 +91,7 @@ static void test_complex(void **state) {
     prints(tide_cast(tide_from_host(rt, TIDE_C128, SHAPE(2), x), TIDE_C64), "[ 0.+0.j  -1.+0.5j]");
 }
 
-static void test_lone_elements(void **state) {
+static void a_lone_element_has_no_brackets(void **state) {
     tide_runtime *rt = *state;
     prints(tide_full(rt, TIDE_F64, 0, NULL, tide_arg_float(0.1)), "0.1");
     prints(tide_full(rt, TIDE_F64, 0, NULL, tide_arg_float(1.0 / 3)), "0.3333333333333333");
@@ -108,12 +108,12 @@ static void test_lone_elements(void **state) {
     prints(tide_full(rt, TIDE_C128, 0, NULL, tide_arg_complex(-0.5, NAN)), "(-0.5+nanj)");
 }
 
-static void test_empty(void **state) {
+static void empty_arrays_are_brackets(void **state) {
     prints(tide_zeros(*state, TIDE_F32, SHAPE(0)), "[]");
     prints(tide_zeros(*state, TIDE_F32, SHAPE(2, 0, 3)), "[]");
 }
 
-static void test_long_rows_wrap(void **state) {
+static void long_rows_wrap(void **state) {
     tide_runtime *rt = *state;
     prints(tide_arange(rt, TIDE_I32, 0, 40, 1),
            "[ 0  1  2  3  4  5  6  7  8  9 10 11 12 13 14 15 16 17 18 19 20 21 22 23\n"
@@ -126,7 +126,7 @@ static void test_long_rows_wrap(void **state) {
            " 3.5  3.75 4.   4.25 4.5  4.75]");
 }
 
-static void test_summary(void **state) {
+static void large_arrays_are_summarised(void **state) {
     tide_runtime *rt = *state;
     prints(tide_arange(rt, TIDE_I32, 0, 1001, 1), "[   0    1    2 ...  998  999 1000]");
     prints(tide_reshape(tide_arange(rt, TIDE_I32, 0, 2000, 1), SHAPE(40, 50)),
@@ -152,7 +152,7 @@ static void test_summary(void **state) {
         " [[1 1 1 ... 1 1 1]\n  [1 1 1 ... 1 1 1]]\n\n [[1 1 1 ... 1 1 1]\n  [1 1 1 ... 1 1 1]]]");
 }
 
-static void test_room_and_errors(void **state) {
+static void the_length_is_told_whatever_the_room(void **state) {
     tide_array *a = tide_arange(*state, TIDE_I32, 0, 5, 1);
     char small[6] = "?????";
     assert_int_equal(tide_array_text(a, NULL, 0), 11);
@@ -180,7 +180,7 @@ static void prints_with(const tide_print_options *o, tide_array *a, const char *
     assert_int_equal(n, strlen(want));
 }
 
-static void test_precision(void **state) {
+static void precision_bounds_the_digits(void **state) {
     tide_array *a = F64(*state, 0.1, 0.123456789, 100.0 / 3);
     prints_with(NULL, a, "[ 0.1         0.12345679 33.33333333]");
     prints_with(OPTIONS(.precision = 0), a, "[ 0.1         0.12345679 33.33333333]");
@@ -193,7 +193,7 @@ static void test_precision(void **state) {
                 "0.125"); /* in full, whatever the options */
 }
 
-static void test_float_modes(void **state) {
+static void float_modes_choose_the_form(void **state) {
     static const char *const want[4][4] = {
         [TIDE_PRINT_MAXPREC] = {"[1.5        0.25       0.33333333]", "[1.0e+10 1.5e+00]",
                                 "[0.1 2. ]", "[ 1.5 +2.e+00j -0.25+1.e-03j]"},
@@ -228,7 +228,7 @@ static void test_float_modes(void **state) {
                 "[0.123456789]");
 }
 
-static void test_suppress_small(void **state) {
+static void suppress_small_prints_zeros(void **state) {
     tide_runtime *rt = *state;
     prints_with(OPTIONS(.suppress_small = 1), F64(rt, 1e-10, 1), "[0. 1.]");
     prints_with(OPTIONS(.suppress_small = 1, .float_mode = TIDE_PRINT_UNIQUE), F64(rt, 1e-10, 1),
@@ -239,7 +239,7 @@ static void test_suppress_small(void **state) {
 }
 
 /* The longest word: all digits of the smallest number, twice, and their rows. */
-static void test_longest_words(void **state) {
+static void the_longest_words_fit(void **state) {
     const double least[] = {-0x1.fffffffffffffp-1022 / 2, -0x1.fffffffffffffp-1022 / 2};
     tide_array *a = tide_from_host(*state, TIDE_C128, SHAPE(1), least);
     const tide_print_options unique = {.struct_size = sizeof unique,
@@ -257,7 +257,7 @@ static void test_longest_words(void **state) {
     assert_int_equal(tide_array_text_with(a, &fixed, text, sizeof text), 2 * 108 + 3);
 }
 
-static void test_summary_options(void **state) {
+static void summary_options_say_when_and_how_much(void **state) {
     tide_runtime *rt = *state;
     tide_array *a = tide_reshape(tide_arange(rt, TIDE_I64, 0, 12, 1), SHAPE(3, 4)), *b;
     prints_with(OPTIONS(.threshold = 11, .edge_items = 1), a, "[[ 0 ...  3]\n ...\n [ 8 ... 11]]");
@@ -274,14 +274,14 @@ static void test_summary_options(void **state) {
         2 * 1001 + 1);
 }
 
-static void test_line_width(void **state) {
+static void line_width_says_where_rows_wrap(void **state) {
     tide_runtime *rt = *state;
     prints_with(OPTIONS(.line_width = 20), tide_arange(rt, TIDE_I64, 0, 12, 1),
                 "[ 0  1  2  3  4  5\n  6  7  8  9 10 11]");
     prints_with(OPTIONS(.line_width = 1), tide_arange(rt, TIDE_I64, 0, 3, 1), "[0\n 1\n 2]");
 }
 
-static void test_bad_options(void **state) {
+static void bad_options_are_refused(void **state) {
     static const struct {
         const char *want;
         tide_print_options o;
@@ -311,7 +311,7 @@ static void test_bad_options(void **state) {
 }
 
 /* The program's locale may write another point. */
-static void test_locale(void **state) {
+static void the_point_is_a_point_in_every_locale(void **state) {
     char *old = setlocale(LC_NUMERIC, NULL), kept[64];
     snprintf(kept, sizeof kept, "%s", old);
     test_need_locale(setlocale(LC_NUMERIC, "de_DE.UTF-8"), "de_DE.UTF-8");
@@ -325,24 +325,24 @@ static void test_locale(void **state) {
 int main(void) {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, open_runtime, close_runtime)
     const struct CMUnitTest tests[] = {
-        CASE(test_integers_and_bools),
-        CASE(test_floats),
-        CASE(test_exponents),
-        CASE(test_not_finite),
-        CASE(test_complex),
-        CASE(test_lone_elements),
-        CASE(test_empty),
-        CASE(test_long_rows_wrap),
-        CASE(test_summary),
-        CASE(test_room_and_errors),
-        CASE(test_precision),
-        CASE(test_float_modes),
-        CASE(test_suppress_small),
-        CASE(test_longest_words),
-        CASE(test_summary_options),
-        CASE(test_line_width),
-        CASE(test_bad_options),
-        CASE(test_locale),
+        CASE(integers_and_bools_align),
+        CASE(floats_have_the_digits_they_need),
+        CASE(exponents_come_with_the_range),
+        CASE(nan_and_inf_are_words),
+        CASE(complex_parts_align),
+        CASE(a_lone_element_has_no_brackets),
+        CASE(empty_arrays_are_brackets),
+        CASE(long_rows_wrap),
+        CASE(large_arrays_are_summarised),
+        CASE(the_length_is_told_whatever_the_room),
+        CASE(precision_bounds_the_digits),
+        CASE(float_modes_choose_the_form),
+        CASE(suppress_small_prints_zeros),
+        CASE(the_longest_words_fit),
+        CASE(summary_options_say_when_and_how_much),
+        CASE(line_width_says_where_rows_wrap),
+        CASE(bad_options_are_refused),
+        CASE(the_point_is_a_point_in_every_locale),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

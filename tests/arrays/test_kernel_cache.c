@@ -196,7 +196,7 @@ static size_t bytes_of(const char *path) {
 
 /* ---- cases ---- */
 
-static void test_in_memory(void **state) {
+static void a_kernel_is_kept_in_memory(void **state) {
     text_device x;
     tidei_dkernel *a, *b, *c;
     (void)state;
@@ -223,7 +223,7 @@ static void test_in_memory(void **state) {
 }
 
 /* The library's own texts are found by where they lie. */
-static void test_fixed(void **state) {
+static void our_own_texts_are_found_by_address(void **state) {
     text_device x;
     static char source[] = "the text of a fixed kernel", name[] = "kernel";
     tidei_dkernel *k = NULL, *again = NULL, *by_content = NULL;
@@ -244,7 +244,7 @@ static void test_fixed(void **state) {
     close_runtime(rt, &x);
 }
 
-static void test_on_disk(void **state) {
+static void a_kernel_is_kept_on_disk(void **state) {
     text_device x;
     char path[512];
     struct stat st;
@@ -265,7 +265,7 @@ static void test_on_disk(void **state) {
     close_runtime(rt, &x);
 }
 
-static void test_the_folder_is_made(void **state) {
+static void the_folder_is_made(void **state) {
     text_device x;
     char deep[128], part[256];
     struct stat st;
@@ -294,7 +294,7 @@ static void change_byte(const char *path, size_t at) {
 
 /* Whatever byte of an entry changed, the kernel is compiled again, and the entry is whole
 ** afterwards. */
-static void test_damaged(void **state) {
+static void a_damaged_entry_is_compiled_anew(void **state) {
     char path[512];
     (void)state;
     assert_int_equal(compiles_of("text"), 1);
@@ -320,7 +320,7 @@ static void test_damaged(void **state) {
 }
 
 /* Two keys of one hash: the stored key tells them apart. */
-static void test_an_entry_of_another_kernel(void **state) {
+static void the_stored_key_tells_kernels_apart(void **state) {
     char one[512], other[512], aside[128];
     (void)state;
     assert_int_equal(compiles_of("text"), 1);
@@ -333,7 +333,7 @@ static void test_an_entry_of_another_kernel(void **state) {
     assert_int_equal(compiles_of("another"), 1);
 }
 
-static void test_an_image_that_does_not_load(void **state) {
+static void an_image_that_does_not_load_is_replaced(void **state) {
     text_device x;
     (void)state;
     assert_int_equal(compiles_of("text"), 1);
@@ -345,7 +345,7 @@ static void test_an_image_that_does_not_load(void **state) {
     assert_int_equal(compiles_of("text"), 0); /* the new one was kept */
 }
 
-static void test_untrusted_folders(void **state) {
+static void a_folder_that_others_write_is_not_used(void **state) {
     (void)state;
     static const mode_t modes[] = {0770, 0702, 0777};
     for (size_t i = 0; i < TIDEI_COUNT(modes); i++) {
@@ -364,7 +364,7 @@ static void test_untrusted_folders(void **state) {
 
 /* A folder of the environment's choice that cannot be had, or must not be trusted, is told of
 ** whether or not anybody chose a level; one of the program's own choice by the level alone. */
-static void test_a_bad_folder_is_told(void **state) {
+static void a_bad_folder_is_told(void **state) {
     char text[2000], file[100], said[200];
     text_device x;
     (void)state;
@@ -396,7 +396,7 @@ static void test_a_bad_folder_is_told(void **state) {
 }
 
 /* An entry that others can write is no code to run. */
-static void test_untrusted_entries(void **state) {
+static void an_entry_that_others_write_is_not_run(void **state) {
     char path[512];
     struct stat st;
     (void)state;
@@ -416,7 +416,7 @@ static void test_untrusted_entries(void **state) {
     assert_int_equal(compiles_of("text"), 0);
 }
 
-static void test_nowhere_to_write(void **state) {
+static void without_a_folder_it_compiles_each_time(void **state) {
     text_device x;
     char file[128], below[160];
     (void)state;
@@ -440,7 +440,7 @@ static void age(const char *path, int hours) {
     assert_int_equal(utimensat(AT_FDCWD, path, t, 0), 0);
 }
 
-static void test_bounded(void **state) {
+static void the_folder_stays_within_its_bound(void **state) {
     text_device x;
     char path[512], old[128], young[128], foreign[128];
     (void)state;
@@ -486,7 +486,7 @@ static void test_bounded(void **state) {
 }
 
 /* Two who fill one folder: neither knows what the other adds until it counts again. */
-static void test_bounded_for_two(void **state) {
+static void two_who_fill_a_folder_keep_the_bound(void **state) {
     text_device x, y;
     char path[512], max[32], source[32];
     (void)state;
@@ -508,7 +508,7 @@ static void test_bounded_for_two(void **state) {
 }
 
 /* What is used stays: reading an old entry makes it young. */
-static void test_use_keeps(void **state) {
+static void what_is_used_stays(void **state) {
     char path[512];
     struct stat st;
     (void)state;
@@ -520,7 +520,7 @@ static void test_use_keeps(void **state) {
     assert_true(time(NULL) - st.st_mtime < 3600);
 }
 
-static void test_failures(void **state) {
+static void a_failed_compilation_is_told(void **state) {
     text_device x;
     tidei_dkernel *k = NULL;
     (void)state;
@@ -539,7 +539,7 @@ static void test_failures(void **state) {
 }
 
 /* Short of memory: the ladder is climbed, and what was compiled is not compiled again. */
-static void test_loading_climbs(void **state) {
+static void loading_climbs_when_memory_is_short(void **state) {
     text_device x;
     tidei_dkernel *k = NULL;
     (void)state;
@@ -579,7 +579,7 @@ static void ask_at_once(asker *askers, size_t n) {
     for (size_t i = 0; i < n; i++) pthread_join(threads[i], NULL);
 }
 
-static void test_one_compiles_for_all(void **state) {
+static void one_thread_compiles_for_all(void **state) {
     text_device x;
     asker askers[8];
     (void)state;
@@ -599,7 +599,7 @@ static void test_one_compiles_for_all(void **state) {
 }
 
 /* The compiler of each waits for the other: one after the other would not end well. */
-static void test_different_texts_at_once(void **state) {
+static void different_texts_compile_at_once(void **state) {
     text_device x;
     (void)state;
     tide_runtime *rt = open_on_folder(&x);
@@ -612,7 +612,7 @@ static void test_different_texts_at_once(void **state) {
 }
 
 /* When the first one's compilation fails, the others do not wait for ever. */
-static void test_failing_together(void **state) {
+static void when_one_fails_the_others_do_not_wait(void **state) {
     text_device x;
     asker askers[4];
     (void)state;
@@ -645,7 +645,7 @@ static int race(const char *dir, unsigned seed) {
     return 0;
 }
 
-static void test_racing_processes(void **state) {
+static void racing_processes_share_the_folder(void **state) {
     pid_t children[4];
     int status;
     (void)state;
@@ -678,26 +678,26 @@ int main(int argc, char **argv) {
     if (argc == 4 && strcmp(argv[1], "race") == 0) return race(argv[2], (unsigned)atoi(argv[3]));
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        CASE(test_in_memory),
-        CASE(test_fixed),
-        CASE(test_on_disk),
-        CASE(test_the_folder_is_made),
-        CASE(test_damaged),
-        CASE(test_an_entry_of_another_kernel),
-        CASE(test_an_image_that_does_not_load),
-        CASE(test_untrusted_folders),
-        CASE(test_a_bad_folder_is_told),
-        CASE(test_untrusted_entries),
-        CASE(test_nowhere_to_write),
-        CASE(test_bounded),
-        CASE(test_bounded_for_two),
-        CASE(test_use_keeps),
-        CASE(test_failures),
-        CASE(test_loading_climbs),
-        CASE(test_one_compiles_for_all),
-        CASE(test_different_texts_at_once),
-        CASE(test_failing_together),
-        CASE(test_racing_processes),
+        CASE(a_kernel_is_kept_in_memory),
+        CASE(our_own_texts_are_found_by_address),
+        CASE(a_kernel_is_kept_on_disk),
+        CASE(the_folder_is_made),
+        CASE(a_damaged_entry_is_compiled_anew),
+        CASE(the_stored_key_tells_kernels_apart),
+        CASE(an_image_that_does_not_load_is_replaced),
+        CASE(a_folder_that_others_write_is_not_used),
+        CASE(a_bad_folder_is_told),
+        CASE(an_entry_that_others_write_is_not_run),
+        CASE(without_a_folder_it_compiles_each_time),
+        CASE(the_folder_stays_within_its_bound),
+        CASE(two_who_fill_a_folder_keep_the_bound),
+        CASE(what_is_used_stays),
+        CASE(a_failed_compilation_is_told),
+        CASE(loading_climbs_when_memory_is_short),
+        CASE(one_thread_compiles_for_all),
+        CASE(different_texts_compile_at_once),
+        CASE(when_one_fails_the_others_do_not_wait),
+        CASE(racing_processes_share_the_folder),
     };
     return cmocka_run_group_tests_name("kernel_cache", tests, NULL, NULL);
 }

@@ -53,7 +53,7 @@ static tidei_layout random_layout(int max_rank) {
     return l;
 }
 
-static void test_make(void **state) {
+static void shapes_are_checked_when_a_layout_is_made(void **state) {
     const int64_t shape[] = {2, 3, 4}, negative[] = {2, -1}, huge[] = {INT64_MAX / 2, 3},
                   huge_empty[] = {0, INT64_MAX / 2, 3};
     const int64_t most[] = {INT64_MAX / 8}, over[] = {INT64_MAX / 8 + 1};
@@ -82,7 +82,7 @@ static void test_make(void **state) {
     assert_ok(tidei_layout_make(TIDE_F64, 1, most, "test", &l));
 }
 
-static void test_shape_text(void **state) {
+static void a_shape_is_told_as_text(void **state) {
     const int64_t one[] = {5}, two[] = {3, 0},
                   wide[] = {INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX,
                             INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX};
@@ -95,7 +95,7 @@ static void test_shape_text(void **state) {
     assert_string_equal(tidei_shape_text(buf, 6, 8, wide), "(9223");
 }
 
-static void test_axis(void **state) {
+static void an_axis_counts_from_either_end(void **state) {
     int axis = 77;
     (void)state;
     assert_ok(tidei_axis(-1, 3, "test", &axis));
@@ -109,7 +109,7 @@ static void test_axis(void **state) {
     assert_int_equal(axis, 0);
 }
 
-static void test_broadcast_table(void **state) {
+static void shapes_meet_as_the_table_says(void **state) {
     static const struct {
         int na, nb, n;
         int64_t a[3], b[3], want[3];
@@ -131,7 +131,7 @@ static void test_broadcast_table(void **state) {
     }
 }
 
-static void test_broadcast_errors(void **state) {
+static void shapes_that_do_not_meet_are_refused(void **state) {
     int64_t shape[TIDE_MAX_RANK] = {4, 3}, other[] = {2, 3}, none[] = {0},
             tall[] = {INT64_MAX / 16, 1}, wide[] = {1, 17};
     int ndim = 2;
@@ -151,7 +151,7 @@ static void test_broadcast_errors(void **state) {
 
 /* Element (i...) of a stretched layout is the source's element with stretched subscripts set to
 ** 0. */
-static void test_broadcast_strides(void **state) {
+static void a_stretched_axis_has_stride_0(void **state) {
     (void)state;
     for (int round = 0; round < 300; round++) {
         tidei_layout l = random_layout(4), big = {.dtype = TIDE_F32};
@@ -198,7 +198,7 @@ static tide_range random_range(int64_t n) {
     return r;
 }
 
-static void test_slice_one_axis(void **state) {
+static void a_slice_of_one_axis_agrees_with_the_model(void **state) {
     (void)state;
     for (int round = 0; round < 5000; round++) {
         int64_t n = random_below(9), want[16];
@@ -249,7 +249,7 @@ static size_t random_slice(const tidei_layout *l, tide_range *ranges, int64_t pi
 }
 
 /* Ranges on several axes against picking subscripts one by one. */
-static void test_slice_many_axes(void **state) {
+static void a_slice_of_many_axes_agrees_with_the_model(void **state) {
     (void)state;
     for (int round = 0; round < 3000; round++) {
         tidei_layout l = random_layout(4), v;
@@ -275,7 +275,7 @@ static void test_slice_many_axes(void **state) {
     }
 }
 
-static void test_slice_extremes(void **state) {
+static void the_largest_numbers_do_not_overflow(void **state) {
     int64_t n = 5;
     tidei_layout l, v;
     tide_range up = {-INT64_MAX, INT64_MAX, INT64_MAX, TIDE_RANGE_SLICE, 0};
@@ -288,7 +288,7 @@ static void test_slice_extremes(void **state) {
     assert_true(v.shape[0] == 1 && v.offset == 4);
 }
 
-static void test_slice_errors(void **state) {
+static void wrong_ranges_are_refused(void **state) {
     const int64_t shape[] = {3, 4};
     const tide_range all = {TIDE_NONE, TIDE_NONE, TIDE_NONE, TIDE_RANGE_SLICE, 0},
                      still = {0, 2, 0, TIDE_RANGE_SLICE, 0};
@@ -317,7 +317,7 @@ static void test_slice_errors(void **state) {
     assert_int_equal(v.ndim, 77);
 }
 
-static void test_slice_text(void **state) {
+static void a_slices_text_parses(void **state) {
     tide_range r[TIDEI_RANGES_MAX];
     size_t n = 77;
     (void)state;
@@ -343,7 +343,7 @@ static void test_slice_text(void **state) {
     assert_true(r[0].start == -INT64_MAX);
 }
 
-static void test_slice_text_errors(void **state) {
+static void an_error_in_a_slices_text_names_its_place(void **state) {
     static const struct {
         const char *text, *part;
     } cases[] = {
@@ -371,7 +371,7 @@ static void test_slice_text_errors(void **state) {
 
 /* Errors are shown in a window, in whole characters, without a look beyond the text's ends; a
 ** letter is ASCII in every locale. */
-static void test_slice_windows(void **state) {
+static void an_error_shows_a_window_of_the_text(void **state) {
     static const char *const pieces[] = {"\x87", "\xe2\x82\xac", "1", ":", ",",
                                          " ",    "\xce",         "x", "\t"};
     enum { MOST = 300 };
@@ -432,7 +432,7 @@ static tidei_layout random_view(void) {
     return l;
 }
 
-static void test_extent_and_contiguity(void **state) {
+static void extent_and_contiguity_agree_with_the_model(void **state) {
     (void)state;
     for (int round = 0; round < 3000; round++) {
         tidei_layout l = random_view();
@@ -470,7 +470,7 @@ static int random_shape_of(int64_t size, int64_t *shape) {
 /* When it says view, the elements and their order are the same; when it says copy, no strides
 ** exist: stepping along each new axis from the first element gives the only candidates, and these
 ** miss the order. */
-static void test_reshape_views(void **state) {
+static void reshape_is_a_view_where_strides_exist(void **state) {
     int views = 0, copies = 0;
     (void)state;
     for (int round = 0; round < 6000; round++) {
@@ -499,7 +499,7 @@ static void test_reshape_views(void **state) {
     assert_true(views > 1000 && copies > 300);
 }
 
-static void test_reshape_shapes(void **state) {
+static void reshape_finds_the_missing_length(void **state) {
     const int64_t shape[] = {4, 6}, empty[] = {0, 3};
     int64_t out[TIDE_MAX_RANK] = {77};
     tidei_layout l, e, v;
@@ -526,22 +526,22 @@ static void test_reshape_shapes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_make),
-        cmocka_unit_test(test_shape_text),
-        cmocka_unit_test(test_axis),
-        cmocka_unit_test(test_broadcast_table),
-        cmocka_unit_test(test_broadcast_errors),
-        cmocka_unit_test(test_broadcast_strides),
-        cmocka_unit_test(test_slice_one_axis),
-        cmocka_unit_test(test_slice_windows),
-        cmocka_unit_test(test_slice_many_axes),
-        cmocka_unit_test(test_slice_extremes),
-        cmocka_unit_test(test_slice_errors),
-        cmocka_unit_test(test_slice_text),
-        cmocka_unit_test(test_slice_text_errors),
-        cmocka_unit_test(test_extent_and_contiguity),
-        cmocka_unit_test(test_reshape_views),
-        cmocka_unit_test(test_reshape_shapes),
+        cmocka_unit_test(shapes_are_checked_when_a_layout_is_made),
+        cmocka_unit_test(a_shape_is_told_as_text),
+        cmocka_unit_test(an_axis_counts_from_either_end),
+        cmocka_unit_test(shapes_meet_as_the_table_says),
+        cmocka_unit_test(shapes_that_do_not_meet_are_refused),
+        cmocka_unit_test(a_stretched_axis_has_stride_0),
+        cmocka_unit_test(a_slice_of_one_axis_agrees_with_the_model),
+        cmocka_unit_test(an_error_shows_a_window_of_the_text),
+        cmocka_unit_test(a_slice_of_many_axes_agrees_with_the_model),
+        cmocka_unit_test(the_largest_numbers_do_not_overflow),
+        cmocka_unit_test(wrong_ranges_are_refused),
+        cmocka_unit_test(a_slices_text_parses),
+        cmocka_unit_test(an_error_in_a_slices_text_names_its_place),
+        cmocka_unit_test(extent_and_contiguity_agree_with_the_model),
+        cmocka_unit_test(reshape_is_a_view_where_strides_exist),
+        cmocka_unit_test(reshape_finds_the_missing_length),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

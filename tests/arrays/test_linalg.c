@@ -96,7 +96,7 @@ static void one_lu(tide_runtime *rt, tide_array *a, tide_dtype t, int64_t m, int
     }
     drop(&va), drop(&vp), drop(&vl), drop(&vu), drop(&vb), drop(&vs);
 }
-static void test_lu(void **state) {
+static void lu_gives_factors_of_every_matrix(void **state) {
     (void)state;
     each_case(any, 3, false, one_lu);
 }
@@ -141,7 +141,7 @@ static void one_cholesky(tide_runtime *rt, tide_array *a, tide_dtype t, int64_t 
         drop(&va), drop(&vf);
     }
 }
-static void test_cholesky(void **state) {
+static void cholesky_gives_a_factor(void **state) {
     static const int kinds[] = {DEFINITE};
     (void)state;
     each_case(kinds, 1, true, one_cholesky);
@@ -184,7 +184,7 @@ static void one_qr(tide_runtime *rt, tide_array *a, tide_dtype t, int64_t m, int
         drop(&va), drop(&vq), drop(&vr), drop(&vs);
     }
 }
-static void test_qr(void **state) {
+static void qr_gives_factors_of_every_matrix(void **state) {
     (void)state;
     each_case(any, 3, false, one_qr);
 }
@@ -225,13 +225,13 @@ static void one_svd(tide_runtime *rt, tide_array *a, tide_dtype t, int64_t m, in
         drop(&va), drop(&vu), drop(&vs), drop(&vv), drop(&vl);
     }
 }
-static void test_svd(void **state) {
+static void svd_gives_factors_of_every_matrix(void **state) {
     (void)state;
     each_case(any, 3, false, one_svd);
 }
 
 /* Numbers whose squares are beyond the type: the library scales them. */
-static void test_svd_of_extremes(void **state) {
+static void svd_scales_extreme_numbers(void **state) {
     static const int64_t shapes[][2] = {{5, 5}, {32, 20}, {40, 21}};
     tide_runtime *rt = open_checked();
     (void)state;
@@ -290,7 +290,7 @@ static void one_eigh(tide_runtime *rt, tide_array *a, tide_dtype t, int64_t m, i
         drop(&va), drop(&vw), drop(&vv), drop(&vl);
     }
 }
-static void test_eigh(void **state) {
+static void eigh_gives_values_and_vectors(void **state) {
     static const int kinds[] = {HERMITIAN, DEFINITE};
     (void)state;
     each_case(kinds, 2, true, one_eigh);
@@ -366,7 +366,7 @@ static void one_system(tide_runtime *rt, tide_array *a, tide_dtype t, int64_t m,
         check_system(a, b, again, form == 3, eps);
     }
 }
-static void test_solve(void **state) {
+static void solve_gives_small_residuals(void **state) {
     static const int kinds[] = {RANDOM, DEFINITE};
     (void)state;
     each_case(kinds, 2, true, one_system);
@@ -387,7 +387,7 @@ static void one_inverse(tide_runtime *rt, tide_array *a, tide_dtype t, int64_t m
     free(one);
     drop(&va), drop(&vx);
 }
-static void test_inv(void **state) {
+static void inv_gives_small_residuals(void **state) {
     static const int kinds[] = {RANDOM, GRADED, DEFINITE};
     (void)state;
     each_case(kinds, 3, true, one_inverse);
@@ -441,14 +441,14 @@ static void one_determinant(tide_runtime *rt, tide_array *a, tide_dtype t, int64
     }
     drop(&va), drop(&vd), drop(&vs), drop(&vl);
 }
-static void test_det(void **state) {
+static void det_agrees_with_the_factors(void **state) {
     static const int kinds[] = {DEFINITE};
     (void)state;
     each_case(kinds, 1, true, one_determinant);
 }
 
 /* Signs by exchanges, exact numbers, singular ones, products beyond the range. */
-static void test_det_exact(void **state) {
+static void det_is_exact_where_it_can_be(void **state) {
     static const double swapped[] = {0, 1, 0, 0, 0, 1, 1, 0, 0, /**/ 0, 2, 0, 1, 0, 0, 0, 0, 3},
                         half[] = {1, 2, 2, 4};
     tide_runtime *rt = open_checked();
@@ -540,14 +540,14 @@ static void one_fit(tide_runtime *rt, tide_array *a, tide_dtype t, int64_t m, in
     }
     drop(&va), drop(&vx), drop(&vs);
 }
-static void test_lstsq(void **state) {
+static void lstsq_gives_the_smallest_fit(void **state) {
     static const int kinds[] = {RANDOM, DEFICIENT};
     (void)state;
     each_case(kinds, 2, false, one_fit);
 }
 
 /* What counts as 0 is the caller's choice. */
-static void test_rcond(void **state) {
+static void rcond_says_what_counts_as_0(void **state) {
     static const double diagonal[] = {4, 0, 0, 0, 1, 0, 0, 0, 0.125}, right[] = {4, 1, 0.125};
     static const struct {
         double rcond;
@@ -583,7 +583,7 @@ static void is_identity(tide_array *a, int64_t n) {
     drop(&v);
 }
 
-static void test_empty(void **state) {
+static void empty_matrices_are_taken(void **state) {
     tide_runtime *rt = open_checked();
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(types); i++) {
@@ -708,7 +708,7 @@ static void checked(tide_array *a, tide_array *b) {
     assert_array(tide_inv(a));
     assert_ok(tide_lstsq(a, b, -1, &x, &y, &z));
 }
-static void test_waits(void **state) {
+static void only_what_must_waits_for_the_device(void **state) {
     tide_runtime *rt = open_checked();
     (void)state;
     assert_ok(tide_scope_begin(rt));
@@ -748,7 +748,7 @@ static tide_status watch_launch(tidei_device *d, tidei_dstream *s, const tidei_l
 
 /* Few small matrices are screened in one launch, however small they are, with a block for each:
 ** they do not wait for each other. */
-static void test_a_block_each(void **state) {
+static void small_matrices_are_screened_in_one_launch(void **state) {
     static const int64_t counts[] = {1, 3, 500, 1024}, sizes_[] = {1, 2, 16, 64};
     (void)state;
     if (!test_on_host()) skip(); /* which takes any grid */
@@ -784,7 +784,7 @@ static void compare(tide_array *mine, tide_array *theirs, double most) {
     drop(&x), drop(&y);
 }
 
-static void test_against_host(void **state) {
+static void the_device_agrees_with_the_host(void **state) {
     enum { N = 60, M = 90 };
     tide_config c = {.struct_size = sizeof c, .collector = "refcount", .device = "host"};
     tide_runtime *rt[2];
@@ -821,14 +821,22 @@ static void test_against_host(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lu),           cmocka_unit_test(test_cholesky),
-        cmocka_unit_test(test_qr),           cmocka_unit_test(test_svd_of_extremes),
-        cmocka_unit_test(test_svd),          cmocka_unit_test(test_eigh),
-        cmocka_unit_test(test_solve),        cmocka_unit_test(test_inv),
-        cmocka_unit_test(test_det),          cmocka_unit_test(test_det_exact),
-        cmocka_unit_test(test_lstsq),        cmocka_unit_test(test_rcond),
-        cmocka_unit_test(test_empty),        cmocka_unit_test(test_waits),
-        cmocka_unit_test(test_a_block_each), cmocka_unit_test(test_against_host),
+        cmocka_unit_test(lu_gives_factors_of_every_matrix),
+        cmocka_unit_test(cholesky_gives_a_factor),
+        cmocka_unit_test(qr_gives_factors_of_every_matrix),
+        cmocka_unit_test(svd_scales_extreme_numbers),
+        cmocka_unit_test(svd_gives_factors_of_every_matrix),
+        cmocka_unit_test(eigh_gives_values_and_vectors),
+        cmocka_unit_test(solve_gives_small_residuals),
+        cmocka_unit_test(inv_gives_small_residuals),
+        cmocka_unit_test(det_agrees_with_the_factors),
+        cmocka_unit_test(det_is_exact_where_it_can_be),
+        cmocka_unit_test(lstsq_gives_the_smallest_fit),
+        cmocka_unit_test(rcond_says_what_counts_as_0),
+        cmocka_unit_test(empty_matrices_are_taken),
+        cmocka_unit_test(only_what_must_waits_for_the_device),
+        cmocka_unit_test(small_matrices_are_screened_in_one_launch),
+        cmocka_unit_test(the_device_agrees_with_the_host),
     };
     return cmocka_run_group_tests_name("linalg", tests, NULL, NULL);
 }

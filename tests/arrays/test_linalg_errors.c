@@ -57,7 +57,7 @@ static const struct function {
     {"tide_lstsq", lstsq, false},
 };
 
-static void test_every_function_refuses(void **state) {
+static void every_function_refuses_what_it_must(void **state) {
     tide_runtime *rt = open_checked();
     (void)state;
     assert_ok(tide_scope_begin(rt));
@@ -84,7 +84,7 @@ static void test_every_function_refuses(void **state) {
     close_checked(rt);
 }
 
-static void test_refusals(void **state) {
+static void refusals_say_what_is_wrong(void **state) {
     tide_runtime *rt = open_checked(), *other = open_checked();
     tide_array *x;
     (void)state;
@@ -148,7 +148,7 @@ static tide_array *batch_with(tide_runtime *rt, tide_dtype t, int64_t n, int64_t
     return a;
 }
 
-static void test_singular(void **state) {
+static void a_singular_matrix_spoils_no_other(void **state) {
     tide_runtime *rt = open_checked();
     (void)state;
     seed = 3;
@@ -243,7 +243,7 @@ static void one_not_finite(tide_runtime *rt, tide_dtype t, int64_t n, int64_t ro
     drop(&vx);
 }
 
-static void test_not_finite(void **state) {
+static void a_matrix_that_is_not_finite_is_told(void **state) {
     /* the last is too large for what takes all steps at once */
     static const int64_t sizes[] = {1, 2, 5, 40, 70};
     static const double bad[] = {NAN, INFINITY, -INFINITY};
@@ -264,7 +264,7 @@ static void test_not_finite(void **state) {
 }
 
 /* Large ones come out another way (job.c). */
-static void test_large_not_finite(void **state) {
+static void a_large_one_that_is_not_finite_is_told(void **state) {
     enum { N = 420 }; /* six of them have 2^20 elements */
     tide_runtime *rt = open_checked();
     tide_array *x, *y;
@@ -281,7 +281,7 @@ static void test_large_not_finite(void **state) {
 
 /* Numbers near the end of the range overflow on the way; what comes is not finite, an error, or
 ** right, and comes. */
-static void test_overflow(void **state) {
+static void an_overflow_is_no_wrong_answer(void **state) {
     tide_runtime *rt = open_checked();
     (void)state;
     seed = 6;
@@ -307,7 +307,7 @@ static void test_overflow(void **state) {
 }
 
 /* Pivots that no factorization gives: not-a-number, and nothing outside the matrices is touched. */
-static void test_bad_pivots(void **state) {
+static void bad_pivots_touch_nothing_outside(void **state) {
     static const double want[] = {2, 1, 3};
     static const int64_t given[] = {1,       1, 2, /**/ 0, 3, 2,
                                     /**/ -1, 1, 2, /**/ 0, 1, INT64_MAX,
@@ -336,7 +336,7 @@ static void test_bad_pivots(void **state) {
 
 /* ---- the seam ---- */
 
-static void test_uses(void **state) {
+static void a_call_says_what_it_reads_and_writes(void **state) {
     tidei_storage st[5];
     tidei_use uses[5];
     int at[5];
@@ -384,7 +384,7 @@ static void test_uses(void **state) {
 
 /* What brings operands back may itself lack memory, at one rung of the ladder; at a higher one it
 ** does not. */
-static void test_again(void **state) {
+static void operands_are_brought_back_at_a_higher_rung(void **state) {
     static const double in[] = {1, 2, 3, 4};
     tide_runtime *rt = open_checked();
     tidei_job j;
@@ -417,7 +417,7 @@ static void test_again(void **state) {
 
 /* What the host's library cannot count is refused before it is called: there is no such memory
 ** here. */
-static void test_too_large(void **state) {
+static void what_a_library_cannot_count_is_refused(void **state) {
     static const struct {
         tidei_lapack_routine routine;
         int64_t m, n;
@@ -499,7 +499,7 @@ static void spoil(tidei_lapack *x, enum wrong what) {
     }
 }
 
-static void test_descriptors(void **state) {
+static void senseless_descriptors_are_refused(void **state) {
     static const struct {
         tidei_lapack_routine routine;
         enum wrong what;
@@ -568,7 +568,7 @@ static void blas_steps(tidei_stream *s, tidei_storage *st, int64_t far) {
     assert_error(TIDE_E_UNSUPPORTED, "rows of less than 2^31 elements");
 }
 
-static void test_steps_too_large(void **state) {
+static void steps_a_library_cannot_count_are_refused(void **state) {
     const int64_t far = (int64_t)INT_MAX + 1;
     tide_runtime *rt = open_checked();
     tide_array *a = ones(rt, TIDE_F32, SHAPE(100));
@@ -588,7 +588,7 @@ static void test_steps_too_large(void **state) {
 
 /* No room for a working copy: the report, under the function's name, and the inputs as they
 ** were. */
-static void test_no_room(void **state) {
+static void no_room_for_a_copy_leaves_the_inputs(void **state) {
     enum { N = 400 };
     tide_config c = {.collector = "refcount", .limit = "2MiB"};
     (void)state;
@@ -610,7 +610,7 @@ static void test_no_room(void **state) {
 }
 
 /* Results that nobody wants take no room: R alone none for a square Q. */
-static void test_unwanted(void **state) {
+static void results_that_nobody_wants_take_no_room(void **state) {
     enum { M = 2000 };
     tide_config c = {.collector = "refcount", .limit = "4MiB"};
     (void)state;
@@ -640,20 +640,20 @@ static void test_unwanted(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_function_refuses),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_singular),
-        cmocka_unit_test(test_not_finite),
-        cmocka_unit_test(test_large_not_finite),
-        cmocka_unit_test(test_overflow),
-        cmocka_unit_test(test_bad_pivots),
-        cmocka_unit_test(test_uses),
-        cmocka_unit_test(test_again),
-        cmocka_unit_test(test_too_large),
-        cmocka_unit_test(test_descriptors),
-        cmocka_unit_test(test_steps_too_large),
-        cmocka_unit_test(test_no_room),
-        cmocka_unit_test(test_unwanted),
+        cmocka_unit_test(every_function_refuses_what_it_must),
+        cmocka_unit_test(refusals_say_what_is_wrong),
+        cmocka_unit_test(a_singular_matrix_spoils_no_other),
+        cmocka_unit_test(a_matrix_that_is_not_finite_is_told),
+        cmocka_unit_test(a_large_one_that_is_not_finite_is_told),
+        cmocka_unit_test(an_overflow_is_no_wrong_answer),
+        cmocka_unit_test(bad_pivots_touch_nothing_outside),
+        cmocka_unit_test(a_call_says_what_it_reads_and_writes),
+        cmocka_unit_test(operands_are_brought_back_at_a_higher_rung),
+        cmocka_unit_test(what_a_library_cannot_count_is_refused),
+        cmocka_unit_test(senseless_descriptors_are_refused),
+        cmocka_unit_test(steps_a_library_cannot_count_are_refused),
+        cmocka_unit_test(no_room_for_a_copy_leaves_the_inputs),
+        cmocka_unit_test(results_that_nobody_wants_take_no_room),
     };
     return cmocka_run_group_tests_name("linalg_errors", tests, NULL, NULL);
 }

@@ -282,7 +282,7 @@ static bool same(const trial *t, const ground *x, const ground *y) {
     return all;
 }
 
-static void test_both_forms(void **state) {
+static void host_and_device_text_agree(void **state) {
     static const char prefix[] =
         "#define TIDE_WANTS_ALL\nstatic const emu_dim blockDim = {256, 1, 1};\n";
     emu_module m = {0};
@@ -318,7 +318,7 @@ static void test_both_forms(void **state) {
 }
 
 /* Each kernel is found in what is compiled for it, and that holds little else. */
-static void test_device_text_compiles(void **state) {
+static void each_kernels_text_compiles(void **state) {
     void *image;
     size_t bytes, all;
     char *text = malloc(strlen(tidei_factor_text) + 128);
@@ -343,7 +343,7 @@ static void test_device_text_compiles(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_both_forms),
-                                       cmocka_unit_test(test_device_text_compiles)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(host_and_device_text_agree),
+                                       cmocka_unit_test(each_kernels_text_compiles)};
     return cmocka_run_group_tests_name("linalg_kernels", tests, NULL, NULL);
 }

@@ -115,7 +115,7 @@ static void one_product(tide_runtime *rt, tide_dtype t, int pa, int pb, int64_t 
     drop(&va), drop(&vb), drop(&vc);
 }
 
-static void test_every_pattern(void **state) {
+static void every_pattern_agrees_with_the_naive_product(void **state) {
     (void)state;
     tide_runtime *rt = open_checked();
     seed = 1;
@@ -129,7 +129,7 @@ static void test_every_pattern(void **state) {
     close_checked(rt);
 }
 
-static void test_larger(void **state) {
+static void larger_products_agree_with_the_naive_product(void **state) {
     static const tide_dtype types[] = {TIDE_F32, TIDE_F64, TIDE_I8, TIDE_U16, TIDE_I32, TIDE_I64};
     (void)state;
     tide_runtime *rt = open_checked();
@@ -151,7 +151,7 @@ static void assert_shape(tide_array *a, int ndim, const int64_t *shape) {
 }
 
 /* A vector is a row on the left, a column on the right, and its axis goes. */
-static void test_vectors(void **state) {
+static void a_vector_is_a_row_or_a_column(void **state) {
     static const tide_dtype types[] = {TIDE_F32, TIDE_I32};
     (void)state;
     tide_runtime *rt = open_checked();
@@ -196,7 +196,7 @@ static tide_array *ones(tide_runtime *rt, tide_dtype t, int ndim, const int64_t 
     return a;
 }
 
-static void test_empty(void **state) {
+static void empty_products_are_zeros(void **state) {
     static const tide_dtype types[] = {TIDE_F32, TIDE_C128, TIDE_I16};
     (void)state;
     tide_runtime *rt = open_checked();
@@ -223,7 +223,7 @@ static void test_empty(void **state) {
     close_checked(rt);
 }
 
-static void test_mixed_types(void **state) {
+static void mixed_types_are_promoted(void **state) {
     static const tide_dtype pairs[][3] = {
         {TIDE_I32, TIDE_F32, TIDE_F32},  {TIDE_BOOL, TIDE_I8, TIDE_I8},
         {TIDE_F16, TIDE_BF16, TIDE_F32}, {TIDE_U8, TIDE_I8, TIDE_I16},
@@ -249,7 +249,7 @@ static void test_mixed_types(void **state) {
 }
 
 /* Full-range integers: sums and products modulo 2^bits, the same for signed and unsigned. */
-static void test_integers_wrap(void **state) {
+static void integers_wrap(void **state) {
     enum { M = 19, K = 70, N = 33 };
     (void)state;
     tide_runtime *rt = open_checked();
@@ -288,7 +288,7 @@ static void assert_refused(tide_array *result, tide_status status, const char *p
     assert_string_equal(tide_error_last()->operation, "tide_matmul");
 }
 
-static void test_refusals(void **state) {
+static void what_does_not_fit_is_refused(void **state) {
     (void)state;
     tide_runtime *rt = open_checked(), *other = open_checked();
     assert_ok(tide_scope_begin(rt));
@@ -346,7 +346,7 @@ static size_t places(const tidei_gemm *g, triple *out) {
     qsort(out, n, sizeof *out, by_place);
     return n;
 }
-static void test_simplify(void **state) {
+static void simpler_products_are_the_same_products(void **state) {
     static triple before[10000], after[10000];
     int fewer = 0, taller = 0;
     (void)state;
@@ -391,7 +391,7 @@ static void test_simplify(void **state) {
 
 /* The integer kernels alone, the host's and the device's text run on the host: every width,
 ** strides, batches, several tiles a block. */
-static void test_both_kernels(void **state) {
+static void both_integer_kernels_agree(void **state) {
     static const tidei_host_fn host[] = {product_1, product_2, product_4, product_8};
     enum { COUNT = 3, M = 21, K = 37, N = 18 };
     static const char calls[] =
@@ -453,7 +453,7 @@ static void test_both_kernels(void **state) {
     emu_close(&m);
 }
 
-static void test_device_text_compiles(void **state) {
+static void device_text_compiles(void **state) {
     void *image;
     size_t bytes;
     (void)state;
@@ -483,12 +483,12 @@ static void products(tide_runtime *rt, tide_status *status) {
     if (*status == TIDE_OK) *status = end;
 }
 
-static void test_every_failure(void **state) {
+static void every_call_may_fail(void **state) {
     (void)state;
     each_call_fails(products);
 }
 
-static void test_no_room_for_the_result(void **state) {
+static void no_room_for_the_result_is_told(void **state) {
     (void)state;
     tide_config c = {.collector = "refcount", .limit = "8MiB"};
     tide_runtime *rt = test_open(&c);
@@ -511,12 +511,18 @@ static void test_no_room_for_the_result(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_pattern), cmocka_unit_test(test_larger),
-        cmocka_unit_test(test_vectors),       cmocka_unit_test(test_empty),
-        cmocka_unit_test(test_mixed_types),   cmocka_unit_test(test_integers_wrap),
-        cmocka_unit_test(test_refusals),      cmocka_unit_test(test_simplify),
-        cmocka_unit_test(test_both_kernels),  cmocka_unit_test(test_device_text_compiles),
-        cmocka_unit_test(test_every_failure), cmocka_unit_test(test_no_room_for_the_result),
+        cmocka_unit_test(every_pattern_agrees_with_the_naive_product),
+        cmocka_unit_test(larger_products_agree_with_the_naive_product),
+        cmocka_unit_test(a_vector_is_a_row_or_a_column),
+        cmocka_unit_test(empty_products_are_zeros),
+        cmocka_unit_test(mixed_types_are_promoted),
+        cmocka_unit_test(integers_wrap),
+        cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(simpler_products_are_the_same_products),
+        cmocka_unit_test(both_integer_kernels_agree),
+        cmocka_unit_test(device_text_compiles),
+        cmocka_unit_test(every_call_may_fail),
+        cmocka_unit_test(no_room_for_the_result_is_told),
     };
     return cmocka_run_group_tests_name("matmul", tests, NULL, NULL);
 }

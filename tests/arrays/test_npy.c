@@ -69,7 +69,7 @@ static tide_array *read_text(tide_runtime *rt, int major, const char *header, co
 
 /* ---- round trips ---- */
 
-static void test_round_trips(void **state) {
+static void what_is_written_is_read(void **state) {
     static const struct {
         int ndim;
         int64_t shape[3];
@@ -96,7 +96,7 @@ static void test_round_trips(void **state) {
     }
 }
 
-static void test_strided_and_large(void **state) {
+static void strided_and_large_arrays_are_written(void **state) {
     enum { N = 700000 }; /* several pieces of the buffer */
     tide_runtime *rt = *state;
     tide_array *a = tide_arange(rt, TIDE_I32, 0, N, 1), *back = tide_slice(a, "::-1");
@@ -109,7 +109,7 @@ static void test_strided_and_large(void **state) {
     unlink(path);
 }
 
-static void test_written_form(void **state) {
+static void the_written_form_is_numpys(void **state) {
     static const char want[] =
         "\x93NUMPY\x01\0\x76\0{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }";
     unsigned char got[256];
@@ -127,7 +127,7 @@ static void test_written_form(void **state) {
 
 /* ---- what others write ---- */
 
-static void test_byte_orders(void **state) {
+static void both_byte_orders_are_read(void **state) {
     static const struct {
         const char *descr;
         tide_dtype t;
@@ -160,7 +160,7 @@ static void test_byte_orders(void **state) {
               "\0\1\1", 3);
 }
 
-static void test_fortran_order(void **state) {
+static void fortran_order_is_read(void **state) {
     const int16_t columns[] = {0, 3, 1, 4, 2, 5}, rows[] = {0, 1, 2, 3, 4, 5};
     tide_array *a =
         read_text(*state, 1, "{'descr': '<i2', 'fortran_order': True, 'shape': (2, 3), }", columns,
@@ -175,7 +175,7 @@ static void test_fortran_order(void **state) {
         columns, 2);
 }
 
-static void test_versions_and_spelling(void **state) {
+static void versions_and_spellings_are_read(void **state) {
     static const char *const headers[] = {
         "{'descr': '<i2', 'fortran_order': False, 'shape': (2,), }          \n",
         "{'shape':(2,),'fortran_order':False,'descr':'<i2'}",
@@ -188,7 +188,7 @@ static void test_versions_and_spelling(void **state) {
             has_bytes(read_text(*state, major, headers[i], data, sizeof data), data, sizeof data);
 }
 
-static void test_pipe(void **state) {
+static void a_pipe_is_read(void **state) {
     unsigned char file[256];
     char path[32];
     int ends[2];
@@ -203,7 +203,7 @@ static void test_pipe(void **state) {
 }
 
 /* The data of the examples were written by NumPy. */
-static void test_real_file(void **state) {
+static void a_file_of_numpys_is_read(void **state) {
     char path[512];
     const char *source = getenv("TIDE_TEST_SOURCE");
     snprintf(path, sizeof path, "%s/examples/data/digits_images.npy", source ? source : ".");
@@ -214,7 +214,7 @@ static void test_real_file(void **state) {
 
 /* ---- hostile files ---- */
 
-static void test_bad_headers(void **state) {
+static void bad_headers_are_refused(void **state) {
     static const struct {
         const char *header, *part;
     } cases[] = {
@@ -261,7 +261,7 @@ static void test_bad_headers(void **state) {
     }
 }
 
-static void test_bad_frames(void **state) {
+static void bad_frames_are_refused(void **state) {
     unsigned char file[256];
     const char *good = "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }";
     size_t n = compose(file, 1, good, "12345678", 8);
@@ -291,7 +291,7 @@ static void test_bad_frames(void **state) {
 
 /* ---- the file system says no ---- */
 
-static void test_files_refused(void **state) {
+static void files_that_cannot_be_had_are_told(void **state) {
     tide_runtime *rt = *state;
     tide_array *a = tide_zeros(rt, TIDE_F32, SHAPE(3)), *b = tide_zeros(rt, TIDE_BF16, SHAPE(3));
     assert_null(tide_npy_read(rt, path_of("absent.npy")));
@@ -313,7 +313,7 @@ static void test_files_refused(void **state) {
 }
 
 /* A file whose elements could not be had is not left behind. */
-static void test_no_partial_file(void **state) {
+static void no_partial_file_is_left(void **state) {
     tide_runtime *rt = *state;
     tide_array *i = tide_full(rt, TIDE_I64, SHAPE(2), tide_arg_int(9));
     tide_array *t = tide_take(tide_zeros(rt, TIDE_F32, SHAPE(3)), i, 0);
@@ -327,7 +327,7 @@ static void holds_ones(tide_runtime *rt) {
 
 /* Whatever fails, the file that was there stays: after an earlier, unrelated failure of the device,
 ** and on a full disk. */
-static void test_old_file_stays(void **state) {
+static void the_old_file_stays_when_writing_fails(void **state) {
     tide_runtime *rt = *state;
     tide_array *zeros = tide_zeros(rt, TIDE_F32, SHAPE(3)),
                *large = tide_zeros(rt, TIDE_F32, SHAPE(100000));
@@ -351,7 +351,7 @@ static void test_old_file_stays(void **state) {
 }
 
 /* The file that comes instead has the old one's mode, and a link to it stays a link. */
-static void test_replaced(void **state) {
+static void a_replaced_file_keeps_mode_and_link(void **state) {
     tide_runtime *rt = *state;
     struct stat st;
     char target[160];
@@ -377,11 +377,20 @@ static void test_replaced(void **state) {
 int main(void) {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, open_runtime, close_runtime)
     const struct CMUnitTest tests[] = {
-        CASE(test_round_trips),    CASE(test_strided_and_large), CASE(test_written_form),
-        CASE(test_byte_orders),    CASE(test_fortran_order),     CASE(test_versions_and_spelling),
-        CASE(test_pipe),           CASE(test_real_file),         CASE(test_bad_headers),
-        CASE(test_bad_frames),     CASE(test_files_refused),     CASE(test_no_partial_file),
-        CASE(test_old_file_stays), CASE(test_replaced),
+        CASE(what_is_written_is_read),
+        CASE(strided_and_large_arrays_are_written),
+        CASE(the_written_form_is_numpys),
+        CASE(both_byte_orders_are_read),
+        CASE(fortran_order_is_read),
+        CASE(versions_and_spellings_are_read),
+        CASE(a_pipe_is_read),
+        CASE(a_file_of_numpys_is_read),
+        CASE(bad_headers_are_refused),
+        CASE(bad_frames_are_refused),
+        CASE(files_that_cannot_be_had_are_told),
+        CASE(no_partial_file_is_left),
+        CASE(the_old_file_stays_when_writing_fails),
+        CASE(a_replaced_file_keeps_mode_and_link),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -28,7 +28,7 @@ static void *read_all(tide_array *a) {
 /* ---- the generator ---- */
 
 /* The known answers of the Random123 library for philox4x32-10. */
-static void test_known_answers(void **state) {
+static void philox_gives_the_known_answers(void **state) {
     static const struct {
         ph_words counter;
         ph_u32 key[2];
@@ -48,7 +48,7 @@ static void test_known_answers(void **state) {
 }
 
 /* The first elements of a draw, from the words above: the promise to every device and version. */
-static void test_first_elements(void **state) {
+static void the_first_elements_are_as_promised(void **state) {
     tide_runtime *rt = *state;
     tide_rng rng = {0, 0};
     const ph_u32 w[4] = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8};
@@ -72,7 +72,7 @@ static double ulps(double got, double want) {
                      : fabs(got - want) / (nextafter(fabs(want), INFINITY) - fabs(want));
 }
 
-static void test_log_and_circle(void **state) {
+static void log_and_circle_are_close_to_libm(void **state) {
     double worst_log = 0, worst_sin = 0;
     (void)state;
     for (int i = 0; i < 200000; i++) {
@@ -119,7 +119,7 @@ static void evenly(const int *counts, int bins, int n) {
 
 static double *doubles_of(tide_array *a) { return read_all(tide_cast(a, TIDE_F64)); }
 
-static void test_uniform_statistics(void **state) {
+static void uniform_numbers_are_uniform(void **state) {
     tide_runtime *rt = *state;
     for (tide_dtype t = TIDE_F32; t <= TIDE_F64; t++) {
         tide_rng rng = {42, 0};
@@ -139,7 +139,7 @@ static void test_uniform_statistics(void **state) {
     }
 }
 
-static void test_normal_statistics(void **state) {
+static void normal_numbers_are_normal(void **state) {
     tide_runtime *rt = *state;
     for (tide_dtype t = TIDE_F32; t <= TIDE_F64; t++) {
         tide_rng rng = {43, 0};
@@ -160,7 +160,7 @@ static void test_normal_statistics(void **state) {
     }
 }
 
-static void test_integer_statistics(void **state) {
+static void integers_come_equally_often(void **state) {
     tide_runtime *rt = *state;
     tide_rng rng = {44, 0};
     int bins[10] = {0}, wide[16] = {0};
@@ -178,7 +178,7 @@ static void test_integer_statistics(void **state) {
 }
 
 /* The wide form is the integer part of a 192-bit product. */
-static void test_wide_product(void **state) {
+static void the_wide_form_is_a_192_bit_product(void **state) {
     uint64_t got[64];
     ph_draw d = {.items = 64,
                  .out = (ph_u64)(uintptr_t)got,
@@ -198,7 +198,7 @@ static void test_wide_product(void **state) {
 }
 
 /* Element i depends on the seed, the counter and i alone; the counter moves by the blocks used. */
-static void test_counter(void **state) {
+static void the_counter_moves_by_the_blocks_used(void **state) {
     static const struct {
         tide_dtype t;
         int64_t n;
@@ -230,7 +230,7 @@ static void test_counter(void **state) {
     free(a), free(b), free(rest), free(else_);
 }
 
-static void test_errors(void **state) {
+static void wrong_arguments_are_refused(void **state) {
     tide_runtime *rt = *state;
     tide_rng rng = {1, 5};
     assert_null(tide_random_uniform(rt, &rng, TIDE_I32, SHAPE(2)));
@@ -262,7 +262,7 @@ static void is_permutation(const int64_t *p, int64_t n, unsigned char *seen) {
     }
 }
 
-static void test_permutations(void **state) {
+static void a_permutation_has_each_element_once(void **state) {
     enum { MOST = 300007 };
     tide_runtime *rt = *state;
     tide_rng rng = {11, 0};
@@ -286,7 +286,7 @@ static void test_permutations(void **state) {
 }
 
 /* The permutations of n <= 5 elements come equally often, over counters. */
-static void test_small_permutations_even(void **state) {
+static void small_permutations_come_equally_often(void **state) {
     static const int factorial[] = {1, 1, 2, 6, 24, 120};
     enum { DRAWS = 24000 };
     (void)state;
@@ -312,7 +312,7 @@ static void test_small_permutations_even(void **state) {
 }
 
 /* Where element 0 of a larger one lands is even too. */
-static void test_places_even(void **state) {
+static void places_in_large_permutations_are_even(void **state) {
     tide_runtime *rt = *state;
     enum { N = 37, DRAWS = 7400 };
     int first[N] = {0}, last[N] = {0};
@@ -329,7 +329,7 @@ static void test_places_even(void **state) {
     evenly(last, N, DRAWS);
 }
 
-static void test_kernels_compile(void **state) {
+static void kernels_compile(void **state) {
     void *image;
     size_t bytes;
     (void)state;
@@ -342,19 +342,19 @@ static void test_kernels_compile(void **state) {
 int main(void) {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, open_runtime, close_runtime)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known_answers),
-        CASE(test_first_elements),
-        cmocka_unit_test(test_log_and_circle),
-        CASE(test_uniform_statistics),
-        CASE(test_normal_statistics),
-        CASE(test_integer_statistics),
-        cmocka_unit_test(test_wide_product),
-        CASE(test_counter),
-        CASE(test_errors),
-        CASE(test_permutations),
-        cmocka_unit_test(test_small_permutations_even),
-        CASE(test_places_even),
-        cmocka_unit_test(test_kernels_compile),
+        cmocka_unit_test(philox_gives_the_known_answers),
+        CASE(the_first_elements_are_as_promised),
+        cmocka_unit_test(log_and_circle_are_close_to_libm),
+        CASE(uniform_numbers_are_uniform),
+        CASE(normal_numbers_are_normal),
+        CASE(integers_come_equally_often),
+        cmocka_unit_test(the_wide_form_is_a_192_bit_product),
+        CASE(the_counter_moves_by_the_blocks_used),
+        CASE(wrong_arguments_are_refused),
+        CASE(a_permutation_has_each_element_once),
+        cmocka_unit_test(small_permutations_come_equally_often),
+        CASE(places_in_large_permutations_are_even),
+        cmocka_unit_test(kernels_compile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

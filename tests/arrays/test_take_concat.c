@@ -33,7 +33,7 @@ static void has_bytes(tide_array *a, const void *want, size_t bytes) {
 
 /* ---- take ---- */
 
-static void test_take_rows_and_columns(void **state) {
+static void take_picks_rows_and_columns(void **state) {
     tide_runtime *rt = *state;
     tide_array *a = tide_reshape(tide_arange(rt, TIDE_I32, 0, 12, 1), SHAPE(3, 4));
     tide_array *i = tide_from_host(rt, TIDE_I64, SHAPE(3), (int64_t[]){2, 0, -1});
@@ -53,7 +53,7 @@ static void test_take_rows_and_columns(void **state) {
 }
 
 /* Every element size, every index type, strided sources and indices, one subscript at a time. */
-static void test_take_against_model(void **state) {
+static void take_agrees_with_the_model(void **state) {
     static const tide_dtype types[] = {TIDE_BOOL, TIDE_F16, TIDE_F32, TIDE_C64, TIDE_C128};
     static const tide_dtype indices[] = {TIDE_I8, TIDE_I16, TIDE_I32, TIDE_I64,
                                          TIDE_U8, TIDE_U16, TIDE_U32, TIDE_U64};
@@ -96,7 +96,7 @@ static void test_take_against_model(void **state) {
     }
 }
 
-static void test_take_out_of_range(void **state) {
+static void take_tells_or_clips_a_bad_index(void **state) {
     tide_runtime *rt = *state;
     tide_array *a = tide_arange(rt, TIDE_I32, 0, 4, 1);
     int32_t got[4] = {0};
@@ -114,7 +114,7 @@ static void test_take_out_of_range(void **state) {
 }
 
 /* The index is told as the index array has it. */
-static void test_take_tells_the_index(void **state) {
+static void take_tells_the_index_as_it_was_given(void **state) {
     static const struct {
         tide_dtype t;
         uint64_t bits;
@@ -174,7 +174,7 @@ static void *look_for_faults(void *p) {
         }
     return (void *)told;
 }
-static void test_take_reported_once(void **state) {
+static void a_bad_index_is_told_once(void **state) {
     tide_runtime *rt = test_open(&(tide_config){.collector = "refcount"});
     pthread_t threads[LOOKERS];
     long told = 0, taken = 0;
@@ -197,7 +197,7 @@ static void test_take_reported_once(void **state) {
 }
 
 /* One that no sync point told is a warning at the end, and no error of tide_close's caller. */
-static void test_take_told_at_close(void **state) {
+static void closing_warns_of_a_bad_index(void **state) {
     logged.n = 0;
     (void)state;
     tide_runtime *rt = test_open(&(tide_config){.log = keep_line, .log_level = TIDE_LOG_WARNING});
@@ -210,7 +210,7 @@ static void test_take_told_at_close(void **state) {
     assert_int_equal(tide_error_last()->status, TIDE_OK);
 }
 
-static void test_take_errors_and_nothing(void **state) {
+static void take_refuses_what_does_not_fit(void **state) {
     tide_runtime *rt = *state;
     tide_array *a = tide_zeros(rt, TIDE_F32, SHAPE(2, 3)),
                *none = tide_zeros(rt, TIDE_I64, SHAPE(0));
@@ -236,7 +236,7 @@ static void test_take_errors_and_nothing(void **state) {
 
 /* ---- concat ---- */
 
-static void test_concat(void **state) {
+static void concat_joins_along_an_axis(void **state) {
     tide_runtime *rt = *state;
     tide_array *a = tide_reshape(tide_arange(rt, TIDE_I32, 0, 4, 1), SHAPE(2, 2));
     tide_array *row = tide_reshape(tide_arange(rt, TIDE_I32, 9, 7, -1), SHAPE(1, 2)),
@@ -248,7 +248,7 @@ static void test_concat(void **state) {
     assert_int_equal(tide_array_size(tide_concat((tide_array *[]){none, none}, 2, 0)), 0);
 }
 
-static void test_concat_promotes(void **state) {
+static void concat_promotes(void **state) {
     tide_runtime *rt = *state;
     tide_array *parts[] = {tide_ones(rt, TIDE_BOOL, SHAPE(1)),
                            tide_full(rt, TIDE_I8, SHAPE(1), tide_arg_int(-2)),
@@ -261,7 +261,7 @@ static void test_concat_promotes(void **state) {
     has_bytes(all, (float[]){1, -2, 200, 0.5f}, 16);
 }
 
-static void test_concat_errors(void **state) {
+static void concat_refuses_what_does_not_fit(void **state) {
     tide_runtime *rt = *state;
     tide_array *a = tide_zeros(rt, TIDE_F32, SHAPE(2, 3)),
                *b = tide_zeros(rt, TIDE_F32, SHAPE(3, 2));
@@ -284,7 +284,7 @@ static void test_concat_errors(void **state) {
 }
 
 /* Arrays of two runtimes do not meet, and the message says so, whatever their devices. */
-static void test_two_runtimes(void **state) {
+static void arrays_of_two_runtimes_do_not_meet(void **state) {
     tide_runtime *rt = *state, *other = test_open(NULL);
     const int64_t zero = 0;
     tide_array *a = tide_zeros(rt, TIDE_F32, SHAPE(3)), *b = tide_zeros(other, TIDE_F32, SHAPE(3)),
@@ -304,7 +304,7 @@ static void test_two_runtimes(void **state) {
     tide_close(other);
 }
 
-static void test_kernels_compile(void **state) {
+static void kernels_compile(void **state) {
     void *image;
     size_t bytes;
     (void)state;
@@ -317,19 +317,19 @@ static void test_kernels_compile(void **state) {
 int main(void) {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, open_runtime, close_runtime)
     const struct CMUnitTest tests[] = {
-        CASE(test_take_rows_and_columns),
-        CASE(test_take_against_model),
-        CASE(test_take_out_of_range),
-        CASE(test_take_tells_the_index),
+        CASE(take_picks_rows_and_columns),
+        CASE(take_agrees_with_the_model),
+        CASE(take_tells_or_clips_a_bad_index),
+        CASE(take_tells_the_index_as_it_was_given),
         cmocka_unit_test(t19_an_index_out_of_range_is_no_lack_of_memory),
-        cmocka_unit_test(test_take_reported_once),
-        cmocka_unit_test(test_take_told_at_close),
-        CASE(test_take_errors_and_nothing),
-        CASE(test_concat),
-        CASE(test_concat_promotes),
-        CASE(test_concat_errors),
-        CASE(test_two_runtimes),
-        cmocka_unit_test(test_kernels_compile),
+        cmocka_unit_test(a_bad_index_is_told_once),
+        cmocka_unit_test(closing_warns_of_a_bad_index),
+        CASE(take_refuses_what_does_not_fit),
+        CASE(concat_joins_along_an_axis),
+        CASE(concat_promotes),
+        CASE(concat_refuses_what_does_not_fit),
+        CASE(arrays_of_two_runtimes_do_not_meet),
+        cmocka_unit_test(kernels_compile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

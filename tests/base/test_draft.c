@@ -142,7 +142,7 @@ static unsigned written(const char *name, const char *text) {
 
 /* ---- drafts ---- */
 
-static void test_kept_and_dropped(void **state) {
+static void a_draft_is_kept_or_dropped(void **state) {
     tidei_draft d;
     struct stat st;
     (void)state;
@@ -158,7 +158,7 @@ static void test_kept_and_dropped(void **state) {
     assert_int_equal(drafts(), 0);
 }
 
-static void test_names(void **state) {
+static void a_drafts_name_is_known(void **state) {
     (void)state;
     assert_true(tidei_is_draft(".tidepool-0.part") && tidei_is_draft(".tidepool-9999.part"));
     static const char *const others[] = {".tidepool-.part",   "tidepool-1.part",
@@ -168,7 +168,7 @@ static void test_names(void **state) {
 }
 
 /* One that is being written is passed by. */
-static void test_held_ones_stay(void **state) {
+static void drafts_being_written_stay(void **state) {
     (void)state;
     int first = leave(draft_name(0), true), second = leave(draft_name(1), true),
         late = leave(draft_name(5), true);
@@ -187,7 +187,7 @@ static void test_held_ones_stay(void **state) {
 
 /* What killed writers left goes with the next draft: in its way, among the low numbers, and then
 ** wherever. */
-static void test_left_ones_go(void **state) {
+static void drafts_of_killed_writers_go(void **state) {
     static const unsigned numbers[] = {0, 3, 7, 12, 4000};
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(numbers); i++) leave(draft_name(numbers[i]), false);
@@ -201,7 +201,7 @@ static void test_left_ones_go(void **state) {
 }
 
 /* What is no file of ours is passed by, not followed, and stays. */
-static void test_others_in_its_place(void **state) {
+static void what_is_no_draft_stays(void **state) {
     struct stat st;
     (void)state;
     leave("victim", false);
@@ -223,7 +223,7 @@ static void test_others_in_its_place(void **state) {
 }
 
 /* Where nothing can be locked nothing is known to be left: another number does. */
-static void test_without_locks(void **state) {
+static void without_locks_another_number_serves(void **state) {
     (void)state;
     leave(draft_name(0), false);
     lock_error = ENOLCK;
@@ -236,7 +236,7 @@ static void test_without_locks(void **state) {
 
 /* Where another machine's writer may hold it by a lock that is not seen here, it goes an hour after
 ** the last write. */
-static void test_far_away(void **state) {
+static void on_far_file_systems_drafts_go_after_an_hour(void **state) {
     (void)state;
     far = true;
     leave(draft_name(0), false);
@@ -278,7 +278,7 @@ static void *sweep_rounds(void *unused) {
     return unused;
 }
 
-static void test_writers_and_sweepers(void **state) {
+static void writers_and_sweepers_leave_whole_files(void **state) {
     pthread_t writer[WRITERS], sweeper[2];
     (void)state;
     atomic_store(&over, false);
@@ -362,7 +362,7 @@ static void is_whole(tide_runtime *rt) {
 
 /* Again and again in the middle of a write: what was there stays, or is whole, and the next writer
 ** clears up. */
-static void test_killed(void **state) {
+static void a_killed_writer_leaves_the_old_file_or_the_new(void **state) {
     (void)state;
     test_needs_children();
     ends_well(start("once"));
@@ -383,7 +383,7 @@ static void test_killed(void **state) {
     tide_close(rt);
 }
 
-static void test_two_at_once(void **state) {
+static void several_write_one_file_at_once(void **state) {
     pid_t pid[3];
     (void)state;
     test_needs_children();
@@ -395,7 +395,7 @@ static void test_two_at_once(void **state) {
     tide_close(rt);
 }
 
-static void test_folder_that_refuses(void **state) {
+static void a_folder_that_refuses_is_told(void **state) {
     (void)state;
     test_needs_children();
     assert_int_equal(chmod(folder, 0555), 0);
@@ -406,7 +406,7 @@ static void test_folder_that_refuses(void **state) {
     assert_false(is_there("model.npy"));
 }
 
-static void test_in_the_way_of_npy(void **state) {
+static void npy_writes_past_drafts_that_were_left(void **state) {
     (void)state;
     tide_runtime *rt = open_small();
     tide_array *a = tide_arange(rt, TIDE_F64, 0, ELEMENTS, 1);
@@ -423,7 +423,7 @@ static void test_in_the_way_of_npy(void **state) {
 }
 
 /* In the folder that the program is in, whatever is above it. */
-static void test_relative_paths(void **state) {
+static void relative_paths_stay_in_the_folder(void **state) {
     (void)state;
     char *here = getcwd(NULL, 0);
     tide_runtime *rt = open_small();
@@ -453,7 +453,7 @@ static void plain_free(void *unused, void *p) {
 }
 
 /* Host memory that is exhausted is told as such, wherever it was wanted. */
-static void test_host_memory(void **state) {
+static void exhausted_host_memory_is_told(void **state) {
     (void)state;
     int countdown = -1;
     tide_allocator host = {no_alloc, plain_free, &countdown};
@@ -485,20 +485,20 @@ int main(int argc, char **argv) {
     if (argc == 4 && strcmp(argv[1], "child") == 0) return child(argv[2], argv[3]);
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        CASE(test_kept_and_dropped),
-        CASE(test_names),
-        CASE(test_held_ones_stay),
-        CASE(test_left_ones_go),
-        CASE(test_others_in_its_place),
-        CASE(test_without_locks),
-        CASE(test_far_away),
-        CASE(test_writers_and_sweepers),
-        CASE(test_killed),
-        CASE(test_two_at_once),
-        CASE(test_folder_that_refuses),
-        CASE(test_in_the_way_of_npy),
-        CASE(test_relative_paths),
-        CASE(test_host_memory),
+        CASE(a_draft_is_kept_or_dropped),
+        CASE(a_drafts_name_is_known),
+        CASE(drafts_being_written_stay),
+        CASE(drafts_of_killed_writers_go),
+        CASE(what_is_no_draft_stays),
+        CASE(without_locks_another_number_serves),
+        CASE(on_far_file_systems_drafts_go_after_an_hour),
+        CASE(writers_and_sweepers_leave_whole_files),
+        CASE(a_killed_writer_leaves_the_old_file_or_the_new),
+        CASE(several_write_one_file_at_once),
+        CASE(a_folder_that_refuses_is_told),
+        CASE(npy_writes_past_drafts_that_were_left),
+        CASE(relative_paths_stay_in_the_folder),
+        CASE(exhausted_host_memory_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,7 @@
 #include "tests/support/tidetest.h"
 #include "tests/support/same_kind.h"
 
-static void test_names_and_sizes(void **state) {
+static void types_have_their_names_and_sizes(void **state) {
     static const char *const names[] = {"bool", "i8",  "i16",  "i32", "i64", "u8",  "u16", "u32",
                                         "u64",  "f16", "bf16", "f32", "f64", "c64", "c128"};
     static const size_t sizes[] = {1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16};
@@ -39,7 +39,7 @@ static const char *const promotions[TIDE_DTYPE_COUNT] = {
     /* c128 */ "c128 c128 c128 c128 c128 c128 c128 c128 c128 c128 c128 c128 c128 c128 c128",
 };
 
-static void test_promotion_table(void **state) {
+static void types_are_promoted_as_the_table_says(void **state) {
     (void)state;
     for (tide_dtype a = 0; a < TIDE_DTYPE_COUNT; a++) {
         char row[128], *rest = row;
@@ -63,7 +63,7 @@ static void test_promotion_table(void **state) {
     }
 }
 
-static void test_can_store(void **state) {
+static void same_kind_casts_are_those_of_numpy(void **state) {
     (void)state;
     for (tide_dtype a = 0; a < TIDE_DTYPE_COUNT; a++)
         for (tide_dtype b = 0; b < TIDE_DTYPE_COUNT; b++)
@@ -94,7 +94,7 @@ static void refused(tide_arg v, tide_dtype t, const char *part) {
     for (size_t i = 0; i < sizeof buf; i++) assert_int_equal(buf[i], 0xa5);
 }
 
-static void test_integer_limits(void **state) {
+static void integers_fit_up_to_their_limits(void **state) {
     static const tide_dtype s[] = {TIDE_I8, TIDE_I16, TIDE_I32, TIDE_I64},
                             u[] = {TIDE_U8, TIDE_U16, TIDE_U32, TIDE_U64};
     (void)state;
@@ -118,7 +118,7 @@ static void test_integer_limits(void **state) {
     refused(tide_arg_float(0x1p63), TIDE_I64, "out of the range");
 }
 
-static void test_kinds_meet(void **state) {
+static void numbers_of_each_kind_meet_each_type(void **state) {
     unsigned char b[16];
     (void)state;
     round_trip(tide_arg_bool(1), TIDE_BOOL);
@@ -144,7 +144,7 @@ static void test_kinds_meet(void **state) {
     assert_int_equal(tidei_encode(tide_arg_int(1), 15, "test", b), TIDE_E_INVALID);
 }
 
-static void test_float_range(void **state) {
+static void floats_fit_up_to_their_range(void **state) {
     static const tide_dtype floats[] = {TIDE_F16, TIDE_BF16, TIDE_F32, TIDE_F64};
     (void)state;
     for (int i = 0; i < 4; i++) {
@@ -161,7 +161,7 @@ static void test_float_range(void **state) {
     refused(tide_arg_complex(0, 1e39), TIDE_C64, "1e+39");
 }
 
-static void test_f16_bf16_round_trip(void **state) {
+static void f16_and_bf16_come_back_the_same(void **state) {
     (void)state;
     for (uint32_t h = 0; h < 65536; h++) {
         bool nan16 = (h & 0x7fff) > 0x7c00, nanb = (h & 0x7fff) > 0x7f80;
@@ -204,7 +204,7 @@ static void check_middles(uint16_t (*from64)(double), uint16_t (*from32)(float),
         }
     }
 }
-static void test_rounding_to_even(void **state) {
+static void halves_round_to_even(void **state) {
     (void)state;
     check_middles(tidei_f64_to_f16, tidei_f32_to_f16, tidei_f16_to_f32, 0x7c00);
     check_middles(tidei_f64_to_bf16, tidei_f32_to_bf16, tidei_bf16_to_f32, 0x7f80);
@@ -216,7 +216,7 @@ static void test_rounding_to_even(void **state) {
 }
 
 /* A 64-bit integer just above a tie must not be rounded to the tie on its way. */
-static void test_integers_round_once(void **state) {
+static void integers_round_once(void **state) {
     unsigned char b[16];
     uint64_t above_tie = ((uint64_t)1 << 62) + ((uint64_t)1 << 54) + 1;
     (void)state;
@@ -233,11 +233,15 @@ static void test_integers_round_once(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names_and_sizes),     cmocka_unit_test(test_promotion_table),
-        cmocka_unit_test(test_can_store),           cmocka_unit_test(test_integer_limits),
-        cmocka_unit_test(test_kinds_meet),          cmocka_unit_test(test_float_range),
-        cmocka_unit_test(test_f16_bf16_round_trip), cmocka_unit_test(test_rounding_to_even),
-        cmocka_unit_test(test_integers_round_once),
+        cmocka_unit_test(types_have_their_names_and_sizes),
+        cmocka_unit_test(types_are_promoted_as_the_table_says),
+        cmocka_unit_test(same_kind_casts_are_those_of_numpy),
+        cmocka_unit_test(integers_fit_up_to_their_limits),
+        cmocka_unit_test(numbers_of_each_kind_meet_each_type),
+        cmocka_unit_test(floats_fit_up_to_their_range),
+        cmocka_unit_test(f16_and_bf16_come_back_the_same),
+        cmocka_unit_test(halves_round_to_even),
+        cmocka_unit_test(integers_round_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -91,7 +91,7 @@ static void copy_all(many *m) {
     }
 }
 
-static void test_many_copies(void **state) {
+static void many_pieces_are_copied_at_once(void **state) {
     static const size_t sizes[] = {0,     1,     15,    16,    17,    4095,  4096,   4097,
                                    16383, 16384, 16385, 49152, 65536, 65537, 262144, (1 << 20) + 5};
     (void)state;
@@ -118,7 +118,7 @@ static void test_many_copies(void **state) {
     close_many(m);
 }
 
-static void test_many_copies_with_large_ones(void **state) {
+static void large_pieces_are_copied_beside_small_ones(void **state) {
     (void)state;
     many *m = open_many();
     size_t large = 64 * TIDEI_MIB;
@@ -137,7 +137,7 @@ static void test_many_copies_with_large_ones(void **state) {
 }
 
 /* Older drivers take small parameters. */
-static void test_many_copies_on_an_old_driver(void **state) {
+static void an_old_driver_takes_smaller_parameters(void **state) {
     (void)state;
     tidei_cu old = driver;
     old.version = 12000;
@@ -152,7 +152,7 @@ static void test_many_copies_on_an_old_driver(void **state) {
 }
 
 /* Without the kernels, pieces are copied one by one, and nobody hears of it. */
-static void test_many_copies_without_the_kernels(void **state) {
+static void without_kernels_pieces_go_one_by_one(void **state) {
     (void)state;
     for (int way = 0; way < 2; way++) {
         many *m = open_many();
@@ -175,7 +175,7 @@ static void test_many_copies_without_the_kernels(void **state) {
     }
 }
 
-static void test_many_copies_without_the_large_kernel(void **state) {
+static void without_the_large_kernel_the_small_one_serves(void **state) {
     (void)state;
     many *m = open_many();
     for (int i = 0; i < 400; i++) add_piece(m, 100, 0);
@@ -188,7 +188,7 @@ static void test_many_copies_without_the_large_kernel(void **state) {
     close_many(m);
 }
 
-static void test_many_copies_that_fail(void **state) {
+static void what_a_launch_fails_to_copy_goes_one_by_one(void **state) {
     (void)state;
     many *m = open_many();
     prepare(m);
@@ -213,12 +213,12 @@ static void test_many_copies_that_fail(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        CASE(test_many_copies),
-        CASE(test_many_copies_with_large_ones),
-        CASE(test_many_copies_on_an_old_driver),
-        CASE(test_many_copies_without_the_kernels),
-        CASE(test_many_copies_without_the_large_kernel),
-        CASE(test_many_copies_that_fail),
+        CASE(many_pieces_are_copied_at_once),
+        CASE(large_pieces_are_copied_beside_small_ones),
+        CASE(an_old_driver_takes_smaller_parameters),
+        CASE(without_kernels_pieces_go_one_by_one),
+        CASE(without_the_large_kernel_the_small_one_serves),
+        CASE(what_a_launch_fails_to_copy_goes_one_by_one),
     };
     return cmocka_run_group_tests_name("cuda_copies", tests, NULL, NULL);
 }

@@ -229,7 +229,7 @@ SAME(offsetof(tidei_nvtx_attributes, message), offsetof(nvtxEventAttributes_t, m
 
 /* What the assertions cannot see: that the versions asked for are not above the headers', which
 ** carry each signature. */
-static void test_versions(void **state) {
+static void versions_asked_for_are_in_the_headers(void **state) {
     (void)state;
 #define CHECK_VERSION(name, exported, version, needed, params)                                     \
     assert_in_range(version, 2000, CUDA_VERSION);
@@ -237,6 +237,6 @@ static void test_versions(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_versions)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(versions_asked_for_are_in_the_headers)};
     return cmocka_run_group_tests_name("cuda_decl", tests, NULL, NULL);
 }

@@ -7,7 +7,7 @@
 
 /* ---- cases ---- */
 
-static void test_opens_and_closes(void **state) {
+static void it_opens_and_closes(void **state) {
     (void)state;
     tidei_device *d = open_double();
     assert_string_equal(d->info.name, "cuda:0");
@@ -25,7 +25,7 @@ static void test_opens_and_closes(void **state) {
     assert_nothing_left();
 }
 
-static void test_refuses_with_a_reason(void **state) {
+static void it_refuses_with_a_reason(void **state) {
     tidei_device *d = NULL;
     tidei_device_params p = {.ordinal = 3};
     (void)state;
@@ -44,7 +44,7 @@ static void test_refuses_with_a_reason(void **state) {
 }
 
 /* Without a driver (or a device) the answer says which it is. Where there is a GPU, it opens. */
-static void test_the_real_driver(void **state) {
+static void the_real_driver_opens_or_says_why_not(void **state) {
     tidei_device *d = NULL;
     tidei_device_params p = {0};
     (void)state;
@@ -58,7 +58,7 @@ static void test_the_real_driver(void **state) {
     assert_true(strlen(tide_error_last()->message) > 10);
 }
 
-static void test_pools_of_the_driver(void **state) {
+static void the_drivers_pools_give_memory(void **state) {
     (void)state;
     tidei_device *d = open_double();
     const struct tidei_device_ops *o = d->ops;
@@ -115,7 +115,7 @@ static void test_pools_of_the_driver(void **state) {
     assert_nothing_left();
 }
 
-static void test_another_context_is_put_back(void **state) {
+static void another_context_is_put_back(void **state) {
     size_t f, t;
     (void)state;
     tidei_device *d = open_double();
@@ -134,7 +134,7 @@ static void test_another_context_is_put_back(void **state) {
     assert_nothing_left();
 }
 
-static void test_pages(void **state) {
+static void pages_are_mapped_and_given_back(void **state) {
     tidei_addr range;
     tidei_dpage *p[3];
     (void)state;
@@ -167,7 +167,7 @@ static void test_pages(void **state) {
     assert_nothing_left();
 }
 
-static void test_raw_memory(void **state) {
+static void raw_memory_is_had_and_given_back(void **state) {
     tidei_addr a = 0, b = 0;
     (void)state;
     tidei_device *d = open_double();
@@ -186,7 +186,7 @@ static void test_raw_memory(void **state) {
 
 /* Never more unified memory than the card has free, all there is of it counted as if it were still
 ** to come. */
-static void test_unified_memory(void **state) {
+static void unified_memory_stays_within_the_card(void **state) {
     tidei_addr a = 0, b = 0;
     tidei_dstream *s;
     (void)state;
@@ -222,7 +222,7 @@ static void test_unified_memory(void **state) {
     assert_nothing_left();
 }
 
-static void test_no_unified_memory(void **state) {
+static void a_card_without_unified_memory_says_so(void **state) {
     tidei_addr a;
     (void)state;
     fake.no_managed = true;
@@ -233,7 +233,7 @@ static void test_no_unified_memory(void **state) {
     assert_nothing_left();
 }
 
-static void test_words(void **state) {
+static void words_order_streams(void **state) {
     tidei_dstream *a, *b, *again;
     (void)state;
     tidei_device *d = open_double();
@@ -253,7 +253,7 @@ static void test_words(void **state) {
     assert_nothing_left();
 }
 
-static void test_words_by_events(void **state) {
+static void events_stand_in_for_words(void **state) {
     tidei_dstream *s;
     (void)state;
     fake.write_value = 0;
@@ -272,7 +272,7 @@ static void test_words_by_events(void **state) {
     assert_nothing_left();
 }
 
-static void test_copies(void **state) {
+static void copies_go_there_and_back(void **state) {
     char buf[64] = "there and back", back[64] = "";
     tidei_dstream *s;
     tidei_addr m;
@@ -313,7 +313,7 @@ static void test_copies(void **state) {
 
 /* Every width, patterns that repeat at every shorter width and none, counts around the seed and the
 ** chunk. */
-static void test_fills(void **state) {
+static void fills_write_every_width(void **state) {
     static const size_t counts[] = {1, 2, 3, 100, 4095, 4096, 4097, 10000, (5u << 20) + 3};
     tidei_dstream *s;
     tidei_addr m;
@@ -347,7 +347,7 @@ static void test_fills(void **state) {
 }
 
 /* In the host's memory no copy: from pinned to pinned memory the driver would hold the caller. */
-static void test_fills_of_pinned_memory(void **state) {
+static void fills_of_pinned_memory_copy_nothing(void **state) {
     enum { COUNT = 100000 };
     tidei_dstream *s;
     tidei_addr m;
@@ -375,7 +375,7 @@ static void test_fills_of_pinned_memory(void **state) {
     assert_nothing_left();
 }
 
-static void test_kernels(void **state) {
+static void kernels_are_loaded_and_launched(void **state) {
     tidei_kernel_text t = {.name = "nothing",
                            .source = "extern \"C\" __global__ void nothing(int i) {}"};
     tidei_dkernel *k = NULL, *again = NULL;
@@ -433,7 +433,7 @@ static void test_kernels(void **state) {
 }
 
 /* A stream of others that is being captured takes nothing of ours, and is not lost by it. */
-static void test_a_captured_stream(void **state) {
+static void a_captured_stream_takes_nothing(void **state) {
     tidei_dstream *s, *own;
     tidei_devent *e;
     uint8_t zero = 0;
@@ -473,7 +473,7 @@ static void test_a_captured_stream(void **state) {
     assert_nothing_left();
 }
 
-static void test_a_lost_device(void **state) {
+static void a_lost_device_is_told_once_and_for_all(void **state) {
     tidei_dstream *s;
     tidei_devent *e;
     tidei_addr a = 17;
@@ -502,7 +502,7 @@ static void test_a_lost_device(void **state) {
     assert_nothing_left();
 }
 
-static void test_a_declared_loss(void **state) {
+static void a_declared_loss_counts_as_a_loss(void **state) {
     (void)state;
     tidei_device *d = open_double();
     size_t n;
@@ -514,7 +514,7 @@ static void test_a_declared_loss(void **state) {
     assert_nothing_left();
 }
 
-static void test_in_a_forks_child(void **state) {
+static void a_forks_child_makes_no_calls(void **state) {
     tidei_dstream *s;
     int status;
     (void)state;
@@ -538,7 +538,7 @@ static void test_in_a_forks_child(void **state) {
 }
 
 /* Uploads of batches are left to the stream: next() waits for nothing, and all is right. */
-static void test_batches_are_uploaded_without_a_wait(void **state) {
+static void batches_are_uploaded_without_a_wait(void **state) {
     (void)state;
     tidei_device *d = open_double();
     tide_runtime *rt;
@@ -574,26 +574,26 @@ static void test_batches_are_uploaded_without_a_wait(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        CASE(test_batches_are_uploaded_without_a_wait),
-        CASE(test_opens_and_closes),
-        CASE(test_refuses_with_a_reason),
-        CASE(test_the_real_driver),
-        CASE(test_pools_of_the_driver),
-        CASE(test_another_context_is_put_back),
-        CASE(test_pages),
-        CASE(test_raw_memory),
-        CASE(test_unified_memory),
-        CASE(test_no_unified_memory),
-        CASE(test_words),
-        CASE(test_words_by_events),
-        CASE(test_copies),
-        CASE(test_fills),
-        CASE(test_fills_of_pinned_memory),
-        CASE(test_kernels),
-        CASE(test_a_captured_stream),
-        CASE(test_a_lost_device),
-        CASE(test_a_declared_loss),
-        CASE(test_in_a_forks_child),
+        CASE(batches_are_uploaded_without_a_wait),
+        CASE(it_opens_and_closes),
+        CASE(it_refuses_with_a_reason),
+        CASE(the_real_driver_opens_or_says_why_not),
+        CASE(the_drivers_pools_give_memory),
+        CASE(another_context_is_put_back),
+        CASE(pages_are_mapped_and_given_back),
+        CASE(raw_memory_is_had_and_given_back),
+        CASE(unified_memory_stays_within_the_card),
+        CASE(a_card_without_unified_memory_says_so),
+        CASE(words_order_streams),
+        CASE(events_stand_in_for_words),
+        CASE(copies_go_there_and_back),
+        CASE(fills_write_every_width),
+        CASE(fills_of_pinned_memory_copy_nothing),
+        CASE(kernels_are_loaded_and_launched),
+        CASE(a_captured_stream_takes_nothing),
+        CASE(a_lost_device_is_told_once_and_for_all),
+        CASE(a_declared_loss_counts_as_a_loss),
+        CASE(a_forks_child_makes_no_calls),
     };
     return cmocka_run_group_tests_name("cuda_device", tests, NULL, NULL);
 }

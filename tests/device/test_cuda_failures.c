@@ -320,36 +320,36 @@ static tide_status peers(tidei_device *const *ds) {
     return s == TIDE_E_UNSUPPORTED && fake.failed ? TIDE_OK : s;
 }
 
-static void test_opening(void **state) {
+static void every_call_of_opening_may_fail(void **state) {
     (void)state;
     for (int i = 0; i < 2; i++) each_call_fails(&(task){"opening", opening, i, 0});
 }
-static void test_pages(void **state) {
+static void every_call_for_pages_may_fail(void **state) {
     (void)state;
     each_call_fails(&(task){"pages", pages, false, 1});
 }
-static void test_raw_memory(void **state) {
+static void every_call_for_raw_memory_may_fail(void **state) {
     (void)state;
     each_call_fails(&(task){"raw memory", raw_memory, false, 1});
 }
-static void test_streams(void **state) {
+static void every_call_of_streams_may_fail(void **state) {
     (void)state;
     for (int events = 0; events < 2; events++)
         each_call_fails(&(task){"streams", streams, events, 1});
 }
-static void test_copies(void **state) {
+static void every_call_of_copies_may_fail(void **state) {
     (void)state;
     each_call_fails(&(task){"copies", copies, false, 1});
 }
-static void test_kernels(void **state) {
+static void every_call_of_kernels_may_fail(void **state) {
     (void)state;
     each_call_fails(&(task){"kernels", kernels, false, 1});
 }
-static void test_pools(void **state) {
+static void every_call_of_pools_may_fail(void **state) {
     (void)state;
     each_call_fails(&(task){"pools", pools, false, 1});
 }
-static void test_peers(void **state) {
+static void every_call_of_peers_may_fail(void **state) {
     (void)state;
     each_call_fails(&(task){"peers", peers, false, 2});
 }
@@ -463,7 +463,7 @@ static unsigned all_slots(const things *t, tide_status wanted, unsigned *slots) 
     return as_wanted;
 }
 
-static void test_a_lost_device_takes_no_calls(void **state) {
+static void a_lost_device_takes_no_calls(void **state) {
     (void)state;
     things t = make_things();
     unsigned slots;
@@ -502,7 +502,7 @@ static void in_the_forks_child(void) {
     must(fake.calls == calls && fake.events == events); /* the driver was not called at all */
     must(fake.contexts == 2 && fake.allocs == 2 && fake.pools == 1 && fake.handles == 2);
 }
-static void test_a_forks_child_makes_no_calls(void **state) {
+static void a_forks_child_makes_no_calls(void **state) {
     (void)state;
     tidei_threads_prepare(&tidei_threads_above); /* as opening a runtime does */
     forked = make_things();
@@ -514,7 +514,7 @@ static void test_a_forks_child_makes_no_calls(void **state) {
 
 /* ---- what errors come to ---- */
 
-static void test_errors_that_end_a_device(void **state) {
+static void fatal_errors_end_a_device(void **state) {
     static const tidei_cu_result fatal[] = {
         TIDEI_CU_DEINITIALIZED,        TIDEI_CU_DEVICE_UNAVAILABLE,
         TIDEI_CU_ECC_UNCORRECTABLE,    TIDEI_CU_NVLINK_UNCORRECTABLE,
@@ -542,7 +542,7 @@ static void test_errors_that_end_a_device(void **state) {
     assert_nothing_left();
 }
 
-static void test_errors_without_words(void **state) {
+static void errors_without_words_are_told_by_number(void **state) {
     size_t free_bytes, total;
     (void)state;
     tidei_device *d = open_double();
@@ -578,7 +578,7 @@ static void close_without(tidei_device *d) {
 }
 #define FUNCTION(name) offsetof(tidei_cu, name)
 
-static void test_functions_that_lack(void **state) {
+static void functions_that_lack_are_done_without(void **state) {
     static const size_t pages_of[] = {FUNCTION(cuMemAddressReserve),
                                       FUNCTION(cuMemAddressFree),
                                       FUNCTION(cuMemCreate),
@@ -632,7 +632,7 @@ static void test_functions_that_lack(void **state) {
     close_without(d);
 }
 
-static void test_abilities_that_lack(void **state) {
+static void abilities_that_lack_are_told(void **state) {
     tidei_device *d = NULL;
     tidei_device_params p = {0};
     (void)state;
@@ -674,7 +674,7 @@ static void test_abilities_that_lack(void **state) {
 
 /* ---- streams ---- */
 
-static void test_more_streams_than_fit(void **state) {
+static void more_streams_than_fit_are_refused(void **state) {
     static tidei_dstream *s[TIDEI_STREAMS_MAX];
     tidei_dstream *more = NULL;
     (void)state;
@@ -698,7 +698,7 @@ static void test_more_streams_than_fit(void **state) {
 
 /* CUDA's default streams are any context's; of some streams the driver does not tell whose they
 ** are. */
-static void test_streams_of_others(void **state) {
+static void streams_of_others_are_adopted_or_refused(void **state) {
     tidei_dstream *a, *b, *c;
     (void)state;
     tidei_device *d = open_double();
@@ -721,7 +721,7 @@ static void test_streams_of_others(void **state) {
 
 /* ---- unified memory, copies and kernels ---- */
 
-static void test_unified_memory_that_would_wrap(void **state) {
+static void unified_memory_does_not_wrap(void **state) {
     tidei_addr a, b;
     (void)state;
     fake.free_bytes = 1000;
@@ -735,7 +735,7 @@ static void test_unified_memory_that_would_wrap(void **state) {
     assert_nothing_left();
 }
 
-static void test_nothing_to_do(void **state) {
+static void nothing_to_do_calls_nothing(void **state) {
     tidei_dstream *s;
     tidei_dkernel *k;
     (void)state;
@@ -765,7 +765,7 @@ static tidei_runtime bare; /* only its host memory is asked for */
 static tide_status opened_bare(tidei_device **d) {
     return tidei_cuda_open(&(tidei_device_params){.rt = &bare, .ordinal = 0}, d);
 }
-static void test_without_host_memory(void **state) {
+static void missing_host_memory_is_told(void **state) {
     static const task all[] = {
         {"pages", pages, false, 1}, {"kernels", kernels, false, 1}, {"pools", pools, false, 1}};
     tidei_device *d = NULL;
@@ -799,7 +799,7 @@ static void test_without_host_memory(void **state) {
 
 /* ---- peers ---- */
 
-static void test_peers_that_are_refused(void **state) {
+static void refused_peers_are_told(void **state) {
     (void)state;
     fake.devices = 2;
     tidei_device *a = open_ordinal(0), *b = open_ordinal(1);
@@ -818,26 +818,26 @@ static void test_peers_that_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        CASE(test_opening),
-        CASE(test_pages),
-        CASE(test_raw_memory),
-        CASE(test_streams),
-        CASE(test_copies),
-        CASE(test_kernels),
-        CASE(test_pools),
-        CASE(test_peers),
-        CASE(test_a_lost_device_takes_no_calls),
-        CASE(test_a_forks_child_makes_no_calls),
-        CASE(test_errors_that_end_a_device),
-        CASE(test_errors_without_words),
-        CASE(test_functions_that_lack),
-        CASE(test_abilities_that_lack),
-        CASE(test_more_streams_than_fit),
-        CASE(test_streams_of_others),
-        CASE(test_unified_memory_that_would_wrap),
-        CASE(test_nothing_to_do),
-        CASE(test_without_host_memory),
-        CASE(test_peers_that_are_refused),
+        CASE(every_call_of_opening_may_fail),
+        CASE(every_call_for_pages_may_fail),
+        CASE(every_call_for_raw_memory_may_fail),
+        CASE(every_call_of_streams_may_fail),
+        CASE(every_call_of_copies_may_fail),
+        CASE(every_call_of_kernels_may_fail),
+        CASE(every_call_of_pools_may_fail),
+        CASE(every_call_of_peers_may_fail),
+        CASE(a_lost_device_takes_no_calls),
+        CASE(a_forks_child_makes_no_calls),
+        CASE(fatal_errors_end_a_device),
+        CASE(errors_without_words_are_told_by_number),
+        CASE(functions_that_lack_are_done_without),
+        CASE(abilities_that_lack_are_told),
+        CASE(more_streams_than_fit_are_refused),
+        CASE(streams_of_others_are_adopted_or_refused),
+        CASE(unified_memory_does_not_wrap),
+        CASE(nothing_to_do_calls_nothing),
+        CASE(missing_host_memory_is_told),
+        CASE(refused_peers_are_told),
     };
     return cmocka_run_group_tests_name("cuda_failures", tests, NULL, NULL);
 }

@@ -137,7 +137,7 @@ static void a_tests_table(void) {
     must(driver->inits == 1);
 }
 
-static void test_the_driver(void **state) {
+static void the_driver_is_found_asked_and_begun(void **state) {
     static void (*const parts[])(void) = {no_driver,
                                           functions_by_their_version,
                                           functions_where_asking_fails,
@@ -304,7 +304,7 @@ static void cusolver_that_is_too_old(void) {
               "factorizations need cuSOLVER of CUDA 12 or later: this one has no cusolverDnXpotrf");
 }
 
-static void test_libraries(void **state) {
+static void libraries_are_found_in_their_places(void **state) {
     static void (*const parts[])(void) = {in_the_places_in_turn,
                                           no_cublas,
                                           cublas_of_nvrtcs_family,
@@ -344,8 +344,8 @@ static int remove_folders(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_driver),
-        cmocka_unit_test(test_libraries),
+        cmocka_unit_test(the_driver_is_found_asked_and_begun),
+        cmocka_unit_test(libraries_are_found_in_their_places),
     };
     return cmocka_run_group_tests_name("cuda_libraries", tests, make_folders, remove_folders);
 }

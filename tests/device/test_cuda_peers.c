@@ -61,7 +61,7 @@ static void assert_all(int by, const side *x, bool may) {
 
 /* ---- cases ---- */
 
-static void test_where_they_stand(void **state) {
+static void each_device_tells_its_name_and_ordinal(void **state) {
     (void)state;
     fake.devices = 3;
     for (int i = 0; i < 3; i++) {
@@ -76,7 +76,7 @@ static void test_where_they_stand(void **state) {
     assert_nothing_left();
 }
 
-static void test_possible(void **state) {
+static void it_says_which_devices_may_be_peers(void **state) {
     (void)state;
     tidei_device *a = open_ordinal(0), *b = open_ordinal(1);
     const struct tidei_device_ops *o = a->ops;
@@ -101,7 +101,7 @@ static void test_possible(void **state) {
     assert_nothing_left();
 }
 
-static void test_all_there_is_and_will_be(void **state) {
+static void a_peer_gets_all_there_is_and_will_be(void **state) {
     (void)state;
     side a = open_side(0), b = open_side(1);
     const struct tidei_device_ops *o = a.d->ops;
@@ -137,7 +137,7 @@ static void test_all_there_is_and_will_be(void **state) {
 
 /* The double refuses to grant what is not mapped. A call for each run of pages that one map has put
 ** side by side, and no page of two maps in one: they may lie in different reservations. */
-static void test_only_what_is_mapped(void **state) {
+static void only_what_is_mapped_is_granted(void **state) {
     (void)state;
     side a = open_side(0), b = open_side(1);
     const struct tidei_device_ops *o = a.d->ops;
@@ -159,7 +159,7 @@ static void test_only_what_is_mapped(void **state) {
     assert_nothing_left();
 }
 
-static void test_twice(void **state) {
+static void enabling_twice_asks_once(void **state) {
     (void)state;
     side a = open_side(0), b = open_side(1);
     const struct tidei_device_ops *o = a.d->ops;
@@ -180,7 +180,7 @@ static void test_twice(void **state) {
 
 /* Every call of the driver fails in its turn. Nobody is then among those that later memory is
 ** granted to, which goes on as before, and the next try gives it all. */
-static void test_failures(void **state) {
+static void every_call_of_granting_may_fail(void **state) {
     static const char *const calls[] = {"cuCtxEnablePeerAccess", "cuMemSetAccess",
                                         "cuMemPoolSetAccess"};
     int failures = 0;
@@ -222,7 +222,7 @@ static void test_failures(void **state) {
 }
 
 /* With a peer, memory that cannot be granted is not there at all. */
-static void test_failures_afterwards(void **state) {
+static void later_memory_that_cannot_be_granted_is_not_there(void **state) {
     (void)state;
     side a = open_side(0), b = open_side(1);
     const struct tidei_device_ops *o = a.d->ops;
@@ -255,7 +255,7 @@ static void test_failures_afterwards(void **state) {
     assert_nothing_left();
 }
 
-static void test_more_than_there_is_room_for(void **state) {
+static void more_peers_than_fit_are_refused(void **state) {
     (void)state;
     tidei_device *d[TIDEI_CUDA_PEERS + 1];
     tidei_addr at;
@@ -279,7 +279,7 @@ static void test_more_than_there_is_room_for(void **state) {
 }
 
 /* Which of the two is lost is told by who was asked, and the other one is none the worse. */
-static void test_lost_devices(void **state) {
+static void a_lost_device_is_told_by_who_was_asked(void **state) {
     static const struct {
         const char *call, *lost;
     } ways[] = {{"cuCtxEnablePeerAccess", "cuda:0"},
@@ -313,7 +313,7 @@ static void test_lost_devices(void **state) {
     }
 }
 
-static void test_in_a_forks_child(void **state) {
+static void a_forks_child_makes_no_calls(void **state) {
     int status;
     (void)state;
     tidei_threads_prepare(&tidei_threads_above); /* as opening a runtime does */
@@ -335,7 +335,7 @@ static void test_in_a_forks_child(void **state) {
 }
 
 /* Drivers without the call have no pools that could be shared, and so none. */
-static void test_without_access_to_pools(void **state) {
+static void without_access_to_pools_there_are_none(void **state) {
     (void)state;
     tidei_cu old = driver;
     tidei_dmempool *pool;
@@ -351,7 +351,7 @@ static void test_without_access_to_pools(void **state) {
 
 /* Work of one with an event and memory of the other: the double takes a stream's work in its own
 ** context only, an event's record too, and a copy where its device may use both ends. */
-static void test_work_across(void **state) {
+static void work_goes_across_devices(void **state) {
     (void)state;
     side a = open_side(0), b = open_side(1);
     const struct tidei_device_ops *o = a.d->ops;
@@ -421,7 +421,7 @@ static void *party_runs(void *arg) {
 }
 
 /* Two threads a device; both devices enable each other while they map. */
-static void test_each_other_at_once(void **state) {
+static void two_devices_may_enable_each_other_at_once(void **state) {
     (void)state;
     tidei_cu t = driver;
     t.cuCtxGetCurrent = t_current;
@@ -466,19 +466,19 @@ static void test_each_other_at_once(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        PAIR(test_where_they_stand),
-        PAIR(test_possible),
-        PAIR(test_all_there_is_and_will_be),
-        PAIR(test_only_what_is_mapped),
-        PAIR(test_twice),
-        PAIR(test_failures),
-        PAIR(test_failures_afterwards),
-        PAIR(test_more_than_there_is_room_for),
-        PAIR(test_lost_devices),
-        PAIR(test_in_a_forks_child),
-        PAIR(test_without_access_to_pools),
-        PAIR(test_work_across),
-        PAIR(test_each_other_at_once),
+        PAIR(each_device_tells_its_name_and_ordinal),
+        PAIR(it_says_which_devices_may_be_peers),
+        PAIR(a_peer_gets_all_there_is_and_will_be),
+        PAIR(only_what_is_mapped_is_granted),
+        PAIR(enabling_twice_asks_once),
+        PAIR(every_call_of_granting_may_fail),
+        PAIR(later_memory_that_cannot_be_granted_is_not_there),
+        PAIR(more_peers_than_fit_are_refused),
+        PAIR(a_lost_device_is_told_by_who_was_asked),
+        PAIR(a_forks_child_makes_no_calls),
+        PAIR(without_access_to_pools_there_are_none),
+        PAIR(work_goes_across_devices),
+        PAIR(two_devices_may_enable_each_other_at_once),
     };
     return cmocka_run_group_tests_name("cuda_peers", tests, NULL, NULL);
 }

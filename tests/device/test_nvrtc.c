@@ -19,7 +19,7 @@ static void need_nvrtc(void) {
 }
 
 /* In a child, and the first case: the first library that opens serves the process. */
-static void test_a_wrong_path(void **state) {
+static void a_wrong_path_is_told(void **state) {
     int status;
     (void)state;
     pid_t child = fork();
@@ -37,7 +37,7 @@ static void test_a_wrong_path(void **state) {
     assert_int_equal(status, 0);
 }
 
-static void test_version_and_options(void **state) {
+static void it_tells_version_and_options(void **state) {
     (void)state;
     need_nvrtc();
     assert_in_range(tidei_nvrtc_version(), 11020, 99999);
@@ -45,7 +45,7 @@ static void test_version_and_options(void **state) {
     assert_null(strstr(tidei_nvrtc_options(), "fast"));
 }
 
-static void test_cubin(void **state) {
+static void a_known_gpu_gets_machine_code(void **state) {
     void *image = NULL;
     size_t bytes = 0;
     (void)state;
@@ -59,7 +59,7 @@ static void test_cubin(void **state) {
 }
 
 /* A GPU of a generation that the compiler has not heard of gets PTX, which is text. */
-static void test_ptx_for_a_newer_gpu(void **state) {
+static void a_newer_gpu_gets_ptx(void **state) {
     void *image = NULL;
     size_t bytes = 0;
     (void)state;
@@ -73,7 +73,7 @@ static void test_ptx_for_a_newer_gpu(void **state) {
     free(image);
 }
 
-static void test_errors(void **state) {
+static void a_text_with_an_error_is_told(void **state) {
     void *image = &image;
     size_t bytes = 17;
     (void)state;
@@ -101,7 +101,7 @@ static void *compile(void *arg) {
     return NULL;
 }
 
-static void test_several_threads(void **state) {
+static void several_threads_compile(void **state) {
     pthread_t threads[4];
     job jobs[4] = {{0}};
     (void)state;
@@ -119,9 +119,12 @@ static void test_several_threads(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_wrong_path), cmocka_unit_test(test_version_and_options),
-        cmocka_unit_test(test_cubin),        cmocka_unit_test(test_ptx_for_a_newer_gpu),
-        cmocka_unit_test(test_errors),       cmocka_unit_test(test_several_threads),
+        cmocka_unit_test(a_wrong_path_is_told),
+        cmocka_unit_test(it_tells_version_and_options),
+        cmocka_unit_test(a_known_gpu_gets_machine_code),
+        cmocka_unit_test(a_newer_gpu_gets_ptx),
+        cmocka_unit_test(a_text_with_an_error_is_told),
+        cmocka_unit_test(several_threads_compile),
     };
     return cmocka_run_group_tests_name("nvrtc", tests, NULL, NULL);
 }

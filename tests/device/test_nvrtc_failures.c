@@ -162,7 +162,7 @@ static void once_for_all_threads(void) {
     must(!strcmp(loader.asked, "?libnvrtc.so.13 libnvrtc.so.13 "));
 }
 
-static void test_finding_it(void **state) {
+static void it_is_looked_for_in_its_places(void **state) {
     static void (*const parts[])(void) = {
         looks_in_order,      says_why,  opens_an_older_one,    is_in_the_process,
         in_a_toolkit,        at_a_path, an_empty_path_is_none, does_not_introduce_itself,
@@ -181,7 +181,7 @@ static void open_it(void) {
 }
 
 /* The double compiles for sm_75, 80, 86 and 90. */
-static void test_for_which_gpu(void **state) {
+static void the_nearest_gpu_is_compiled_for(void **state) {
     static const struct {
         int sm;
         const char *option;
@@ -222,7 +222,7 @@ static tide_status compile_for(int sm, const char *text) {
     return s;
 }
 
-static void test_calls_that_fail(void **state) {
+static void calls_that_fail_are_told(void **state) {
     static const struct {
         const char *call;
         int sm;
@@ -258,7 +258,7 @@ static void test_calls_that_fail(void **state) {
 }
 
 /* What the compiler has to say is told as far as there is something. */
-static void test_without_a_log(void **state) {
+static void without_a_log_the_status_is_told(void **state) {
     static const char *const calls[] = {"nvrtcGetProgramLogSize", "nvrtcGetProgramLog"};
     (void)state;
     open_it();
@@ -279,7 +279,7 @@ static void test_without_a_log(void **state) {
     assert_int_equal(no_malloc_at <= mallocs, true);
 }
 
-static void test_without_host_memory(void **state) {
+static void missing_host_memory_is_told(void **state) {
     (void)state;
     open_it();
     for (int sm = 90; sm <= 100; sm += 10) {
@@ -306,9 +306,11 @@ static int remove_folder(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_finding_it),          cmocka_unit_test(test_for_which_gpu),
-        cmocka_unit_test(test_calls_that_fail),     cmocka_unit_test(test_without_a_log),
-        cmocka_unit_test(test_without_host_memory),
+        cmocka_unit_test(it_is_looked_for_in_its_places),
+        cmocka_unit_test(the_nearest_gpu_is_compiled_for),
+        cmocka_unit_test(calls_that_fail_are_told),
+        cmocka_unit_test(without_a_log_the_status_is_told),
+        cmocka_unit_test(missing_host_memory_is_told),
     };
     return cmocka_run_group_tests_name("nvrtc_failures", tests, make_folder, remove_folder);
 }

@@ -25,7 +25,7 @@ static __attribute__((noinline)) void fill(tide_runtime *rt, unsigned n, int64_t
     for (unsigned i = 0; i < n; i++) hold(i, make(rt, bytes));
 }
 
-static void test_dropped_comes_back(void **state) {
+static void what_is_dropped_comes_back(void **state) {
     (void)state;
     EACH_KIND(k) {
         tide_runtime *rt = keeper_open(k, (tide_config){.gc_early = TIDE_OFF});
@@ -45,7 +45,7 @@ static void test_dropped_comes_back(void **state) {
     }
 }
 
-static void test_retain_keeps(void **state) {
+static void what_is_retained_stays(void **state) {
     (void)state;
     EACH_KIND(k) {
         tide_runtime *rt = keeper_open(k, (tide_config){.gc_early = TIDE_OFF});
@@ -88,7 +88,7 @@ static void *retain_first(void *p) {
 }
 
 /* Retaining may allocate in a collector's heap, which a thread unknown to it must not. */
-static void test_retain_is_a_threads_first_call(void **state) {
+static void a_threads_first_call_may_be_retain(void **state) {
     (void)state;
     EACH_KIND(k) {
         tide_runtime *rt = keeper_open(k, (tide_config){.gc_early = TIDE_OFF});
@@ -104,7 +104,7 @@ static void test_retain_is_a_threads_first_call(void **state) {
 }
 
 /* Views die and live apart from what they show. */
-static void test_views_share(void **state) {
+static void views_and_arrays_die_apart(void **state) {
     (void)state;
     EACH_KIND(k) {
         tide_runtime *rt = keeper_open(k, (tide_config){.gc_early = TIDE_OFF});
@@ -149,7 +149,7 @@ static void temporaries(const struct kind *k, const char *policy, unsigned n) {
 }
 
 /* 10^6 of them under every collector and every policy; fewer where each is a call of a driver. */
-static void test_million_temporaries(void **state) {
+static void a_million_temporaries_fit(void **state) {
     static const char *const policies[] = {"never", "cudajl", "reserve"};
     char names[128];
     (void)state;
@@ -170,7 +170,7 @@ static void count_death(void *user) {
     deaths.total++;
 }
 
-static void test_callbacks(void **state) {
+static void every_death_is_called_back_once(void **state) {
     (void)state;
     EACH_KIND(k) {
         tide_runtime *rt = keeper_open(k, (tide_config){.gc_early = TIDE_OFF});
@@ -201,7 +201,7 @@ static void note_a(void *user) { strcat(user, "a"); }
 static void note_b(void *user) { strcat(user, "b"); }
 static void note_c(void *user) { strcat(user, "c"); }
 
-static void test_callback_order(void **state) {
+static void callbacks_come_in_order(void **state) {
     (void)state;
     keeper_open(&kinds[0], (tide_config){.gc_early = TIDE_OFF});
     memset(order, 0, sizeof order);
@@ -230,7 +230,7 @@ static void *race_free(void *rt) {
     return NULL;
 }
 
-static void test_free_races_collector(void **state) {
+static void free_may_race_a_collector(void **state) {
     (void)state;
     EACH_KIND(k) {
         tide_runtime *rt = keeper_open(k, (tide_config){.gc_early = TIDE_OFF});
@@ -286,7 +286,7 @@ static void *churn(void *p) {
     return NULL;
 }
 
-static void test_threads(void **state) {
+static void threads_make_and_drop_at_once(void **state) {
     (void)state;
     EACH_KIND(k) {
         tide_runtime *rt = keeper_open(k, (tide_config){.limit = "256KiB"});
@@ -308,7 +308,7 @@ static void test_threads(void **state) {
 
 /* ---- deaths that come late ---- */
 
-static void test_after_close(void **state) {
+static void reports_after_close_do_no_harm(void **state) {
     (void)state;
     EACH_KIND(k) {
         tide_runtime *rt = keeper_open(k, (tide_config){.gc_early = TIDE_OFF});
@@ -340,7 +340,7 @@ static void test_after_close(void **state) {
     }
 }
 
-static void test_late_report_finds_a_new_life(void **state) {
+static void a_late_report_spares_a_new_array(void **state) {
     (void)state;
     tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.gc_early = TIDE_OFF});
     tide_array *a = make(rt, 64);
@@ -357,7 +357,7 @@ static void test_late_report_finds_a_new_life(void **state) {
     keeper_close();
 }
 
-static void test_forked_child(void **state) {
+static void a_forked_child_does_no_harm(void **state) {
     (void)state;
     EACH_KIND(k) {
         tide_runtime *rt = keeper_open(k, (tide_config){.gc_early = TIDE_OFF});
@@ -387,7 +387,7 @@ static void test_forked_child(void **state) {
 
 /* ---- scopes ---- */
 
-static void test_scopes(void **state) {
+static void a_scope_releases_what_was_made_in_it(void **state) {
     (void)state;
     EACH_KIND(k) {
         if (k->spare || k->flags) continue;
@@ -423,7 +423,7 @@ static void test_scopes(void **state) {
 
 /* What was released inside its scope is dead, but its handle serves nobody else before the scope
 ** has let go of it: else the scope's end could take another thread's reference. */
-static void test_scope_holds_what_was_released(void **state) {
+static void a_scope_holds_what_was_released_in_it(void **state) {
     (void)state;
     tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.gc_early = TIDE_OFF});
     assert_ok(tide_scope_begin(rt));
@@ -453,7 +453,7 @@ static void *depth_in_thread(void *rt) {
     return NULL;
 }
 
-static void test_scopes_unwind(void **state) {
+static void unwinding_ends_scopes_down_to_a_depth(void **state) {
     (void)state;
     EACH_KIND(k) {
         if (k->spare || k->flags) continue;
@@ -502,7 +502,7 @@ static void *scope_in_thread(void *rt) {
     return NULL; /* open scopes end with their thread */
 }
 
-static void test_scopes_end_with_thread_and_runtime(void **state) {
+static void scopes_end_with_thread_and_runtime(void **state) {
     pthread_t thread;
     (void)state;
     tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.gc_early = TIDE_OFF});
@@ -514,7 +514,7 @@ static void test_scopes_end_with_thread_and_runtime(void **state) {
     keeper_close(); /* leaves no scope behind: the leak checker watches */
 }
 
-static void test_scopes_leave_boehm_alone(void **state) {
+static void scopes_leave_boehm_alone(void **state) {
     (void)state;
     if (!TEST_BOEHM) skip();
     tide_runtime *rt = keeper_open(&kinds[1], (tide_config){.gc_early = TIDE_OFF});
@@ -547,7 +547,7 @@ static tide_status scope_of_arrays(tide_runtime *rt) {
     return status;
 }
 
-static void test_scarce_host_memory(void **state) {
+static void scarce_host_memory_leaks_nothing(void **state) {
     const tide_allocator scarce = {scarce_alloc, scarce_free, NULL};
     (void)state;
     allocs_left = 1 << 30;
@@ -566,7 +566,7 @@ static void test_scarce_host_memory(void **state) {
     keeper_close();
 }
 
-static void test_scarce_open(void **state) {
+static void opening_may_lack_host_memory(void **state) {
     const tide_allocator scarce = {scarce_alloc, scarce_free, NULL};
     tide_config c = {.struct_size = sizeof c,
                      .device = test_device(),
@@ -586,7 +586,7 @@ static void test_scarce_open(void **state) {
 
 /* ---- misuse of references ---- */
 
-static void test_too_many_releases(void **state) {
+static void one_release_too_many_is_told(void **state) {
     (void)state;
     EACH_KIND(k) {
         if (k->flags) continue;
@@ -611,7 +611,7 @@ static void test_too_many_releases(void **state) {
 }
 
 /* As often as a word counts; one more is refused, and changes nothing. */
-static void test_too_many_references(void **state) {
+static void one_reference_too_many_is_refused(void **state) {
     (void)state;
     EACH_KIND(k) {
         if (k->flags || k->mock) continue;
@@ -635,7 +635,7 @@ static void test_too_many_references(void **state) {
 }
 
 /* What a scope cannot take over, for lack of memory, stays where it was. */
-static void test_keep_without_memory(void **state) {
+static void keep_without_memory_changes_nothing(void **state) {
     enum { FULL = 32 }; /* a scope's first room */
     (void)state;
     tide_runtime *rt = test_open(&(tide_config){.collector = "refcount", .allocator = &hooked});
@@ -658,7 +658,7 @@ static void test_keep_without_memory(void **state) {
     assert_int_equal(atomic_load(&hook.held), 0);
 }
 
-static void test_keep_after_close(void **state) {
+static void keep_after_close_is_refused(void **state) {
     (void)state;
     tide_runtime *rt = keeper_open(&kinds[0], (tide_config){0});
     tide_array *a = make(rt, 64);
@@ -675,29 +675,29 @@ static void test_keep_after_close(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_dropped_comes_back),
-        cmocka_unit_test(test_retain_keeps),
-        cmocka_unit_test(test_retain_is_a_threads_first_call),
-        cmocka_unit_test(test_views_share),
-        cmocka_unit_test(test_million_temporaries),
-        cmocka_unit_test(test_callbacks),
-        cmocka_unit_test(test_callback_order),
-        cmocka_unit_test(test_free_races_collector),
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_after_close),
-        cmocka_unit_test(test_late_report_finds_a_new_life),
-        cmocka_unit_test(test_forked_child),
-        cmocka_unit_test(test_scopes),
-        cmocka_unit_test(test_scopes_unwind),
-        cmocka_unit_test(test_scope_holds_what_was_released),
-        cmocka_unit_test(test_scopes_end_with_thread_and_runtime),
-        cmocka_unit_test(test_scopes_leave_boehm_alone),
-        cmocka_unit_test(test_scarce_host_memory),
-        cmocka_unit_test(test_scarce_open),
-        cmocka_unit_test(test_too_many_releases),
-        cmocka_unit_test(test_too_many_references),
-        cmocka_unit_test(test_keep_without_memory),
-        cmocka_unit_test(test_keep_after_close),
+        cmocka_unit_test(what_is_dropped_comes_back),
+        cmocka_unit_test(what_is_retained_stays),
+        cmocka_unit_test(a_threads_first_call_may_be_retain),
+        cmocka_unit_test(views_and_arrays_die_apart),
+        cmocka_unit_test(a_million_temporaries_fit),
+        cmocka_unit_test(every_death_is_called_back_once),
+        cmocka_unit_test(callbacks_come_in_order),
+        cmocka_unit_test(free_may_race_a_collector),
+        cmocka_unit_test(threads_make_and_drop_at_once),
+        cmocka_unit_test(reports_after_close_do_no_harm),
+        cmocka_unit_test(a_late_report_spares_a_new_array),
+        cmocka_unit_test(a_forked_child_does_no_harm),
+        cmocka_unit_test(a_scope_releases_what_was_made_in_it),
+        cmocka_unit_test(unwinding_ends_scopes_down_to_a_depth),
+        cmocka_unit_test(a_scope_holds_what_was_released_in_it),
+        cmocka_unit_test(scopes_end_with_thread_and_runtime),
+        cmocka_unit_test(scopes_leave_boehm_alone),
+        cmocka_unit_test(scarce_host_memory_leaks_nothing),
+        cmocka_unit_test(opening_may_lack_host_memory),
+        cmocka_unit_test(one_release_too_many_is_told),
+        cmocka_unit_test(one_reference_too_many_is_refused),
+        cmocka_unit_test(keep_without_memory_changes_nothing),
+        cmocka_unit_test(keep_after_close_is_refused),
     };
     return cmocka_run_group_tests_name("collector", tests, NULL, NULL);
 }

@@ -39,7 +39,7 @@ static void told(tidei_policy_run *r, uint64_t end, uint64_t pause, uint64_t liv
 
 /* ---- cudajl ---- */
 
-static void test_cudajl_pressure(void **state) {
+static void cudajl_acts_at_its_pressures(void **state) {
     static const struct {
         tidei_where where;
         uint64_t live;
@@ -57,7 +57,7 @@ static void test_cudajl_pressure(void **state) {
     }
 }
 
-static void test_cudajl_budget_and_request(void **state) {
+static void cudajl_counts_budget_and_request(void **state) {
     tidei_policy_run r;
     tidei_policy_in in = in_at(SEC, TIDEI_AT_ALLOC, 700);
     (void)state;
@@ -77,7 +77,7 @@ static void test_cudajl_budget_and_request(void **state) {
 }
 
 /* The rate gate: with an average pause of 10 ms, one may follow after 10 / allowed ms. */
-static void test_cudajl_rate(void **state) {
+static void cudajl_waits_by_its_rate(void **state) {
     static const struct {
         uint64_t freed, live;
         tidei_where where;
@@ -103,7 +103,7 @@ static void test_cudajl_rate(void **state) {
     }
 }
 
-static void test_cudajl_history(void **state) {
+static void cudajl_goes_by_earlier_pauses(void **state) {
     tidei_policy_run r;
     (void)state;
     tidei_policy_start(&r, &tidei_policy_cudajl);
@@ -119,7 +119,7 @@ static void test_cudajl_history(void **state) {
 
 /* ---- reserve ---- */
 
-static void test_reserve_window(void **state) {
+static void reserve_acts_within_its_window(void **state) {
     tidei_policy_run r;
     (void)state;
     tidei_policy_start(&r, &tidei_policy_reserve);
@@ -133,7 +133,7 @@ static void test_reserve_window(void **state) {
     assert_int_equal(tidei_policy_ask(&r, &low).wake_at, 100 + 315);
 }
 
-static void test_reserve_price(void **state) {
+static void reserve_weighs_the_price(void **state) {
     tidei_policy_run r;
     tidei_policy_in in = in_at(2 * (uint64_t)SEC, TIDEI_AT_SYNC, 700);
     (void)state;
@@ -162,7 +162,7 @@ static void test_reserve_price(void **state) {
 
 /* Sync points after every 400 bytes of a room of 800: allocations leave the collecting to them, and
 ** one does it when the next would come too late. */
-static void test_reserve_rhythm(void **state) {
+static void reserve_leaves_it_to_sync_points(void **state) {
     tidei_policy_run r;
     (void)state;
     tidei_policy_start(&r, &tidei_policy_reserve);
@@ -188,7 +188,7 @@ static void test_reserve_rhythm(void **state) {
 
 /* No room at all: live data reach the soft limit. Sync points without an allocation find
 ** nothing. */
-static void test_reserve_no_room(void **state) {
+static void reserve_without_room_waits_for_allocations(void **state) {
     tidei_policy_run r;
     unsigned collections = 0;
     (void)state;
@@ -204,7 +204,7 @@ static void test_reserve_no_room(void **state) {
 
 /* Libraries have all that the limit allows: whatever is used is too much, and nothing is no
 ** reason. */
-static void test_no_room_at_all(void **state) {
+static void no_room_at_all_is_no_reason(void **state) {
     static const tidei_policy *const all[] = {&tidei_policy_reserve, &tidei_policy_cudajl};
     (void)state;
     tidei_policy_in in = in_at(SEC, TIDEI_AT_ALLOC, 10);
@@ -227,7 +227,7 @@ static void test_no_room_at_all(void **state) {
 }
 
 /* A build-up that is given back by hand leaves no span behind that no sync point could match. */
-static void test_reserve_given_back(void **state) {
+static void reserve_forgets_what_was_given_back(void **state) {
     tidei_policy_run r;
     uint64_t now = SEC, live = 200;
     unsigned collections = 0;
@@ -248,7 +248,7 @@ static void test_reserve_given_back(void **state) {
     assert_in_range(collections, 0, 2);
 }
 
-static void test_reserve_request(void **state) {
+static void reserve_counts_the_request(void **state) {
     tidei_policy_run r;
     tidei_policy_in in = in_at(2 * (uint64_t)SEC, TIDEI_AT_ALLOC, 280);
     (void)state;
@@ -260,7 +260,7 @@ static void test_reserve_request(void **state) {
     assert_int_equal(level_of(&r, in), 0);
 }
 
-static void test_reserve_limits(void **state) {
+static void reserve_keeps_to_both_limits(void **state) {
     tidei_policy_run r;
     tidei_policy_in in = in_at(SEC, TIDEI_AT_ALLOC, 350);
     (void)state;
@@ -285,7 +285,7 @@ static void test_reserve_limits(void **state) {
 }
 
 /* Small arrays in large granules: the wake-up counts live bytes, the limit granules. */
-static void test_reserve_wake_scales(void **state) {
+static void reserve_wakes_by_live_bytes(void **state) {
     tidei_policy_run r;
     tidei_policy_in in = in_at(SEC, TIDEI_AT_ALLOC, 10);
     (void)state;
@@ -294,7 +294,7 @@ static void test_reserve_wake_scales(void **state) {
     assert_int_equal(tidei_policy_ask(&r, &in).wake_at, 10 + 150 / 20);
 }
 
-static void test_reserve_without_limit(void **state) {
+static void reserve_acts_without_a_limit(void **state) {
     const uint64_t mib = 1 << 20;
     tidei_policy_run r;
     (void)state;
@@ -334,7 +334,7 @@ static void test_reserve_without_limit(void **state) {
 
 /* Far below any limit: new memory at 1 ns a byte, against a collection of 1 ms that found half of
 ** the growth to be garbage. */
-static void test_reserve_growth(void **state) {
+static void reserve_weighs_growth_below_a_limit(void **state) {
     const uint64_t byte_ns = 1, base = 4000000,
                    paid = 2 * MS / byte_ns; /* growth of which the garbage would cost 1 ms */
     tidei_policy_run r;
@@ -370,7 +370,7 @@ static void test_reserve_growth(void **state) {
 
 /* Fruitless collections make the rule wait for ever more growth, and one that frees something
 ** brings it back. */
-static void test_reserve_growth_yield(void **state) {
+static void reserve_waits_longer_for_nothing(void **state) {
     tidei_policy_run r;
     (void)state;
     tidei_policy_start(&r, &tidei_policy_reserve);
@@ -387,7 +387,7 @@ static void test_reserve_growth_yield(void **state) {
     assert_true(r.history.yield > 0.25);
 }
 
-static void test_never(void **state) {
+static void never_never_collects(void **state) {
     tidei_policy_run r;
     tidei_policy_in in = in_at(SEC, TIDEI_AT_SYNC, 999);
     (void)state;
@@ -397,7 +397,7 @@ static void test_never(void **state) {
     assert_true(d.wake_at == UINT64_MAX);
 }
 
-static void test_nobody_to_ask(void **state) {
+static void without_a_collector_nothing_is_asked(void **state) {
     (void)state;
     const tidei_policy *all[] = {&tidei_policy_never, &tidei_policy_cudajl, &tidei_policy_reserve};
     for (size_t i = 0; i < TIDEI_COUNT(all); i++) {
@@ -411,7 +411,7 @@ static void test_nobody_to_ask(void **state) {
     }
 }
 
-static void test_level(void **state) {
+static void the_level_is_what_is_offered(void **state) {
     const unsigned both = TIDEI_OFFERS_MINOR | TIDEI_OFFERS_FULL;
     tidei_policy_run r;
     (void)state;
@@ -441,7 +441,7 @@ static const tidei_policy eager = {.name = "eager", .decide = decide_eagerly};
 
 /* A collection that took over 5 % of the time and freed under 2 % of the growth is not repeated
 ** soon, whatever the policy says. */
-static void test_fruitless(void **state) {
+static void fruitless_collections_are_not_repeated_soon(void **state) {
     tidei_policy_run r;
     (void)state;
     tidei_policy_start(&r, &eager);
@@ -461,7 +461,7 @@ static void test_fruitless(void **state) {
 }
 
 /* cudajl repeats them as the original does: its gate on the rate is what bounds their time. */
-static void test_cudajl_is_not_guarded(void **state) {
+static void cudajl_is_not_guarded(void **state) {
     tidei_policy_run r;
     uint64_t collecting = 0;
     (void)state;
@@ -482,7 +482,7 @@ static void test_cudajl_is_not_guarded(void **state) {
     assert_in_range(collecting / MS, 2000, 4500);
 }
 
-static void test_names(void **state) {
+static void policies_are_found_by_name(void **state) {
     char buf[64];
     (void)state;
     assert_string_equal(tidei_policy_names(buf, sizeof buf), "reserve, cudajl, never");
@@ -500,7 +500,7 @@ static uint64_t next_random(uint64_t *x) {
 
 /* The same questions and news give the same answers and state, whatever else happened in
 ** between. */
-static void test_pure(void **state) {
+static void the_same_questions_get_the_same_answers(void **state) {
     const tidei_policy *all[] = {&tidei_policy_never, &tidei_policy_cudajl, &tidei_policy_reserve};
     uint64_t x = 88172645463325252u;
     (void)state;
@@ -574,7 +574,7 @@ static struct training train(const tidei_policy *p) {
     return t;
 }
 
-static void test_training_lazy(void **state) {
+static void training_without_a_policy_climbs(void **state) {
     struct training t = train(&tidei_policy_never);
     (void)state;
     assert_int_equal(t.eager, 0);
@@ -582,7 +582,7 @@ static void test_training_lazy(void **state) {
     assert_in_range(t.freed / t.climbs >> 20, 285, 296);
 }
 
-static void test_training_cudajl(void **state) {
+static void training_under_cudajl_never_climbs(void **state) {
     struct training t = train(&tidei_policy_cudajl);
     (void)state;
     assert_int_equal(t.climbs, 0);
@@ -591,7 +591,7 @@ static void test_training_cudajl(void **state) {
     assert_in_range(t.freed / t.eager >> 10, 190 << 10, 200 << 10);
 }
 
-static void test_training_reserve(void **state) {
+static void training_under_reserve_never_climbs(void **state) {
     struct training t = train(&tidei_policy_reserve);
     (void)state;
     assert_int_equal(t.climbs, 0);
@@ -760,7 +760,7 @@ static void near(const char *program_name, const char *what, double got, double 
         fail_msg("%s, %s: %.2f, wanted about %.2f", program_name, what, got, golden);
 }
 
-static void test_golden(void **state) {
+static void simulated_programs_cost_what_is_expected(void **state) {
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(programs); i++) {
         const char *name = programs[i].name;
@@ -791,33 +791,33 @@ static void test_golden(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cudajl_pressure),
-        cmocka_unit_test(test_cudajl_budget_and_request),
-        cmocka_unit_test(test_cudajl_rate),
-        cmocka_unit_test(test_cudajl_history),
-        cmocka_unit_test(test_reserve_window),
-        cmocka_unit_test(test_reserve_price),
-        cmocka_unit_test(test_reserve_rhythm),
-        cmocka_unit_test(test_reserve_no_room),
-        cmocka_unit_test(test_no_room_at_all),
-        cmocka_unit_test(test_reserve_given_back),
-        cmocka_unit_test(test_reserve_request),
-        cmocka_unit_test(test_reserve_limits),
-        cmocka_unit_test(test_reserve_wake_scales),
-        cmocka_unit_test(test_reserve_without_limit),
-        cmocka_unit_test(test_reserve_growth),
-        cmocka_unit_test(test_reserve_growth_yield),
-        cmocka_unit_test(test_never),
-        cmocka_unit_test(test_nobody_to_ask),
-        cmocka_unit_test(test_level),
-        cmocka_unit_test(test_fruitless),
-        cmocka_unit_test(test_cudajl_is_not_guarded),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_pure),
-        cmocka_unit_test(test_training_lazy),
-        cmocka_unit_test(test_training_cudajl),
-        cmocka_unit_test(test_training_reserve),
-        cmocka_unit_test(test_golden),
+        cmocka_unit_test(cudajl_acts_at_its_pressures),
+        cmocka_unit_test(cudajl_counts_budget_and_request),
+        cmocka_unit_test(cudajl_waits_by_its_rate),
+        cmocka_unit_test(cudajl_goes_by_earlier_pauses),
+        cmocka_unit_test(reserve_acts_within_its_window),
+        cmocka_unit_test(reserve_weighs_the_price),
+        cmocka_unit_test(reserve_leaves_it_to_sync_points),
+        cmocka_unit_test(reserve_without_room_waits_for_allocations),
+        cmocka_unit_test(no_room_at_all_is_no_reason),
+        cmocka_unit_test(reserve_forgets_what_was_given_back),
+        cmocka_unit_test(reserve_counts_the_request),
+        cmocka_unit_test(reserve_keeps_to_both_limits),
+        cmocka_unit_test(reserve_wakes_by_live_bytes),
+        cmocka_unit_test(reserve_acts_without_a_limit),
+        cmocka_unit_test(reserve_weighs_growth_below_a_limit),
+        cmocka_unit_test(reserve_waits_longer_for_nothing),
+        cmocka_unit_test(never_never_collects),
+        cmocka_unit_test(without_a_collector_nothing_is_asked),
+        cmocka_unit_test(the_level_is_what_is_offered),
+        cmocka_unit_test(fruitless_collections_are_not_repeated_soon),
+        cmocka_unit_test(cudajl_is_not_guarded),
+        cmocka_unit_test(policies_are_found_by_name),
+        cmocka_unit_test(the_same_questions_get_the_same_answers),
+        cmocka_unit_test(training_without_a_policy_climbs),
+        cmocka_unit_test(training_under_cudajl_never_climbs),
+        cmocka_unit_test(training_under_reserve_never_climbs),
+        cmocka_unit_test(simulated_programs_cost_what_is_expected),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,7 +19,7 @@ static int never_collects(void *self, int level) {
     return (void)self, (void)level, TIDE_COLLECT_DONE;
 }
 
-static void test_attach_arguments(void **state) {
+static void attach_refuses_wrong_arguments(void **state) {
     (void)state;
     tide_runtime *rt = keeper_open(&kinds[0], (tide_config){0});
     tide_collector c = {.struct_size = sizeof c, .name = "c", .collect = never_collects};
@@ -64,7 +64,7 @@ static void test_attach_arguments(void **state) {
     keeper_close();
 }
 
-static void test_owner_is_fixed_at_birth(void **state) {
+static void an_owner_is_fixed_at_birth(void **state) {
     mock_tracer a, b;
     (void)state;
     tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.gc_early = TIDE_OFF});
@@ -104,7 +104,7 @@ static void test_owner_is_fixed_at_birth(void **state) {
     mock_end(&b);
 }
 
-static void test_arrays_of_a_detached_collector(void **state) {
+static void arrays_outlive_their_collector(void **state) {
     mock_tracer m;
     (void)state;
     tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.gc_early = TIDE_OFF});
@@ -121,7 +121,7 @@ static void test_arrays_of_a_detached_collector(void **state) {
 }
 
 /* The graph, not the order of its parts, says what is dead. */
-static void test_mock_graph(void **state) {
+static void the_graph_says_what_is_dead(void **state) {
     mock_tracer m;
     (void)state;
     tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.gc_early = TIDE_OFF});
@@ -139,7 +139,7 @@ static void test_mock_graph(void **state) {
     mock_end(&m);
 }
 
-static void test_busy_and_unsupported(void **state) {
+static void busy_and_unsupported_are_answers(void **state) {
     char names[64];
     mock_tracer m;
     (void)state;
@@ -167,7 +167,7 @@ static void test_busy_and_unsupported(void **state) {
     mock_end(&m);
 }
 
-static void test_pressure(void **state) {
+static void a_collector_is_told_what_its_objects_hold(void **state) {
     mock_tracer m;
     (void)state;
     tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.gc_early = TIDE_OFF});
@@ -200,7 +200,7 @@ static void *detach_in_thread(void *p) {
 }
 
 /* Whoever detaches it tells it the rest: there is no other time. */
-static void test_pressure_of_a_bound_collector_that_leaves(void **state) {
+static void a_leaving_collector_is_told_the_rest(void **state) {
     pthread_t other;
     mock_tracer m;
     (void)state;
@@ -235,7 +235,7 @@ static void *make_for_whoever_is_there(void *p) {
     return NULL;
 }
 
-static void test_weight_stays_with_its_collector(void **state) {
+static void weight_stays_with_its_collector(void **state) {
     pthread_t maker;
     (void)state;
     takers.rt = keeper_open(&kinds[0], (tide_config){.gc_early = TIDE_OFF});
@@ -262,7 +262,7 @@ static void test_weight_stays_with_its_collector(void **state) {
 
 /* Who is about to add to a collector's weight when that one leaves adds it in its place: which is
 ** not the next one's. */
-static void test_place_in_which_somebody_weighs(void **state) {
+static void weight_never_goes_to_the_next_collector(void **state) {
     mock_tracer gone, next, third;
     (void)state;
     tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.gc_early = TIDE_OFF});
@@ -290,7 +290,7 @@ static void detach_itself(mock_tracer *m) {
     tidei_fail(TIDE_E_IO, "mock", "an error of the collector's own");
 }
 
-static void test_from_inside_a_collection(void **state) {
+static void a_collection_does_not_begin_another(void **state) {
     mock_tracer m;
     (void)state;
     tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.gc_early = TIDE_OFF});
@@ -321,7 +321,7 @@ static void *safepoint_in_thread(void *rt) {
     return NULL;
 }
 
-static void test_single_flight(void **state) {
+static void one_thread_leads_a_round(void **state) {
     pthread_t leader, follower, asker;
     mock_tracer m;
     (void)state;
@@ -350,7 +350,7 @@ static void test_single_flight(void **state) {
     mock_end(&m);
 }
 
-static void test_many_collect_at_once(void **state) {
+static void many_may_collect_at_once(void **state) {
     pthread_t threads[6];
     mock_tracer m;
     (void)state;
@@ -437,7 +437,7 @@ static void *come_and_go(void *first) {
     return NULL;
 }
 
-static void test_threads_detach_at_once(void **state) {
+static void threads_may_detach_at_once(void **state) {
     pthread_t threads[LEAVERS];
     (void)state;
     atomic_store(&leavers.attached, 0), atomic_store(&leavers.left, 0),
@@ -455,7 +455,7 @@ static void test_threads_detach_at_once(void **state) {
     keeper_close();
 }
 
-static void test_follower_wants_more_than_a_minor_round(void **state) {
+static void a_follower_may_want_a_full_round(void **state) {
     pthread_t leader, follower;
     mock_tracer m;
     (void)state;
@@ -496,7 +496,7 @@ static void *collect_and_look(void *p) {
     return names;
 }
 
-static void test_bound_collector_answers_later(void **state) {
+static void a_bound_collector_answers_later(void **state) {
     pthread_t other;
     void *names;
     mock_tracer m;
@@ -563,7 +563,7 @@ static void answers_while_waiting(bool busy) {
     mock_end(&bound);
 }
 
-static void test_bound_collector_answers_while_waiting(void **state) {
+static void a_bound_collector_answers_while_waiting(void **state) {
     (void)state;
     answers_while_waiting(false);
     answers_while_waiting(true); /* which is an answer too */
@@ -611,7 +611,7 @@ static void *wait_and_quit(void *p) {
 }
 
 /* The leader waits for it until the thread's next call, or its end, and no longer. */
-static void test_bound_collector_quits_waiting(void **state) {
+static void a_leader_waits_until_the_threads_next_call(void **state) {
     (void)state;
     for (int i = 0; i < 2; i++) {
         pthread_t other;
@@ -650,7 +650,7 @@ static void *attach_and_answer_late(void *p) {
     return NULL;
 }
 
-static void test_late_answer_is_no_full_round(void **state) {
+static void a_late_answer_is_no_full_round(void **state) {
     pthread_t other;
     mock_tracer bound;
     (void)state;
@@ -685,7 +685,7 @@ static void *climb_in_thread(void *rt) {
     return NULL;
 }
 
-static void test_bound_collector_answers_in_a_climb(void **state) {
+static void a_bound_collector_answers_in_a_climb(void **state) {
     pthread_t other;
     void *failed;
     mock_tracer bound;
@@ -737,7 +737,7 @@ static tide_runtime *open_waiting(mock_tracer *bound, const char *wait) {
     return rt;
 }
 
-static void test_climb_waits_for_a_bound_collector(void **state) {
+static void a_climb_waits_for_a_bound_collector(void **state) {
     pthread_t other;
     mock_tracer bound;
     climber c = {0};
@@ -762,7 +762,7 @@ static void test_climb_waits_for_a_bound_collector(void **state) {
 
 /* Its thread waits for the climbing one, and so for itself: the request fails once the time is
 ** over, and says so. */
-static void test_climb_waits_in_vain(void **state) {
+static void a_climb_that_waits_in_vain_fails_in_time(void **state) {
     static const struct {
         const char *wait, *said;
     } cases[] = {{"1ms", "bound (its thread is elsewhere, waited 1000 us)"},
@@ -803,7 +803,7 @@ static void *own_and_climb(void *p) {
     return NULL;
 }
 
-static void test_who_waits_for_owners_answers(void **state) {
+static void who_waits_for_owners_answers_too(void **state) {
     pthread_t other, third;
     mock_tracer mine;
     void *names;
@@ -839,7 +839,7 @@ static void *attach_and_end(void *m) {
 }
 
 /* Nobody is waited for who has ended. */
-static void test_bound_collector_whose_thread_has_ended(void **state) {
+static void nobody_waits_for_a_thread_that_ended(void **state) {
     pthread_t other;
     mock_tracer m;
     void *names;
@@ -866,7 +866,7 @@ static int knows_nothing(void *self, int level) {
 }
 static int is_busy(void *self, int level) { return ++*(int *)self, (void)level, TIDE_COLLECT_BUSY; }
 
-static void test_answers(void **state) {
+static void every_answer_is_told_or_counted(void **state) {
     int sevens = 0, nothings = 0, busies = 0;
     char names[200], little[12];
     (void)state;
@@ -907,7 +907,7 @@ static void test_answers(void **state) {
 
 /* ---- the early trigger ---- */
 
-static void test_log_lines(void **state) {
+static void the_log_tells_each_round(void **state) {
     mock_tracer m;
     double ms;
     char rest[8];
@@ -944,7 +944,7 @@ static void test_log_lines(void **state) {
 }
 
 /* Below its pressure the policy sleeps; asked at a sync point it acts at half. */
-static void test_early(void **state) {
+static void the_policy_acts_early_at_sync_points(void **state) {
     mock_tracer m;
     (void)state;
     COUNTS_ROUNDS();
@@ -973,7 +973,7 @@ static uint64_t collecting_clock(void) {
     return tidei_now_ns();
 }
 
-static void test_round_ends_while_the_policy_is_asked(void **state) {
+static void a_round_may_end_while_the_policy_is_asked(void **state) {
     mock_tracer m;
     (void)state;
     COUNTS_ROUNDS();
@@ -994,7 +994,7 @@ static void test_round_ends_while_the_policy_is_asked(void **state) {
 }
 
 /* Early collections keep the ladder unclimbed, and are counted. */
-static void test_early_before_climbs(void **state) {
+static void early_collections_spare_the_ladder(void **state) {
     mock_tracer m;
     (void)state;
     COUNTS_ROUNDS();
@@ -1011,7 +1011,7 @@ static void test_early_before_climbs(void **state) {
     mock_end(&m);
 }
 
-static void test_early_off(void **state) {
+static void early_collections_can_be_switched_off(void **state) {
     mock_tracer m;
     (void)state;
     tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.limit = "1MiB", .gc_early = TIDE_OFF});
@@ -1026,7 +1026,7 @@ static void test_early_off(void **state) {
 }
 
 /* Data that really are live: collections that free nothing die out as the room shrinks. */
-static void test_fruitless(void **state) {
+static void fruitless_collections_die_out(void **state) {
     mock_tracer m;
     (void)state;
     COUNTS_ROUNDS();
@@ -1043,7 +1043,7 @@ static void test_fruitless(void **state) {
 }
 
 /* Without a tracing collector there is nobody to ask, and nothing is lost by asking. */
-static void test_nobody_to_ask(void **state) {
+static void without_a_tracing_collector_nobody_is_asked(void **state) {
     (void)state;
     tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.limit = "1MiB"});
     for (unsigned i = 0; i < 10; i++) hold(i, make(rt, 63 << 10));
@@ -1055,7 +1055,7 @@ static void test_nobody_to_ask(void **state) {
     keeper_close();
 }
 
-static void test_names(void **state) {
+static void an_unknown_collector_is_told(void **state) {
     tide_config c = {.struct_size = sizeof c, .device = "host", .collector = "stop-and-copy"};
     tide_runtime *rt;
     (void)state;
@@ -1074,7 +1074,7 @@ static void test_names(void **state) {
 #endif
 }
 
-static void test_device_libraries(void **state) {
+static void libraries_of_the_device_are_known(void **state) {
     static const char *const yes[] = {"libcuda.so.1",
                                       "/usr/lib/libcuda.so.580.65.06",
                                       "libcudart.so.13",
@@ -1106,7 +1106,7 @@ static void test_device_libraries(void **state) {
     assert_int_equal(tide_collector_is_device_library(NULL), 0);
 }
 
-static void test_libraries_without_roots(void **state) {
+static void libraries_without_roots_are_known(void **state) {
     static const char *const yes[] = {"libcuda.so.1",
                                       "libcuda",
                                       "/usr/lib/libtidepool.so.0.1.0",
@@ -1147,40 +1147,40 @@ static void test_libraries_without_roots(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_attach_arguments),
-        cmocka_unit_test(test_owner_is_fixed_at_birth),
-        cmocka_unit_test(test_arrays_of_a_detached_collector),
-        cmocka_unit_test(test_mock_graph),
-        cmocka_unit_test(test_busy_and_unsupported),
-        cmocka_unit_test(test_pressure),
-        cmocka_unit_test(test_pressure_of_a_bound_collector_that_leaves),
-        cmocka_unit_test(test_weight_stays_with_its_collector),
-        cmocka_unit_test(test_place_in_which_somebody_weighs),
-        cmocka_unit_test(test_from_inside_a_collection),
-        cmocka_unit_test(test_single_flight),
-        cmocka_unit_test(test_many_collect_at_once),
-        cmocka_unit_test(test_threads_detach_at_once),
-        cmocka_unit_test(test_follower_wants_more_than_a_minor_round),
-        cmocka_unit_test(test_bound_collector_answers_later),
-        cmocka_unit_test(test_bound_collector_answers_while_waiting),
-        cmocka_unit_test(test_bound_collector_quits_waiting),
-        cmocka_unit_test(test_late_answer_is_no_full_round),
-        cmocka_unit_test(test_bound_collector_answers_in_a_climb),
-        cmocka_unit_test(test_climb_waits_for_a_bound_collector),
-        cmocka_unit_test(test_climb_waits_in_vain),
-        cmocka_unit_test(test_who_waits_for_owners_answers),
-        cmocka_unit_test(test_bound_collector_whose_thread_has_ended),
-        cmocka_unit_test(test_answers),
-        cmocka_unit_test(test_log_lines),
-        cmocka_unit_test(test_early),
-        cmocka_unit_test(test_round_ends_while_the_policy_is_asked),
-        cmocka_unit_test(test_early_before_climbs),
-        cmocka_unit_test(test_early_off),
-        cmocka_unit_test(test_fruitless),
-        cmocka_unit_test(test_nobody_to_ask),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_device_libraries),
-        cmocka_unit_test(test_libraries_without_roots),
+        cmocka_unit_test(attach_refuses_wrong_arguments),
+        cmocka_unit_test(an_owner_is_fixed_at_birth),
+        cmocka_unit_test(arrays_outlive_their_collector),
+        cmocka_unit_test(the_graph_says_what_is_dead),
+        cmocka_unit_test(busy_and_unsupported_are_answers),
+        cmocka_unit_test(a_collector_is_told_what_its_objects_hold),
+        cmocka_unit_test(a_leaving_collector_is_told_the_rest),
+        cmocka_unit_test(weight_stays_with_its_collector),
+        cmocka_unit_test(weight_never_goes_to_the_next_collector),
+        cmocka_unit_test(a_collection_does_not_begin_another),
+        cmocka_unit_test(one_thread_leads_a_round),
+        cmocka_unit_test(many_may_collect_at_once),
+        cmocka_unit_test(threads_may_detach_at_once),
+        cmocka_unit_test(a_follower_may_want_a_full_round),
+        cmocka_unit_test(a_bound_collector_answers_later),
+        cmocka_unit_test(a_bound_collector_answers_while_waiting),
+        cmocka_unit_test(a_leader_waits_until_the_threads_next_call),
+        cmocka_unit_test(a_late_answer_is_no_full_round),
+        cmocka_unit_test(a_bound_collector_answers_in_a_climb),
+        cmocka_unit_test(a_climb_waits_for_a_bound_collector),
+        cmocka_unit_test(a_climb_that_waits_in_vain_fails_in_time),
+        cmocka_unit_test(who_waits_for_owners_answers_too),
+        cmocka_unit_test(nobody_waits_for_a_thread_that_ended),
+        cmocka_unit_test(every_answer_is_told_or_counted),
+        cmocka_unit_test(the_log_tells_each_round),
+        cmocka_unit_test(the_policy_acts_early_at_sync_points),
+        cmocka_unit_test(a_round_may_end_while_the_policy_is_asked),
+        cmocka_unit_test(early_collections_spare_the_ladder),
+        cmocka_unit_test(early_collections_can_be_switched_off),
+        cmocka_unit_test(fruitless_collections_die_out),
+        cmocka_unit_test(without_a_tracing_collector_nobody_is_asked),
+        cmocka_unit_test(an_unknown_collector_is_told),
+        cmocka_unit_test(libraries_of_the_device_are_known),
+        cmocka_unit_test(libraries_without_roots_are_known),
     };
     return cmocka_run_group_tests_name("rounds", tests, NULL, NULL);
 }

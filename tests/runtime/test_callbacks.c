@@ -100,13 +100,13 @@ static void leave_each(int kind, int spill) {
     if (getenv("LEAVE_SAY")) print_message("%s: %u\n", leave_texts[kind], most);
 }
 
-static void test_leaving_each_callback(void **state) {
+static void each_callback_may_be_left(void **state) {
     (void)state;
     if (!test_on_host()) skip();
     for (int kind = 0; kind < LEAVE_LOG; kind++) leave_each(kind, TIDE_OFF);
 }
 
-static void test_leaving_while_arrays_are_spilled(void **state) {
+static void callbacks_may_be_left_while_arrays_are_spilled(void **state) {
     (void)state;
     if (!test_on_host()) skip();
     leave_each(LEAVE_COLLECT, TIDE_ON);
@@ -153,7 +153,7 @@ static bool stays_attached(int kind, unsigned at) {
     return left;
 }
 
-static void test_leaving_while_it_is_detached(void **state) {
+static void callbacks_may_be_left_while_detaching(void **state) {
     static const int callbacks[] = {LEAVE_PRESSURE, LEAVE_BLOCKING, LEAVE_DETACH};
     (void)state;
     if (!test_on_host()) skip();
@@ -165,7 +165,7 @@ static void test_leaving_while_it_is_detached(void **state) {
 }
 
 /* A close that was left in the collector's last figures still comes to `detach`. */
-static void test_leaving_the_last_figures_of_a_close(void **state) {
+static void a_close_that_was_left_still_detaches(void **state) {
     (void)state;
     leaver_open(TIDE_OFF);
     tide_safepoint(L.rt);
@@ -226,7 +226,7 @@ static __attribute__((noinline)) void recurse(unsigned depth) {
     __asm__ __volatile__("" : : "r"(room) : "memory");
 }
 
-static void test_next_call_from_deeper(void **state) {
+static void the_next_call_may_come_from_deeper(void **state) {
     (void)state;
     leaver_open(TIDE_OFF);
     leave_collect_once();
@@ -261,7 +261,7 @@ static void collect_on_another_stack(void) {
     swapcontext(&other_context, &main_context);
 }
 
-static void test_another_stack(void **state) {
+static void the_next_call_may_come_from_another_stack(void **state) {
     static char stack[256 << 10];
     (void)state;
     leaver_open(TIDE_OFF);
@@ -273,7 +273,7 @@ static void test_another_stack(void **state) {
     ends_well();
 }
 #else
-static void test_another_stack(void **state) {
+static void the_next_call_may_come_from_another_stack(void **state) {
     (void)state;
     skip();
 }
@@ -313,7 +313,7 @@ static bool somebody_follows(void) { /* inside the blocking region, for the roun
 }
 
 /* A follower waits for a round whose leader was left: until that thread's next call, or its end. */
-static void test_followers_of_a_round_that_was_left(void **state) {
+static void followers_do_not_wait_for_a_round_that_was_left(void **state) {
     (void)state;
     for (enum after then = CALLS; then <= ENDS; then++) {
         pthread_t leader, follower;
@@ -335,7 +335,7 @@ static void test_followers_of_a_round_that_was_left(void **state) {
 }
 
 /* The thread does nothing more while another closes the runtime, and comes back to nothing. */
-static void test_close_after_another_was_left(void **state) {
+static void closing_does_not_wait_for_a_call_that_was_left(void **state) {
     pthread_t leader;
     enum after then = SLEEPS;
     (void)state;
@@ -371,7 +371,7 @@ static void close_from_inside(int kind) {
     tide_error_clear();
 }
 
-static void test_close_inside_each_callback(void **state) {
+static void closing_inside_a_callback_is_refused(void **state) {
     (void)state;
     if (!test_on_host()) skip();
     memset(tried, 0, sizeof tried);
@@ -443,7 +443,7 @@ static void use_from_inside(int kind) {
     nested = false;
 }
 
-static void test_using_arrays_inside_each_callback(void **state) {
+static void each_callback_may_use_what_it_is_allowed(void **state) {
     (void)state;
     if (!test_on_host()) skip();
     memset(tried, 0, sizeof tried);
@@ -476,7 +476,7 @@ static void next_batch(void) {
     right(s);
 }
 
-static void test_batches_inside_themselves(void **state) {
+static void batches_refuse_to_be_used_inside_themselves(void **state) {
     tide_data source = tide_data_host(TIDE_F32, 2, (int64_t[]){LEAVE_SIDE, LEAVE_SIDE}, NULL);
     tide_batches_config c = {.struct_size = sizeof c,
                              .arrays = &source,
@@ -501,7 +501,7 @@ static void test_batches_inside_themselves(void **state) {
 
 /* Whichever fill was left, its own or that of the batch to come: the batch that the call was about
 ** to give is what the next one gives. */
-static void test_no_batch_is_passed_over(void **state) {
+static void no_batch_is_passed_over(void **state) {
     enum { BATCHES = 4, ROWS = LEAVE_SIDE / BATCHES };
     static float got[ROWS * LEAVE_SIDE];
     static unsigned at, i; /* what longjmp leaves alone */
@@ -559,7 +559,7 @@ static void *close_now(void *rt) {
     return NULL;
 }
 
-static void test_two_threads_close(void **state) {
+static void of_two_threads_that_close_one_is_refused(void **state) {
     pthread_t threads[2];
     tide_runtime *rt;
     (void)state;
@@ -633,7 +633,7 @@ static void open_erring(int which) {
 }
 
 /* The first call after the error is the one that expects it. */
-static void test_unwinding_after_an_error(void **state) {
+static void an_error_waits_for_who_expects_it(void **state) {
     (void)state;
     for (int inner = 0; inner < 2; inner++) {
         tide_array *outer[2];
@@ -664,7 +664,7 @@ static void test_unwinding_after_an_error(void **state) {
 }
 
 /* The same where the first call after it is the unwinding, with an error that stands. */
-static void test_unwinding_keeps_the_error(void **state) {
+static void unwinding_keeps_the_error(void **state) {
     (void)state;
     erring = (struct erring){.inner = 0};
     open_erring(0);
@@ -702,7 +702,7 @@ static void misbehave(void *arg) {
     tide_release(x->dropped);
 }
 
-static void test_inside_a_launched_function(void **state) {
+static void a_launched_function_can_neither_make_nor_close(void **state) {
     (void)state;
     if (!test_on_host()) skip();
     tide_runtime *rt = test_open(&(tide_config){.collector = "refcount"});
@@ -719,22 +719,22 @@ static void test_inside_a_launched_function(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_leaving_each_callback),
-        cmocka_unit_test(test_leaving_while_arrays_are_spilled),
-        cmocka_unit_test(test_leaving_while_it_is_detached),
-        cmocka_unit_test(test_leaving_the_last_figures_of_a_close),
-        cmocka_unit_test(test_next_call_from_deeper),
-        cmocka_unit_test(test_another_stack),
-        cmocka_unit_test(test_followers_of_a_round_that_was_left),
-        cmocka_unit_test(test_close_after_another_was_left),
-        cmocka_unit_test(test_close_inside_each_callback),
-        cmocka_unit_test(test_using_arrays_inside_each_callback),
-        cmocka_unit_test(test_batches_inside_themselves),
-        cmocka_unit_test(test_no_batch_is_passed_over),
-        cmocka_unit_test(test_two_threads_close),
-        cmocka_unit_test(test_unwinding_after_an_error),
-        cmocka_unit_test(test_unwinding_keeps_the_error),
-        cmocka_unit_test(test_inside_a_launched_function),
+        cmocka_unit_test(each_callback_may_be_left),
+        cmocka_unit_test(callbacks_may_be_left_while_arrays_are_spilled),
+        cmocka_unit_test(callbacks_may_be_left_while_detaching),
+        cmocka_unit_test(a_close_that_was_left_still_detaches),
+        cmocka_unit_test(the_next_call_may_come_from_deeper),
+        cmocka_unit_test(the_next_call_may_come_from_another_stack),
+        cmocka_unit_test(followers_do_not_wait_for_a_round_that_was_left),
+        cmocka_unit_test(closing_does_not_wait_for_a_call_that_was_left),
+        cmocka_unit_test(closing_inside_a_callback_is_refused),
+        cmocka_unit_test(each_callback_may_use_what_it_is_allowed),
+        cmocka_unit_test(batches_refuse_to_be_used_inside_themselves),
+        cmocka_unit_test(no_batch_is_passed_over),
+        cmocka_unit_test(of_two_threads_that_close_one_is_refused),
+        cmocka_unit_test(an_error_waits_for_who_expects_it),
+        cmocka_unit_test(unwinding_keeps_the_error),
+        cmocka_unit_test(a_launched_function_can_neither_make_nor_close),
     };
     return cmocka_run_group_tests_name("callbacks", tests, NULL, NULL);
 }

@@ -547,13 +547,13 @@ static tide_config config_of(const char *collector) {
                          .log_level = TIDE_LOG_DEBUG};
 }
 
-static void test_refcount(void **state) {
+static void refcount_survives_cancelled_threads(void **state) {
     tide_config c = config_of("refcount");
     (void)state;
     survives(&c, PTHREAD_CANCEL_ENABLE);
 }
 
-static void test_boehm(void **state) {
+static void boehm_survives_cancelled_threads(void **state) {
     tide_config c = config_of("boehm");
     (void)state;
     if (!TEST_BOEHM) skip();
@@ -561,7 +561,7 @@ static void test_boehm(void **state) {
 }
 
 /* Recorded, tracked, with host memory of the program's own. */
-static void test_all_that_writes(void **state) {
+static void all_that_writes_survives_cancelled_threads(void **state) {
     tide_config c = config_of("refcount");
     const tide_allocator host = {host_alloc, host_free, NULL};
     (void)state;
@@ -572,14 +572,14 @@ static void test_all_that_writes(void **state) {
 }
 
 /* A thread that is not to be cancelled stays so. */
-static void test_disabled(void **state) {
+static void a_thread_not_to_be_cancelled_stays_so(void **state) {
     tide_config c = config_of("refcount");
     (void)state;
     survives(&c, PTHREAD_CANCEL_DISABLE);
 }
 
 /* Every function that there is was called by the first of them. */
-static void test_every_function(void **state) {
+static void every_function_was_called(void **state) {
     char path[400], name[80];
     (void)state;
     if (!CANCELS) skip();
@@ -620,7 +620,7 @@ static void *waiting_thread(void *timed) {
 }
 
 /* Cancelled in the middle of a wait it goes on waiting, and holds no lock when it ends. */
-static void test_waits(void **state) {
+static void a_cancelled_wait_goes_on_and_holds_no_lock(void **state) {
     (void)state;
     if (!CANCELS) skip();
     for (int timed = 0; timed < 2; timed++) {
@@ -655,7 +655,7 @@ static void *joining_thread(void *unused) {
     pthread_testcancel();
     return unused;
 }
-static void test_join(void **state) {
+static void a_cancelled_join_goes_on(void **state) {
     pthread_t thread;
     void *end_of_it;
     (void)state;
@@ -685,7 +685,7 @@ static void *storm_thread(void *unused) {
 }
 
 /* Threads that are cancelled wherever they are, round after round: the runtime serves on. */
-static void test_storm(void **state) {
+static void the_runtime_outlives_a_storm_of_cancellations(void **state) {
     (void)state;
     if (!CANCELS) skip();
     tide_config c = {.struct_size = sizeof c,
@@ -713,14 +713,14 @@ static void test_storm(void **state) {
 int main(void) {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        CASE(test_boehm),
-        CASE(test_all_that_writes),
-        CASE(test_disabled),
-        CASE(test_refcount),
-        cmocka_unit_test(test_every_function), /* of the last one */
-        cmocka_unit_test(test_waits),
-        cmocka_unit_test(test_join),
-        CASE(test_storm),
+        CASE(boehm_survives_cancelled_threads),
+        CASE(all_that_writes_survives_cancelled_threads),
+        CASE(a_thread_not_to_be_cancelled_stays_so),
+        CASE(refcount_survives_cancelled_threads),
+        cmocka_unit_test(every_function_was_called), /* of the last one */
+        cmocka_unit_test(a_cancelled_wait_goes_on_and_holds_no_lock),
+        cmocka_unit_test(a_cancelled_join_goes_on),
+        CASE(the_runtime_outlives_a_storm_of_cancellations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,7 +43,7 @@ static tide_array *counting(tide_runtime *rt, int ndim, const int64_t *shape, fl
 
 /* ---- expressions ---- */
 
-static void test_maps(void **state) {
+static void maps_run_as_kernels(void **state) {
     enum { R = 40, C = 24 };
     static float x[R * C], y[R], want[R * C];
     (void)state;
@@ -82,7 +82,7 @@ static void test_maps(void **state) {
     close_cuda(rt);
 }
 
-static void test_folds(void **state) {
+static void folds_run_as_kernels(void **state) {
     enum { R = 50, C = 2000 };
     static float x[R * C], want[C];
     float whole = 0;
@@ -115,7 +115,7 @@ static void test_folds(void **state) {
 
 /* Offsets that do not fit 32 bits: in halves, each where it belongs. Nothing is touched, so nothing
 ** is taken. */
-static void test_halves(void **state) {
+static void far_offsets_are_cut_in_halves(void **state) {
     const int64_t n = ((int64_t)1 << 31) + 1000;
     int64_t base[2];
     (void)state;
@@ -152,7 +152,7 @@ static int without_cublas(void **state) {
     return teardown(state);
 }
 
-static void test_products(void **state) {
+static void products_run_on_the_device(void **state) {
     enum { M = 5, K = 7, N = 3 };
     static float x[2 * M * K], y[2 * K * N], z[M * N], want[2 * M * N];
     (void)state;
@@ -186,7 +186,7 @@ static void test_products(void **state) {
     close_cuda(rt);
 }
 
-static void test_blas(void **state) {
+static void blas_runs_on_the_device(void **state) {
     enum { M = 6, N = 4 };
     static float x[M * N], u[M], v[N], want[M * N], long_one[2 * 9000];
     (void)state;
@@ -254,7 +254,7 @@ static void close_work(void) {
     close_cuda(work.rt);
 }
 
-static void test_each_call_fails(void **state) {
+static void each_call_may_fail(void **state) {
     static const tidei_cu_result ways[] = {TIDEI_CU_OUT_OF_MEMORY, TIDEI_CU_INVALID_VALUE};
     static const char *const pools[] = {"tide", "none", "driver"};
     (void)state;
@@ -279,7 +279,7 @@ static void test_each_call_fails(void **state) {
     }
 }
 
-static void test_each_allocation_fails(void **state) {
+static void each_allocation_may_fail(void **state) {
     (void)state;
     bool failed = true;
     for (uint64_t n = 1; failed; n++) {
@@ -301,7 +301,7 @@ static void test_each_allocation_fails(void **state) {
 }
 
 /* Where a text does not compile, what the compiler says is told, and nothing is left of it. */
-static void test_a_kernel_that_does_not_compile(void **state) {
+static void a_kernel_that_does_not_compile_is_told(void **state) {
     nvrtc_double *rtc = dlsym(dlopen(NVRTC_DOUBLE, RTLD_NOW | RTLD_LOCAL), "tidetest_nvrtc");
     (void)state;
     open_work((tide_config){0});
@@ -314,7 +314,7 @@ static void test_a_kernel_that_does_not_compile(void **state) {
     close_work();
 }
 
-static void test_a_lost_device(void **state) {
+static void a_lost_device_ends_the_runtimes_work(void **state) {
     (void)state;
     open_work((tide_config){.pool = "tide"});
     assert_ok(works());
@@ -334,7 +334,7 @@ static void test_a_lost_device(void **state) {
 
 /* ---- streams of the program's ---- */
 
-static void test_a_captured_stream(void **state) {
+static void a_captured_stream_is_refused(void **state) {
     tide_stream *s;
     (void)state;
     open_work((tide_config){0});
@@ -358,7 +358,7 @@ void *__real_calloc(size_t n, size_t bytes);
 void *__wrap_calloc(size_t n, size_t bytes);
 void *__wrap_calloc(size_t n, size_t bytes) { return no_calloc ? NULL : __real_calloc(n, bytes); }
 
-static void test_torch(void **state) {
+static void pytorch_gets_memory_of_its_devices(void **state) {
     (void)state;
     fake.devices = 2;
     no_calloc = true;
@@ -392,17 +392,17 @@ static void test_torch(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        CASE(test_maps),
-        CASE(test_folds),
-        CASE(test_halves),
-        cmocka_unit_test_setup_teardown(test_products, with_cublas, without_cublas),
-        cmocka_unit_test_setup_teardown(test_blas, with_cublas, without_cublas),
-        CASE(test_each_call_fails),
-        CASE(test_each_allocation_fails),
-        CASE(test_a_kernel_that_does_not_compile),
-        CASE(test_a_lost_device),
-        CASE(test_a_captured_stream),
-        CASE(test_torch),
+        CASE(maps_run_as_kernels),
+        CASE(folds_run_as_kernels),
+        CASE(far_offsets_are_cut_in_halves),
+        cmocka_unit_test_setup_teardown(products_run_on_the_device, with_cublas, without_cublas),
+        cmocka_unit_test_setup_teardown(blas_runs_on_the_device, with_cublas, without_cublas),
+        CASE(each_call_may_fail),
+        CASE(each_allocation_may_fail),
+        CASE(a_kernel_that_does_not_compile_is_told),
+        CASE(a_lost_device_ends_the_runtimes_work),
+        CASE(a_captured_stream_is_refused),
+        CASE(pytorch_gets_memory_of_its_devices),
     };
     return cmocka_run_group_tests_name("cuda_runtime", tests, NULL, NULL);
 }

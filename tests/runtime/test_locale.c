@@ -333,7 +333,7 @@ static void in_a_locale_with_a_comma(void) {
     assert_string_equal(text, "1,5");
 }
 
-static void test_of_the_process(void **state) {
+static void the_locale_of_the_process_changes_nothing(void **state) {
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(locales); i++) {
         test_need_locale(setlocale(LC_ALL, locales[i]), locales[i]);
@@ -343,7 +343,7 @@ static void test_of_the_process(void **state) {
     }
 }
 
-static void test_of_a_thread(void **state) {
+static void the_locale_of_a_thread_changes_nothing(void **state) {
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(locales); i++) {
         locale_t l = newlocale(LC_ALL_MASK, locales[i], (locale_t)0);
@@ -359,7 +359,7 @@ static void test_of_a_thread(void **state) {
 
 /* One that was made from several: its thousands are grouped, its letters are German, its errors
 ** English. */
-static void test_of_parts(void **state) {
+static void a_locale_of_several_parts_changes_nothing(void **state) {
     (void)state;
     test_need_locale(setlocale(LC_NUMERIC, locales[0]) && setlocale(LC_CTYPE, locales[1]),
                      locales[0]);
@@ -367,7 +367,7 @@ static void test_of_parts(void **state) {
     setlocale(LC_ALL, "C");
 }
 
-static void test_digits(void **state) {
+static void digits_are_read(void **state) {
     static const struct {
         const char *text;
         bool good;
@@ -391,7 +391,7 @@ static void test_digits(void **state) {
     }
 }
 
-static void test_integers(void **state) {
+static void integers_are_read(void **state) {
     int64_t v = 99;
     (void)state;
     assert_true(tidei_parse_int(" -5", -5, 5, &v) && v == -5);
@@ -404,7 +404,7 @@ static void test_integers(void **state) {
     assert_true(v == INT64_MAX);
 }
 
-static void test_words(void **state) {
+static void words_are_compared_in_ascii(void **state) {
     (void)state;
     assert_true(tidei_same_word("GiB", "gIB") && tidei_same_word("", ""));
     assert_false(tidei_same_word("gi", "gib") || tidei_same_word("gib", "gi") ||
@@ -412,7 +412,7 @@ static void test_words(void **state) {
     assert_false(tidei_same_word("\xc4\xb1", "I"));
 }
 
-static void test_long_text(void **state) {
+static void long_texts_are_written(void **state) {
     (void)state;
     char *text = tidei_format_new("%0999d %s", 7, "end");
     assert_non_null(text);
@@ -424,13 +424,13 @@ static void test_long_text(void **state) {
 int main(void) {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        CASE(test_of_the_process),
-        CASE(test_of_a_thread),
-        CASE(test_of_parts),
-        cmocka_unit_test(test_digits),
-        cmocka_unit_test(test_integers),
-        cmocka_unit_test(test_words),
-        cmocka_unit_test(test_long_text),
+        CASE(the_locale_of_the_process_changes_nothing),
+        CASE(the_locale_of_a_thread_changes_nothing),
+        CASE(a_locale_of_several_parts_changes_nothing),
+        cmocka_unit_test(digits_are_read),
+        cmocka_unit_test(integers_are_read),
+        cmocka_unit_test(words_are_compared_in_ascii),
+        cmocka_unit_test(long_texts_are_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -122,7 +122,7 @@ static void *works_in_a_thread(void *rt) {
     return NULL;
 }
 
-static void test_no_mask_changes(void **state) {
+static void no_mask_changes(void **state) {
     sigset_t before, after;
     (void)state;
     mask(SIG_BLOCK, SIGUSR2);
@@ -161,7 +161,7 @@ static void leave(int number) {
 
 /* A signal for the process, which all threads of the program block, finds no thread of the
 ** library's. It may find one of CUDA's driver (docs/embedding.md). */
-static void test_handlers_run_elsewhere(void **state) {
+static void handlers_run_on_the_programs_threads(void **state) {
     static const int numbers[] = {SIGUSR1, SIGALRM, SIGCHLD, SIGPWR, SIGXCPU, SIGTERM};
     (void)state;
     if (!test_on_host()) skip();
@@ -195,7 +195,7 @@ static void *own_thread(void *faults) {
                      8 * !sigismember(&s, SIGRTMIN);
     return NULL;
 }
-static void test_own_threads(void **state) {
+static void our_own_threads_take_no_signals(void **state) {
     pthread_t thread;
     int wrong = -1;
     (void)state;
@@ -238,7 +238,7 @@ static void storm_of(int number) {
     }
     leave(number);
 }
-static void test_storms(void **state) {
+static void calls_go_on_in_a_storm_of_signals(void **state) {
     (void)state;
     test_needs_children();
     storm_of(SIGALRM);
@@ -269,7 +269,7 @@ static void drop_all(int number) {
 }
 
 /* Into whatever call of the same thread's, which makes arrays and ends others. */
-static void test_dropping_in_a_handler(void **state) {
+static void a_handler_may_drop_arrays(void **state) {
     struct itimerval often = {{0, 300}, {0, 300}}, never = {{0, 0}, {0, 0}};
     struct sigaction drop = {.sa_handler = drop_all}, before;
     (void)state;
@@ -347,13 +347,13 @@ static void child_ends_well(const char *what) {
 }
 
 /* All signals are blocked before anything else, as programs with a thread for signals do. */
-static void test_open_where_blocked(void **state) {
+static void a_runtime_opens_where_signals_are_blocked(void **state) {
     (void)state;
     child_ends_well("blocked");
 }
 
 /* What bdwgc reads in its environment is not left there. */
-static void test_environment_stays(void **state) {
+static void the_environment_stays(void **state) {
     (void)state;
     child_ends_well("environment");
 }
@@ -372,7 +372,7 @@ static void *attach_blocked(void *rt) {
                                                                                  : "not attached";
 }
 
-static void test_attach_where_blocked(void **state) {
+static void a_thread_that_blocks_the_signals_is_refused(void **state) {
     pthread_t thread;
     void *wrong;
     (void)state;
@@ -425,7 +425,7 @@ __attribute__((noinline)) static void make_many(tide_runtime *rt) {
     tide_free(x);
 }
 
-static void test_blocked_later(void **state) {
+static void blocking_the_signals_later_holds_collections_off(void **state) {
     pthread_t thread;
     (void)state;
     if (!TEST_BOEHM) skip();
@@ -460,7 +460,7 @@ int GC_is_disabled(void);
 
 /* As soon as the thread that blocked it is gone, or nobody blocks it where a runtime closes, bdwgc
 ** collects again: the host may have garbage of its own, and no runtime left. */
-static void test_not_held_off_for_ever(void **state) {
+static void collections_are_not_held_off_for_ever(void **state) {
     (void)state;
     for (int closes = 0; closes < 2; closes++) {
         pthread_t thread;
@@ -483,7 +483,7 @@ static void test_not_held_off_for_ever(void **state) {
     }
 }
 #else
-static void test_not_held_off_for_ever(void **state) {
+static void collections_are_not_held_off_for_ever(void **state) {
     (void)state;
     skip();
 }
@@ -502,7 +502,7 @@ static void *away(void *rt) {
     waitpid(pid, NULL, 0);
     return NULL;
 }
-static void test_thread_that_is_away(void **state) {
+static void a_thread_that_is_away_is_waited_for(void **state) {
     pthread_t thread;
     (void)state;
     test_needs_children();
@@ -545,7 +545,7 @@ static void *opens_and_closes(void *unused) {
     }
     return unused;
 }
-static void test_crowd(void **state) {
+static void a_crowd_of_threads_is_stopped_and_goes_on(void **state) {
     pthread_t thread[CROWD], spinner[SPINNERS];
     (void)state;
     if (!TEST_BOEHM) skip();
@@ -564,19 +564,19 @@ int main(int argc, char **argv) {
     if (argc == 3 && strcmp(argv[1], "child") == 0) return child(argv[2]);
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        CASE(test_no_mask_changes),
-        CASE(test_handlers_run_elsewhere),
-        CASE(test_own_threads),
-        CASE(test_storms),
-        CASE(test_dropping_in_a_handler),
-        CASE(test_open_where_blocked),
-        CASE(test_environment_stays),
+        CASE(no_mask_changes),
+        CASE(handlers_run_on_the_programs_threads),
+        CASE(our_own_threads_take_no_signals),
+        CASE(calls_go_on_in_a_storm_of_signals),
+        CASE(a_handler_may_drop_arrays),
+        CASE(a_runtime_opens_where_signals_are_blocked),
+        CASE(the_environment_stays),
         /* before closing looks at very many arrays */
-        CASE(test_crowd),
-        CASE(test_attach_where_blocked),
-        CASE(test_blocked_later),
-        CASE(test_not_held_off_for_ever),
-        CASE(test_thread_that_is_away),
+        CASE(a_crowd_of_threads_is_stopped_and_goes_on),
+        CASE(a_thread_that_blocks_the_signals_is_refused),
+        CASE(blocking_the_signals_later_holds_collections_off),
+        CASE(collections_are_not_held_off_for_ever),
+        CASE(a_thread_that_is_away_is_waited_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -249,7 +249,7 @@ static both *start_operations(tide_runtime *rt, tidei_program *p, int t, const i
     return b;
 }
 
-static void test_operations_agree(void **state) {
+static void both_compute_the_same_operations(void **state) {
     tidei_program p;
     both *all[TIDE_DTYPE_COUNT * 12];
     unsigned n = 0;
@@ -272,7 +272,7 @@ static void test_operations_agree(void **state) {
     tide_close(rt);
 }
 
-static void test_casts_agree(void **state) {
+static void both_compute_the_same_casts(void **state) {
     tidei_program p;
     both *all[TIDE_DTYPE_COUNT * 2];
     unsigned n = 0;
@@ -305,7 +305,7 @@ static void test_casts_agree(void **state) {
 
 /* Folds over special values, in which an order of adding does not show: sums of few, and
 ** extremes. */
-static void test_folds_agree(void **state) {
+static void both_compute_the_same_folds(void **state) {
     static const uint8_t kinds[] = {TIDEI_FOLD_MIN,    TIDEI_FOLD_MAX, TIDEI_FOLD_ARGMIN,
                                     TIDEI_FOLD_ARGMAX, TIDEI_FOLD_SUM, TIDEI_FOLD_MEAN,
                                     TIDEI_FOLD_PROD};
@@ -349,9 +349,9 @@ static void test_folds_agree(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_operations_agree),
-        cmocka_unit_test(test_casts_agree),
-        cmocka_unit_test(test_folds_agree),
+        cmocka_unit_test(both_compute_the_same_operations),
+        cmocka_unit_test(both_compute_the_same_casts),
+        cmocka_unit_test(both_compute_the_same_folds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -364,7 +364,7 @@ static void build_maps(tidei_program p[6]) {
     result(&p[5], input(&p[5], TIDE_I8)); /* a copy */
 }
 
-static void test_maps_of_any_layout(void **state) {
+static void maps_compute_in_any_layout(void **state) {
     tidei_program p[6];
     (void)state;
     need_emulation();
@@ -382,7 +382,7 @@ static void test_maps_of_any_layout(void **state) {
 }
 
 /* The classes that random views seldom meet, at sizes with more than a block and with a rest. */
-static void test_maps_of_each_class(void **state) {
+static void maps_compute_in_each_class(void **state) {
     static const struct {
         int64_t shape[3];
         int ndim, kind;
@@ -435,7 +435,7 @@ static void test_maps_of_each_class(void **state) {
 }
 
 /* A result may be the very view of an input. */
-static void test_in_place(void **state) {
+static void a_result_may_be_a_view_of_its_input(void **state) {
     static const int64_t flat[] = {3001}, rows[] = {30, 44};
     tidei_program p = {0};
     (void)state;
@@ -508,7 +508,7 @@ static void build_fold(tidei_program *p, unsigned f, bool two) {
     fold(p, folds[f].kind, a, folds[f].acc, folds[f].out);
 }
 
-static void test_folds_of_any_layout(void **state) {
+static void folds_compute_in_any_layout(void **state) {
     tidei_program p[NFOLDS];
     (void)state;
     need_emulation();
@@ -527,7 +527,7 @@ static void test_folds_of_any_layout(void **state) {
 
 /* Sizes at which results are shared among blocks, vectors have a rest, and columns are more than a
 ** block's. */
-static void test_folds_of_each_class(void **state) {
+static void folds_compute_in_each_class(void **state) {
     static const struct {
         int64_t shape[3];
         int ndim, nred, kind;
@@ -597,7 +597,7 @@ static void one_fold(emu_module *m, tidei_program *p, int kind, int t, const voi
 
 /* NaN wins in min and max, and its first place in the arg forms; of equals the first; a sum of -0.0
 ** is -0.0; infinities are extremes like others. */
-static void test_special_values_of_folds(void **state) {
+static void folds_keep_nan_zeros_and_infinities(void **state) {
     double x[1000], zeros[600], infs[300];
     (void)state;
     need_emulation();
@@ -656,7 +656,7 @@ static int64_t cut(const tidei_call *c, unsigned *pieces, int depth) {
     return n + cut(&half, pieces, depth + 1);
 }
 
-static void test_large_calls_are_cut(void **state) {
+static void large_calls_are_cut(void **state) {
     static const struct {
         int64_t shape[3], in[3];
         unsigned least, most;
@@ -685,7 +685,7 @@ static void test_large_calls_are_cut(void **state) {
 
 /* Contiguous calls and folds need no cutting: their grids stay within what a launch takes, and
 ** cover everything. */
-static void test_grids_of_large_calls(void **state) {
+static void grids_of_large_calls_fit_a_launch(void **state) {
     tidei_program map = {0}, sum = {0};
     tidei_cuda_traits k;
     tidei_cuda_linear lin = {0};
@@ -783,7 +783,7 @@ static void need_nvrtc(void) {
     if (tidei_nvrtc_open(0) != TIDE_OK) skip();
 }
 
-static void test_operations_compile(void **state) {
+static void operations_compile(void **state) {
     emu_module m = {0};
     tidei_program p;
     (void)state;
@@ -798,7 +798,7 @@ static void test_operations_compile(void **state) {
     compile(&m);
 }
 
-static void test_casts_compile(void **state) {
+static void casts_compile(void **state) {
     emu_module m = {0};
     tidei_program p;
     (void)state;
@@ -812,7 +812,7 @@ static void test_casts_compile(void **state) {
 
 /* Every fold with every accumulator and result it has; all classes in a long run, else one in turn
 ** and the joining one. */
-static void test_folds_compile(void **state) {
+static void folds_compile(void **state) {
     static const uint8_t sums[][2] = {
         {TIDE_I64, TIDE_I64}, {TIDE_U64, TIDE_U64},  {TIDE_F64, TIDE_F64}, {TIDE_F32, TIDE_F32},
         {TIDE_F32, TIDE_F16}, {TIDE_F32, TIDE_BF16}, {TIDE_C64, TIDE_C64}, {TIDE_C128, TIDE_C128}};
@@ -849,7 +849,7 @@ static void test_folds_compile(void **state) {
 }
 
 /* The largest program there may be: its parameters fit, its text compiles. */
-static void test_the_largest_program(void **state) {
+static void the_largest_program_fits_and_compiles(void **state) {
     tidei_program map = {0}, sum = {0};
     tidei_cuda_traits k;
     emu_module m = {0};
@@ -884,7 +884,7 @@ static void test_the_largest_program(void **state) {
 
 /* The text is a cache's key: the same program gives the same one, another one another; classes are
 ** few. */
-static void test_text_is_the_programs(void **state) {
+static void one_program_has_one_text(void **state) {
     tidei_program p[6], q[6];
     (void)state;
     build_maps(p);
@@ -920,19 +920,19 @@ static int fresh(void **state) { /* a case that failed leaves its jobs behind */
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_maps_of_any_layout, fresh),
-        cmocka_unit_test_setup(test_maps_of_each_class, fresh),
-        cmocka_unit_test_setup(test_in_place, fresh),
-        cmocka_unit_test_setup(test_folds_of_any_layout, fresh),
-        cmocka_unit_test_setup(test_folds_of_each_class, fresh),
-        cmocka_unit_test_setup(test_special_values_of_folds, fresh),
-        cmocka_unit_test_setup(test_large_calls_are_cut, fresh),
-        cmocka_unit_test_setup(test_grids_of_large_calls, fresh),
-        cmocka_unit_test_setup(test_text_is_the_programs, fresh),
-        cmocka_unit_test_setup(test_operations_compile, fresh),
-        cmocka_unit_test_setup(test_casts_compile, fresh),
-        cmocka_unit_test_setup(test_folds_compile, fresh),
-        cmocka_unit_test_setup(test_the_largest_program, fresh),
+        cmocka_unit_test_setup(maps_compute_in_any_layout, fresh),
+        cmocka_unit_test_setup(maps_compute_in_each_class, fresh),
+        cmocka_unit_test_setup(a_result_may_be_a_view_of_its_input, fresh),
+        cmocka_unit_test_setup(folds_compute_in_any_layout, fresh),
+        cmocka_unit_test_setup(folds_compute_in_each_class, fresh),
+        cmocka_unit_test_setup(folds_keep_nan_zeros_and_infinities, fresh),
+        cmocka_unit_test_setup(large_calls_are_cut, fresh),
+        cmocka_unit_test_setup(grids_of_large_calls_fit_a_launch, fresh),
+        cmocka_unit_test_setup(one_program_has_one_text, fresh),
+        cmocka_unit_test_setup(operations_compile, fresh),
+        cmocka_unit_test_setup(casts_compile, fresh),
+        cmocka_unit_test_setup(folds_compile, fresh),
+        cmocka_unit_test_setup(the_largest_program_fits_and_compiles, fresh),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -65,7 +65,7 @@ static uint32_t programs(void) { return atomic_load(&tidei_exprs_of(test_rt(rt))
 
 /* ---- elementwise ---- */
 
-static void test_map(void **state) {
+static void map_computes_a_formula(void **state) {
     (void)state;
     tide_array *x = vector(TIDE_F32, 3, ITEMS(1, 2, 3)),
                *y = vector(TIDE_F32, 3, ITEMS(10, 20, 30));
@@ -83,7 +83,7 @@ static void test_map(void **state) {
     tide_expr_release(e);
 }
 
-static void test_map_many(void **state) {
+static void map_many_gives_several_results(void **state) {
     (void)state;
     tide_array *x = vector(TIDE_F32, 3, ITEMS(1, 2, 3)), *outs[3] = {x, x, x};
     assert_ok(tide_map_many(rt, outs, 3, "(a, x) -> (a + x, a - x, sum(x))", 10, x));
@@ -106,7 +106,7 @@ static void test_map_many(void **state) {
     assert_ptr_equal(outs[1], x);
 }
 
-static void test_broadcast(void **state) {
+static void operands_are_stretched(void **state) {
     (void)state;
     tide_array *col = array(TIDE_I32, SHAPE(3, 1), ITEMS(0, 10, 20)),
                *row = vector(TIDE_I64, 2, ITEMS(1, 2));
@@ -137,7 +137,7 @@ static void test_broadcast(void **state) {
     tide_error_clear();
 }
 
-static void test_views(void **state) {
+static void views_are_read_as_they_lie(void **state) {
     (void)state;
     tide_array *x = counting(TIDE_F64, SHAPE(3, 4));
     tide_array *t = tide_transpose(x, NULL), *odd = tide_slice(x, "::-1, 1::2");
@@ -153,7 +153,7 @@ static void test_views(void **state) {
 
 /* The parts of a complex mean are divided by the count each: an infinite one leaves the other as it
 ** is. */
-static void test_complex_means(void **state) {
+static void complex_means_divide_each_part(void **state) {
     (void)state;
     const float narrow[] = {8, INFINITY, 6, 3, -INFINITY, 1, 1, 2};
     const double wide[] = {8, INFINITY, 6, 3, -INFINITY, 1, 1, 2};
@@ -167,7 +167,7 @@ static void test_complex_means(void **state) {
     for (int i = 0; i < 4; i++) assert_true(c64[i] == want[i] && c128[i] == want[i]);
 }
 
-static void test_empty(void **state) {
+static void empty_operands_give_empty_results(void **state) {
     (void)state;
     tide_array *none = tide_empty(rt, TIDE_F32, SHAPE(0)),
                *wide = tide_empty(rt, TIDE_F32, SHAPE(2, 0, 3));
@@ -198,7 +198,7 @@ static void test_empty(void **state) {
     }
 }
 
-static void test_numbers_alone(void **state) {
+static void numbers_alone_give_one_element(void **state) {
     (void)state;
     holds(tide_map(rt, "(a, b) -> a*b", 6, 7), TIDE_I64, 0, NULL, ITEMS(42));
     holds(tide_map(rt, "(a, b) -> a/b", 6, 4), TIDE_F64, 0, NULL, ITEMS(1.5));
@@ -239,7 +239,7 @@ static void same_numbers(tide_array *a, tide_array *b, const char *what) {
 
 /* Written powers are products, of complex numbers too, with whatever a product makes of
 ** infinities. */
-static void test_written_powers(void **state) {
+static void written_powers_are_products(void **state) {
     static const double parts[] = {0, -0.0, 1, -2.5, 1e-30, 3e200, INFINITY, -INFINITY, NAN};
     enum { N = TIDEI_COUNT(parts) };
     double z[2 * N * N];
@@ -320,7 +320,7 @@ typedef tide_array *fold_fn(tide_array *a, const int *axes, int n, int keepdims)
 static fold_fn *const fold_fns[] = {NULL,     tide_sum, tide_prod,   tide_min,    tide_max,
                                     tide_any, tide_all, tide_argmin, tide_argmax, tide_mean};
 
-static void test_folds(void **state) {
+static void folds_reduce_the_axes_they_name(void **state) {
     (void)state;
     double x[60], want[60];
     int64_t shape[3];
@@ -346,7 +346,7 @@ static void test_folds(void **state) {
         }
 }
 
-static void test_fold_types(void **state) {
+static void folds_have_the_types_of_their_rules(void **state) {
     (void)state;
     tide_array *b = vector(TIDE_BOOL, 4, ITEMS(1, 0, 1, 1)),
                *i8 = vector(TIDE_I8, 3, ITEMS(100, 100, -3)),
@@ -390,7 +390,7 @@ static int type_of_fold(int f, int t) {
 
 /* Over no axes each element is folded by itself: it stays as it is, in the fold's type, in any rank
 ** and of no elements too. */
-static void test_no_axes(void **state) {
+static void a_fold_over_no_axes_keeps_each_element(void **state) {
     static const char *const names[] = {"",    "sum", "prod",   "min",    "max",
                                         "any", "all", "argmin", "argmax", "mean"};
     const double v[] = {0, 1, -0.0, 1, 1, 0};
@@ -445,7 +445,7 @@ static void test_no_axes(void **state) {
     tide_error_clear();
 }
 
-static void test_fused_folds(void **state) {
+static void folds_are_fused_with_what_they_fold(void **state) {
     (void)state;
     double x[12], want[12], sum[3], total = 0;
     for (int i = 0; i < 12; i++) x[i] = sin(i) * 3;
@@ -480,7 +480,7 @@ static void test_fused_folds(void **state) {
 }
 
 /* Broadcasting inside the body decides how often an element counts. */
-static void test_fold_shapes(void **state) {
+static void shapes_inside_a_fold_say_what_counts(void **state) {
     (void)state;
     tide_array *x = vector(TIDE_F64, 2, ITEMS(1, 2)),
                *y = array(TIDE_F64, SHAPE(3, 1), ITEMS(10, 20, 30));
@@ -501,7 +501,7 @@ static void test_fold_shapes(void **state) {
 
 /* ---- named functions ---- */
 
-static void test_named(void **state) {
+static void named_operations_compute(void **state) {
     (void)state;
     tide_array *a = vector(TIDE_F64, 4, ITEMS(-2.5, -0.5, 0.5, 2.5)),
                *b = vector(TIDE_F64, 4, ITEMS(2, 2, 2, 2));
@@ -529,7 +529,7 @@ static void test_named(void **state) {
 
 /* ---- destinations ---- */
 
-static void test_into(void **state) {
+static void results_go_into_an_array_that_is_there(void **state) {
     (void)state;
     tide_array *x = vector(TIDE_F32, 4, ITEMS(1, 2, 3, 4)),
                *dst = tide_zeros(rt, TIDE_F64, SHAPE(2, 4));
@@ -577,7 +577,7 @@ static void test_into(void **state) {
     tide_error_clear();
 }
 
-static void test_into_overlap(void **state) {
+static void a_destination_may_be_an_operand(void **state) {
     (void)state;
     tide_array *x = counting(TIDE_I32, SHAPE(6));
     assert_ok(tide_map_into(x, "(x) -> x*10", x)); /* in place */
@@ -611,7 +611,7 @@ static void into(const char *text, const tide_arg *args, size_t n, tide_array *c
     tide_expr_release(e);
 }
 
-static void test_several_destinations(void **state) {
+static void several_destinations_are_written_at_once(void **state) {
     (void)state;
     double v[3000], w[3000];
     int64_t n = 3000; /* several blocks */
@@ -654,7 +654,7 @@ static tide_status try_into(const char *text, const tide_arg *args, size_t n,
 }
 
 /* What a later pass refuses leaves the destinations of the earlier ones as they were. */
-static void test_refused_writes_nothing(void **state) {
+static void what_is_refused_writes_nothing(void **state) {
     (void)state;
     tide_array *x = vector(TIDE_U8, 4, ITEMS(1, 2, 3, 4)),
                *none = tide_empty(rt, TIDE_U8, SHAPE(0));
@@ -695,7 +695,7 @@ static void test_refused_writes_nothing(void **state) {
 
 /* ---- errors ---- */
 
-static void test_errors(void **state) {
+static void errors_say_what_is_wrong(void **state) {
     (void)state;
     tide_array *x = vector(TIDE_U8, 2, ITEMS(1, 2)), *freed = vector(TIDE_F32, 1, ITEMS(1));
     tide_error_clear();
@@ -742,7 +742,7 @@ static void test_errors(void **state) {
 }
 
 /* A failure between two passes leaves nothing behind. */
-static void test_failure_leaves_nothing(void **state) {
+static void a_failure_between_passes_leaves_nothing(void **state) {
     (void)state;
     tide_array *x = tide_empty(rt, TIDE_F32, SHAPE(4, 0));
     tide_runtime_figures before = test_stats(rt);
@@ -762,7 +762,7 @@ static void test_failure_leaves_nothing(void **state) {
 /* ---- size ---- */
 
 /* 1000 steps do not fit one program: intermediate values are stored. */
-static void test_large(void **state) {
+static void a_large_expression_is_cut_into_programs(void **state) {
     (void)state;
     char *text = malloc(1 << 16), *p = text;
     double want[3] = {1, 2, 3};
@@ -789,7 +789,7 @@ static void test_large(void **state) {
     free(text);
 }
 
-static void test_many_operands(void **state) {
+static void an_expression_takes_many_operands(void **state) {
     (void)state;
     char text[512], *p = text;
     tide_arg args[32];
@@ -807,7 +807,7 @@ static void test_many_operands(void **state) {
 }
 
 /* Shapes, strides and numbers make no new programs. */
-static void test_programs_are_few(void **state) {
+static void shapes_and_numbers_make_no_programs(void **state) {
     (void)state;
     tide_expr *e = tide_expr_new(rt, "(x, y, n) -> (x*n + y, sum(x*y + n))");
     int64_t n = 64;
@@ -844,7 +844,7 @@ static void counting_free(void *user, void *p) {
 }
 
 /* A warm call allocates on the host only what its results do. */
-static void test_warm(void **state) {
+static void a_warm_call_allocates_only_its_results(void **state) {
     const tide_allocator host = {counting_alloc, counting_free, NULL};
     tide_runtime *r = test_open(&(tide_config){.collector = "refcount", .allocator = &host});
     const int64_t n = 8;
@@ -872,7 +872,7 @@ static void test_warm(void **state) {
     tide_close(r);
 }
 
-static void test_texts_are_found(void **state) {
+static void a_text_is_found_again(void **state) {
     (void)state;
     tide_array *x = vector(TIDE_F32, 1, ITEMS(1));
     char copy[] = "(x) -> x*x + 12345";
@@ -919,7 +919,7 @@ static void *work(void *arg) {
     return NULL;
 }
 
-static void test_threads(void **state) {
+static void threads_share_an_expression(void **state) {
     pthread_t threads[4];
     job jobs[4];
     (void)state;
@@ -939,32 +939,32 @@ static void test_threads(void **state) {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, begin, end)
 int main(void) {
     const struct CMUnitTest tests[] = {
-        CASE(test_map),
-        CASE(test_map_many),
-        CASE(test_broadcast),
-        CASE(test_views),
-        CASE(test_complex_means),
-        CASE(test_empty),
-        CASE(test_numbers_alone),
-        CASE(test_written_powers),
-        CASE(test_folds),
-        CASE(test_fold_types),
-        CASE(test_no_axes),
-        CASE(test_fused_folds),
-        CASE(test_fold_shapes),
-        CASE(test_named),
-        CASE(test_into),
-        CASE(test_into_overlap),
-        CASE(test_several_destinations),
-        CASE(test_refused_writes_nothing),
-        CASE(test_errors),
-        CASE(test_failure_leaves_nothing),
-        CASE(test_large),
-        CASE(test_many_operands),
-        CASE(test_programs_are_few),
-        CASE(test_warm),
-        CASE(test_texts_are_found),
-        CASE(test_threads),
+        CASE(map_computes_a_formula),
+        CASE(map_many_gives_several_results),
+        CASE(operands_are_stretched),
+        CASE(views_are_read_as_they_lie),
+        CASE(complex_means_divide_each_part),
+        CASE(empty_operands_give_empty_results),
+        CASE(numbers_alone_give_one_element),
+        CASE(written_powers_are_products),
+        CASE(folds_reduce_the_axes_they_name),
+        CASE(folds_have_the_types_of_their_rules),
+        CASE(a_fold_over_no_axes_keeps_each_element),
+        CASE(folds_are_fused_with_what_they_fold),
+        CASE(shapes_inside_a_fold_say_what_counts),
+        CASE(named_operations_compute),
+        CASE(results_go_into_an_array_that_is_there),
+        CASE(a_destination_may_be_an_operand),
+        CASE(several_destinations_are_written_at_once),
+        CASE(what_is_refused_writes_nothing),
+        CASE(errors_say_what_is_wrong),
+        CASE(a_failure_between_passes_leaves_nothing),
+        CASE(a_large_expression_is_cut_into_programs),
+        CASE(an_expression_takes_many_operands),
+        CASE(shapes_and_numbers_make_no_programs),
+        CASE(a_warm_call_allocates_only_its_results),
+        CASE(a_text_is_found_again),
+        CASE(threads_share_an_expression),
     };
     return cmocka_run_group_tests(tests, open_rt, close_rt);
 }

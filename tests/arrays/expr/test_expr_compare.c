@@ -200,7 +200,7 @@ static void check(const char *text, tide_array *a, int64_t n, const bool *want,
 
 /* Every type, operator, number and side; the number as a parameter, written, and computed from a
 ** parameter. */
-static void test_every_number(void **state) {
+static void every_number_compares_as_it_is(void **state) {
     (void)state;
     for (int t = TIDE_BOOL; t < TIDE_C64; t++) {
         _Alignas(16) unsigned char data[MOST * 8];
@@ -235,7 +235,7 @@ static void test_every_number(void **state) {
 }
 
 /* Of complex numbers there is equality: both parts. */
-static void test_complex_numbers(void **state) {
+static void complex_numbers_are_only_equal_or_not(void **state) {
     static const double parts[] = {0, -0.0, 1, 3e38, 1e39, -1e200, INFINITY, NAN};
     enum { N = TIDEI_COUNT(parts) };
     (void)state;
@@ -278,7 +278,7 @@ static void is(const char *text, const tide_arg *args, size_t n, double want) {
     if (got != want) fail_msg("%s gives %g, not %g", text, got, want);
 }
 
-static void test_in_expressions(void **state) {
+static void comparisons_compute_inside_expressions(void **state) {
     (void)state;
     tide_arg x = tide_arg_array(tide_arange(rt, TIDE_U8, 250, 256, 1)), big = tide_arg_int(300),
              small = tide_arg_int(-1), in = tide_arg_int(253);
@@ -333,7 +333,7 @@ static void counting_free(void *user, void *p) {
 
 /* Numbers within and beyond the range make few programs, and a warm call allocates what its result
 ** does. */
-static void test_warm(void **state) {
+static void numbers_of_any_range_make_few_programs(void **state) {
     const tide_allocator host = {counting_alloc, counting_free, NULL};
     tide_runtime *r = test_open(&(tide_config){.collector = "refcount", .allocator = &host});
     uint64_t made = 0, applied = 0;
@@ -367,10 +367,10 @@ static void test_warm(void **state) {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, begin, end)
 int main(void) {
     const struct CMUnitTest tests[] = {
-        CASE(test_every_number),
-        CASE(test_complex_numbers),
-        CASE(test_in_expressions),
-        cmocka_unit_test(test_warm),
+        CASE(every_number_compares_as_it_is),
+        CASE(complex_numbers_are_only_equal_or_not),
+        CASE(comparisons_compute_inside_expressions),
+        cmocka_unit_test(numbers_of_any_range_make_few_programs),
     };
     return cmocka_run_group_tests(tests, open_rt, close_rt);
 }

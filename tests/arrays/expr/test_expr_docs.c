@@ -182,7 +182,7 @@ static void run_example(tide_runtime *rt, const example *e) {
     assert_ok(tide_scope_end(rt));
 }
 
-static void test_examples(void **state) {
+static void every_example_gives_what_it_says(void **state) {
     const tide_config c = {.collector = "refcount"};
     tide_runtime *rt = test_open(&c);
     int n = 0;
@@ -203,7 +203,7 @@ static void test_examples(void **state) {
 
 /* ---- the table ---- */
 
-static void test_table(void **state) {
+static void the_page_lists_every_operation(void **state) {
     static const char *const kinds[] = {"bool", "integers", "floats", "complex"},
                              *const operands[] = {"", "a", "a, b", "a, b, c"};
     (void)state;
@@ -223,8 +223,8 @@ static void test_table(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),
-        cmocka_unit_test(test_examples),
+        cmocka_unit_test(the_page_lists_every_operation),
+        cmocka_unit_test(every_example_gives_what_it_says),
     };
     return cmocka_run_group_tests(tests, read_page, free_page);
 }

@@ -89,7 +89,7 @@ static void fails(const char *source, int column, const char *part) {
 
 /* ---- cases ---- */
 
-static void test_precedence(void **state) {
+static void operators_bind_as_documented(void **state) {
     (void)state;
     parses("(a) -> a", "a");
     parses("a -> a", "a");
@@ -118,7 +118,7 @@ static void test_precedence(void **state) {
     parses("(a, b) -> a >> b", "(shr a b)");
 }
 
-static void test_numbers(void **state) {
+static void numbers_parse_to_their_values(void **state) {
     (void)state;
     parses("() -> 0", "0");
     parses("() -> 9223372036854775807", "9223372036854775807");
@@ -147,7 +147,7 @@ static void test_numbers(void **state) {
     parses("(e) -> e", "a"); /* a free name */
 }
 
-static void test_calls(void **state) {
+static void calls_parse_with_their_arguments(void **state) {
     (void)state;
     parses("(a, b, c) -> where(a > 0, b, c)", "(where (gt a 0) b c)");
     parses("(a) -> f32(a) + i64(a)", "(add (f32 a) (i64 a))");
@@ -173,7 +173,7 @@ static void test_calls(void **state) {
     }
 }
 
-static void test_lets_and_results(void **state) {
+static void lets_name_values_for_results(void **state) {
     (void)state;
     parses("(m, g) -> let u = m*0.9 + g*0.1; (u, u*u)",
            "(add (mul a 0.90000000000000002f) (mul b 0.10000000000000001f)), "
@@ -185,7 +185,7 @@ static void test_lets_and_results(void **state) {
     parses("(a, b) -> (a + b)", "(add a b)");
 }
 
-static void test_several_results(void **state) {
+static void a_body_may_have_several_results(void **state) {
     (void)state;
     parses("(a, b) -> (a, b, a)", "a, b, a");
     parses("(a, b) -> (atan2(a, b), (a))", "(atan2 a b), a");
@@ -194,7 +194,7 @@ static void test_several_results(void **state) {
     parses("(a)->\n  let b = a;\n\tlet c = b ; \r\n (b,c)", "a, a");
 }
 
-static void test_errors(void **state) {
+static void an_error_names_its_place(void **state) {
     (void)state;
     fails("", 1, "expected \"(parameters) -> body\" but found the end");
     fails("1 -> 2", 1, "expected \"(parameters) -> body\" but found \"1\"");
@@ -230,7 +230,7 @@ static void test_errors(void **state) {
     fails("(a) -> let b = b; a", 16, "unknown name \"b\"");
 }
 
-static void test_name_errors(void **state) {
+static void an_unknown_name_is_told_with_the_nearest(void **state) {
     (void)state;
     fails("(alpha, x) -> alhpa*x", 15, "unknown name \"alhpa\"; nearest: alpha");
     fails("(x, y) -> zzz", 11, "unknown name \"zzz\"; there are: x, y");
@@ -247,7 +247,7 @@ static void test_name_errors(void **state) {
     fails("(x) -> pi(x)", 10, "expected an operator or the end but found \"(\"");
 }
 
-static void test_fold_errors(void **state) {
+static void a_wrong_fold_is_told_with_a_remedy(void **state) {
     (void)state;
     fails("(a, b) -> min(a, b)", 18, "for two write minimum(a, b)");
     fails("(a, b) -> max(a, b)", 18, "for two write maximum(a, b)");
@@ -269,7 +269,7 @@ static void test_fold_errors(void **state) {
     fails("(a) -> sum()", 12, "expected a value but found \")\"");
 }
 
-static void test_number_errors(void **state) {
+static void a_malformed_number_is_told(void **state) {
     (void)state;
     fails("() -> 2x", 7, "malformed number \"2x\"");
     fails("() -> 1.2.3", 7, "malformed number \"1.2.3\"");
@@ -294,7 +294,7 @@ static char *repeated(const char *prefix, const char *middle, int n, const char 
     return s;
 }
 
-static void test_bounds(void **state) {
+static void texts_beyond_the_bounds_are_refused(void **state) {
     (void)state;
     static const char *const deep[] = {"(", "-", "exp(", "2**", "sum(", "!"};
     tidei_ast a;
@@ -322,7 +322,7 @@ static void test_bounds(void **state) {
     free(s);
 }
 
-static void test_many_names(void **state) {
+static void too_many_names_are_refused(void **state) {
     (void)state;
     char *s = malloc(1 << 16), *p = s;
     tidei_ast a;
@@ -346,7 +346,7 @@ static void test_many_names(void **state) {
 
 /* Long lines are shown in part, later lines by their number, and the caret stays under the
 ** place. */
-static void test_windows(void **state) {
+static void an_error_shows_a_window_of_its_line(void **state) {
     (void)state;
     char *s = repeated("(a) -> a", " + a", 100, " + @");
     tidei_ast a;
@@ -379,7 +379,7 @@ static void window_is_sound(const char *source, bool utf8) {
 
 /* Texts that are UTF-8, and such that are anything but, whose errors are shown without a look
 ** beyond their ends. */
-static void test_windows_stay_inside(void **state) {
+static void windows_stay_inside_the_text(void **state) {
     static const char *const pieces[] = {
         "\x87",     "\xce\xb1", "\xe2\x82\xac", "\xf0\x9f\x8c\x8a", "a", " ", "+", "\xce",
         "\xf0\x9f", "\n",       "\t",           "(x) -> "};
@@ -411,7 +411,7 @@ static void test_windows_stay_inside(void **state) {
 }
 
 /* Letters are ASCII in every locale: in Latin 1, where there is one, a byte beyond is none. */
-static void test_letters(void **state) {
+static void letters_are_ascii_in_every_locale(void **state) {
     static const char *const latin[] = {"en_US.ISO-8859-1", "de_DE.ISO-8859-1", "fr_FR.ISO-8859-1",
                                         "de_DE", "C"};
     (void)state;
@@ -425,7 +425,7 @@ static void test_letters(void **state) {
 }
 
 /* The same text parses the same in a locale with a decimal comma. */
-static void test_locale(void **state) {
+static void a_decimal_comma_changes_nothing(void **state) {
     (void)state;
     test_need_locale(setlocale(LC_NUMERIC, "de_DE.UTF-8"), "de_DE.UTF-8");
     tidei_ast a;
@@ -437,21 +437,21 @@ static void test_locale(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_precedence),
-        cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_calls),
-        cmocka_unit_test(test_lets_and_results),
-        cmocka_unit_test(test_several_results),
-        cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_name_errors),
-        cmocka_unit_test(test_fold_errors),
-        cmocka_unit_test(test_number_errors),
-        cmocka_unit_test(test_bounds),
-        cmocka_unit_test(test_many_names),
-        cmocka_unit_test(test_windows),
-        cmocka_unit_test(test_locale),
-        cmocka_unit_test(test_letters),
-        cmocka_unit_test(test_windows_stay_inside),
+        cmocka_unit_test(operators_bind_as_documented),
+        cmocka_unit_test(numbers_parse_to_their_values),
+        cmocka_unit_test(calls_parse_with_their_arguments),
+        cmocka_unit_test(lets_name_values_for_results),
+        cmocka_unit_test(a_body_may_have_several_results),
+        cmocka_unit_test(an_error_names_its_place),
+        cmocka_unit_test(an_unknown_name_is_told_with_the_nearest),
+        cmocka_unit_test(a_wrong_fold_is_told_with_a_remedy),
+        cmocka_unit_test(a_malformed_number_is_told),
+        cmocka_unit_test(texts_beyond_the_bounds_are_refused),
+        cmocka_unit_test(too_many_names_are_refused),
+        cmocka_unit_test(an_error_shows_a_window_of_its_line),
+        cmocka_unit_test(a_decimal_comma_changes_nothing),
+        cmocka_unit_test(letters_are_ascii_in_every_locale),
+        cmocka_unit_test(windows_stay_inside_the_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

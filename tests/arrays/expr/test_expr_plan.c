@@ -18,7 +18,7 @@ static char *repeat(char *at, int n, char op) {
 
 /* x, a chain over two parameters, fits with the 30 others in y; for the second result it must be
 ** stored, and then y has a 33rd source. */
-static void test_store_fills_an_earlier_cone(void **state) {
+static void a_store_may_fill_an_earlier_program(void **state) {
     tide_config c = {.collector = "refcount"};
     tide_runtime *rt = test_open(&c);
     char *text = malloc(TEXT), *p = text;
@@ -208,7 +208,7 @@ static bool run_one(tide_runtime *rt, generated *g, bool into) {
     return true;
 }
 
-static void test_random_programs(void **state) {
+static void random_expressions_are_planned_soundly(void **state) {
     tide_config c = {.collector = "refcount"};
     tide_runtime *rt = test_open(&c);
     generated *g = malloc(sizeof *g);
@@ -234,8 +234,8 @@ static void test_random_programs(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_store_fills_an_earlier_cone),
-        cmocka_unit_test(test_random_programs),
+        cmocka_unit_test(a_store_may_fill_an_earlier_program),
+        cmocka_unit_test(random_expressions_are_planned_soundly),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -549,7 +549,7 @@ static void one_tree(tide_runtime *rt) {
     tide_expr_release(e);
 }
 
-static void test_trees(void **state) {
+static void random_trees_agree_with_the_model(void **state) {
     (void)state;
     const char *given = getenv("TIDE_TEST_TREES");
     /* each is a compilation or two on a GPU */
@@ -591,7 +591,7 @@ static void one_exact(tide_runtime *rt, int op, int t) {
     check(text, tide_map_args(rt, text, args, (size_t)arity), &out, !either);
 }
 
-static void test_exact_operations(void **state) {
+static void exact_operations_agree_to_the_bit(void **state) {
     (void)state;
     tide_runtime *rt = test_open(&(tide_config){.collector = "refcount"});
     seed = 1;
@@ -658,7 +658,7 @@ static void one_inexact(tide_runtime *rt, int op, int t) {
     }
 }
 
-static void test_inexact_operations(void **state) {
+static void inexact_operations_agree_closely(void **state) {
     (void)state;
     tide_runtime *rt = test_open(&(tide_config){.collector = "refcount"});
     seed = 2;
@@ -673,7 +673,7 @@ static void test_inexact_operations(void **state) {
 }
 
 /* Float sums, in any order: the error grows at most like the number of additions. */
-static void test_float_sums(void **state) {
+static void float_sums_err_within_their_bound(void **state) {
     (void)state;
     tide_runtime *rt = test_open(&(tide_config){.collector = "refcount"});
     enum { N = 100003 };
@@ -702,10 +702,10 @@ static void test_float_sums(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_exact_operations),
-        cmocka_unit_test(test_inexact_operations),
-        cmocka_unit_test(test_float_sums),
-        cmocka_unit_test(test_trees),
+        cmocka_unit_test(exact_operations_agree_to_the_bit),
+        cmocka_unit_test(inexact_operations_agree_closely),
+        cmocka_unit_test(float_sums_err_within_their_bound),
+        cmocka_unit_test(random_trees_agree_with_the_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,7 +71,7 @@ static int promoted(int a, int b) {
     return u == 3 ? -1 : I[u + 1];
 }
 
-static void test_pairs(void **state) {
+static void every_pair_of_types_is_promoted(void **state) {
     (void)state;
     for (int a = 0; a < TIDE_DTYPE_COUNT; a++)
         for (int b = 0; b < TIDE_DTYPE_COUNT; b++) {
@@ -88,7 +88,7 @@ static void test_pairs(void **state) {
     refuses("(a, b) -> 1 + (a < b)", TIDE_U64, TIDE_I64, 18, "u64 and i64");
 }
 
-static void test_numbers_are_weak(void **state) {
+static void numbers_take_the_arrays_type(void **state) {
     (void)state;
     static const uint8_t numbers[] = {WB, WI, WF, WC};
     static const char *const written[] = {"(a) -> a + true", "(a) -> a + 1", "(a) -> a + 1.5",
@@ -128,7 +128,7 @@ static void test_numbers_are_weak(void **state) {
     types("(x) -> sum(2.0) * x", TIDE_F32, 0, 0, TIDE_F64); /* a fold is an array */
 }
 
-static void test_rules(void **state) {
+static void operations_have_the_types_of_their_rules(void **state) {
     (void)state;
     for (int t = 0; t < TIDE_DTYPE_COUNT; t++) {
         bool integer = t >= TIDE_I8 && t <= TIDE_U64, half = t == TIDE_F16 || t == TIDE_BF16;
@@ -186,7 +186,7 @@ static unsigned count(const char *source, int a, int b, int op) {
     return n;
 }
 
-static void test_sharing(void **state) {
+static void equal_parts_are_computed_once(void **state) {
     (void)state;
     assert_int_equal(count("(a, b) -> (a + b) * (a + b)", TIDE_F32, TIDE_F32, -1), 4);
     assert_int_equal(count("(a, b) -> (a + b) * (b + a)", TIDE_F32, TIDE_F32, TIDEI_OP_ADD), 2);
@@ -207,7 +207,7 @@ static void test_sharing(void **state) {
     assert_int_equal(count("(a, n) -> a + (n*2 + 1)", TIDE_F32, WI, -1), 3);
 }
 
-static void test_powers(void **state) {
+static void small_powers_become_products(void **state) {
     (void)state;
     assert_int_equal(count("(a) -> a**2", TIDE_F32, 0, TIDEI_OP_SQUARE), 1);
     assert_int_equal(count("(a) -> a**2", TIDE_F32, 0, -1), 2);
@@ -244,7 +244,7 @@ static void computes(const char *source, tide_arg want) {
     tidei_graph_free(NULL, &g);
 }
 
-static void test_host_numbers(void **state) {
+static void numbers_are_computed_on_the_host(void **state) {
     (void)state;
     computes("2 + 3*4", tide_arg_int(14));
     computes("7 / 2", tide_arg_float(3.5));
@@ -273,7 +273,7 @@ static void test_host_numbers(void **state) {
 }
 
 /* Numbers compute whatever the table offers for their type. */
-static void test_numbers_lack_nothing(void **state) {
+static void numbers_have_every_operation_of_their_type(void **state) {
     (void)state;
     static const tide_dtype alone[] = {TIDE_BOOL, TIDE_I64, TIDE_F64, TIDE_C128};
     tide_arg in[3], out;
@@ -290,7 +290,7 @@ static void test_numbers_lack_nothing(void **state) {
         }
 }
 
-static void test_too_many_numbers(void **state) {
+static void too_many_numbers_are_refused(void **state) {
     (void)state;
     char *s = malloc(1 << 16), *p = s;
     uint8_t sig[2] = {TIDE_F64, WF};
@@ -306,7 +306,7 @@ static void test_too_many_numbers(void **state) {
     free(s);
 }
 
-static void test_destinations(void **state) {
+static void a_destination_takes_what_it_can_hold(void **state) {
     (void)state;
     for (int from = 0; from < TIDE_DTYPE_COUNT; from++)
         for (int to = 0; to < TIDE_DTYPE_COUNT; to++) {
@@ -325,15 +325,15 @@ static void test_destinations(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pairs),
-        cmocka_unit_test(test_numbers_are_weak),
-        cmocka_unit_test(test_rules),
-        cmocka_unit_test(test_sharing),
-        cmocka_unit_test(test_powers),
-        cmocka_unit_test(test_host_numbers),
-        cmocka_unit_test(test_numbers_lack_nothing),
-        cmocka_unit_test(test_too_many_numbers),
-        cmocka_unit_test(test_destinations),
+        cmocka_unit_test(every_pair_of_types_is_promoted),
+        cmocka_unit_test(numbers_take_the_arrays_type),
+        cmocka_unit_test(operations_have_the_types_of_their_rules),
+        cmocka_unit_test(equal_parts_are_computed_once),
+        cmocka_unit_test(small_powers_become_products),
+        cmocka_unit_test(numbers_are_computed_on_the_host),
+        cmocka_unit_test(numbers_have_every_operation_of_their_type),
+        cmocka_unit_test(too_many_numbers_are_refused),
+        cmocka_unit_test(a_destination_takes_what_it_can_hold),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

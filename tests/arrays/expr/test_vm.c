@@ -69,10 +69,10 @@ static void try_operations(int cls) {
                 if (naive_class(t) == cls && offered(op, t) && (cls < 3 || naive_exact(op, t)))
                     try_operation(tidei_vm_kernels_at(s), op, t);
 }
-static void test_operations_on_bools(void **state) { (void)state, try_operations(0); }
-static void test_operations_on_integers(void **state) { (void)state, try_operations(1); }
-static void test_operations_on_floats(void **state) { (void)state, try_operations(2); }
-static void test_operations_on_complex_numbers(void **state) { (void)state, try_operations(3); }
+static void operations_compute_on_bools(void **state) { (void)state, try_operations(0); }
+static void operations_compute_on_integers(void **state) { (void)state, try_operations(1); }
+static void operations_compute_on_floats(void **state) { (void)state, try_operations(2); }
+static void operations_compute_on_complex_numbers(void **state) { (void)state, try_operations(3); }
 
 /* What people get wrong, with the numbers written out. */
 static double apply_f(const char *name, int t, double a, double b) {
@@ -95,7 +95,7 @@ static double apply_f(const char *name, int t, double a, double b) {
     const num r = naive_load(tidei_op_result(op, t), out);
     return naive_class(r.t) == 2 ? r.x : (double)r.i;
 }
-static void test_semantics_by_hand(void **state) {
+static void results_are_those_worked_out_by_hand(void **state) {
     (void)state;
     assert_true(apply_f("floordiv", TIDE_I32, -7, 2) == -4);
     assert_true(apply_f("rem", TIDE_I32, -7, 2) == 1);
@@ -140,7 +140,7 @@ static void test_semantics_by_hand(void **state) {
 
 /* Smith's division and what follows from it: close, and exact at the axes; only the result itself
 ** may overflow. */
-static void test_complex_division(void **state) {
+static void complex_division_is_close_and_overflows_last(void **state) {
     static const double v[] = {0.0,    1.0,     -2.0,     0.5,    3e20,
                                -1e-20, 1.7e308, -1.5e308, 4e-308, INFINITY};
     (void)state;
@@ -172,7 +172,7 @@ static void test_complex_division(void **state) {
 }
 
 /* z/|z| where |z| itself is beyond the type. */
-static void test_complex_sign(void **state) {
+static void a_complex_sign_survives_a_large_modulus(void **state) {
     static const double v[] = {0.0, 1.7e308, -1.7e308, 1.0, -3e-308};
     (void)state;
     for (unsigned i = 0; i < 5 * 5; i++) {
@@ -220,7 +220,7 @@ static void try_cast(const tidei_vm_kernels *k, int from, int to) {
         check_num(naive_load(to, out + i * out_size), naive_cast(a, to), false, "cast", a, a, a);
     }
 }
-static void test_casts(void **state) {
+static void casts_agree_with_the_model(void **state) {
     (void)state;
     for (unsigned s = 0; tidei_vm_kernels_at(s); s++)
         for (int from = 0; from < TIDE_DTYPE_COUNT; from++)
@@ -230,7 +230,7 @@ static void test_casts(void **state) {
 
 /* ---- what it refuses ---- */
 
-static void test_what_is_not_offered(void **state) {
+static void what_is_not_offered_is_refused(void **state) {
     tidei_program p = {0};
     tidei_vm_program *vp = NULL;
     const uint16_t x = input(&p, TIDE_C64);
@@ -244,15 +244,15 @@ static void test_what_is_not_offered(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_operations_on_bools),
-        cmocka_unit_test(test_operations_on_integers),
-        cmocka_unit_test(test_operations_on_floats),
-        cmocka_unit_test(test_operations_on_complex_numbers),
-        cmocka_unit_test(test_semantics_by_hand),
-        cmocka_unit_test(test_complex_division),
-        cmocka_unit_test(test_complex_sign),
-        cmocka_unit_test(test_casts),
-        cmocka_unit_test(test_what_is_not_offered),
+        cmocka_unit_test(operations_compute_on_bools),
+        cmocka_unit_test(operations_compute_on_integers),
+        cmocka_unit_test(operations_compute_on_floats),
+        cmocka_unit_test(operations_compute_on_complex_numbers),
+        cmocka_unit_test(results_are_those_worked_out_by_hand),
+        cmocka_unit_test(complex_division_is_close_and_overflows_last),
+        cmocka_unit_test(a_complex_sign_survives_a_large_modulus),
+        cmocka_unit_test(casts_agree_with_the_model),
+        cmocka_unit_test(what_is_not_offered_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

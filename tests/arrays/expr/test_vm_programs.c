@@ -216,7 +216,7 @@ static void random_shape(tidei_vm_call *c, int ndim, int64_t most) {
 
 enum { MAPS = 300, FOLDS = 300, MOST = 3000 };
 
-static void test_random_programs(void **state) {
+static void random_programs_agree_with_the_model(void **state) {
     (void)state;
     for (unsigned s = 0; tidei_vm_kernels_at(s); s++) {
         random_state = 11 + s;
@@ -236,7 +236,7 @@ static void test_random_programs(void **state) {
 }
 
 /* As many nodes as a program may have, most of them live at once: lanes become few. */
-static void test_the_largest_program(void **state) {
+static void the_largest_program_runs(void **state) {
     enum { N = 100 };
     static double data[N][2], out[N][2];
     tidei_program p = {0};
@@ -263,7 +263,7 @@ static void test_the_largest_program(void **state) {
 
 /* Results over the operands, where one result is complete before the operands of another are
 ** read. */
-static void test_exchange_in_place(void **state) {
+static void results_may_replace_their_operands(void **state) {
     enum { N = 5000 };
     static float a[N], b[N];
     tidei_program p = {0};
@@ -424,7 +424,7 @@ static void try_fold(const tidei_vm_kernels *k, bool tame) {
     check_fold(j);
     free_job(j);
 }
-static void test_random_folds(void **state) {
+static void random_folds_agree_with_the_model(void **state) {
     (void)state;
     for (unsigned s = 0; tidei_vm_kernels_at(s); s++) {
         random_state = 7 + s;
@@ -458,7 +458,7 @@ static tidei_program simple_fold(int kind, int t, int out) {
     return p;
 }
 
-static void test_sums_about_the_size_of_blocks(void **state) {
+static void sums_are_right_about_the_size_of_blocks(void **state) {
     static const int64_t sizes[] = {1,   2,   15,   16,   17,   31,   32,   33,    127,
                                     128, 512, 1023, 1024, 1025, 1365, 4097, 20000, 65537};
     float *x = malloc(65537 * 9 * sizeof *x), *sums = malloc(65537 * 9 * sizeof *sums);
@@ -493,7 +493,7 @@ static void test_sums_about_the_size_of_blocks(void **state) {
 }
 
 /* -0.0 is the identity: sums of -0.0 stay so, whatever the blocks. */
-static void test_negative_zeros_stay(void **state) {
+static void negative_zeros_stay(void **state) {
     enum { N = 70, M = 3000 };
     static float x[3 * N * M], sums[3 * M];
     const tidei_program p = simple_fold(TIDEI_FOLD_SUM, TIDE_F32, TIDE_F32);
@@ -509,7 +509,7 @@ static void test_negative_zeros_stay(void **state) {
 }
 
 /* NaN wins wherever it is; the first of equals, and the first NaN, is the place. */
-static void test_extremes_are_found_anywhere(void **state) {
+static void extremes_are_found_anywhere(void **state) {
     enum { N = 40, M = 1500 };
     static float x[3 * N * M];
     static int64_t at[3 * M];
@@ -546,7 +546,7 @@ static void test_extremes_are_found_anywhere(void **state) {
 
 /* Errors grow with the logarithm: adding one by one would lose thousands of units here. Every set
 ** of instructions and every run gives the same bits. */
-static void test_long_sums_are_accurate_and_repeat(void **state) {
+static void long_sums_are_accurate_and_repeat(void **state) {
     const int64_t n = 1 << 22;
     float *x = malloc((size_t)n * sizeof *x), sum[2] = {0, 0};
     long double want = 0;
@@ -570,7 +570,7 @@ static void test_long_sums_are_accurate_and_repeat(void **state) {
 }
 
 /* A mean divides by the count; f16 results come from f32 sums that f16 could not hold. */
-static void test_means_and_f16(void **state) {
+static void means_divide_and_f16_sums_are_wide(void **state) {
     enum { N = 3000 };
     static float x[N];
     uint16_t h = 0;
@@ -584,15 +584,15 @@ static void test_means_and_f16(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_programs),
-        cmocka_unit_test(test_the_largest_program),
-        cmocka_unit_test(test_exchange_in_place),
-        cmocka_unit_test(test_random_folds),
-        cmocka_unit_test(test_sums_about_the_size_of_blocks),
-        cmocka_unit_test(test_negative_zeros_stay),
-        cmocka_unit_test(test_extremes_are_found_anywhere),
-        cmocka_unit_test(test_long_sums_are_accurate_and_repeat),
-        cmocka_unit_test(test_means_and_f16),
+        cmocka_unit_test(random_programs_agree_with_the_model),
+        cmocka_unit_test(the_largest_program_runs),
+        cmocka_unit_test(results_may_replace_their_operands),
+        cmocka_unit_test(random_folds_agree_with_the_model),
+        cmocka_unit_test(sums_are_right_about_the_size_of_blocks),
+        cmocka_unit_test(negative_zeros_stay),
+        cmocka_unit_test(extremes_are_found_anywhere),
+        cmocka_unit_test(long_sums_are_accurate_and_repeat),
+        cmocka_unit_test(means_divide_and_f16_sums_are_wide),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
