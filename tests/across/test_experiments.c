@@ -109,7 +109,7 @@ static void near(const char *what, double wanted, double within, double got) {
         fail_msg("%s: %g, not %g +- %g", what, got, wanted, within);
 }
 
-static void e01_lazy(void **state) {
+static void e01_without_early_collections_training_climbs(void **state) {
     (void)state;
     if (!BOEHM_RUNS) skip();
     struct outcome o = train_under_limit("reserve", TIDE_OFF);
@@ -118,7 +118,7 @@ static void e01_lazy(void **state) {
     assert_int_equal(o.s.early_collections, 0);
 }
 
-static void e01_cudajl(void **state) {
+static void e01_cudajl_collects_at_its_rate(void **state) {
     (void)state;
     if (!BOEHM_RUNS) skip();
     struct outcome o = train_under_limit("cudajl", TIDE_ON);
@@ -127,7 +127,7 @@ static void e01_cudajl(void **state) {
     assert_int_equal(o.s.climbs, 0);
 }
 
-static void e01_reserve(void **state) {
+static void e01_reserve_never_climbs(void **state) {
     (void)state;
     if (!BOEHM_RUNS) skip();
     struct outcome o = train_under_limit("reserve", TIDE_ON);
@@ -229,7 +229,7 @@ static void assert_gib(tide_runtime *rt, size_t live, size_t cached, size_t rese
     assert_int_equal(s.backed, reserved << 30);
 }
 
-static void e20_boehm(void **state) {
+static void e20_boehm_gives_everything_back(void **state) {
     (void)state;
     if (!BOEHM_RUNS) skip();
     tide_runtime *rt = open_for_one("boehm", NULL);
@@ -243,7 +243,7 @@ static void e20_boehm(void **state) {
     tide_close(rt);
 }
 
-static void e20_refcount(void **state) {
+static void e20_refcount_gives_everything_back(void **state) {
     (void)state;
     tide_runtime *rt = open_for_one("refcount", NULL);
     make_and_drop(rt, true);
@@ -270,9 +270,12 @@ static void e20_never_by_hand(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(e05_status_walk),   cmocka_unit_test(e01_lazy),
-        cmocka_unit_test(e01_cudajl),        cmocka_unit_test(e01_reserve),
-        cmocka_unit_test(e20_boehm),         cmocka_unit_test(e20_refcount),
+        cmocka_unit_test(e05_status_walk),
+        cmocka_unit_test(e01_without_early_collections_training_climbs),
+        cmocka_unit_test(e01_cudajl_collects_at_its_rate),
+        cmocka_unit_test(e01_reserve_never_climbs),
+        cmocka_unit_test(e20_boehm_gives_everything_back),
+        cmocka_unit_test(e20_refcount_gives_everything_back),
         cmocka_unit_test(e20_never_by_hand),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -82,7 +82,7 @@ static void stand(void *gate) {
 }
 
 /* A wait that could never have ended ends; other runtimes go on. */
-static void waits_end(void **state) {
+static void waits_end_when_the_device_is_lost(void **state) {
     (void)state;
     if (!test_on_host()) skip();
     EACH_SETTING(s) {
@@ -150,7 +150,7 @@ int main(void) {
     static const struct mode losses[] = {
         {"loss of the device", TIDE_E_LOST, false, true, end_lost}};
     const struct CMUnitTest own[] = {
-        cmocka_unit_test_setup(waits_end, fresh),
+        cmocka_unit_test_setup(waits_end_when_the_device_is_lost, fresh),
         cmocka_unit_test_setup(each_loss_has_its_own_report, fresh),
     };
     return run_failures("failures_loss", losses, TIDEI_COUNT(losses), own, TIDEI_COUNT(own));

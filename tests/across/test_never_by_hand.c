@@ -709,11 +709,11 @@ static void promise_all(const char *collector) {
     for (unsigned k = 0; k < (few ? 2 : TEST_POOLS); k++)
         promise(test_pool(k), collector, k == 0 || test_long() ? often : 1);
 }
-static void e08_refcount(void **state) {
+static void e08_under_refcount_nothing_is_freed_by_hand(void **state) {
     (void)state;
     promise_all("refcount");
 }
-static void e08_boehm(void **state) {
+static void e08_under_boehm_nothing_is_freed_by_hand(void **state) {
     (void)state;
     if (!TEST_BOEHM) skip();
     promise_all("boehm");
@@ -722,8 +722,8 @@ static void e08_boehm(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(e08_every_function_has_a_row),
-        cmocka_unit_test(e08_refcount),
-        cmocka_unit_test(e08_boehm),
+        cmocka_unit_test(e08_under_refcount_nothing_is_freed_by_hand),
+        cmocka_unit_test(e08_under_boehm_nothing_is_freed_by_hand),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

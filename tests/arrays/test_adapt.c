@@ -91,7 +91,7 @@ static void a_diagonal_stays_one(void **state) {
     }
 }
 
-static void narrowing(void **state) {
+static void numbers_narrow_only_where_allowed(void **state) {
     (void)state;
     EACH_COLLECTOR(c) {
         tide_runtime *rt = open_with(collectors[c]);
@@ -147,7 +147,7 @@ static void on_the_device_already(void **state) {
 }
 
 /* Structures in structures, arrays of both, and what is absent. */
-static void nested(void **state) {
+static void structures_nest(void **state) {
     (void)state;
     EACH_COLLECTOR(c) {
         tide_runtime *rt = open_with(collectors[c]);
@@ -230,7 +230,7 @@ static tide_status collect_then(void *user, void *copy, const void *from, unsign
 }
 
 /* A collection in the middle of a move finds nothing; and what the callback refuses never was. */
-static void the_callback(void **state) {
+static void a_callback_meets_collections_and_may_refuse(void **state) {
     (void)state;
     EACH_COLLECTOR(c) {
         tide_runtime *rt = open_with(collectors[c]);
@@ -321,7 +321,7 @@ static void rules_that_are_refused(void **state) {
 }
 
 /* Two rules that each hold the other many times over end too. */
-static void endless_rules(void **state) {
+static void endless_rules_end(void **state) {
     (void)state;
     tide_runtime *rt = open_with("refcount");
     char x[4096], y[4096];
@@ -440,7 +440,7 @@ static void one_tree(tide_runtime *rt, const tree *t, bool narrow) {
     free(host);
 }
 
-static void random_trees(void **state) {
+static void random_trees_keep_their_elements(void **state) {
     (void)state;
     EACH_COLLECTOR(c) {
         tide_runtime *rt = open_with(collectors[c]);
@@ -457,12 +457,17 @@ static void random_trees(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_diagonal_stays_one),  cmocka_unit_test(narrowing),
-        cmocka_unit_test(on_the_device_already), cmocka_unit_test(nested),
-        cmocka_unit_test(a_scope_takes_them),    cmocka_unit_test(a_retained_one_stays),
-        cmocka_unit_test(the_callback),          cmocka_unit_test(rules_that_are_refused),
-        cmocka_unit_test(endless_rules),         cmocka_unit_test(data_that_is_refused),
-        cmocka_unit_test(random_trees),
+        cmocka_unit_test(a_diagonal_stays_one),
+        cmocka_unit_test(numbers_narrow_only_where_allowed),
+        cmocka_unit_test(on_the_device_already),
+        cmocka_unit_test(structures_nest),
+        cmocka_unit_test(a_scope_takes_them),
+        cmocka_unit_test(a_retained_one_stays),
+        cmocka_unit_test(a_callback_meets_collections_and_may_refuse),
+        cmocka_unit_test(rules_that_are_refused),
+        cmocka_unit_test(endless_rules_end),
+        cmocka_unit_test(data_that_is_refused),
+        cmocka_unit_test(random_trees_keep_their_elements),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -211,7 +211,7 @@ static void the_last_batch(void **state) {
 }
 
 /* From wherever it is. */
-static void rewinding(void **state) {
+static void batches_begin_again_from_anywhere(void **state) {
     (void)state;
     EACH_COLLECTOR(c) {
         tide_runtime *rt = open_with(collectors[c]);
@@ -468,7 +468,7 @@ static void one_tree(tide_runtime *rt, uint64_t seed) {
     free(batch);
 }
 
-static void random_trees(void **state) {
+static void random_trees_come_in_batches(void **state) {
     (void)state;
     EACH_COLLECTOR(c) {
         tide_runtime *rt = open_with(collectors[c]);
@@ -570,11 +570,11 @@ int main(void) {
         cmocka_unit_test(T5_tuples_and_element_types),
         cmocka_unit_test(T5_a_type_of_ones_own),
         cmocka_unit_test(the_last_batch),
-        cmocka_unit_test(rewinding),
+        cmocka_unit_test(batches_begin_again_from_anywhere),
         cmocka_unit_test(in_another_order),
         cmocka_unit_test(data_by_callback),
         cmocka_unit_test(what_is_in_memory),
-        cmocka_unit_test(random_trees),
+        cmocka_unit_test(random_trees_come_in_batches),
         cmocka_unit_test(what_is_refused),
     };
     return cmocka_run_group_tests_name("batches", tests, NULL, NULL);

@@ -39,7 +39,7 @@ static void check_jump(uint64_t jump) {
     }
 }
 
-static void counter_jumps(void **state) {
+static void a_counter_that_jumps_does_no_harm(void **state) {
     (void)state;
     check_jump(0);
     check_jump(BATCH_NS);
@@ -59,7 +59,7 @@ static void times_from_before(void **state) {
 }
 
 /* Where there is no counter ticks are the system's nanoseconds. With one they are as far apart. */
-static void both_clocks(void **state) {
+static void both_clocks_measure_the_same(void **state) {
     const uint64_t apart_ns = 1000000;
     (void)state;
     for (int counter = 0; counter <= tidei_clock_has_counter(); counter++) {
@@ -81,9 +81,9 @@ static void both_clocks(void **state) {
 
 int main(void) {
     const struct CMUnitTest cases[] = {
-        cmocka_unit_test(counter_jumps),
+        cmocka_unit_test(a_counter_that_jumps_does_no_harm),
         cmocka_unit_test(times_from_before),
-        cmocka_unit_test(both_clocks),
+        cmocka_unit_test(both_clocks_measure_the_same),
     };
     return cmocka_run_group_tests_name("ticks", cases, NULL, NULL);
 }

@@ -60,7 +60,7 @@ static void a_runtime_without_a_reference(void **state) {
     in_child_with(opens_without, NULL);
 }
 
-static void a_life(void **state) {
+static void an_ended_reference_is_known_as_ended(void **state) {
     (void)state;
     EACH_REF_KIND(k) {
         void *ref = tidei_ref_new(k, &object, owner);
@@ -152,7 +152,7 @@ static void *end_it(void *ref) {
     return NULL;
 }
 
-static void several_threads(void **state) {
+static void several_threads_make_and_end_references(void **state) {
     enum { THREADS = 6 };
     pthread_t t[THREADS];
     (void)state;
@@ -319,11 +319,11 @@ static void what_was_released_is_an_error(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_runtime_without_a_reference), /* while there are no slots */
-        cmocka_unit_test(a_life),
+        cmocka_unit_test(an_ended_reference_is_known_as_ended),
         cmocka_unit_test(what_never_was_one),
         cmocka_unit_test(slots_serve_again),
         cmocka_unit_test(a_runtime_ends_what_is_its_own),
-        cmocka_unit_test(several_threads),
+        cmocka_unit_test(several_threads_make_and_end_references),
         cmocka_unit_test(nothing_of_a_closed_runtime_is_reached),
         cmocka_unit_test(what_was_released_is_an_error),
     };

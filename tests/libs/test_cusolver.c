@@ -40,7 +40,7 @@ static void lu_and_solving(void **state) {
 }
 
 /* Pivots as cuBLAS gives them, where it is the one that is asked. */
-static void narrow_pivots(void **state) {
+static void pivots_may_be_narrow(void **state) {
     tidei_lapack x = {.routine = TIDEI_GETRF, .m = 5, .n = 5, .narrow = true};
     tidei_storage info = {0};
     tidei_lapack other = {
@@ -116,7 +116,7 @@ static void codes_are_the_callers(void **state) {
 }
 
 /* More addresses than are copied at once, more matrices than are asked for at once. */
-static void long_batches(void **state) {
+static void long_batches_are_asked_for_in_parts(void **state) {
     (void)state;
     const int64_t count = AT_ONCE + 5;
     run_whole(
@@ -318,11 +318,11 @@ static void other_vectors_are_as_good(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(lu_and_solving, setup, teardown),
-        cmocka_unit_test_setup_teardown(narrow_pivots, setup, teardown),
+        cmocka_unit_test_setup_teardown(pivots_may_be_narrow, setup, teardown),
         cmocka_unit_test_setup_teardown(cholesky_and_qr, setup, teardown),
         cmocka_unit_test_setup_teardown(singular_and_eigenvalues, setup, teardown),
         cmocka_unit_test_setup_teardown(codes_are_the_callers, setup, teardown),
-        cmocka_unit_test_setup_teardown(long_batches, setup, teardown),
+        cmocka_unit_test_setup_teardown(long_batches_are_asked_for_in_parts, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_wrong_is_seen, setup, teardown),
         cmocka_unit_test_setup_teardown(other_vectors_are_as_good, setup, teardown),
     };

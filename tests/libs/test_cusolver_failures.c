@@ -188,7 +188,7 @@ static void fail_each(tidei_lapack x, bool of_host) {
     /* else nothing failed. A pool may have all that a device gives */
     assert_true(n > 2 || !of_host);
 }
-static void each_failure(void **state) {
+static void each_call_may_fail(void **state) {
     static const tidei_lapack all[] = {
         {.routine = TIDEI_GETRF, .dtype = TIDE_F64, .m = 5, .n = 5, .count = 3},
         {.routine = TIDEI_GETRS, .dtype = TIDE_F64, .n = 5, .k = 2, .count = 3},
@@ -210,7 +210,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(it_stays_short, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_not_about_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(too_large_for_ints, setup, teardown),
-        cmocka_unit_test_setup_teardown(each_failure, setup, teardown),
+        cmocka_unit_test_setup_teardown(each_call_may_fail, setup, teardown),
     };
     openblas_set_num_threads(1); /* ThreadSanitizer does not see how its own threads are ordered */
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -157,7 +157,7 @@ static void a_duplicate_is_not_climbed_for(void **state) {
 
 /* Workers that have used a handle and now sleep for ever hold none: all of it can be had, by
 ** whoever wants it. */
-static void e13_hoarding(void **state) {
+static void e13_sleeping_workers_hold_no_handle(void **state) {
     (void)state;
     pthread_barrier_t inside, pending;
     caller c[MANY];
@@ -514,7 +514,7 @@ int main(void) {
         CASE(first_calls_at_once_make_one_handle),
         CASE(idle_handles_leave_another_kind_its_place),
         CASE(a_duplicate_is_not_climbed_for),
-        CASE(e13_hoarding),
+        CASE(e13_sleeping_workers_hold_no_handle),
         CASE(the_least_recently_used_goes_beyond_the_cap),
         CASE(the_cap_is_a_setting),
         CASE(bytes_are_reserved_before_and_measured_after),

@@ -199,7 +199,7 @@ static void callbacks_call_back_from_close(void **state) {
 
 /* A reader such as the out-of-memory report sees what a header holds while it lives, and
 ** nothing of a dead one. */
-static void looking_on(void **state) {
+static void who_looks_on_sees_only_the_living(void **state) {
     tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
     tidei_header *h = handle(rt, 1000);
     tidei_layout lay;
@@ -460,7 +460,7 @@ static void close_waits_for_a_threads_end(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_may_run_out), /* the first one */
-        cmocka_unit_test(looking_on),
+        cmocka_unit_test(who_looks_on_sees_only_the_living),
         cmocka_unit_test(one_report_frees),
         cmocka_unit_test(dead_then_gone),
         cmocka_unit_test(late_reports_are_ignored),

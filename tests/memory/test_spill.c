@@ -207,7 +207,7 @@ static void operands_come_back_together(void **state) {
 
 /* ---- by hand ---- */
 
-static void by_hand(void **state) {
+static void arrays_are_spilled_by_hand(void **state) {
     (void)state;
     tide_runtime *rt = open_limited(4);
     size_t freed;
@@ -239,7 +239,7 @@ static void by_hand(void **state) {
     close_checked(rt);
 }
 
-static void what_stays(void **state) {
+static void what_cannot_leave_stays(void **state) {
     (void)state;
     tide_runtime *rt = open_limited(8);
     tide_array *lent = filled(rt, 1), *plain = filled(rt, 2);
@@ -444,7 +444,7 @@ static void *climb(void *unused) {
 }
 
 /* Two use the same array, and one each of their own, while a third sends away what it can. */
-static void threads(void **state) {
+static void threads_use_what_others_spill(void **state) {
     (void)state;
     EACH_POOL(p, 0) {
         pthread_t t[3];
@@ -484,7 +484,7 @@ static void *spill_on_and_on(void *done) {
     }
     return NULL;
 }
-static void deaths_meanwhile(void **state) {
+static void arrays_may_die_while_they_are_spilled(void **state) {
     (void)state;
     pthread_t t[3];
     atomic_int done = 0;
@@ -593,16 +593,16 @@ int main(void) {
         cmocka_unit_test(the_coldest_goes),
         cmocka_unit_test(no_more_than_wanted),
         cmocka_unit_test(operands_come_back_together),
-        cmocka_unit_test(by_hand),
-        cmocka_unit_test(what_stays),
+        cmocka_unit_test(arrays_are_spilled_by_hand),
+        cmocka_unit_test(what_cannot_leave_stays),
         cmocka_unit_test(an_own_pool_is_kept),
         cmocka_unit_test(a_lower_limit),
         cmocka_unit_test(no_room_on_the_host),
         cmocka_unit_test(no_room_to_come_back),
         cmocka_unit_test(the_listing_says_so),
         cmocka_unit_test(a_recording_has_each_stay),
-        cmocka_unit_test(threads),
-        cmocka_unit_test(deaths_meanwhile),
+        cmocka_unit_test(threads_use_what_others_spill),
+        cmocka_unit_test(arrays_may_die_while_they_are_spilled),
         {"random_programs_refcount", random_programs, NULL, NULL, (void *)(uintptr_t) "refcount"},
 #if TEST_BOEHM
         {"random_programs_boehm", random_programs, NULL, NULL, (void *)(uintptr_t) "boehm"},

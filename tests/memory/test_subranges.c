@@ -108,7 +108,7 @@ static void a_block_takes_its_parts_along(void **state) {
 }
 
 /* More stretches than are told apart: the oldest then stands for the whole. */
-static void many_stretches(void **state) {
+static void the_oldest_of_many_stretches_stands_for_all(void **state) {
     struct place p;
     (void)state;
     place_open(&p);
@@ -185,7 +185,7 @@ static void anew(struct world *w, tidei_runtime *rt, unsigned i, uint64_t *r) {
     assert_ok(tidei_submit_fill(s, w->x[i], 0, &zero, 1, SMALL, "test"));
     memset(w->model[i], 0, SMALL);
 }
-static void random_programs(void **state) {
+static void random_programs_agree_with_the_model(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 60; seed++) {
         tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
@@ -310,9 +310,9 @@ int main(void) {
         cmocka_unit_test(stretches_apart_do_not_wait),
         cmocka_unit_test(the_host_waits_for_its_part),
         cmocka_unit_test(a_block_takes_its_parts_along),
-        cmocka_unit_test(many_stretches),
+        cmocka_unit_test(the_oldest_of_many_stretches_stands_for_all),
         cmocka_unit_test(one_stream_needs_none),
-        cmocka_unit_test(random_programs),
+        cmocka_unit_test(random_programs_agree_with_the_model),
         cmocka_unit_test(an_unordered_storage_waits_for_nothing),
         cmocka_unit_test(an_unordered_block_is_not_reused_early),
         cmocka_unit_test(every_allocation_may_fail),

@@ -7,7 +7,7 @@
 #include "tests/doubles/failing_host.h"
 #include "tests/support/works.h"
 
-static void lent_memory(void **state) {
+static void lent_memory_is_ordered_and_comes_back(void **state) {
     tide_runtime *rt = test_open(&(tide_config){.collector = "refcount"});
     tide_stream *s, *other;
     tide_use_scope *scope;
@@ -163,7 +163,7 @@ static void scopes_order_streams(void **state) {
     tide_close(rt);
 }
 
-static void lending_errors(void **state) {
+static void wrong_lending_is_refused(void **state) {
     tide_runtime *rt = test_open(&(tide_config){.collector = "refcount"});
     tide_use many[65], use = {.array = bytes(rt, 64), .mode = TIDE_READ};
     tide_use_scope *scope = NULL;
@@ -296,10 +296,10 @@ static void an_end_that_waits_is_left(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lent_memory),
+        cmocka_unit_test(lent_memory_is_ordered_and_comes_back),
         cmocka_unit_test(a_scope_keeps_its_stream),
         cmocka_unit_test(scopes_order_streams),
-        cmocka_unit_test(lending_errors),
+        cmocka_unit_test(wrong_lending_is_refused),
         cmocka_unit_test(an_end_that_waits_is_left),
     };
     return cmocka_run_group_tests_name("use", tests, NULL, NULL);

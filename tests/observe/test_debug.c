@@ -125,7 +125,7 @@ static double age_in(const char *list) {
     return strtod(at, NULL);
 }
 
-static void ages_rise(void **state) {
+static void the_age_of_an_array_rises(void **state) {
     tide_runtime *rt = open_debug(2, 0);
     (void)state;
     assert_array(bytes(rt, 100));
@@ -136,7 +136,7 @@ static void ages_rise(void **state) {
 
 /* Sizes are those of the memory; of arrays that share it one stands first, and carries the
 ** backtrace. */
-static void views_share(void **state) {
+static void views_are_listed_with_what_they_share(void **state) {
     tide_runtime *rt = open_debug(2, 0);
     (void)state;
     tide_array *a = outer_maker(rt, 40), *row = tide_slice(a, "1"),
@@ -163,7 +163,7 @@ static void views_share(void **state) {
     tide_close(rt);
 }
 
-static void largest_first(void **state) {
+static void the_largest_stand_first(void **state) {
     enum { N = 100 };
     tide_runtime *rt = open_debug(2, 0);
     char shorter[200];
@@ -215,7 +215,7 @@ static unsigned make_many(tide_runtime *rt, tide_array **a, unsigned want) {
 /* A listing's work is in proportion to the arrays, however many; with the first table alone it
 ** would look at 25 origins for each of 200,000 arrays. Where a larger table is refused, the list is
 ** the same. */
-static void many_arrays(void **state) {
+static void a_listings_work_grows_with_the_arrays(void **state) {
     enum { MANY = 200000, FEW = 20000 };
     const tide_allocator host = {alloc_small, plain_free, NULL};
     tide_array **a = malloc(MANY * sizeof(tide_array *));
@@ -268,7 +268,7 @@ DIGIT(3)
 
 /* More different places than are kept: those whose arrays ended make room for others; where none
 ** did, there is no place. */
-static void backtraces_end(void **state) {
+static void ended_arrays_make_room_for_backtraces(void **state) {
     enum { MANY = 17000 };
     tide_array **a = malloc(MANY * sizeof(tide_array *));
     tide_runtime *rt = open_debug(2, 0);
@@ -339,7 +339,7 @@ static void sampled_by_environment(void **state) {
 
 /* ---- closing ---- */
 
-static void close_reports(void **state) {
+static void closing_reports_what_is_held(void **state) {
     (void)state;
     tide_runtime *rt = open_debug(2, 0);
     tide_array *a = outer_maker(rt, 1000), *b = bytes(rt, 10);
@@ -547,18 +547,19 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         CASE(e06_names_the_place),
         CASE(nothing_without_a_level),
-        CASE(ages_rise),
-        CASE(views_share),
-        CASE(largest_first),
+        CASE(the_age_of_an_array_rises),
+        CASE(views_are_listed_with_what_they_share),
+        CASE(the_largest_stand_first),
         CASE(e06_one_of_n),
         CASE(sampled_by_environment),
-        CASE(close_reports),
+        CASE(closing_reports_what_is_held),
         CASE(environment_alone_reports),
         CASE(close_collects_first),
         CASE(host_memory_ends),
         CASE(list_while_others_allocate),
-        CASE(backtraces_end),
-        CASE(many_arrays), /* the last: lists walk over its cells from then on */
+        CASE(ended_arrays_make_room_for_backtraces),
+        /* the last: lists walk over its cells from then on */
+        CASE(a_listings_work_grows_with_the_arrays),
     };
     return cmocka_run_group_tests_name("debug", tests, NULL, NULL);
 }

@@ -8,7 +8,7 @@
 /* ---- rows ---- */
 
 /* What the statistics count is in the file, and it plays. */
-static void round_trip(void **state) {
+static void a_recording_is_read_and_plays(void **state) {
     const char *path = in_folder("run.csv");
     tidei_replay_options o = {.device = test_device(), .streams = 1};
     tidei_replay *r;
@@ -63,7 +63,7 @@ static void rows_in_order(void **state) {
 
 /* ---- Perfetto's form ---- */
 
-static void perfetto(void **state) {
+static void perfettos_form_is_read(void **state) {
     const char *path = in_folder("run.json");
     char report[4000];
     (void)state;
@@ -160,7 +160,7 @@ static void work_together(tide_runtime *rt) {
     tide_stream_release(shared);
 }
 
-static void several_threads(void **state) {
+static void several_threads_are_recorded(void **state) {
     char report[4000];
     tidei_trace t;
     (void)state;
@@ -411,7 +411,7 @@ static void tool_report(const char *tool, const char *kind, char *report, size_t
 }
 
 /* Ranges are what the recording has and what was called, and end where they began. */
-static void ranges(void **state) {
+static void ranges_end_where_they_began(void **state) {
     static const char *const kinds[] = {"domains", "core"};
     char report[4000];
     (void)state;
@@ -440,7 +440,7 @@ static void ranges(void **state) {
 }
 
 /* A tool that does not want to, and what is none, are warnings. */
-static void no_tool(void **state) {
+static void what_is_no_tool_is_warned_of(void **state) {
     char report[4000];
     (void)state;
     test_needs_children();
@@ -458,18 +458,18 @@ int main(int argc, char **argv) {
     if (argc > 1) return 2;
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest cases[] = {
-        CASE(round_trip),
+        CASE(a_recording_is_read_and_plays),
         CASE(rows_in_order),
-        CASE(perfetto),
-        CASE(several_threads),
+        CASE(perfettos_form_is_read),
+        CASE(several_threads_are_recorded),
         CASE(freed_by_others),
         CASE(waits_for_room),
         CASE(spans_while_backing_changes),
         CASE(written_in_time),
         CASE(times_are_right),
         CASE(nobody_waits_for_the_file),
-        CASE(ranges),
-        CASE(no_tool),
+        CASE(ranges_end_where_they_began),
+        CASE(what_is_no_tool_is_warned_of),
     };
     return cmocka_run_group_tests(cases, NULL, NULL);
 }

@@ -12,7 +12,7 @@
 
 #define DISK_BYTES 300001 /* of a disk that is soon full; it ends within a row */
 
-static void bad_names(void **state) {
+static void bad_names_are_refused(void **state) {
     static const char *const bad[] = {"run", "run.txt", ".csv", "runs/.json", "run.csv.gz"};
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(bad); i++) {
@@ -33,7 +33,7 @@ static void bad_names(void **state) {
 }
 
 /* A folder that is not there, one in place of the file, and a pipe. */
-static void no_file(void **state) {
+static void a_file_that_cannot_be_had_is_told(void **state) {
     const char *pipe = in_folder("pipe.csv");
     const char *bad[] = {in_folder("absent/run.csv"), in_folder("folder.json"), pipe};
     (void)state;
@@ -62,7 +62,7 @@ static void no_file(void **state) {
 }
 
 /* tide_config's wins, and the environment's serves without one. */
-static void by_environment(void **state) {
+static void the_environment_names_a_file(void **state) {
     (void)state;
     setenv("TIDE_TRACE", in_folder("environment.csv"), 1);
     tide_runtime *rt = open_recording(in_folder("config.csv"), NULL);
@@ -76,7 +76,7 @@ static void by_environment(void **state) {
 }
 
 /* A full disk: one warning, and everything goes on. The device has that in place of a disk. */
-static void full_disk(void **state) {
+static void a_full_disk_is_warned_of_once(void **state) {
     (void)state;
     for (int json = 0; json < 2; json++) {
         const char *path = in_folder(json ? "full.json" : "full.csv");
@@ -121,7 +121,7 @@ static void disk_that_fills(void **state) {
 
 /* Whoever comes later to a name takes the next one, at the same time or afterwards, and by whatever
 ** name it goes. */
-static void several_runtimes(void **state) {
+static void several_runtimes_take_names_in_turn(void **state) {
     const char *path = in_folder("run.csv");
     tide_runtime *rt[4];
     (void)state;
@@ -184,7 +184,7 @@ static void files_of_others(void **state) {
 }
 
 /* A file that was removed is no longer anybody's, though the next one may get its number. */
-static void removed_file(void **state) {
+static void a_removed_file_is_nobodys(void **state) {
     const char *path = in_folder("run.csv");
     (void)state;
     for (int i = 0; i < 5; i++) {
@@ -197,7 +197,7 @@ static void removed_file(void **state) {
 }
 
 /* A file that another process records into is left to it. */
-static void another_process(void **state) {
+static void another_process_keeps_its_file(void **state) {
     const char *path = in_folder("run.csv");
     char command[1400], report[2000];
     tidei_trace t;
@@ -215,7 +215,7 @@ static void another_process(void **state) {
 }
 
 /* A fork's child adds nothing, whatever it tries. */
-static void forked_child(void **state) {
+static void a_forked_child_adds_nothing(void **state) {
     const char *path = in_folder("run.json");
     char report[4000];
     (void)state;
@@ -323,9 +323,18 @@ int main(int argc, char **argv) {
     if (argc > 1) return 2;
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest cases[] = {
-        CASE(bad_names),       CASE(no_file),          CASE(by_environment), CASE(full_disk),
-        CASE(disk_that_fills), CASE(several_runtimes), CASE(removed_file),   CASE(files_of_others),
-        CASE(another_process), CASE(forked_child),     CASE(after_a_crash),  CASE(host_memory_ends),
+        CASE(bad_names_are_refused),
+        CASE(a_file_that_cannot_be_had_is_told),
+        CASE(the_environment_names_a_file),
+        CASE(a_full_disk_is_warned_of_once),
+        CASE(disk_that_fills),
+        CASE(several_runtimes_take_names_in_turn),
+        CASE(a_removed_file_is_nobodys),
+        CASE(files_of_others),
+        CASE(another_process_keeps_its_file),
+        CASE(a_forked_child_adds_nothing),
+        CASE(after_a_crash),
+        CASE(host_memory_ends),
     };
     return cmocka_run_group_tests_name("recorder_files", cases, NULL, NULL);
 }

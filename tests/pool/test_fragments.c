@@ -211,7 +211,7 @@ static uint64_t late_retries(const char *pool, size_t limit, unsigned *failed) {
     return retries;
 }
 
-static void e21_retries(void **state) {
+static void e21_tide_needs_no_late_retry(void **state) {
     (void)state;
     size_t limit = peak_of_live() / 20 * 21;
     unsigned failed;
@@ -224,7 +224,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(e18_the_script),
         cmocka_unit_test(e21_the_log),
-        cmocka_unit_test(e21_retries),
+        cmocka_unit_test(e21_tide_needs_no_late_retry),
     };
     return cmocka_run_group_tests_name("fragments", tests, NULL, NULL);
 }

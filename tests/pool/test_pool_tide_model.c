@@ -239,7 +239,7 @@ static void *thread_main(void *arg) {
     return NULL;
 }
 
-static void many_threads(void **state) {
+static void many_threads_get_blocks_of_their_own(void **state) {
     (void)state;
     pthread_t threads[THREADS];
     memset(&shared, 0, sizeof shared);
@@ -342,7 +342,7 @@ static void wastes_little_on_real_programs(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_against_a_model),
-        cmocka_unit_test(many_threads),
+        cmocka_unit_test(many_threads_get_blocks_of_their_own),
         cmocka_unit_test(wastes_little_on_real_programs),
     };
     return cmocka_run_group_tests_name("pool_tide_model", tests, NULL, NULL);

@@ -196,7 +196,7 @@ static bool looked_on(unsigned dense) {
 }
 
 /* To look for what is cheaper to move costs time too. */
-static void looking_ends(void **state) {
+static void looking_for_a_cheaper_move_ends(void **state) {
     (void)state;
     assert_true(looked_on(DENSE_MOST / 4));
     assert_false(looked_on(DENSE_MOST));
@@ -741,7 +741,7 @@ int main(void) {
         cmocka_unit_test(pins_stay),
         cmocka_unit_test(a_choice_that_is_over_is_made_again),
         cmocka_unit_test(equal_pieces_are_filled_from_below),
-        cmocka_unit_test(looking_ends),
+        cmocka_unit_test(looking_for_a_cheaper_move_ends),
         cmocka_unit_test(what_is_freed_meanwhile_keeps_its_history),
         cmocka_unit_test(no_moves_beyond_reach),
         cmocka_unit_test(adds_in_one_piece),

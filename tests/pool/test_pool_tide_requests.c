@@ -77,7 +77,7 @@ static void refuses_the_absurd(void **state) {
 }
 
 /* What the device has done, and when somebody asked, changes no address of a single stream. */
-static void is_deterministic(void **state) {
+static void one_stream_gets_the_same_addresses(void **state) {
     (void)state;
     enum { STEPS = 4000, BLOCKS = 200 };
     static tidei_addr trace[2][STEPS];
@@ -516,7 +516,7 @@ static void a_trim_gives_what_was_waited_for(void **state) {
 
 /* More pages than one call of the device takes, and more pieces than one slab has descriptors
 ** for. */
-static void trims_much(void **state) {
+static void it_trims_more_pages_than_one_call_takes(void **state) {
     (void)state;
     enum { N = 600 };
     tidei_pool *p = open_tide();
@@ -736,7 +736,7 @@ int main(void) {
         cmocka_unit_test(splits_and_merges),
         cmocka_unit_test(takes_the_best_fit),
         cmocka_unit_test(refuses_the_absurd),
-        cmocka_unit_test(is_deterministic),
+        cmocka_unit_test(one_stream_gets_the_same_addresses),
         cmocka_unit_test(one_stream_never_asks),
         cmocka_unit_test(own_work_needs_no_waiting),
         cmocka_unit_test(pending_work_of_others_refuses),
@@ -755,7 +755,7 @@ int main(void) {
         cmocka_unit_test(moves_pages_to_fresh_addresses),
         cmocka_unit_test(trims_what_it_may),
         cmocka_unit_test(a_trim_gives_what_was_waited_for),
-        cmocka_unit_test(trims_much),
+        cmocka_unit_test(it_trims_more_pages_than_one_call_takes),
         cmocka_unit_test(may_be_trimmed_while_growing),
         cmocka_unit_test(every_failure_leaves_order),
         cmocka_unit_test(mapping_may_fail_half_way),

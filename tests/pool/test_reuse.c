@@ -212,7 +212,7 @@ static tidei_addr program(tide_runtime *rt, bool waits) {
 }
 
 /* However fast the device is, the same program gets the same addresses. */
-static void e10_deterministic(void **state) {
+static void e10_a_program_gets_the_same_addresses(void **state) {
     (void)state;
     tidei_addr first = 0;
     for (unsigned i = 0; i < 100; i++) {
@@ -353,7 +353,7 @@ int main(void) {
         cmocka_unit_test(e10_waited_for_anyway),
         cmocka_unit_test(e10_done_by_now),
         cmocka_unit_test(e10_a_wait_is_inserted),
-        cmocka_unit_test(e10_deterministic),
+        cmocka_unit_test(e10_a_program_gets_the_same_addresses),
         cmocka_unit_test(e10_deterministic_after_a_wait),
         cmocka_unit_test(giving_back_does_not_wait),
         cmocka_unit_test(e11_a_free_that_does_not_wait),

@@ -244,7 +244,7 @@ static void random_step(tidei_pool *p, tidei_block *b, uint64_t *ticks, uint64_t
     }
 }
 
-static void random_traffic(void **state) {
+static void random_traffic_keeps_blocks_apart(void **state) {
     (void)state;
     for (unsigned k = 0; k < KINDS; k++) {
         tidei_pool *p = open_kind(k);
@@ -301,7 +301,7 @@ static void *thread_main(void *arg) {
     return NULL;
 }
 
-static void many_threads(void **state) {
+static void many_threads_get_blocks_of_their_own(void **state) {
     (void)state;
     for (unsigned k = 0; k < KINDS; k++) {
         pthread_t threads[4];
@@ -646,8 +646,8 @@ int main(void) {
         cmocka_unit_test(are_deterministic_when_told),
         cmocka_unit_test(every_failure_leaves_order),
         cmocka_unit_test(opening_may_fail),
-        cmocka_unit_test(random_traffic),
-        cmocka_unit_test(many_threads),
+        cmocka_unit_test(random_traffic_keeps_blocks_apart),
+        cmocka_unit_test(many_threads_get_blocks_of_their_own),
         cmocka_unit_test(binned_rounds_to_powers_of_two),
         cmocka_unit_test(binned_falls_back_to_what_is_needed),
         cmocka_unit_test(binned_keeps_to_its_bins),

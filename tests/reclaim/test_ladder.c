@@ -500,7 +500,7 @@ static void five_ask(struct five *f, unsigned purges, unsigned drops) {
         lines_with(TIDE_LOG_WARNING, "of failing failed: it returned TIDE_E_DEVICE (22)"), 1);
 }
 
-static void e14_idle(void **unused) {
+static void e14_an_idle_cache_is_purged(void **unused) {
     struct five f;
     (void)unused;
     five_open(&f);
@@ -538,7 +538,7 @@ static void e14_a_dead_threads(void **unused) {
 }
 
 /* Dropped, and then its bytes are trimmed: the request takes them from the driver anew. */
-static void e14_live(void **unused) {
+static void e14_dropped_memory_is_trimmed_and_taken_anew(void **unused) {
     struct five f;
     (void)unused;
     five_open(&f);
@@ -793,9 +793,9 @@ int main(void) {
         cmocka_unit_test(compact_helps_who_is_outside),
         cmocka_unit_test(caches_that_fail_or_reenter_stop_no_rung),
         cmocka_unit_test(the_report_has_all_rungs),
-        cmocka_unit_test(e14_idle),
+        cmocka_unit_test(e14_an_idle_cache_is_purged),
         cmocka_unit_test(e14_a_dead_threads),
-        cmocka_unit_test(e14_live),
+        cmocka_unit_test(e14_dropped_memory_is_trimmed_and_taken_anew),
         cmocka_unit_test(e14_by_hand),
         cmocka_unit_test(e14_eight_threads_climb_once),
         cmocka_unit_test(e14_boehm_finds_a_dead_threads),

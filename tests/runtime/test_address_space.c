@@ -152,7 +152,7 @@ static tide_status refuse_large(tidei_device *d, size_t bytes, tidei_addr *out) 
 }
 
 /* Fewer and fewer, and as many as there is memory at least. */
-static void steps_down(void **state) {
+static void the_addresses_wanted_step_down(void **state) {
     static const struct {
         size_t most, span;
         unsigned refusals;
@@ -253,7 +253,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         CASE(reserves_what_there_is),
         CASE(the_default_goes_by_the_room),
-        CASE(steps_down),
+        CASE(the_addresses_wanted_step_down),
         CASE(works_without_a_spare_address),
     };
     return cmocka_run_group_tests_name("address_space", tests, NULL, NULL);

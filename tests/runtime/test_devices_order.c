@@ -127,7 +127,7 @@ static bool step(void) {
     default: return step_map(d, f, g);
     }
 }
-static void random_programs(void **state) {
+static void random_programs_agree_with_the_model(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= (test_quick() ? 4 : 24); seed++) {
         tide_runtime *rt = open_hosts(DEVICES, "0-1,1-2");
@@ -149,7 +149,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hand_overs_between_devices_do_not_block),
         cmocka_unit_test(staged_copies_do_not_block),
-        cmocka_unit_test(random_programs),
+        cmocka_unit_test(random_programs_agree_with_the_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,7 +49,7 @@ static void one_full_the_other_not(void **state) {
 }
 
 /* Their collectors are their own; a collection of one finds nothing of the other. */
-static void own_collectors(void **state) {
+static void each_runtime_has_its_own_collectors(void **state) {
     (void)state;
     if (!TEST_BOEHM) skip();
     tide_runtime *a = test_open(&(tide_config){.collector = "boehm", .gc_early = TIDE_OFF});
@@ -176,7 +176,7 @@ static void soft_limit_purges(void **state) {
 
 /* ---- figures ---- */
 
-static void peaks(void **state) {
+static void peaks_are_kept_until_reset(void **state) {
     tide_runtime *rt = test_open(&(tide_config){.collector = "refcount", .pool = "tide"});
     (void)state;
     tide_array *a = bytes(rt, 2 * MIB), *b = bytes(rt, 2 * MIB);
@@ -277,7 +277,7 @@ static tide_status told_memory(tidei_device *d, size_t *free_bytes, size_t *tota
     return TIDE_OK;
 }
 
-static void status_text(void **state) {
+static void the_status_text_tells_every_pool(void **state) {
     static const struct {
         const char *pool, *empty, *text;
     } rows[] = {{"none",
@@ -348,7 +348,7 @@ static void status_text_of_the_device_under_test(void **state) {
 
 /* ---- logging ---- */
 
-static void log_levels(void **state) {
+static void a_level_logs_what_is_as_severe(void **state) {
     static const char *const names[] = {"silent", "error", "warning", "info", "debug"};
     (void)state;
     for (int level = TIDE_LOG_SILENT; level <= TIDE_LOG_DEBUG; level++) {
@@ -462,7 +462,7 @@ static void debug_level_1(void **state) {
 
 /* ---- nothing, and too much ---- */
 
-static void zero_bytes(void **state) {
+static void arrays_of_no_bytes_take_no_memory(void **state) {
     (void)state;
     for (unsigned p = 0; p < TEST_POOLS; p++) {
         tide_runtime *rt = test_open(&(tide_config){.collector = "refcount", .pool = test_pool(p)});
@@ -519,7 +519,7 @@ static tide_array *make_huge(tide_runtime *rt, int how) {
 }
 
 /* No rung is climbed, nothing is collected, and nothing is lost. */
-static void absurd_requests(void **state) {
+static void absurd_requests_climb_nothing(void **state) {
     static const char *const parts[] = {
         "out of memory on ", " wanted by tide_",           "total ", "limit ", "live ", "cached ",
         "reserved ",         "largest piece that fits now"};
@@ -635,7 +635,7 @@ static void close_with_threads(tide_config c) {
     pthread_barrier_destroy(&met);
 }
 
-static void closing(void **state) {
+static void closing_meets_threads_at_work(void **state) {
     (void)state;
     for (unsigned p = 0; p < TEST_POOLS; p++) {
         close_with_threads((tide_config){.collector = "refcount", .pool = test_pool(p)});
@@ -682,7 +682,7 @@ static void closing_waits_for_work(void **state) {
     pthread_join(opener, NULL);
 }
 
-static void null_arguments(void **state) {
+static void null_is_refused_or_does_nothing(void **state) {
     tide_runtime *rt = test_open(&(tide_config){.collector = "refcount"});
     tide_stream *s;
     (void)state;
@@ -719,24 +719,24 @@ int main(void) {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, fresh_environment, restore_environment)
     const struct CMUnitTest tests[] = {
         CASE(one_full_the_other_not),
-        CASE(own_collectors),
+        CASE(each_runtime_has_its_own_collectors),
         CASE(arrays_stay_with_their_runtime),
         CASE(limits_at_run_time),
         CASE(soft_limit_purges),
-        CASE(peaks),
+        CASE(peaks_are_kept_until_reset),
         CASE(figures_add_up),
         CASE(figures_of_an_older_caller),
-        CASE(status_text),
+        CASE(the_status_text_tells_every_pool),
         CASE(status_text_of_the_device_under_test),
-        CASE(log_levels),
+        CASE(a_level_logs_what_is_as_severe),
         CASE(figures_from_the_log),
         CASE(log_goes_to_stderr),
         CASE(debug_level_1),
-        CASE(zero_bytes),
-        CASE(absurd_requests),
-        CASE(closing),
+        CASE(arrays_of_no_bytes_take_no_memory),
+        CASE(absurd_requests_climb_nothing),
+        CASE(closing_meets_threads_at_work),
         CASE(closing_waits_for_work),
-        CASE(null_arguments),
+        CASE(null_is_refused_or_does_nothing),
     };
     return cmocka_run_group_tests_name("runtime", tests, NULL, NULL);
 }

@@ -39,7 +39,7 @@ static int restore_home(void **state) {
     return restore_environment(state);
 }
 
-static void settings_default(void **state) {
+static void settings_have_their_defaults(void **state) {
     tidei_settings s;
     (void)state;
     assert_ok(read_settings(NULL, &s));
@@ -87,7 +87,7 @@ static void config_wins_over_environment(void **state) {
 
 /* Each bad value of the environment warns, naming variable and value, and the default stays; in the
 ** config it fails. */
-static void bad_values(void **state) {
+static void bad_values_are_warned_of_or_refused(void **state) {
     static const char *const rows[][2] = {{"TIDE_DEVICE", "gpu"},
                                           {"TIDE_DEVICE", "cuda:x"},
                                           {"TIDE_DEVICE", "cuda:99999"},
@@ -132,7 +132,7 @@ static void bad_values(void **state) {
 
 /* A level and sampling are one variable, of which the later word counts; a field is one of the
 ** two. */
-static void debug_levels(void **state) {
+static void a_level_and_sampling_are_one_variable(void **state) {
     static const struct {
         const char *text;
         int level, sample;
@@ -192,7 +192,7 @@ static void tracking_is_heard(void **state) {
 }
 
 /* A caller built against an older, shorter struct keeps working. */
-static void shorter_config(void **state) {
+static void a_shorter_config_is_read_to_its_end(void **state) {
     tidei_settings s;
     tide_config c;
     (void)state;
@@ -249,7 +249,7 @@ static void bad_limits_fail(void **state) {
 
 /* ---- as a runtime shows it ---- */
 
-static void good_environment(void **state) {
+static void the_environment_is_read(void **state) {
     tide_runtime_figures s;
     char text[400];
     (void)state;
@@ -490,7 +490,7 @@ static void bad_config_fails(void **state) {
 
 /* A caller built against an older tide_config gives a shorter one, behind which lie bytes of
 ** others. */
-static void older_config(void **state) {
+static void an_older_config_opens_a_runtime(void **state) {
     static const size_t sizes[] = {offsetof(tide_config, limit), offsetof(tide_config, log_level),
                                    offsetof(tide_config, log), offsetof(tide_config, allocator)};
     (void)state;
@@ -522,16 +522,16 @@ int main(void) {
 #define HELD(f) cmocka_unit_test_setup_teardown(f, setup_homeless, restore_home)
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, restore_environment)
     const struct CMUnitTest tests[] = {
-        HELD(settings_default),
+        HELD(settings_have_their_defaults),
         HELD(config_wins_over_environment),
-        HELD(bad_values),
-        HELD(shorter_config),
-        HELD(debug_levels),
+        HELD(bad_values_are_warned_of_or_refused),
+        HELD(a_shorter_config_is_read_to_its_end),
+        HELD(a_level_and_sampling_are_one_variable),
         HELD(tracking_is_heard),
-        CASE(good_environment),
+        CASE(the_environment_is_read),
         CASE(bad_environment_warns),
         CASE(bad_config_fails),
-        CASE(older_config),
+        CASE(an_older_config_opens_a_runtime),
         HELD(bad_limits_fail),
         CASE(bad_environment_is_heard),
         CASE(all_bad_values_are_heard),

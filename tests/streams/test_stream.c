@@ -89,7 +89,7 @@ static void waits_are_transitive(void **state) {
 }
 
 /* Completion becomes known without any wait of the host: whoever asks publishes. */
-static void asking_publishes(void **state) {
+static void asking_publishes_what_has_passed(void **state) {
     tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
     tidei_dev *d = &rt->devs[0];
     tidei_storage *x = storage(rt, d->stream0, BYTES);
@@ -135,7 +135,7 @@ static void too_many_streams(void **state) {
     half_close(rt);
 }
 
-static void current_stream(void **state) {
+static void a_thread_has_a_current_stream_in_each_runtime(void **state) {
     tidei_runtime *rt = half_open(NULL, TIDEI_MIB), *other = half_open(NULL, TIDEI_MIB);
     tidei_stream *s = stream(rt);
     (void)state;
@@ -188,7 +188,7 @@ static void reuse_follows_the_order(void **state) {
     (void)d;
 }
 
-static void storages_count(void **state) {
+static void storages_count_as_live_until_released(void **state) {
     tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
     tidei_dev *d = &rt->devs[0];
     (void)state;
@@ -834,7 +834,7 @@ static void events_may_fail(void **state) {
 ** say ---- */
 
 #define POOL 6
-static void random_programs(void **state) {
+static void random_programs_agree_with_the_model(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 30; seed++) {
         tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
@@ -919,12 +919,12 @@ int main(void) {
         cmocka_unit_test(hand_over_does_not_block),
         cmocka_unit_test(readers_do_not_wait_for_readers),
         cmocka_unit_test(waits_are_transitive),
-        cmocka_unit_test(asking_publishes),
+        cmocka_unit_test(asking_publishes_what_has_passed),
         cmocka_unit_test(released_slots_serve_again),
         cmocka_unit_test(too_many_streams),
-        cmocka_unit_test(current_stream),
+        cmocka_unit_test(a_thread_has_a_current_stream_in_each_runtime),
         cmocka_unit_test(reuse_follows_the_order),
-        cmocka_unit_test(storages_count),
+        cmocka_unit_test(storages_count_as_live_until_released),
         cmocka_unit_test(a_wait_keeps_its_stream),
         cmocka_unit_test(a_late_look_says_nothing),
         cmocka_unit_test(a_released_stream_takes_nothing),
@@ -942,7 +942,7 @@ int main(void) {
         cmocka_unit_test(marks_match_a_model),
         cmocka_unit_test(marks_do_without_memory),
         cmocka_unit_test(events_may_fail),
-        cmocka_unit_test(random_programs),
+        cmocka_unit_test(random_programs_agree_with_the_model),
         cmocka_unit_test(many_threads_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

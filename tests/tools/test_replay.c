@@ -163,7 +163,7 @@ static void copies_start_late(void **state) {
     assert_int_equal(tidei_replay_peak(&t, 3), 2);
 }
 
-static void recorded_peaks(void **state) {
+static void a_replay_has_the_recorded_peaks(void **state) {
     tidei_trace t = recorded("linalg-mix", 64);
     (void)state;
     for (unsigned copies = 1; copies <= 4; copies += 3) {
@@ -398,7 +398,7 @@ static void launch_gate(tidei_stream *s, atomic_int *gate) {
         .name = "gate", .host_fn = spin, .params = &gate, .params_bytes = sizeof gate};
     assert_ok(tidei_submit_launch(s, NULL, 0, &l, NULL, NULL, "gate"));
 }
-static void both_count(void **state) {
+static void work_is_done_when_it_is_old_and_over(void **state) {
     tidei_gauge g;
     tidei_runtime *rt = gauged(&g, false, 2);
     tidei_dev *d = &rt->devs[0];
@@ -422,7 +422,7 @@ static void both_count(void **state) {
 
 /* ---- patterns ---- */
 
-static void patterns_hold(void **state) {
+static void patterns_are_intact_at_the_end(void **state) {
     const char *name = test_quick() ? "linalg-mix" : "lstm-train-unrolled";
     tidei_trace t = recorded(name, 256);
     (void)state;
@@ -626,7 +626,7 @@ int main(void) {
         cmocka_unit_test(peaks_are_the_last_passes),
         cmocka_unit_test(nothing_to_play),
         cmocka_unit_test(copies_start_late),
-        cmocka_unit_test(recorded_peaks),
+        cmocka_unit_test(a_replay_has_the_recorded_peaks),
         cmocka_unit_test(factor_of_the_peak),
         cmocka_unit_test(what_does_not_fit),
         cmocka_unit_test(options_nobody_serves),
@@ -635,8 +635,8 @@ int main(void) {
         cmocka_unit_test(memory_calls_are_counted),
         cmocka_unit_test(missing_slots_stay_missing),
         cmocka_unit_test(last_ticks_stay_incomplete),
-        cmocka_unit_test(both_count),
-        cmocka_unit_test(patterns_hold),
+        cmocka_unit_test(work_is_done_when_it_is_old_and_over),
+        cmocka_unit_test(patterns_are_intact_at_the_end),
         cmocka_unit_test(patterns_hold_where_pages_move),
         cmocka_unit_test(every_byte_is_compared),
         cmocka_unit_test(early_reuse_is_found),

@@ -134,7 +134,7 @@ static void large_files_are_read(void **state) {
     tidei_trace_clear(&t);
 }
 
-static void recorded_traces(void **state) {
+static void the_recorded_traces_are_read(void **state) {
     /* allocations and peak live: tests/traces/README.md */
     static const struct {
         const char *name;
@@ -173,7 +173,7 @@ static void assert_small_trace(const tidei_trace *t) {
     assert_event(t, 6, TIDEI_EVENT_FREE, 7, 2);
 }
 
-static void own_form(void **state) {
+static void our_own_form_is_read(void **state) {
     static const char text[] =
         TIDE_HEADER "a,5,100,0,0\na,18446744073709551615,0,1,1\nf,5,100,0,2\ns,0,0,0,3\n"
                     "a,5,7,0,4\nf,18446744073709551615,0,0,5\nf,5,7,0,5\n";
@@ -200,7 +200,7 @@ static void own_form(void **state) {
 }
 
 /* What else a recording tells is no event, and as well formed as the rest. */
-static void skipped_rows(void **state) {
+static void what_is_no_event_is_skipped(void **state) {
     tidei_trace t;
     (void)state;
     assert_ok(read_text(
@@ -216,7 +216,7 @@ static void skipped_rows(void **state) {
     assert_error(TIDE_E_FORMAT, "t.csv:2: expected a size in bytes, found 'many'");
 }
 
-static void rmm_form(void **state) {
+static void the_form_of_rmm_is_read(void **state) {
     tidei_trace t;
     (void)state;
     assert_ok(read_text(RMM_HEADER
@@ -278,7 +278,7 @@ static void ids_come_and_go(void **state) {
     tidei_trace_clear(&t);
 }
 
-static void scaling(void **state) {
+static void sizes_are_scaled_down(void **state) {
     tidei_trace t;
     (void)state;
     assert_ok(read_text(TIDE_HEADER "a,0,1000,0,0\na,1,3,0,0\na,2,0,0,0\nf,0,1000,0,0\n", &t));
@@ -297,7 +297,7 @@ static void scaling(void **state) {
 #define HEADERS "the header op,id,bytes,stream,time_us or Thread,Time,Action,Pointer,Size,Stream"
 #define ROW     "12,10:31:32:123456,"
 
-static void bad_input(void **state) {
+static void bad_input_is_told_by_line(void **state) {
     static const struct {
         const char *text, *message;
     } bad[] = {
@@ -373,7 +373,7 @@ static void bad_input(void **state) {
     }
 }
 
-static void unsound_gzip(void **state) {
+static void unsound_gzip_is_told(void **state) {
     static char text[40000];
     static unsigned char zipped[sizeof text];
     tidei_trace t;
@@ -428,18 +428,12 @@ static void no_host_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_bomb_is_refused),
-        cmocka_unit_test(as_many_as_wanted),
-        cmocka_unit_test(large_files_are_read),
-        cmocka_unit_test(recorded_traces),
-        cmocka_unit_test(own_form),
-        cmocka_unit_test(skipped_rows),
-        cmocka_unit_test(rmm_form),
-        cmocka_unit_test(ids_come_and_go),
-        cmocka_unit_test(scaling),
-        cmocka_unit_test(bad_input),
-        cmocka_unit_test(unsound_gzip),
-        cmocka_unit_test(files_that_are_none),
+        cmocka_unit_test(a_bomb_is_refused),       cmocka_unit_test(as_many_as_wanted),
+        cmocka_unit_test(large_files_are_read),    cmocka_unit_test(the_recorded_traces_are_read),
+        cmocka_unit_test(our_own_form_is_read),    cmocka_unit_test(what_is_no_event_is_skipped),
+        cmocka_unit_test(the_form_of_rmm_is_read), cmocka_unit_test(ids_come_and_go),
+        cmocka_unit_test(sizes_are_scaled_down),   cmocka_unit_test(bad_input_is_told_by_line),
+        cmocka_unit_test(unsound_gzip_is_told),    cmocka_unit_test(files_that_are_none),
         cmocka_unit_test(no_host_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
