@@ -6,7 +6,8 @@ set -u
 . tools/common.sh
 build build-tsan -Dwerror=true -Doptimization=1 -Db_sanitize=thread -Db_lundef=false -Dboehm=disabled || exit 1
 log=build-tsan/many-threads.log
-TIDE_TEST_LONG=1 TIDE_TEST_DEVICE=host TIDE_DEVICE=host TIDE_TEST_SOURCE=. CMOCKA_MESSAGE_OUTPUT=TAP build-tsan/tests/test_pools >$log 2>&1
+TIDE_TEST_LONG=1 TIDE_TEST_DEVICE=host TIDE_DEVICE=host TIDE_TEST_SOURCE=. CMOCKA_MESSAGE_OUTPUT=TAP \
+    build-tsan/tests/test_pool_battery >$log 2>&1
 status=$?
 wrong=$(grep -cE 'WARNING: ThreadSanitizer|^not ok' $log)
 [ $status = 0 ] || [ "$wrong" != 0 ] || wrong=1

@@ -1,6 +1,6 @@
 #!/bin/sh
-# fuzz.sh: builds the fuzz programs (tests/fuzz_*.c) with clang's libFuzzer, AddressSanitizer and
-# UBSan, and runs each on a copy of its corpus, with its dictionary.
+# fuzz.sh: builds the fuzz programs (tests/fuzz/fuzz_*.c) with clang's libFuzzer, AddressSanitizer
+# and UBSan, and runs each on a copy of its corpus, with its dictionary.
 #   tools/fuzz.sh [SECONDS [NAME...]]   each, or those named (expr, npy ...), for so many seconds; default 60
 # A line for each says how many inputs it ran. One at which a program ended is kept, its path is
 # told, and the exit status is 1; 77 where clang or its libFuzzer is not here.
@@ -13,8 +13,8 @@ case $seconds in
 esac
 [ $# = 0 ] || shift
 all=
-for f in tests/fuzz_*.c; do
-    f=${f#tests/fuzz_}
+for f in tests/fuzz/fuzz_*.c; do
+    f=${f#tests/fuzz/fuzz_}
     all="$all ${f%.c}"
 done
 for f in "$@"; do

@@ -2,8 +2,8 @@
 **
 ** An older caller's struct ends where a field of today's ends: there, or as far behind it as its
 ** sizeof was rounded up. A size that ends inside a field is no version's, and would cut a pointer
-** in two. Whoever reads or fills such a struct has a list of its fields' ends: tests/test_sized.c
-** holds it against the header. */
+** in two. Whoever reads or fills such a struct has a list of its fields' ends:
+** tests/base/test_sized.c holds it against the header. */
 #ifndef TIDEI_SIZED_H
 #define TIDEI_SIZED_H
 

@@ -11,8 +11,8 @@
 ** was.
 ** What must stay true: whatever can block, or is not ours, is called under a guard: waits by the
 ** functions below, files by files.h, libraries by loader.h and the device's slots, the program's
-** callbacks where they are called (tests/symbols.sh, tests/test_cancel.c). With asynchronous
-** cancellation no function of the library may be called. */
+** callbacks where they are called (tests/symbols.sh, tests/runtime/test_cancel.c). With
+** asynchronous cancellation no function of the library may be called. */
 #ifndef TIDEI_UNCANCELLED_H
 #define TIDEI_UNCANCELLED_H
 

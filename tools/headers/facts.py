@@ -76,8 +76,8 @@ COUNTED = ("arrays in", "arrays in-out", "arrays out", "axes", "index", "numbers
            "raw pointers out", "shape", "strides", "tagged arguments", "text buffer", "uses")
 
 # Pointers that may be NULL, which their texts do not say in a form that comments.py reads: those
-# that are counted, where the count is 0 (base.h), and some more. tests/test_nullable.c calls each
-# function with it.
+# that are counted, where the count is 0 (base.h), and some more. tests/across/test_nullable.c calls
+# each function with it.
 NULLABLE = """
 tide_adapt_rule.fields tide_array_get.index tide_array_set.index tide_array_text_with.buf
 tide_array_text_with.options

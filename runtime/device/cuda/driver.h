@@ -2,9 +2,10 @@
 ** time.
 **
 ** No CUDA header is needed to build. Tags of opaque structs are the driver's own, so that the types
-** stay compatible; enums are the unsigned integers they are in its ABI. tests/test_cuda_decl.c
-** compares all of it with a toolkit's headers where there are any. Every symbol is asked for by a
-** literal version, never by that of a header: a rebuild must not change a signature. */
+** stay compatible; enums are the unsigned integers they are in its ABI.
+** tests/device/test_cuda_decl.c compares all of it with a toolkit's headers where there are any.
+** Every symbol is asked for by a literal version, never by that of a header: a rebuild must not
+** change a signature. */
 #ifndef TIDEI_CUDA_DRIVER_H
 #define TIDEI_CUDA_DRIVER_H
 

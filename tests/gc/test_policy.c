@@ -1,0 +1,823 @@
+/* Policies: each as a table of decisions at its constants, what they share, that they are functions
+** of what they are given, the counts of a training loop under a limit, and the behaviour over time
+** on nine made-up programs (a discrete-event simulation: one thread issues work, then waits for the
+** device). */
+#include "gc/policy.h"
+#include "tests/support/tidetest.h"
+#include <math.h>
+
+#define MS  1000000u
+#define SEC 1000000000u
+
+/* ---- a snapshot to start from: 1000 bytes of limit, nothing else in the way ---- */
+
+static tidei_policy_in in_at(uint64_t now_ns, tidei_where where, uint64_t live) {
+    return (tidei_policy_in){.now_ns = now_ns,
+                             .where = where,
+                             .levels = TIDEI_OFFERS_FULL,
+                             .threads = 1,
+                             .live = live,
+                             .hard = 1000,
+                             .soft = TIDEI_NO_LIMIT,
+                             .total = 100000,
+                             .available = 50000};
+}
+
+static int level_of(tidei_policy_run *r, tidei_policy_in in) {
+    return tidei_policy_ask(r, &in).level;
+}
+
+/* A collection of `pause` ns that ends at `end` and leaves `left` of `live`. */
+static void told(tidei_policy_run *r, uint64_t end, uint64_t pause, uint64_t live, uint64_t left,
+                 int level, bool early) {
+    tidei_policy_in before = in_at(end - pause, TIDEI_AT_ALLOC, live),
+                    after = in_at(end, TIDEI_AT_ALLOC, left);
+    tidei_collection c = {
+        .level = level, .early = early, .start_ns = end - pause, .pause_ns = pause};
+    tidei_policy_told(r, &before, &after, &c);
+}
+
+/* ---- cudajl ---- */
+
+static void cudajl_acts_at_its_pressures(void **state) {
+    static const struct {
+        tidei_where where;
+        uint64_t live;
+        int level;
+    } cases[] = {
+        {TIDEI_AT_ALLOC, 749, 0},     {TIDEI_AT_ALLOC, 750, TIDE_COLLECT_FULL},
+        {TIDEI_AT_SYNC, 499, 0},      {TIDEI_AT_SYNC, 500, TIDE_COLLECT_FULL},
+        {TIDEI_AT_SAFEPOINT, 749, 0}, {TIDEI_AT_SAFEPOINT, 750, TIDE_COLLECT_FULL},
+    };
+    (void)state;
+    for (size_t i = 0; i < TIDEI_COUNT(cases); i++) {
+        tidei_policy_run r;
+        tidei_policy_start(&r, &tidei_policy_cudajl);
+        assert_int_equal(level_of(&r, in_at(SEC, cases[i].where, cases[i].live)), cases[i].level);
+    }
+}
+
+static void cudajl_counts_budget_and_request(void **state) {
+    tidei_policy_run r;
+    tidei_policy_in in = in_at(SEC, TIDEI_AT_ALLOC, 700);
+    (void)state;
+    tidei_policy_start(&r, &tidei_policy_cudajl);
+    in.request = 1 << 20; /* not looked at */
+    assert_int_equal(level_of(&r, in), 0);
+    assert_int_equal(tidei_policy_ask(&r, &in).wake_at, 750);
+    in.hard = TIDEI_NO_LIMIT;
+    in.soft = 900;
+    assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
+    in.soft = TIDEI_NO_LIMIT; /* free + live + cached */
+    assert_int_equal(tidei_policy_ask(&r, &in).wake_at, 37500);
+    in.live = 750;
+    in.hard = 1000;
+    in.levels |= TIDEI_OFFERS_MINOR;
+    assert_int_equal(level_of(&r, in), TIDE_COLLECT_MINOR);
+}
+
+/* The rate gate: with an average pause of 10 ms, one may follow after 10 / allowed ms. */
+static void cudajl_waits_by_its_rate(void **state) {
+    static const struct {
+        uint64_t freed, live;
+        tidei_where where;
+        double allowed;
+    } cases[] = {
+        {100, 760, TIDEI_AT_ALLOC, 0.05}, {101, 760, TIDEI_AT_ALLOC, 0.10},
+        {100, 760, TIDEI_AT_SYNC, 0.10},  {100, 900, TIDEI_AT_ALLOC, 0.05},
+        {100, 901, TIDEI_AT_ALLOC, 0.10}, {100, 951, TIDEI_AT_ALLOC, 0.20},
+        {100, 951, TIDEI_AT_SYNC, 0.40},  {101, 951, TIDEI_AT_SYNC, 0.80},
+    };
+    (void)state;
+    for (size_t i = 0; i < TIDEI_COUNT(cases); i++) {
+        tidei_policy_run r;
+        tidei_policy_start(&r, &tidei_policy_cudajl);
+        /* average: 10 ms */
+        told(&r, SEC + 40 * MS, 40 * MS, 800, 800 - cases[i].freed, TIDE_COLLECT_FULL, true);
+        r.history.guard = 0;
+        uint64_t gap = (uint64_t)(10 * MS / cases[i].allowed);
+        assert_int_equal(level_of(&r, in_at(SEC + gap - MS / 10, cases[i].where, cases[i].live)),
+                         0);
+        assert_int_equal(level_of(&r, in_at(SEC + gap + MS / 10, cases[i].where, cases[i].live)),
+                         TIDE_COLLECT_FULL);
+    }
+}
+
+static void cudajl_goes_by_earlier_pauses(void **state) {
+    tidei_policy_run r;
+    (void)state;
+    tidei_policy_start(&r, &tidei_policy_cudajl);
+    told(&r, SEC, 500 * MS, 800, 100, TIDE_COLLECT_FULL, false); /* forced: not counted */
+    assert_int_equal(level_of(&r, in_at(SEC + 1, TIDEI_AT_ALLOC, 800)), TIDE_COLLECT_FULL);
+    told(&r, SEC, 40 * MS, 800, 750, TIDE_COLLECT_FULL, true);
+    /* .75 * 10 + .25 * 20 = 12.5 ms */
+    told(&r, 2 * (uint64_t)SEC, 20 * MS, 800, 750, TIDE_COLLECT_FULL, true);
+    uint64_t start = 2 * (uint64_t)SEC - 20 * MS;
+    assert_int_equal(level_of(&r, in_at(start + 249 * MS, TIDEI_AT_ALLOC, 800)), 0);
+    assert_int_equal(level_of(&r, in_at(start + 251 * MS, TIDEI_AT_ALLOC, 800)), TIDE_COLLECT_FULL);
+}
+
+/* ---- reserve ---- */
+
+static void reserve_acts_within_its_window(void **state) {
+    tidei_policy_run r;
+    (void)state;
+    tidei_policy_start(&r, &tidei_policy_reserve);
+    told(&r, SEC, MS / 100, 500, 200, TIDE_COLLECT_FULL, true); /* room 800: x0 at 480, x1 at 976 */
+    assert_int_equal(level_of(&r, in_at(2 * (uint64_t)SEC, TIDEI_AT_ALLOC, 479)), 0);
+    assert_int_equal(level_of(&r, in_at(2 * (uint64_t)SEC, TIDEI_AT_ALLOC, 480)),
+                     TIDE_COLLECT_FULL);
+    tidei_policy_in low = in_at(2 * (uint64_t)SEC, TIDEI_AT_ALLOC, 300);
+    assert_int_equal(tidei_policy_ask(&r, &low).wake_at, 480);
+    low.live = 100; /* the program gave some back: growth counts from there */
+    assert_int_equal(tidei_policy_ask(&r, &low).wake_at, 100 + 315);
+}
+
+static void reserve_weighs_the_price(void **state) {
+    tidei_policy_run r;
+    tidei_policy_in in = in_at(2 * (uint64_t)SEC, TIDEI_AT_SYNC, 700);
+    (void)state;
+    tidei_policy_start(&r, &tidei_policy_reserve);
+    told(&r, SEC, 5 * MS, 500, 200, TIDE_COLLECT_FULL, true); /* sqrt(50 us * 25 ms) = 1.118 ms */
+    assert_int_equal(level_of(&r, in), 0);
+    in.slack_ns = 3800000;
+    assert_int_equal(level_of(&r, in), 0);
+    in.slack_ns = 3900000;
+    assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
+    in.threads = 3; /* two more are stopped for 5 ms */
+    assert_int_equal(level_of(&r, in), 0);
+    in.threads = 1;
+    in.where = TIDEI_AT_ALLOC; /* there the same price is to be had later */
+    assert_int_equal(level_of(&r, in), 0);
+    in.slack_ns = 5 * MS; /* unless queued work hides the pause */
+    assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
+    in.slack_ns = 0;
+    in.live = 975;
+    tidei_decision d = tidei_policy_ask(&r, &in);
+    assert_int_equal(d.level, 0);
+    assert_int_equal(d.wake_at, 976);
+    in.live = 976;
+    assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
+}
+
+/* Sync points after every 400 bytes of a room of 800: allocations leave the collecting to them, and
+** one does it when the next would come too late. */
+static void reserve_leaves_it_to_sync_points(void **state) {
+    tidei_policy_run r;
+    (void)state;
+    tidei_policy_start(&r, &tidei_policy_reserve);
+    /* dear: no price of a sync point is low enough */
+    told(&r, SEC, 5 * MS, 500, 200, TIDE_COLLECT_FULL, true);
+    tidei_policy_in in = in_at(2 * (uint64_t)SEC, TIDEI_AT_SYNC, 200),
+                    alloc = in_at(in.now_ns, TIDEI_AT_ALLOC, 500);
+    assert_int_equal(level_of(&r, in), 0);
+    in.live = 600;
+    tidei_policy_run early = r;
+    /* 400 more would end at 1000, beyond 976 */
+    assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
+    told(&r, in.now_ns + 5 * MS, 5 * MS, 600, 200, TIDE_COLLECT_FULL, true);
+    in.live = 200;
+    assert_int_equal(level_of(&r, in), 0); /* two at once are one */
+    alloc.slack_ns = 5 * MS;               /* hidden, but the sync point at 600 will come */
+    assert_int_equal(level_of(&r, alloc), 0);
+    alloc.live = 621; /* it should have come */
+    assert_int_equal(level_of(&r, alloc), TIDE_COLLECT_FULL);
+    alloc.live = 500; /* without a rhythm what is hidden is taken */
+    assert_int_equal(level_of(&early, alloc), TIDE_COLLECT_FULL);
+}
+
+/* No room at all: live data reach the soft limit. Sync points without an allocation find
+** nothing. */
+static void reserve_without_room_waits_for_allocations(void **state) {
+    tidei_policy_run r;
+    unsigned collections = 0;
+    (void)state;
+    tidei_policy_start(&r, &tidei_policy_reserve);
+    for (uint64_t i = 1; i <= 100; i++) {
+        tidei_policy_in in = in_at(i * SEC, TIDEI_AT_SYNC, 1200);
+        if (!level_of(&r, in)) continue;
+        collections++;
+        told(&r, i * SEC + MS, MS, 1200, 1200, TIDE_COLLECT_FULL, true);
+    }
+    assert_in_range(collections, 1, 1);
+}
+
+/* Libraries have all that the limit allows: whatever is used is too much, and nothing is no
+** reason. */
+static void no_room_at_all_is_no_reason(void **state) {
+    static const tidei_policy *const all[] = {&tidei_policy_reserve, &tidei_policy_cudajl};
+    (void)state;
+    tidei_policy_in in = in_at(SEC, TIDEI_AT_ALLOC, 10);
+    in.library = 1000;
+    assert_int_equal(tidei_policy_room_end(&in), 0);
+    in.library = 1500;
+    assert_int_equal(tidei_policy_room_end(&in), 0);
+    in.library = 300;
+    assert_int_equal(tidei_policy_room_end(&in), 700);
+    in.library = 1500;
+    for (size_t i = 0; i < TIDEI_COUNT(all); i++) {
+        tidei_policy_run r;
+        tidei_policy_start(&r, all[i]);
+        in.live = 0;
+        assert_int_equal(level_of(&r, in), 0);
+        in.live = 10;
+        in.hard = all[i] == &tidei_policy_cudajl ? 0 : 1000; /* it looks at the budget alone */
+        assert_int_equal(level_of(&r, in), all[i] == &tidei_policy_cudajl ? 0 : TIDE_COLLECT_FULL);
+    }
+}
+
+/* A build-up that is given back by hand leaves no span behind that no sync point could match. */
+static void reserve_forgets_what_was_given_back(void **state) {
+    tidei_policy_run r;
+    uint64_t now = SEC, live = 200;
+    unsigned collections = 0;
+    (void)state;
+    tidei_policy_start(&r, &tidei_policy_reserve);
+    told(&r, now, 5 * MS, 200, 200, TIDE_COLLECT_FULL, true);
+    (void)level_of(&r, in_at(now += SEC, TIDEI_AT_SYNC, 200));
+    (void)level_of(&r, in_at(now += SEC, TIDEI_AT_SYNC, 460));
+    (void)level_of(&r, in_at(now += SEC, TIDEI_AT_SYNC, 200));
+    /* garbage of 10 from sync point to sync point: 600 in a room of 800 */
+    for (unsigned i = 0; i < 60; i++) {
+        tidei_policy_in in = in_at(now += SEC, TIDEI_AT_SYNC, live += 10);
+        if (!level_of(&r, in)) continue;
+        collections++;
+        told(&r, now += SEC, 5 * MS, live, 200, TIDE_COLLECT_FULL, true);
+        live = 200;
+    }
+    assert_in_range(collections, 0, 2);
+}
+
+static void reserve_counts_the_request(void **state) {
+    tidei_policy_run r;
+    tidei_policy_in in = in_at(2 * (uint64_t)SEC, TIDEI_AT_ALLOC, 280);
+    (void)state;
+    tidei_policy_start(&r, &tidei_policy_reserve);
+    told(&r, SEC, 5 * MS, 500, 200, TIDE_COLLECT_FULL, true);
+    in.request = 720; /* will not fit, and a tenth of the room may be garbage */
+    assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
+    in.live = 279; /* less: the ladder's business */
+    assert_int_equal(level_of(&r, in), 0);
+}
+
+static void reserve_keeps_to_both_limits(void **state) {
+    tidei_policy_run r;
+    tidei_policy_in in = in_at(SEC, TIDEI_AT_ALLOC, 350);
+    (void)state;
+    tidei_policy_start(&r, &tidei_policy_reserve);
+    assert_int_equal(level_of(&r, in), 0); /* untried: nobody knows what would have to be hidden */
+    in.where = TIDEI_AT_SYNC;
+    /* there it is taken as if it were free */
+    assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
+    in.library = 0;
+    in.live = 349;
+    assert_int_equal(level_of(&r, in), 0);
+    in.library = 10; /* leaves 990 for arrays */
+    assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
+    in.library = 0;
+    in.rounding = 1; /* granules count */
+    assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
+    in = in_at(SEC, TIDEI_AT_SYNC, 349);
+    in.hard = TIDEI_NO_LIMIT;
+    assert_int_equal(level_of(&r, in), 0);
+    in.soft = 997;
+    assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
+}
+
+/* Small arrays in large granules: the wake-up counts live bytes, the limit granules. */
+static void reserve_wakes_by_live_bytes(void **state) {
+    tidei_policy_run r;
+    tidei_policy_in in = in_at(SEC, TIDEI_AT_ALLOC, 10);
+    (void)state;
+    tidei_policy_start(&r, &tidei_policy_reserve);
+    in.rounding = 190;
+    assert_int_equal(tidei_policy_ask(&r, &in).wake_at, 10 + 150 / 20);
+}
+
+static void reserve_acts_without_a_limit(void **state) {
+    const uint64_t mib = 1 << 20;
+    tidei_policy_run r;
+    (void)state;
+    tidei_policy_start(&r, &tidei_policy_reserve);
+    tidei_policy_in in = in_at(SEC, TIDEI_AT_ALLOC, 100 * mib);
+    in.hard = TIDEI_NO_LIMIT;
+    in.total = 100000 * mib;
+    assert_int_equal(level_of(&r, in), 0);
+    tidei_policy_in after = in;
+    after.now_ns = 2 * (uint64_t)SEC;
+    tidei_collection c = {.level = TIDE_COLLECT_FULL, .start_ns = SEC, .pause_ns = 2 * MS};
+    tidei_policy_told(&r, &in, &after, &c); /* 100 MiB live, 2 ms a collection */
+    in.now_ns = after.now_ns + 201 * (uint64_t)MS;
+    in.live = 356 * mib;
+    assert_int_equal(tidei_policy_ask(&r, &in).wake_at, 356 * mib + (uint64_t)(99900 * mib / 64.0));
+    in.live = 357 * mib; /* beyond 100 + 256 */
+    assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
+    in.now_ns = after.now_ns + 199 * (uint64_t)MS; /* more than 1 % of the time */
+    assert_int_equal(level_of(&r, in), 0);
+    in.now_ns = after.now_ns + 300 * (uint64_t)MS;
+    in.hard = 50000 * mib; /* a limit in sight says how much garbage is fine */
+    assert_int_equal(level_of(&r, in), 0);
+    in.hard = TIDEI_NO_LIMIT;
+    in.soft = 50000 * mib; /* a soft one too */
+    assert_int_equal(level_of(&r, in), 0);
+    in.soft = TIDEI_NO_LIMIT;
+    in.hard = in.total; /* the ceiling itself is none */
+    assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
+    r.history.base = 1000 * mib; /* beyond what is live, when that is more */
+    in.live = 1999 * mib;
+    assert_int_equal(level_of(&r, in), 0);
+    in.live = 2001 * mib;
+    assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
+}
+
+/* ---- what they share ---- */
+
+/* Far below any limit: new memory at 1 ns a byte, against a collection of 1 ms that found half of
+** the growth to be garbage. */
+static void reserve_weighs_growth_below_a_limit(void **state) {
+    const uint64_t byte_ns = 1, base = 4000000,
+                   paid = 2 * MS / byte_ns; /* growth of which the garbage would cost 1 ms */
+    tidei_policy_run r;
+    tidei_policy_in in = in_at(2 * (uint64_t)SEC, TIDEI_AT_ALLOC, base);
+    (void)state;
+    in.hard = in.total = in.available = (uint64_t)1 << 40;
+    tidei_policy_start(&r, &tidei_policy_reserve);
+    in.fresh_ns = (double)byte_ns; /* no collection yet: 2 ms, and all the growth garbage */
+    in.live = 1999999;
+    assert_int_equal(level_of(&r, in), 0);
+    in.live = 2000000;
+    assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
+    told(&r, SEC, MS, 6000000, 4000000, TIDE_COLLECT_FULL, true);
+    r.history.yield = 0.5;
+    r.history.guard = 0;
+    in.live = base + paid - 1;
+    assert_int_equal(level_of(&r, in), 0);
+    assert_int_equal(tidei_policy_ask(&r, &in).wake_at, base + paid);
+    in.live = base + paid;
+    assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
+    in.backed = base + paid + 1000; /* it need not grow for this, ... */
+    in.request = 1000;
+    assert_int_equal(level_of(&r, in), 0);
+    assert_int_equal(tidei_policy_ask(&r, &in).wake_at, in.backed);
+    in.request = 1001; /* but for this */
+    assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
+    in.where = TIDEI_AT_SYNC; /* nothing grows here */
+    assert_int_equal(level_of(&r, in), 0);
+    in.where = TIDEI_AT_ALLOC;
+    in.fresh_ns = 0; /* or growing costs nothing */
+    assert_int_equal(level_of(&r, in), 0);
+}
+
+/* Fruitless collections make the rule wait for ever more growth, and one that frees something
+** brings it back. */
+static void reserve_waits_longer_for_nothing(void **state) {
+    tidei_policy_run r;
+    (void)state;
+    tidei_policy_start(&r, &tidei_policy_reserve);
+    uint64_t now = SEC, live = 1000000;
+    for (int i = 0; i < 40; i++) {
+        double before = r.history.yield;
+        now += SEC;
+        live += 1000000;
+        told(&r, now, MS, live, live, TIDE_COLLECT_FULL, true);
+        assert_true(r.history.yield > 0 && (!i || r.history.yield <= before));
+    }
+    assert_true(r.history.yield < 0.02); /* of the growth, at least: it is never taken for none */
+    told(&r, now + SEC, MS, live + 1000000, live, TIDE_COLLECT_FULL, true);
+    assert_true(r.history.yield > 0.25);
+}
+
+static void never_never_collects(void **state) {
+    tidei_policy_run r;
+    tidei_policy_in in = in_at(SEC, TIDEI_AT_SYNC, 999);
+    (void)state;
+    tidei_policy_start(&r, &tidei_policy_never);
+    tidei_decision d = tidei_policy_ask(&r, &in);
+    assert_int_equal(d.level, 0);
+    assert_true(d.wake_at == UINT64_MAX);
+}
+
+static void without_a_collector_nothing_is_asked(void **state) {
+    (void)state;
+    const tidei_policy *all[] = {&tidei_policy_never, &tidei_policy_cudajl, &tidei_policy_reserve};
+    for (size_t i = 0; i < TIDEI_COUNT(all); i++) {
+        tidei_policy_run r;
+        tidei_policy_in in = in_at(SEC, TIDEI_AT_ALLOC, 999);
+        in.levels = 0;
+        tidei_policy_start(&r, all[i]);
+        tidei_decision d = tidei_policy_ask(&r, &in);
+        assert_int_equal(d.level, 0);
+        assert_true(d.wake_at == UINT64_MAX);
+    }
+}
+
+static void the_level_is_what_is_offered(void **state) {
+    const unsigned both = TIDEI_OFFERS_MINOR | TIDEI_OFFERS_FULL;
+    tidei_policy_run r;
+    (void)state;
+    tidei_policy_start(&r, &tidei_policy_reserve);
+    assert_int_equal(tidei_policy_level(&r.history, TIDEI_OFFERS_FULL), TIDE_COLLECT_FULL);
+    assert_int_equal(tidei_policy_level(&r.history, TIDEI_OFFERS_MINOR), TIDE_COLLECT_MINOR);
+    /* untried: the cheap one */
+    assert_int_equal(tidei_policy_level(&r.history, both), TIDE_COLLECT_MINOR);
+    /* 24 of 500: poor */
+    told(&r, SEC, MS, 500, 476, TIDE_COLLECT_MINOR, true);
+    assert_int_equal(tidei_policy_level(&r.history, both), TIDE_COLLECT_FULL);
+    told(&r, 2 * (uint64_t)SEC, 10 * MS, 600, 100, TIDE_COLLECT_FULL, true); /* 50 bytes a ms */
+    told(&r, 3 * (uint64_t)SEC, MS, 600, 100, TIDE_COLLECT_MINOR, true);     /* average 143 a ms */
+    assert_int_equal(tidei_policy_level(&r.history, both), TIDE_COLLECT_MINOR);
+    /* 20 */
+    for (uint64_t i = 4; i < 12; i++)
+        told(&r, i * SEC, 10 * MS, 300, 100, TIDE_COLLECT_MINOR, true);
+    assert_int_equal(tidei_policy_level(&r.history, both), TIDE_COLLECT_FULL);
+}
+
+static tidei_decision decide_eagerly(void *state, const tidei_policy_history *h,
+                                     const tidei_policy_in *in) {
+    (void)state, (void)h, (void)in;
+    return (tidei_decision){TIDE_COLLECT_FULL, 0, "always"};
+}
+static const tidei_policy eager = {.name = "eager", .decide = decide_eagerly};
+
+/* A collection that took over 5 % of the time and freed under 2 % of the growth is not repeated
+** soon, whatever the policy says. */
+static void fruitless_collections_are_not_repeated_soon(void **state) {
+    tidei_policy_run r;
+    (void)state;
+    tidei_policy_start(&r, &eager);
+    assert_int_equal(level_of(&r, in_at(SEC, TIDEI_AT_ALLOC, 900)), TIDE_COLLECT_FULL);
+    told(&r, SEC + 10 * MS, 10 * MS, 900, 900, TIDE_COLLECT_FULL, true);
+    tidei_policy_in in = in_at(SEC + 999 * (uint64_t)MS, TIDEI_AT_ALLOC, 909);
+    assert_int_equal(tidei_policy_ask(&r, &in).level, 0);
+    assert_int_equal(tidei_policy_ask(&r, &in).wake_at, 910); /* a tenth of the 100 left */
+    in.live = 910;
+    assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
+    in.live = 901; /* or time passes: 10 ms are 1 % of a second */
+    in.now_ns = SEC + 1010 * (uint64_t)MS;
+    assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
+    told(&r, 3 * (uint64_t)SEC, 10 * MS, 920, 915, TIDE_COLLECT_FULL,
+         true); /* 0.5 % of the time: cheap, no guard */
+    assert_int_equal(r.history.guard, 0);
+}
+
+/* cudajl repeats them as the original does: its gate on the rate is what bounds their time. */
+static void cudajl_is_not_guarded(void **state) {
+    tidei_policy_run r;
+    uint64_t collecting = 0;
+    (void)state;
+    tidei_policy_start(&r, &tidei_policy_cudajl);
+    assert_int_equal(level_of(&r, in_at(SEC, TIDEI_AT_ALLOC, 960)), TIDE_COLLECT_FULL);
+    told(&r, SEC + 10 * MS, 10 * MS, 960, 960, TIDE_COLLECT_FULL, true);
+    assert_true(r.history.guard > 960);
+    uint64_t now = SEC + 10 * MS;
+    while (now < 21 * (uint64_t)SEC) { /* asked every ms, it collects again, and not all the time */
+        now += MS;
+        if (!level_of(&r, in_at(now, TIDEI_AT_ALLOC, 960))) continue;
+        now += 10 * MS;
+        collecting += 10 * MS;
+        told(&r, now, 10 * MS, 960, 960, TIDE_COLLECT_FULL, true);
+    }
+    /* of 20 s: an allowance of 0.05, doubled for each of two pressures; the average pause starts
+    ** from 0 */
+    assert_in_range(collecting / MS, 2000, 4500);
+}
+
+static void policies_are_found_by_name(void **state) {
+    char buf[64];
+    (void)state;
+    assert_string_equal(tidei_policy_names(buf, sizeof buf), "reserve, cudajl, never");
+    assert_ptr_equal(tidei_policy_find("cudajl"), &tidei_policy_cudajl);
+    assert_null(tidei_policy_find("cuda"));
+    assert_string_equal(tidei_policy_names(buf, 9), "reserve,");
+    assert_ptr_equal(tidei_policy_names(buf, 0), buf); /* nothing is written */
+    assert_string_equal(buf, "reserve,");
+}
+
+static uint64_t next_random(uint64_t *x) {
+    *x ^= *x << 13, *x ^= *x >> 7, *x ^= *x << 17;
+    return *x;
+}
+
+/* The same questions and news give the same answers and state, whatever else happened in
+** between. */
+static void the_same_questions_get_the_same_answers(void **state) {
+    const tidei_policy *all[] = {&tidei_policy_never, &tidei_policy_cudajl, &tidei_policy_reserve};
+    uint64_t x = 88172645463325252u;
+    (void)state;
+    for (size_t i = 0; i < TIDEI_COUNT(all); i++) {
+        tidei_policy_run a, b;
+        uint64_t now = SEC, level[2];
+        tidei_policy_start(&a, all[i]);
+        for (int k = 0; k < 2000; k++) {
+            tidei_policy_in in = in_at(now += next_random(&x) % (20 * MS),
+                                       (tidei_where)(next_random(&x) % 3), next_random(&x) % 1200);
+            in.levels = (unsigned)(next_random(&x) % 4) << 1;
+            in.slack_ns = next_random(&x) % (10 * MS);
+            tidei_policy_in same = in;
+            b = a;
+            level[0] = (uint64_t)tidei_policy_ask(&a, &in).level;
+            level[1] = (uint64_t)tidei_policy_ask(&b, &in).level;
+            assert_int_equal(level[0], level[1]);
+            assert_memory_equal(&a, &b, sizeof a);
+            assert_memory_equal(&in, &same, sizeof in);
+            if (next_random(&x) % 4) continue;
+            told(&a, now + MS, MS, in.live, in.live / 2, TIDE_COLLECT_FULL, next_random(&x) & 1);
+        }
+    }
+}
+
+/* ---- training under a limit ----
+** 30,000 rows of 1000 f32 in batches of 2048, each copied and its gradient computed: 8.192 MB twice
+** a step, and some small arrays; 114.4 MiB of 409.6 live; 100 epochs; the host never waits. */
+
+struct training {
+    uint64_t live, garbage, limit, now_ns;
+    tidei_policy_run run;
+    unsigned eager, climbs;
+    uint64_t freed;
+};
+
+static void train_collect(struct training *t, bool early) {
+    tidei_policy_in before = in_at(t->now_ns, TIDEI_AT_ALLOC, t->live + t->garbage), after = before;
+    before.hard = after.hard = t->limit;
+    after.live = t->live;
+    after.now_ns = t->now_ns += MS / 3;
+    tidei_collection c = {
+        .level = TIDE_COLLECT_FULL, .early = early, .start_ns = before.now_ns, .pause_ns = MS / 3};
+    tidei_policy_told(&t->run, &before, &after, &c);
+    t->freed += t->garbage;
+    t->garbage = 0;
+    *(early ? &t->eager : &t->climbs) += 1;
+}
+
+static void train_alloc(struct training *t, uint64_t bytes) {
+    tidei_policy_in in = in_at(t->now_ns, TIDEI_AT_ALLOC, t->live + t->garbage);
+    in.hard = t->limit;
+    in.request = bytes;
+    if (level_of(&t->run, in)) train_collect(t, true);
+    if (t->live + t->garbage + bytes > t->limit) train_collect(t, false);
+    t->garbage += bytes;
+}
+
+static struct training train(const tidei_policy *p) {
+    struct training t = {.live = (uint64_t)(114.4 * 1048576), .limit = (uint64_t)(409.6 * 1048576)};
+    tidei_policy_start(&t.run, p);
+    for (int epoch = 0; epoch < 100; epoch++)
+        for (int row = 0; row < 30000; row += 2048) {
+            uint64_t rows = row + 2048 <= 30000 ? 2048 : 30000 - (uint64_t)row;
+            train_alloc(&t, rows * 4000);
+            for (int i = 0; i < 6; i++) train_alloc(&t, rows * 4 / 2);
+            train_alloc(&t, rows * 4000);
+            for (int i = 0; i < 6; i++) train_alloc(&t, 4000);
+            t.now_ns += 2 * MS;
+        }
+    return t;
+}
+
+static void training_without_a_policy_climbs(void **state) {
+    struct training t = train(&tidei_policy_never);
+    (void)state;
+    assert_int_equal(t.eager, 0);
+    assert_in_range(t.climbs, 75, 81);
+    assert_in_range(t.freed / t.climbs >> 20, 285, 296);
+}
+
+static void training_under_cudajl_never_climbs(void **state) {
+    struct training t = train(&tidei_policy_cudajl);
+    (void)state;
+    assert_int_equal(t.climbs, 0);
+    assert_in_range(t.eager, 113, 119);
+    /* about 192.8 MiB and half a request */
+    assert_in_range(t.freed / t.eager >> 10, 190 << 10, 200 << 10);
+}
+
+static void training_under_reserve_never_climbs(void **state) {
+    struct training t = train(&tidei_policy_reserve);
+    (void)state;
+    assert_int_equal(t.climbs, 0);
+    assert_in_range(
+        t.eager, 80,
+        /* nothing hides a pause, so as late as can be: with 8 MB of them wanted, at 97 % of 295
+        ** MiB */
+        92);
+}
+
+/* ---- nine programs ---- H is the limit, 1.0; times in seconds. */
+
+#define H     1099511627776.0
+#define STALL 0.020 /* of a forced collection, beyond its pause */
+
+struct alloc {
+    double size; /* < 0: so much live data is dropped */
+    bool dies;   /* is garbage at once */
+    int times;
+};
+struct step {
+    double host, gpu;
+    struct alloc allocs;
+};
+typedef struct step program(int i); /* the i-th step */
+
+static struct step starts(double live) { return (struct step){0.01, 0.02, {live / 20, false, 20}}; }
+static struct step p_train(int i) {
+    return i ? (struct step){.002, .010, {.002, true, 10}} : starts(.3);
+}
+static struct step p_full(int i) {
+    return i ? (struct step){.002, .010, {.00001, true, 3}} : starts(.955);
+}
+static struct step p_full_short(int i) {
+    return i ? (struct step){.0002, .00025, {.000002, true, 1}} : starts(.955);
+}
+static struct step p_half(int i) {
+    return i ? (struct step){.002, .010, {.001, true, 10}} : starts(.49);
+}
+static struct step p_grow(int i) {
+    return i ? (struct step){.002, .010, {.75 / 1500, false, i <= 1500}} : starts(.2);
+}
+static struct step p_short(int i) {
+    return i ? (struct step){.0002, .00025, {.0005, true, 1}} : starts(.4);
+}
+static struct step p_old(int i) {
+    if (i == 0) return starts(.1);
+    int k = (i - 1) % 62;
+    if (k == 0) return (struct step){.002, .01, {.5 / 20, false, 20}};
+    if (k == 61) return (struct step){.002, .01, {-.5, true, 1}};
+    return (struct step){.002, .010, {.0005, true, 4}};
+}
+static struct step p_bursty(int i) {
+    return i ? (struct step){.002, i % 12 ? .0022 : .032, {.004, true, 4}} : starts(.35);
+}
+static struct step p_no_sync(int i) {
+    return i ? (struct step){.004, 0, {.002, true, 4}} : starts(.3);
+}
+
+struct sim {
+    tidei_policy_run run;
+    double pause, now, ideal, live, dead, unhidden, cpu;
+    unsigned collections, forced;
+    uint64_t random;
+};
+
+static tidei_policy_in sim_in(const struct sim *s, tidei_where where, double request,
+                              double slack) {
+    tidei_policy_in in =
+        in_at((uint64_t)((s->now + 1) * 1e9), where, (uint64_t)((s->live + s->dead) * H));
+    in.hard = (uint64_t)H;
+    in.request = (uint64_t)(request * H);
+    in.slack_ns = (uint64_t)(slack * 1e9);
+    return in;
+}
+
+static bool sim_wants(struct sim *s, tidei_where where, double request, double slack) {
+    tidei_policy_in in = sim_in(s, where, request, slack);
+    return tidei_policy_ask(&s->run, &in).level;
+}
+
+/* Returns the part of the pause that the slack hides. */
+static double sim_collect(struct sim *s, double slack, bool forced) {
+    double pause =
+        s->pause * (.8 + .5 * (double)(next_random(&s->random) >> 11) / 9007199254740992.0);
+    double hidden = forced ? 0 : fmin(pause, slack), cost = pause - hidden + (forced ? STALL : 0);
+    tidei_policy_in before = sim_in(s, TIDEI_AT_ALLOC, 0, 0);
+    s->dead = 0;
+    s->now += cost;
+    tidei_policy_in after = sim_in(s, TIDEI_AT_ALLOC, 0, 0);
+    tidei_collection c = {.level = TIDE_COLLECT_FULL,
+                          .early = true, /* the simulated rule counted all */
+                          .start_ns = after.now_ns,
+                          .pause_ns = (uint64_t)(pause * 1e9)};
+    tidei_policy_told(&s->run, &before, &after, &c);
+    s->cpu += pause;
+    s->unhidden += cost;
+    s->collections++;
+    s->forced += forced;
+    return hidden;
+}
+
+static void sim_alloc(struct sim *s, struct alloc a) {
+    if (a.size < 0) {
+        double gone = fmin(s->live, -a.size);
+        s->live -= gone;
+        s->dead += gone;
+        return;
+    }
+    if (sim_wants(s, TIDEI_AT_ALLOC, a.size, 0)) sim_collect(s, 0, false);
+    if (s->live + s->dead + a.size > 1) sim_collect(s, 0, true);
+    *(a.dies ? &s->dead : &s->live) += a.size;
+}
+
+static void sim_step(struct sim *s, struct step x) {
+    for (int i = 0; i < x.allocs.times; i++) sim_alloc(s, x.allocs);
+    double slack = fmax(0, x.gpu - x.host);
+    s->now += x.host;
+    s->ideal += x.host;
+    if (slack <= 0) return;
+    if (sim_wants(s, TIDEI_AT_SYNC, 0, slack)) sim_collect(s, slack, false);
+    s->now += slack;
+    s->ideal += slack;
+}
+
+struct outcome {
+    double overhead, cpu; /* percent */
+    double collections, forced;
+};
+
+static struct outcome simulate(const tidei_policy *p, program *steps, double pause) {
+    struct outcome o = {0};
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        struct sim s = {.pause = pause, .random = seed * 0x9e3779b97f4a7c15u};
+        tidei_policy_start(&s.run, p);
+        for (int i = 0; s.ideal <= 20; i++) sim_step(&s, steps(i));
+        o.overhead += 100 * s.unhidden / s.ideal / 5;
+        o.cpu += 100 * s.cpu / s.ideal / 5;
+        o.collections += s.collections / 5.0;
+        o.forced += s.forced / 5.0;
+    }
+    return o;
+}
+
+static const struct {
+    const char *name;
+    program *steps;
+    double pause;
+    double never[2], cudajl[2],
+        reserve[2]; /* overhead and collection time, percent: a simulation in another language */
+    int cudajl_collections, never_forced;
+} programs[] = {
+    {"train", p_train, .005, {7.2, 1.5}, {0.0, 5.2}, {0.0, 4.0}, 199, 57},
+    {"full-static", p_full, .005, {0.1, 0.0}, {0.0, 26.4}, {0.0, 0.1}, 1003, -1},
+    {"full-short", p_full_short, .020, {0.6, 0.3}, {40.2, 40.3}, {0.4, 0.4}, 383, -1},
+    {"half", p_half, .005, {4.9, 1.0}, {0.0, 9.1}, {0.0, 3.0}, 348, 39},
+    {"grow", p_grow, .005, {0, 0}, {0.0, 9.0}, {0.0, 0.2}, 341, 0},
+    {"short-syncs", p_short, .020, {13.6, 7.0}, {20.2, 20.3}, {7.3, 7.4}, 193, 66},
+    {"old-garbage", p_old, .008, {4.5, 1.3}, {3.6, 10.8}, {1.5, 2.6}, 257, 32},
+    {"bursty-slack", p_bursty, .015, {18.9, 8.4}, {15.2, 17.2}, {0.0, 14.1}, -1, 105},
+    {"no-sync", p_no_sync, .010, {8.7, 3.0}, {4.7, 4.7}, {3.1, 3.1}, -1, 57},
+};
+
+static void near(const char *program_name, const char *what, double got, double golden) {
+    if (fabs(got - golden) > 0.25 + 0.06 * golden)
+        fail_msg("%s, %s: %.2f, wanted about %.2f", program_name, what, got, golden);
+}
+
+static void simulated_programs_cost_what_is_expected(void **state) {
+    (void)state;
+    for (size_t i = 0; i < TIDEI_COUNT(programs); i++) {
+        const char *name = programs[i].name;
+        struct outcome never = simulate(&tidei_policy_never, programs[i].steps, programs[i].pause),
+                       cudajl =
+                           simulate(&tidei_policy_cudajl, programs[i].steps, programs[i].pause),
+                       reserve =
+                           simulate(&tidei_policy_reserve, programs[i].steps, programs[i].pause);
+        print_message("# %-12s never %.1f/%.1f %.0ff, cudajl %.1f/%.1f %.0fg %.0ff, reserve "
+                      "%.1f/%.1f %.0fg %.0ff\n",
+                      name, never.overhead, never.cpu, never.forced, cudajl.overhead, cudajl.cpu,
+                      cudajl.collections, cudajl.forced, reserve.overhead, reserve.cpu,
+                      reserve.collections, reserve.forced);
+        near(name, "never, overhead", never.overhead, programs[i].never[0]);
+        near(name, "never, time", never.cpu, programs[i].never[1]);
+        near(name, "cudajl, overhead", cudajl.overhead, programs[i].cudajl[0]);
+        near(name, "cudajl, time", cudajl.cpu, programs[i].cudajl[1]);
+        near(name, "reserve, overhead", reserve.overhead, programs[i].reserve[0]);
+        near(name, "reserve, time", reserve.cpu, programs[i].reserve[1]);
+        if (programs[i].cudajl_collections >= 0)
+            near(name, "cudajl, collections", cudajl.collections, programs[i].cudajl_collections);
+        if (programs[i].never_forced >= 0)
+            near(name, "never, climbs", never.forced, programs[i].never_forced);
+        assert_true(reserve.overhead <= cudajl.overhead + 0.5);
+        assert_true(reserve.forced <= 0.5);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cudajl_acts_at_its_pressures),
+        cmocka_unit_test(cudajl_counts_budget_and_request),
+        cmocka_unit_test(cudajl_waits_by_its_rate),
+        cmocka_unit_test(cudajl_goes_by_earlier_pauses),
+        cmocka_unit_test(reserve_acts_within_its_window),
+        cmocka_unit_test(reserve_weighs_the_price),
+        cmocka_unit_test(reserve_leaves_it_to_sync_points),
+        cmocka_unit_test(reserve_without_room_waits_for_allocations),
+        cmocka_unit_test(no_room_at_all_is_no_reason),
+        cmocka_unit_test(reserve_forgets_what_was_given_back),
+        cmocka_unit_test(reserve_counts_the_request),
+        cmocka_unit_test(reserve_keeps_to_both_limits),
+        cmocka_unit_test(reserve_wakes_by_live_bytes),
+        cmocka_unit_test(reserve_acts_without_a_limit),
+        cmocka_unit_test(reserve_weighs_growth_below_a_limit),
+        cmocka_unit_test(reserve_waits_longer_for_nothing),
+        cmocka_unit_test(never_never_collects),
+        cmocka_unit_test(without_a_collector_nothing_is_asked),
+        cmocka_unit_test(the_level_is_what_is_offered),
+        cmocka_unit_test(fruitless_collections_are_not_repeated_soon),
+        cmocka_unit_test(cudajl_is_not_guarded),
+        cmocka_unit_test(policies_are_found_by_name),
+        cmocka_unit_test(the_same_questions_get_the_same_answers),
+        cmocka_unit_test(training_without_a_policy_climbs),
+        cmocka_unit_test(training_under_cudajl_never_climbs),
+        cmocka_unit_test(training_under_reserve_never_climbs),
+        cmocka_unit_test(simulated_programs_cost_what_is_expected),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
