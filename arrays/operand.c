@@ -34,7 +34,7 @@ tide_status tidei_foreign_array(const char *op, tidei_place place) {
 
 /* ---- gather ---- */
 
-/* The live handle of a cell, its open runtime, and the thread's record there. */
+/* The live header of a cell, its open runtime, and the thread's record there. */
 static tide_status enter(tide_array *a, const char *op, tidei_place place, tidei_header **h,
                          tidei_runtime **rt, tidei_thread **t) {
     if (tidei_unlikely(!a)) return tidei_null_array(op, place);
@@ -208,9 +208,9 @@ tide_array *tidei_array_over(tidei_runtime *rt, tidei_storage *st, const tidei_l
 }
 
 /* An array that no user has seen. A tracing collector may have found it dead already: then its
-** handle is another array's, or nobody's; it does not have this storage, which is retained here. */
-static void undo_made(tidei_runtime *rt, tidei_thread *t, void *st, uintptr_t handle) {
-    tidei_header *h = (tidei_header *)handle;
+** header is another array's, or nobody's; it does not have this storage, which is retained here. */
+static void undo_made(tidei_runtime *rt, tidei_thread *t, void *st, uintptr_t header) {
+    tidei_header *h = (tidei_header *)header;
     (void)t;
     if (h->st == st && (h->home != &h->cell || rt->gc_ops->release(h) != TIDE_OK))
         tidei_report(h, tidei_header_generation(h), TIDEI_DEAD);

@@ -1,9 +1,9 @@
 /* front.h: what the files of the front end share: the parsed expression, its typed graph, its plan.
 **
 **   parse.c    text -> tidei_ast        once an expression; knows nothing of types
-**   types.c    ast -> tidei_graph       once a signature (the operands' element types): promotion, casts, weak numbers;
-**                                       once more where numbers of the call are compared that a
-**   type's range lacks
+**   types.c    ast -> tidei_graph       once a signature (the operands' element types):
+**                                       promotion, casts, weak numbers; once more where a call
+**                                       compares numbers that a type's range lacks
 **   plan.c     graph -> tidei_plan      once a signature: which values are stored, one program each
 **   run.c      plan -> calls            every time: shapes, results, temporaries
 **   expr.c, named.c, reduce.c: the public functions; program.c: programs themselves, and the table

@@ -99,7 +99,7 @@ static void forget_past(tidei_batches *b) {
 }
 
 /* Where ours is the only reference. A user may have released more than he retained: then there is
-** none, but the handle stays. */
+** none, but the header stays. */
 static bool ours_alone(tide_array *a) {
     return (atomic_load_explicit(&tidei_cell_header(a)->refs, memory_order_acquire) &
             ~TIDEI_SCOPED) <= 1;
@@ -131,7 +131,7 @@ static void undo_scope(tidei_runtime *rt, tidei_thread *t, void *scope, uintptr_
     t->scope = scope;
 }
 
-/* With one reference of ours, and in no scope. What is counted keeps its handle until we let go of
+/* With one reference of ours, and in no scope. What is counted keeps its header until we let go of
 ** it, as in a scope, though its user release it by mistake. */
 static tide_array *make_held(tidei_batches *b, tidei_storage *st, const tidei_layout *lay) {
     tidei_thread *t = tidei_thread_get(b->rt);

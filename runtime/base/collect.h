@@ -25,12 +25,12 @@ typedef struct tidei_gc_ops {
     ** waits for another thread's collection and counts that as its own. Returns bytes that came
     ** back. `why` is for the log. *ran (may be NULL): whether any collector did. */
     size_t (*collect)(tidei_runtime *rt, int level, const char *why, bool *ran);
-    /* A cell for a new handle, of the thread's current collector: sets h->owner, h->home, h->refs.
+    /* A cell for a new header, of the thread's current collector: sets h->owner, h->home, h->refs.
     ** TIDE_E_HOST_NOMEM. */
     tide_status (*new_cell)(tidei_runtime *rt, tidei_thread *t, tidei_header *h);
     /* Memory is gone that weighed on collector `owner` with `bytes`. */
     void (*discharge)(tidei_runtime *rt, uint32_t owner, size_t bytes);
-    /* tide_retain / tide_release on a live handle. release on a tracing owner's array that was not
+    /* tide_retain / tide_release on a live header. release on a tracing owner's array that was not
     ** retained: TIDE_E_INVALID. */
     tide_status (*retain)(tidei_header *h);
     tide_status (*release)(tidei_header *h);

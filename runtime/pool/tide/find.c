@@ -220,15 +220,15 @@ static tide_status search(tidei_heap *p, tidei_size_index *own, size_t size, tid
     return (flags & last) == last ? gather(p, size, s, grow, out) : st;
 }
 
-/* The same, with a spare descriptor left afterwards as there is one now. */
+/* The same, with a free descriptor left afterwards as there is one now. */
 __attribute__((noinline)) static tide_status find_elsewhere(tidei_heap *p, tidei_size_index *own,
                                                             size_t size, tidei_stream *s,
                                                             unsigned flags, tidei_extent **out) {
     tidei_saved_error before; /* what was tried in vain on the way to success leaves no error */
     tidei_error_save(&before);
-    tidei_extent *spare = tidei_heap_spare(p);
+    tidei_extent *descriptor = tidei_heap_descriptor(p);
     tide_status st = search(p, own, size, s, flags, out);
-    tidei_heap_drop(p, spare);
+    tidei_heap_drop(p, descriptor);
     if (st == TIDE_OK) tidei_error_restore(&before);
     return st;
 }

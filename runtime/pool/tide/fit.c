@@ -1,7 +1,7 @@
 /* fit.c: which free piece of the pool `tide` fits a request best, of those that a stream may have.
 **
-** What must stay true: without TIDEI_REACH_ANY or the rule WAIT a stream gets only what it is ordered
-** after. Nothing here lets go of the lock, or asks the device. */
+** What must stay true: without TIDEI_REACH_ANY or the rule WAIT a stream gets only what it is
+** ordered after. Nothing here lets go of the lock, or asks the device. */
 #include "runtime/pool/reuse.h"
 #include "runtime/pool/tide/tide.h"
 

@@ -214,7 +214,7 @@ void tidei_heap_hole(tidei_heap *p, tidei_extent *x) {
         hole_unlink(p, sides[i]);
         tidei_heap_absorb(p, x, sides[i]);
     }
-    tidei_extent_become(x, TIDEI_WAS(MAPPING) | TIDEI_WAS(CLAIMED) | TIDEI_WAS(SPARE),
+    tidei_extent_become(x, TIDEI_WAS(MAPPING) | TIDEI_WAS(CLAIMED) | TIDEI_WAS(UNUSED),
                         TIDEI_EXTENT_HOLE);
     hole_link(p, x);
 }
@@ -273,14 +273,15 @@ static bool plan_addition(tidei_heap *p, size_t bytes, tidei_stream *s, plan *ou
     return false;
 }
 
-/* Cuts the plan's part off its hole, with the descriptor `spare` where the rest stays a hole. */
-static tidei_extent *cut_hole(tidei_heap *p, const plan *g, tidei_extent *spare) {
+/* Cuts the plan's part off its hole, with the descriptor `descriptor` where the rest stays a
+** hole. */
+static tidei_extent *cut_hole(tidei_heap *p, const plan *g, tidei_extent *descriptor) {
     tidei_extent *hole = g->hole, *x = hole;
     if (g->bytes == hole->size) {
         hole_unlink(p, hole);
-        tidei_heap_drop(p, spare);
+        tidei_heap_drop(p, descriptor);
     } else {
-        x = spare;
+        x = descriptor;
         x->slot = TIDEI_SLOT_READY;
         x->size = g->bytes;
         hole->size -= g->bytes;
@@ -293,11 +294,11 @@ static tidei_extent *cut_hole(tidei_heap *p, const plan *g, tidei_extent *spare)
             tidei_heap_link_before(p, x, hole);
         }
     }
-    tidei_extent_become(x, TIDEI_WAS(HOLE) | TIDEI_WAS(SPARE), TIDEI_EXTENT_MAPPING);
+    tidei_extent_become(x, TIDEI_WAS(HOLE) | TIDEI_WAS(UNUSED), TIDEI_EXTENT_MAPPING);
     return x;
 }
 
-/* Gets the memory of a plan; there is a spare descriptor. *out is CLAIMED. */
+/* Gets the memory of a plan; there is a free descriptor. *out is CLAIMED. */
 static tide_status carry_out(tidei_heap *p, const plan *g, tidei_extent **out) {
     tidei_page *pages = NULL;
     tidei_check(tidei_lock_held(&p->lock));
@@ -305,7 +306,7 @@ static tide_status carry_out(tidei_heap *p, const plan *g, tidei_extent **out) {
     tidei_inflight_growth_begin(p->base.dev);
     if (g->left) tidei_heap_claim(p, g->left);
     if (g->right) tidei_heap_claim(p, g->right);
-    tidei_extent *x = cut_hole(p, g, tidei_heap_spare(p));
+    tidei_extent *x = cut_hole(p, g, tidei_heap_descriptor(p));
     size_t most = page_size(p, p->backed + x->size, x->size);
     tidei_lock_give(&p->lock);
     tide_status st = back(p, x->off, x->size, most, &pages);
@@ -360,13 +361,14 @@ tide_status tidei_heap_grow(tidei_heap *p, size_t size, tidei_stream *s, tidei_e
 }
 
 tidei_extent *tidei_heap_reserve(tidei_heap *p, tidei_extent *hole, size_t bytes, bool high) {
-    return cut_hole(p, &(plan){.hole = hole, .bytes = bytes, .high = high}, tidei_heap_spare(p));
+    return cut_hole(p, &(plan){.hole = hole, .bytes = bytes, .high = high},
+                    tidei_heap_descriptor(p));
 }
 
 /* ---- giving back ---- */
 
-/* Makes the stretch [low, high) of the ready extent x a claimed extent of its own; there are spares
-** for the rests. */
+/* Makes the stretch [low, high) of the ready extent x a claimed extent of its own; there are
+** descriptors for the rests. */
 static void claim_part(tidei_heap *p, tidei_extent *x, size_t low, size_t high) {
     size_t off = x->off, end = tidei_extent_end(x);
     tidei_extent *rest[2] = {NULL, NULL};
@@ -376,13 +378,13 @@ static void claim_part(tidei_heap *p, tidei_extent *x, size_t low, size_t high) 
     tidei_extent_become(x, TIDEI_WAS(FREE), TIDEI_EXTENT_CLAIMED);
     p->claimed += x->size;
     if (off < low) {
-        rest[0] = tidei_heap_spare(p);
+        rest[0] = tidei_heap_descriptor(p);
         rest[0]->off = off;
         rest[0]->size = low - off;
         tidei_heap_link_before(p, rest[0], x);
     }
     if (high < end) {
-        rest[1] = tidei_heap_spare(p);
+        rest[1] = tidei_heap_descriptor(p);
         rest[1]->off = high;
         rest[1]->size = end - high;
         tidei_heap_link_behind(p, rest[1], x);
@@ -390,13 +392,13 @@ static void claim_part(tidei_heap *p, tidei_extent *x, size_t low, size_t high) 
     for (unsigned i = 0; i < TIDEI_COUNT(rest); i++) {
         if (!rest[i]) continue;
         rest[i]->slot = TIDEI_SLOT_READY;
-        tidei_extent_become(rest[i], TIDEI_WAS(SPARE), TIDEI_EXTENT_FREE);
+        tidei_extent_become(rest[i], TIDEI_WAS(UNUSED), TIDEI_EXTENT_FREE);
         tidei_size_index_put(&p->ready, rest[i]);
     }
 }
 
 /* Claims whole pages in ready extents until `excess` bytes are, chained by `left`; at most one
-** batch an extent, so that the device refuses all of it or nothing. Stops early when spare
+** batch an extent, so that the device refuses all of it or nothing. Stops early when free
 ** descriptors run out: *more. */
 static tidei_extent *claim_pages(tidei_heap *p, size_t excess, bool *more) {
     tidei_extent *chain = NULL;
@@ -418,7 +420,7 @@ static tidei_extent *claim_pages(tidei_heap *p, size_t excess, bool *more) {
             got += pg->bytes;
         }
         if (!first) continue;
-        if (!p->spares || !p->spares->left) {
+        if (!p->free_list || !p->free_list->left) {
             *more = true;
             break;
         }

@@ -1,5 +1,5 @@
-/* settle.c: a settle of the pool `tide`: the device is asked, without the lock, which pending pieces
-** are done by now; these become ready. */
+/* settle.c: a settle of the pool `tide`: the device is asked, without the lock, which pending
+** pieces are done by now; these become ready. */
 #include "runtime/pool/reuse.h"
 #include "runtime/pool/tide/cache.h"
 #include "runtime/pool/tide/tide.h"

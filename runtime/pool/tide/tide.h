@@ -26,7 +26,7 @@
 **     LIVE --its owner is asked--> LOOKED_AT --> LIVE
 **     LIVE, CACHED --it is free--> FREE
 **     CLAIMED <--a block moves from one to the other--> LIVE
-**     all but LOOKED_AT --it is part of a neighbour now--> SPARE --another extent begins--> any
+**     all but LOOKED_AT --it is part of a neighbour now--> UNUSED --another extent begins--> any
 **
 ** What must stay true: nothing is called with the lock held: neither the device, nor the limits,
 ** nor the runtime's host memory. A thread that needs one of these claims the extents it works on
@@ -94,7 +94,7 @@ typedef struct tidei_heap {
     int64_t live, held;
     uint64_t allocs, frees; /* likewise */
     /* caches_end: the highest number of a thread with one */
-    unsigned ncaches, caches_end, nshelves;
+    unsigned ncaches, caches_end, nindexes;
     bool shared;               /* several streams have used it */
     unsigned size_indexes_end; /* the highest slot with a size index, + 1 */
     /* a stream of the slot has wanted memory that was not at hand */
@@ -110,8 +110,8 @@ typedef struct tidei_heap {
     size_t compact_pause;
     struct tidei_compaction *compaction; /* made at the first one; NULL while somebody has it */
     bool remapping;                      /* a thread is at it, and the pages' marks are its own */
-    tidei_extent *spares;
-    size_t nspares;
+    tidei_extent *free_list;
+    size_t nfree_list;
     tidei_slab *slabs;
 } tidei_heap;
 
@@ -142,11 +142,11 @@ static inline tidei_stamp tidei_extent_stamp(const tidei_extent *x) {
 }
 
 /* extents.c */
-/* Makes sure that there are two spare descriptors (`restock_to`: n); may let go of the lock in
+/* Makes sure that there are two free descriptors (`restock_to`: n); may let go of the lock in
 ** between. TIDE_E_HOST_NOMEM. */
 tide_status tidei_heap_restock(tidei_heap *p);
 tide_status tidei_heap_restock_to(tidei_heap *p, size_t n);
-tidei_extent *tidei_heap_spare(tidei_heap *p); /* there is one */
+tidei_extent *tidei_heap_descriptor(tidei_heap *p); /* there is one */
 void tidei_heap_drop(tidei_heap *p, tidei_extent *x);
 /* Links the extents from x to `last` in between two neighbours (NULL: there is none), or x alone
 ** before or behind `at`. */
@@ -179,15 +179,15 @@ bool tidei_heap_joinable(const tidei_heap *p, const tidei_extent *a, const tidei
 void tidei_heap_absorb(tidei_heap *p, tidei_extent *x, tidei_extent *y);
 
 /* `size` bytes of the free or claimed extent x, the low ones, as an extent of its own off the size
-** indexes, with all that is pending. There is a spare descriptor. NULL: host memory is exhausted,
+** indexes, with all that is pending. There is a free descriptor. NULL: host memory is exhausted,
 ** and x is as it was. */
 tidei_extent *tidei_heap_cut(tidei_heap *p, tidei_extent *x, size_t size);
 /* The same from the high end of a free piece; of a claimed one, which may lie beside a hole, the
 ** low end all the same. */
 tidei_extent *tidei_heap_cut_high(tidei_heap *p, tidei_extent *x, size_t size);
 /* The stretch [low, high) of x, free or claimed, as a claimed extent of its own; the rest is free.
-** There are two spares. Where host memory for the history of a rest is exhausted it is more than
-** the stretch. */
+** There are two free descriptors. Where host memory for the history of a rest is exhausted it is
+** more than the stretch. */
 tidei_extent *tidei_heap_claim_part(tidei_heap *p, tidei_extent *x, size_t low, size_t high);
 /* A claimed extent becomes free. */
 void tidei_heap_unclaim(tidei_heap *p, tidei_extent *x);
@@ -213,7 +213,7 @@ tidei_extent *tidei_heap_best_foreign(tidei_heap *p, tidei_size_index *own, size
 /* The smallest of at least `size` within reach, one that s is ordered after before others; NULL. */
 tidei_extent *tidei_heap_fit(tidei_heap *p, size_t size, tidei_stream *s, tidei_reach reach);
 /* A piece of at least `size` for s: in a size index, or CLAIMED. `own`: the size index of s. A
-** spare descriptor that was there still is. The lock is let go of where the device is asked, blocks
+** free descriptor that was there still is. The lock is let go of where the device is asked, blocks
 ** move, or memory is got. TIDE_E_NOMEM, TIDE_E_HOST_NOMEM, or the device's error. */
 tide_status tidei_heap_find(tidei_heap *p, tidei_size_index *own, size_t size, tidei_stream *s,
                             unsigned flags, tidei_extent **out);
@@ -294,10 +294,10 @@ tide_status tidei_heap_grow(tidei_heap *p, size_t size, tidei_stream *s, tidei_e
 /* Gets so much new memory (rounded up to pages) in one piece, with free memory below it; *out,
 ** CLAIMED, is that. */
 tide_status tidei_heap_add(tidei_heap *p, size_t bytes, tidei_stream *s, tidei_extent **out);
-/* `bytes` of a hole, whole pages, MAPPING: its low ones or its high ones. There is a spare
+/* `bytes` of a hole, whole pages, MAPPING: its low ones or its high ones. There is a free
 ** descriptor. */
 tidei_extent *tidei_heap_reserve(tidei_heap *p, tidei_extent *hole, size_t bytes, bool high);
-/* New memory for such a part of a hole. There is a spare descriptor. *out is CLAIMED. */
+/* New memory for such a part of a hole. There is a free descriptor. *out is CLAIMED. */
 tide_status tidei_heap_add_at(tidei_heap *p, tidei_extent *hole, bool high, size_t bytes,
                               tidei_extent **out);
 size_t tidei_heap_trim(tidei_heap *p, size_t keep); /* without the lock */
@@ -309,9 +309,9 @@ void tidei_heap_hole(tidei_heap *p, tidei_extent *x);
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
-#define TIDEI_TIDE_POISONS 1
+#define TIDEI_HEAP_POISONS 1
 #else
-#define TIDEI_TIDE_POISONS                0
+#define TIDEI_HEAP_POISONS                0
 #define ASAN_POISON_MEMORY_REGION(p, n)   ((void)(p), (void)(n))
 #define ASAN_UNPOISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
 #endif
