@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """globals.py SOURCE BUILD: what the library has that is writable and global stands in a table of
-docs/internals.md, with its reason: nm tells what there is. --list prints it instead.
+docs/internals.md, with its reason; the objects of a build say what there is. --list prints that
+instead.
 
 A constant with addresses in it is made by the loader and read-only then (.data.rel.ro), so it is
-none of these; nor is what compilers add for themselves, whose names have a dot or two underscores
-at the beginning. A static of a function has a dot and a number behind its name."""
+none of these; nor is what compilers add for themselves, whose names begin with two underscores. A
+static of a function has a dot and a number behind its name (gcc), or the function's name and a dot
+before it (clang)."""
 import collections
 import glob
 import os
@@ -46,8 +48,8 @@ def writable(o):
             continue
         section = "COMMON" if f[6] == "COM" else names.get(f[6], "")
         if re.match(r"\.(data|bss|tdata|tbss)|COMMON", section) and ".rel.ro" not in section:
-            name = re.sub(r"\.\d+$", "", f[7])
-            if "." not in name and not name.startswith("__"):
+            name = re.sub(r"\.\d+$", "", f[7]).split(".")[-1]
+            if not name.startswith("__"):
                 yield name
 
 
