@@ -14,7 +14,7 @@
 #include <tide/ops.h>
 #include <tide/random.h>
 
-/* What hangs off rt->arrays: each part's own state, made and freed by its own open and close. */
+/* The state in rt->arrays: each part's own, made and freed by its own open and close. */
 typedef struct tidei_arrays {
     struct tidei_exprs *exprs;     /* arrays/expr: parsed expressions, programs */
     struct tidei_kernels *kernels; /* arrays/kernels/kernels.c */

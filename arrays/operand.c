@@ -1,5 +1,5 @@
-/* operand.c: from the cells that users hold to storages and layouts, and back: gather and leave of
-** every operation.
+/* operand.c: from the cells that users hold to storages and layouts, and back: the steps gather and
+** leave of every operation (storage.h).
 **
 ** A compiler may drop the caller's last pointer to an array while the call still runs, and a
 ** collector that then finds the cell dead ends the array. So an operand retains the storage while
@@ -34,7 +34,7 @@ tide_status tidei_foreign_array(const char *op, tidei_place place) {
 
 /* ---- gather ---- */
 
-/* The live header of a cell, its open runtime, and the thread's record there. */
+/* Finds a cell's live header, its open runtime, and the thread's record there. */
 static tide_status enter(tide_array *a, const char *op, tidei_place place, tidei_header **h,
                          tidei_runtime **rt, tidei_thread **t) {
     if (tidei_unlikely(!a)) return tidei_null_array(op, place);
@@ -112,7 +112,8 @@ bool tidei_operands_overlap(const tidei_operand *a, const tidei_operand *b) {
 
 /* ---- results ---- */
 
-/* Of a shape that no layout holds: 0 if it is empty, SIZE_MAX if no size_t holds it either. */
+/* The bytes of a shape that no layout holds: 0 if it is empty, SIZE_MAX if no size_t holds them
+** either. */
 static size_t bytes_wanted(tide_dtype t, int ndim, const int64_t *shape) {
     size_t bytes = tide_dtype_size(t);
     bool whole = true;
@@ -123,7 +124,7 @@ static size_t bytes_wanted(tide_dtype t, int ndim, const int64_t *shape) {
     return whole ? bytes : SIZE_MAX;
 }
 
-/* An array's pool: what the thread has set, else of the runtime's kind. */
+/* Finds the pool for a new array: the thread's current one, else that of the runtime's kind. */
 static tide_status find_pool(tidei_thread *t, tide_memory kind, const char *op, tidei_pool **out) {
     tidei_dev *d = t->dev;
     if (tidei_unlikely(
@@ -182,7 +183,7 @@ tide_status tidei_operand_make_like(const tidei_operand *like, tidei_dev *d, con
     return TIDE_OK;
 }
 
-/* By a thread that may make arrays. */
+/* Makes an array over the storage, on a thread that may make arrays. */
 static inline tide_array *array_over(tidei_runtime *rt, tidei_thread *t, tidei_storage *st,
                                      const tidei_layout *lay, const char *op) {
     tidei_header *h = tidei_header_new(rt, &t->free_list, st, lay);
@@ -208,7 +209,7 @@ tide_array *tidei_array_over(tidei_runtime *rt, tidei_storage *st, const tidei_l
 }
 
 /* An array that no user has seen. A tracing collector may have found it dead already: then its
-** header is another array's, or nobody's; it does not have this storage, which is retained here. */
+** header is free or another array's, and does not have this storage, which is retained here. */
 static void undo_made(tidei_runtime *rt, tidei_thread *t, void *st, uintptr_t header) {
     tidei_header *h = (tidei_header *)header;
     (void)t;
@@ -226,7 +227,7 @@ tide_array *tidei_array_make_in(tidei_runtime *rt, tide_memory kind, tide_dtype 
                                 const int64_t *shape, const char *op, tidei_operand *o) {
     if (make_in(rt, kind, t, ndim, shape, op, o) != TIDE_OK) return NULL;
     tide_array *a =
-        /* while it alone refers to the storage, which it weighs */
+        /* made while it alone refers to the storage, so that the storage's weight is counted */
         array_over(rt, o->t, o->st, &o->lay, op);
     if (!a) return NULL;
     tidei_storage_retain(o->st);

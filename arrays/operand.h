@@ -10,23 +10,24 @@
 #include "runtime/runtime.h"
 
 /* An operand for the time of one call: its storage is retained, so the array may die meanwhile; and
-** held (callback.h). Copies of it are borrowed: one of them all is put. */
+** noted, to be released if a longjmp leaves the call (callback.h). Copies of the struct borrow the
+** reference: only one of them is put. */
 typedef struct tidei_operand {
     tidei_runtime *rt;
-    tidei_thread *t; /* that holds it; NULL: nobody, for it is kept */
+    tidei_thread *t; /* the thread whose record notes it; NULL: none, after tidei_operand_keep */
     tidei_storage *st;
     tidei_layout lay;
 } tidei_operand;
-/* Where an array stands in the call, for errors: the number of the argument, from 1 on; of an array
-** in a list that is an argument its index too; or it is what an expression's result goes to. */
+/* An array's place in the call, for error messages: the number of the argument, from 1 on; for an
+** array in a list its index too; or the destination of an expression's result. */
 typedef size_t tidei_place;
 #define TIDEI_LISTED(argument, index) ((tidei_place)(argument) | ((tidei_place)(index) + 1) << 8)
 #define TIDEI_DESTINATION(index)      TIDEI_LISTED(0, index)
-/* A NULL array (tidei_fail_null), and one of another runtime than the call's. */
+/* The errors for a NULL array (tidei_fail_null), and for one of another runtime than the call's. */
 tide_status tidei_null_array(const char *op, tidei_place place);
 tide_status tidei_foreign_array(const char *op, tidei_place place);
-/* Of a call's first n arguments, before anything else is looked at: an earlier error outlives what
-** is wrong with the others. */
+/* Checks a call's first n arguments for NULL before anything else: an earlier error is kept,
+** whatever is wrong with the others. */
 static inline tide_status tidei_no_nulls(const char *op, tide_array *const *arrays, size_t n) {
     for (size_t i = 0; i < n; i++)
         if (tidei_unlikely(!arrays[i])) return tidei_null_array(op, i + 1);
@@ -36,22 +37,22 @@ static inline tide_status tidei_no_nulls(const char *op, tide_array *const *arra
 /* TIDE_E_INVALID for NULL, or the earlier error's status; TIDE_E_FREED, TIDE_E_CLOSED. Enters the
 ** runtime (tidei_thread_get). */
 tide_status tidei_operand_get(tide_array *a, const char *op, tidei_place place, tidei_operand *out);
-/* The same of an array that must be of the runtime rt, as the others of the call are:
+/* The same for an array that must be of the runtime rt, as the call's other arrays are; else
 ** TIDE_E_INVALID. */
 tide_status tidei_operand_get_of(tidei_runtime *rt, tide_array *a, const char *op,
                                  tidei_place place, tidei_operand *out);
 void tidei_operand_put(tidei_operand *o);
-/* It stays beyond the call, and is put by whatever thread. */
+/* Keeps the operand beyond the call; any thread may put it. */
 void tidei_operand_keep(tidei_operand *o);
-/* Gives the storage away, with its reference. */
+/* Passes the storage on to the caller, with its reference. */
 static inline tidei_storage *tidei_operand_give(tidei_operand *o) {
     tidei_operand_keep(o);
     return o->st;
 }
-/* Only the array's runtime, with the same errors; nothing to put. */
+/* Finds only the array's runtime, with the same errors; nothing is to be put. */
 tide_status tidei_operand_runtime(tide_array *a, const char *op, tidei_place place,
                                   tidei_runtime **rt);
-/* the extent it spans */
+/* the bytes that the operand spans, as a use */
 tidei_use tidei_operand_use(const tidei_operand *o, unsigned mode);
 bool tidei_operands_overlap(const tidei_operand *a, const tidei_operand *b); /* their extents do */
 
@@ -60,8 +61,8 @@ bool tidei_operands_overlap(const tidei_operand *a, const tidei_operand *b); /* 
 ** and the operand undefined; likewise with tidei_array_make. */
 tide_status tidei_operand_make_in(tidei_runtime *rt, tide_memory kind, tide_dtype t, int ndim,
                                   const int64_t *shape, const char *op, tidei_operand *out);
-/* The same of another one's dtype and shape, on a device that may be another than the thread's, on
-** its stream there. */
+/* The same with the dtype and shape of `like`, on a device that need not be the thread's current
+** one, on its stream there. */
 tide_status tidei_operand_make_like(const tidei_operand *like, tidei_dev *d, const char *op,
                                     tidei_operand *out);
 tide_status tidei_operand_make(tidei_runtime *rt, tide_dtype t, int ndim, const int64_t *shape,
@@ -88,7 +89,8 @@ tide_array *tidei_array_done(tide_array *a, tidei_operand *o, tide_status s);
 static inline tidei_stream *tidei_stream_here(tidei_runtime *rt) {
     return tidei_thread_stream(tidei_thread_get(rt));
 }
-/* The same on the device that the operand belongs to: for what is done where the memory is. */
+/* The thread's stream on the device that the operand belongs to: for work that is done where the
+** memory is. */
 static inline tidei_stream *tidei_stream_for(const tidei_operand *o) {
     return tidei_thread_stream_on(tidei_thread_get(o->rt), o->st->dev);
 }

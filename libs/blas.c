@@ -4,7 +4,7 @@
 
 /* ---- batches ---- */
 
-/* Of n operands. */
+/* The batches of n operands. */
 typedef struct batches {
     int *nbatch;
     int64_t *shape;
@@ -20,7 +20,8 @@ static void drop_dim(const batches *b, int at) {
     --*b->nbatch;
 }
 
-/* Dimension i goes over whole rows of dimension i + 1, in all operands. */
+/* Whether dimension i steps over whole runs of dimension i + 1, in all operands, so that the two
+** can be merged. */
 static bool continues(const batches *b, int i) {
     for (int x = 0; x < b->n; x++)
         if (b->all[x]->batch[i] != b->all[x]->batch[i + 1] * b->shape[i + 1]) return false;
@@ -37,7 +38,7 @@ static void merge_dims(const batches *b) {
     }
 }
 
-/* What an operand's matrices span, rows x cols of them. */
+/* What an operand's matrices, rows x cols each, span. */
 static tidei_use use_of(int nbatch, const int64_t *batch, const tidei_matrix *x, int64_t rows,
                         int64_t cols, tide_dtype t, unsigned mode) {
     size_t size = tide_dtype_size(t);
@@ -99,8 +100,8 @@ tide_status tidei_gemm_batched(tidei_stream *s, tidei_gemm *g, const char *op) {
 
 /* ---- the other routines ---- */
 
-/* All vectors meet one matrix, and lie in rows: y = alpha a b + beta y of many b is Y = alpha B a^T
-** + beta Y. */
+/* Many vectors that meet one matrix, and lie in rows: y = alpha a b + beta y for all b is Y = alpha
+** B a^T + beta Y. */
 static bool as_rows(const tidei_blas *x, tidei_gemm *g) {
     if (x->routine != TIDEI_GEMV || x->nbatch != 1 || x->a.batch[0] != 0) return false;
     if ((x->b.ld != 1 && x->n != 1) || (x->c.ld != 1 && x->m != 1)) return false;
@@ -139,9 +140,9 @@ bool tidei_blas_as_gemm(const tidei_blas *x, tidei_gemm *g) {
     }
 }
 
-/* One matrix that many vectors meet is read once in a product. Else OpenBLAS's calls one after the
-** other cost nothing, while cuBLAS has batches of products alone; but to two long vectors a product
-** gives a small part of the device. */
+/* Whether the routine is better done as a product. A matrix that many vectors meet is read only
+** once in a product. Otherwise single calls cost nothing in OpenBLAS, while cuBLAS has batches of
+** products only; but for two long vectors a product uses a small part of the device. */
 static bool goes_as_gemm(const tidei_stream *s, const tidei_blas *x, tidei_gemm *g) {
     int64_t count = 1;
     if (x->nbatch == 0) return false;

@@ -1,6 +1,6 @@
 /* blas.h: BLAS on tracked memory: OpenBLAS on devices that run host functions, cuBLAS on cuda.
-** Products (tidei_gemm) and the other routines (tidei_blas): descriptors that both sides take, of
-** operands that a BLAS can read as they lie. */
+** Products (tidei_gemm) and the other routines (tidei_blas): descriptors that both sides take.
+** Their operands lie so that a BLAS can read them. */
 #ifndef TIDEI_BLAS_H
 #define TIDEI_BLAS_H
 
@@ -11,10 +11,10 @@
 ** elements. */
 typedef struct tidei_matrix {
     tidei_storage *st;
-    int64_t offset; /* of the first element of the first matrix */
+    int64_t offset; /* the offset of the first element of the first matrix */
     int64_t ld;     /* from a row to the next, as stored */
     bool trans;     /* stored transposed */
-    /* (a product's a and b, with `trans`) and its elements are conjugated */
+    /* (a product's a and b, with `trans`) elements are conjugated too */
     bool conj;
     /* from a matrix to the next along each batch dimension; 0 repeats it */
     int64_t batch[TIDE_MAX_RANK];
@@ -40,8 +40,8 @@ bool tidei_gemm_takes(tidei_dev *d, tide_dtype t);
 ** saying which and how to get it. */
 tide_status tidei_gemm_batched(tidei_stream *s, tidei_gemm *g, const char *op);
 
-/* Between the two the reclaim ladder leaves one handle of the library's on d alone: a product is
-** under way that needs it, so what letting go of it gave would be wanted back at once. */
+/* Between the two the reclaim ladder does not take the last handle of the library on d: a product
+** is under way that needs it, so its memory would be needed again at once. */
 void tidei_gemm_begin(tidei_dev *d);
 void tidei_gemm_end(tidei_dev *d);
 
@@ -80,32 +80,32 @@ typedef struct tidei_blas {
     bool upper, unit;
     tidei_matrix a, b, c; /* b.st NULL where it is unused */
     /* (TRSM; may be NULL: B need not survive) Writes B anew, as work on the stream: a library that
-    ** ran out of memory half way has spoiled it, and is called again. No window is open. */
+    ** ran out of memory half way has spoiled it, and is called again. No submission is open. */
     tide_status (*again)(void *arg);
     void *again_arg;
 } tidei_blas;
 
 /* cuBLAS's dot products of many vectors are one call of products, which gives each pair one block
-** of threads: not where there are so many terms a pair. An estimate: a block reads about 20 GB/s, a
-** call of its own costs 5 us. */
+** of threads: DOT is not done so where a pair has this many terms or more. An estimate: a block
+** reads about 20 GB/s, a call of its own costs 5 us. */
 #define TIDEI_DOT_LONG 8192
 
-/* Submits the routine to s, for every index of the batch. As tidei_gemm_batched; what never becomes
-** a product (AXPY, NRM2, TRSM) need not stand between begin and end. */
+/* Submits the routine to s, for every index of the batch. As tidei_gemm_batched; routines that
+** never become a product (AXPY, NRM2, TRSM) need not be called between begin and end. */
 tide_status tidei_blas_run(tidei_stream *s, const tidei_blas *x, const char *op);
-/* The same as products, where it can be said so (GEMV, GER, DOT): for sides that have batches of
-** those only. */
+/* Expresses the routine as products where that is possible (GEMV, GER, DOT), for sides that have
+** batches of products only. */
 bool tidei_blas_as_gemm(const tidei_blas *x, tidei_gemm *g);
 
 /* ---- for the sides (blas_operands.c) ---- */
 
-/* The matrix that an operand is: x->a, x->c, x->b by `which` 0, 1, 2, the order of uses. */
+/* The size of an operand's matrix: x->a, x->c, x->b for `which` 0, 1, 2, the order of uses. */
 typedef struct tidei_extents {
-    int64_t rows, cols; /* not as stored */
+    int64_t rows, cols; /* without `trans`, not as stored */
 } tidei_extents;
 tidei_extents tidei_blas_extents(const tidei_blas *x, int which);
 
-/* A factor as a BLAS reads it, by address: of the type it computes in. */
+/* A factor in the type that BLAS computes in, as it is read by address. */
 typedef union tidei_factor {
     float f[2];
     double d[2];
@@ -118,7 +118,8 @@ static inline tidei_factor tidei_factor_of(const double v[2], tide_dtype t) {
 static inline bool tidei_is_zero(const double v[2]) { return v[0] == 0 && v[1] == 0; }
 
 /* The next index of a batch, the last dimension fastest: at[i], an offset in elements, moves along
-** x[i]. Begin with all zero; false: that was the last one, and all is as at the beginning. */
+** x[i]. Begin with all indices zero; false: that was the last one, and all indices are zero
+** again. */
 bool tidei_batch_next(int nbatch, const int64_t *batch, int64_t *index,
                       const tidei_matrix *const *x, int n, int64_t *at);
 

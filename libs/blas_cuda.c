@@ -2,19 +2,19 @@
 **
 ** What must stay true: cuBLAS's workspace is a block of our pool that the product uses like an
 ** operand, or none; it is set anew at every call because setting the stream resets it. A call that
-** fails for want of memory leaves, climbs, and comes again; it goes on where it failed, for what
-** adds to a result must not do so twice. While products are under way the ladder leaves a handle
-** alone: they could not go on without it. */
+** fails because memory is short ends its submission, climbs, and is made again; it goes on where it
+** failed, since a product that adds to its result must not do so twice. While products are under
+** way the ladder leaves one handle, without which they could not go on. */
 #include "libs/blas.h"
 #include "libs/cublas.h"
 #include "runtime/base/text.h"
 
-/* The least that is given, with which all of cuBLAS runs, and what it takes by default on GPUs
-** since Hopper; more makes nothing faster. */
+/* The least and the most workspace: all of cuBLAS runs with the least; the most is what it takes by
+** default on GPUs since Hopper, and more makes nothing faster. */
 #define WORKSPACE_MIN ((size_t)64 << 10)
 #define WORKSPACE_MAX (32 * TIDEI_MIB)
-/* It splits long sums over this many partial results at most, so small products need no more than
-** that. */
+/* cuBLAS splits long sums into this many partial results at most, so small products need no more
+** workspace than for those. */
 #define WORKSPACE_SPLITS 16
 #define WORKSPACE_PART   64 /* of what the hard limit leaves for arrays */
 /* Few results of sums of so few terms are not split, and need none. Tried with cuBLAS 13.1: 177,000
@@ -37,8 +37,8 @@ static tidei_cublas_operation operation(const tidei_matrix *x) {
 }
 
 /* All matrices along one dimension of the batch in one call (`dim` < 0: one matrix). cuBLAS counts
-** by columns: our rows are its columns, so the product is b' a' = c', and nothing is transposed
-** that was not. */
+** by columns: our rows are its columns, so the product is b' a' = c', and no operand changes
+** whether it is transposed. */
 static tidei_cublas_status one_call(const job *j, tidei_cublas_handle h, int dim, tidei_addr a,
                                     tidei_addr b, tidei_addr c) {
     const tidei_gemm *g = j->g;
@@ -76,7 +76,8 @@ static tidei_cublas_status all_calls(job *j, tidei_cublas_handle h, const tidei_
     const tidei_matrix *const x[3] = {&g->a, &g->b, &g->c};
     int64_t index[TIDE_MAX_RANK] = {0}, call = 0;
     int inner = inner_dim(g);
-    /* a range begins at the lowest element touched, which with negative strides is not the first */
+    /* a range begins at the lowest address touched, which with negative strides is not the first
+    ** element */
     tidei_addr at[3];
     for (int i = 0; i < 3; i++)
         at[i] = w->ranges[i].addr + (size_t)x[i]->offset * size - j->uses[i].offset;
@@ -113,9 +114,9 @@ static void describe(const tidei_library_call *c, char *buf, size_t cap) {
                  (long long)g->k, (long long)g->k, (long long)g->n);
 }
 
-/* Always the same for the same wish, so that results repeat; a small one where memory is short.
-** Under a limit it is a small part of that: what makes a product a little faster must not make
-** anything climb. */
+/* The same size for the same call, so that results repeat; a small one where memory is short. Under
+** a limit it is a small part of the limit: a workspace makes a product a little faster, which is
+** not worth a climb. */
 tide_status tidei_cublas_workspace(tidei_stream *s, double results, const char *op,
                                    tidei_storage **out) {
     double want = WORKSPACE_SPLITS * results;
@@ -161,7 +162,7 @@ static tide_status run_in_workspace(const tidei_library_call *given, job *j, dou
     return status;
 }
 
-/* The handle first: a workspace takes what it leaves. */
+/* Makes sure of a handle first: the workspace takes of the memory that is left. */
 tide_status tidei_gemm_cuda(tidei_stream *s, const tidei_gemm *g, const tidei_use uses[3],
                             const char *op) {
     job j;
@@ -170,7 +171,8 @@ tide_status tidei_gemm_cuda(tidei_stream *s, const tidei_gemm *g, const tidei_us
     j.done = 0;
     j.refused = false;
     tide_status status = tidei_cublas_load(op, &j.t);
-    for (unsigned i = 0; i < 3 && status == TIDE_OK; i++) /* which may climb: before any lock */
+    for (unsigned i = 0; i < 3 && status == TIDE_OK;
+         i++) /* this may climb, so it comes before any lock is taken */
         if (uses[i].st->dev != s->dev) status = tidei_peer_need(s->dev, uses[i].st, op);
     if (status == TIDE_OK) status = tidei_uses_return(s, uses, 3, op);
     if (status != TIDE_OK) return status;

@@ -8,7 +8,7 @@
 ** terms. */
 #define PIECE ((int64_t)1 << 30)
 
-/* The call as the stream runs it: addresses instead of storages. */
+/* The call as the stream runs it: with addresses instead of storages. */
 typedef struct call {
     tidei_gemm g;
     const char *a, *b;
@@ -77,8 +77,8 @@ static void patch(const tidei_submission *w, void *user) {
     x->c = (char *)(uintptr_t)w->ranges[2].addr + (size_t)x->g.c.offset * size - w->uses[2].offset;
 }
 
-/* A single row or column has no stride between rows that would count; it may be any number, also
-** one beyond int. */
+/* Makes `ld` fit an int. A single row or column does not use its stride between rows, which may be
+** any number, also one beyond int. */
 static bool fit_ld(tidei_matrix *x, int64_t rows, int64_t cols) {
     int64_t stored_rows = x->trans ? cols : rows, stored_cols = x->trans ? rows : cols;
     if (stored_rows == 1) x->ld = stored_cols < PIECE ? stored_cols : PIECE;

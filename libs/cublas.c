@@ -1,5 +1,5 @@
-/* cublas.c: finds libcublas and fills the table of its functions; what its handles are to the
-** cache. */
+/* cublas.c: finds libcublas and fills the table of its functions; describes its handles to the
+** cache (handles.h). */
 #include "libs/cublas.h"
 #include "runtime/device/cuda/loaded.h"
 #include "runtime/device/cuda/nvrtc.h"
@@ -91,7 +91,7 @@ static unsigned set_workspace(const void *lib, void *handle, void *at, size_t by
     return ((const tidei_cublas_table *)lib)->cublasSetWorkspace_v2(handle, at, bytes);
 }
 
-/* cublasCreate says "not initialized" where memory is short; calls whose kernels do not load,
+/* Where memory is short cublasCreate returns "not initialized", and calls whose kernels do not load
 ** "internal error". */
 static const unsigned short_codes[] = {TIDEI_CUBLAS_NOT_INITIALIZED, TIDEI_CUBLAS_ALLOC_FAILED,
                                        TIDEI_CUBLAS_INTERNAL_ERROR};

@@ -30,7 +30,7 @@ enum {
     TIDEI_CUBLAS_FILL_UPPER = 1,
     TIDEI_CUBLAS_DIAG_NON_UNIT = 0,
     TIDEI_CUBLAS_DIAG_UNIT = 1,
-    /* a new handle's: factors and results by the call are the host's memory */
+    /* a new handle's mode: factors and results of a call are in the host's memory */
     TIDEI_CUBLAS_POINTERS_HOST = 0,
     TIDEI_CUBLAS_POINTERS_DEVICE = 1,
     TIDEI_CUBLAS_DISALLOW_REDUCED_PRECISION_REDUCTION =
@@ -124,7 +124,7 @@ typedef struct tidei_cublas_table {
 /* cuBLAS of the same family as NVRTC, else another, opened at the first call that succeeds; the
 ** process keeps it. TIDE_E_UNSUPPORTED that says how to get it. */
 tide_status tidei_cublas_load(const char *op, const tidei_cublas_table **out);
-/* Its handles, for the cache. They compute without TF32, and sum in the wide type. */
+/* Describes its handles to the cache. They compute without TF32, and sum in the wide type. */
 extern const tidei_handle_kind tidei_cublas_kind;
 /* The type of elements by cuBLAS's number. */
 static inline tidei_cuda_data_type tidei_cuda_type(tide_dtype t) {

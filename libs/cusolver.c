@@ -1,5 +1,5 @@
-/* cusolver.c: finds libcusolver and fills the table of its functions; its handles as the cache of
-** handles has them. */
+/* cusolver.c: finds libcusolver and fills the table of its functions; describes its handles to the
+** cache (handles.h). */
 #include "libs/cusolver.h"
 #include "runtime/device/cuda/loaded.h"
 #include "runtime/device/cuda/nvrtc.h"
@@ -17,7 +17,7 @@ static const tidei_loaded_function functions[] = {
 #undef FUNCTION
 };
 
-/* What is there and does not work is not there. */
+/* Removes functions that this version has but that do not work. */
 static void leave_out(tidei_cusolver_table *t) {
     int version = 0;
     bool known = t->cusolverGetVersion(&version) == TIDEI_CUSOLVER_SUCCESS;
@@ -25,7 +25,7 @@ static void leave_out(tidei_cusolver_table *t) {
     t->cusolverDnXsyevBatched = NULL;
 }
 
-/* Its number goes its own way: libcusolver.so.12 is CUDA 13's. */
+/* The library's version differs from CUDA's: libcusolver.so.12 belongs to CUDA 13. */
 static const struct family { int cuda, so; } families[] = {{13, 12}, {12, 11}};
 
 /* Beside NVRTC, or where NVIDIA's Python packages put it, a folder beside NVRTC's. */
@@ -39,8 +39,8 @@ static void *open_version(int so, char *why, size_t cap) {
     return tidei_cuda_library(name, beside, why, cap);
 }
 
-/* NVRTC's own family first. What dlopen said of it counts most: it may be there and lack a library
-** that it needs itself. */
+/* NVRTC's own family first. Of several failures the message about this family is kept: the file may
+** be there and lack a library that it needs itself. */
 static void *open_any(const struct family *own, char *why, size_t cap) {
     char said[512];
     void *lib = own ? open_version(own->so, why, cap) : NULL;
@@ -111,7 +111,7 @@ static unsigned set_stream(const void *lib, void *handle, void *native) {
     return ((const tidei_cusolver_table *)lib)->cusolverDnSetStream(handle, native);
 }
 
-/* What a lack of memory has been called by. */
+/* Statuses that it has returned where memory was short. */
 static const unsigned short_codes[] = {TIDEI_CUSOLVER_NOT_INITIALIZED, TIDEI_CUSOLVER_ALLOC_FAILED,
                                        TIDEI_CUSOLVER_INTERNAL_ERROR};
 #define HANDLE_BYTES (96 * TIDEI_MIB) /* about, with the cuBLAS inside it */

@@ -1,20 +1,21 @@
-/* handles.c: the cache of library handles: who has which, what they take, and how they give way.
+/* handles.c: the cache of library handles: which thread has which, what they take, and how they
+** give way.
 **
-** A slot's state is the only thing that two threads meet at: EMPTY and IDLE belong to nobody, TAKEN
-** to who made it so by CAS, who alone may read and write the rest. What must stay true besides:
-** d->library is the sum of what slots count, and of what is reserved for one that is being made; a
-** waiter is woken by every slot that becomes IDLE or EMPTY. Locks: `making` orders those who make
-** and destroy, who would disturb what a maker measures; nothing climbs and no callback runs under
-** it.
-** `lock` is a leaf that waiters sleep on, and under which who evicts looks what there is too much
-** of. */
+** A slot's state is all that two threads share of it: an EMPTY or IDLE slot belongs to no thread, a
+** TAKEN one to the thread that made it so by CAS, which alone may read and write the rest.
+**   EMPTY -take-> TAKEN -create-> TAKEN -give back-> IDLE -take-> TAKEN -destroy-> EMPTY
+** What must stay true besides: d->library is the sum of what slots count, and of what is reserved
+** for a handle that is being made; a waiting thread is woken by every slot that becomes IDLE or
+** EMPTY. Locks: `making` is held by a thread that makes or destroys a handle, as it would disturb
+** what another one measures; nothing climbs and no callback runs under it.
+** Under `lock`, a leaf, threads wait, and a thread that evicts counts what exceeds the cap. */
 #include "libs/handles.h"
 #include "libs/libs.h"
 #include "runtime/device/cuda/driver.h"
 #include "runtime/base/uncancelled.h"
 
 #define SLOTS 64 /* of a device, for all kinds: who finds them all in calls waits for one */
-#define KINDS 16 /* of handles in a process */
+#define KINDS 16 /* kinds of handles in a process */
 
 enum { EMPTY, IDLE, TAKEN };
 
@@ -23,13 +24,13 @@ typedef struct slot {
     _Atomic(const tidei_handle_kind *) kind; /* looked at by who has not taken it yet, to choose */
     /* likewise: the table's clock when it was given back */
     _Atomic uint64_t used;
-    _Atomic size_t bytes; /* likewise: counted for it */
+    _Atomic size_t bytes; /* likewise: the bytes counted for it */
     void *handle;
 } slot;
 
 /* What a device knows of a kind. */
 typedef struct kind_state {
-    _Atomic(const tidei_handle_kind *) kind; /* NULL: not used yet; never changes then */
+    _Atomic(const tidei_handle_kind *) kind; /* NULL: not used yet; once set it never changes */
     _Atomic size_t takes;                    /* bytes of one handle, as measured */
     atomic_bool measured;
     _Atomic unsigned made, keepers;
@@ -43,7 +44,7 @@ typedef struct table {
     pthread_mutex_t making, lock;
     pthread_cond_t changed;
     _Atomic unsigned waiting;
-    _Atomic uint64_t changes; /* that waiters were woken for: written under the lock */
+    _Atomic uint64_t changes; /* times that waiting threads were woken; written under the lock */
     _Atomic tidei_cu_ctx ctx; /* the device's; NULL: not asked for yet */
 } table;
 
@@ -71,15 +72,15 @@ static kind_state *state_of(table *t, const tidei_handle_kind *k) {
     return &t->kinds[KINDS - 1];
 }
 
-/* ---- the context ---- Libraries work in the calling thread's current one. */
+/* ---- the context: libraries work in the calling thread's current one ---- */
 
 typedef struct context {
     const tidei_cu *cu;
     bool pushed;
 } context;
 
-/* It stays the same while the device is open, so it is asked for once. Of a lost one the driver is
-** asked, which may refuse. */
+/* It stays the same while the device is open, so it is asked for once. For a lost device the driver
+** is asked each time, and may refuse. */
 static tidei_cu_result find_context(tidei_dev *d, const tidei_cu *cu, tidei_dstream *ds,
                                     tidei_cu_ctx *out) {
     _Atomic tidei_cu_ctx *known = &table_of(d)->ctx;
@@ -91,14 +92,16 @@ static tidei_cu_result find_context(tidei_dev *d, const tidei_cu *cu, tidei_dstr
     return r;
 }
 
-/* Where it is current already it only has to stay so: pushing and popping cost more than asking. */
+/* Makes the device's context current. Where it is so already nothing is pushed: pushing and popping
+** cost more than asking. */
 static tide_status enter_context(tidei_dev *d, context *c, const char *op) {
     tidei_stream *own =
-        /* not the call's, which may be CUDA's default one, of whatever context is current */
+        /* not the call's stream, which may be CUDA's default one, which belongs to whatever context
+        ** is current */
         d->stream0;
     tidei_dstream *ds = own->ds;
     tidei_cu_ctx ours, now = NULL;
-    /* only a lost device's default stream goes before its libraries */
+    /* only a lost device's default stream is retired before its libraries close */
     if (!ds) return tidei_lost(d, op);
     tide_status status = tidei_cu_open(&c->cu);
     if (status != TIDE_OK) return status;
@@ -111,13 +114,13 @@ static tide_status enter_context(tidei_dev *d, context *c, const char *op) {
                                               tidei_cu_name(c->cu, r), r);
 }
 
-/* From entering to leaving the thread is not cancelled: by a guard of the callers'. */
+/* From entering to leaving the thread is not cancelled: callers have a guard (uncancelled.h). */
 static void leave_context(const context *c) {
     tidei_cu_ctx ours;
     if (c->pushed) c->cu->cuCtxPopCurrent(&ours);
 }
 
-/* It is the calling thread's, which nobody else can leave for it. */
+/* The context was made current for the calling thread, so no other thread can leave it. */
 static void undo_context(tidei_runtime *rt, tidei_thread *t, void *cu, uintptr_t of) {
     (void)of;
     if (t == tidei_thread_look(rt)) leave_context(&(context){cu, true});
@@ -125,11 +128,12 @@ static void undo_context(tidei_runtime *rt, tidei_thread *t, void *cu, uintptr_t
 
 /* ---- failures ---- */
 
-/* Free on the device so much, a handle or call that fails lacks something else than memory. */
+/* With so much free on the device, a handle or call that fails lacks something other than
+** memory. */
 static size_t plenty(const tidei_handle_kind *k) { return 4 * k->about; }
 
-/* A status of the library's. It has many words for a lack of memory, and the same ones for other
-** things, so what the device has free decides. */
+/* Our status for a library's. It has several statuses for a lack of memory and uses them for other
+** failures too, so the device's free memory decides. */
 static tide_status library_failed(tidei_dev *d, const tidei_handle_kind *k, unsigned r,
                                   const char *what, const char *op) {
     size_t free_bytes = 0, total = 0;
@@ -160,12 +164,12 @@ static void put(table *t, slot *s, unsigned state) {
     wake(t);
 }
 
-/* By one CAS, whoever used it last and wherever that thread is now. */
+/* Takes a slot by one CAS, whichever thread used it last. */
 static bool take_as(table *t, slot *s, unsigned state, const tidei_handle_kind *k) {
     unsigned was = state;
     if (!atomic_compare_exchange_strong(&s->state, &was, TAKEN)) return false;
     if (!k || atomic_load(&s->kind) == k) return true;
-    put(t, s, state); /* it went to another kind in between */
+    put(t, s, state); /* the slot went to another kind in between */
     return false;
 }
 
@@ -196,16 +200,17 @@ static bool has_idle(table *t, const tidei_handle_kind *k) {
     return false;
 }
 
-/* Where a handle could be made: a slot of nobody's, or another kind's that is idle. */
+/* Whether a handle could be made: there is an empty slot, or an idle one of another kind. */
 static bool has_place(table *t) {
     for (unsigned i = 0; i < SLOTS; i++)
         if (atomic_load(&t->slots[i].state) != TAKEN) return true;
     return false;
 }
 
-/* Until there is an idle one, or none of the kind at all and a place for one. It is not taken here:
-** who waits is in the blocking region. Slots are looked at without the lock, which who gives one
-** back takes; what is given back between the look and the sleep is a change. */
+/* Waits until there is an idle handle of the kind, or none of the kind at all and a place for one.
+** It does not take a handle, as the thread is in the blocking region. Slots are read without the
+** lock. A thread that gives one back takes the lock and counts a change, so none is missed between
+** the look and the sleep. */
 static void wait_for_one(void *p) {
     struct waiter *w = p;
     table *t = w->t;
@@ -223,15 +228,15 @@ static void wait_for_one(void *p) {
 
 /* ---- making and destroying ---- */
 
-/* What the device has free, as far as others than our pools change it. */
+/* What the device has free, plus what our pools hold, so that only others' use changes it. */
 static size_t free_but_ours(tidei_dev *d) {
     size_t free_bytes = 0, total;
     if (d->d->ops->memory(d->d, &free_bytes, &total) != TIDE_OK) return 0;
     return free_bytes + atomic_load(&d->budget->backed);
 }
 
-/* What a first handle took, from what the device had free before and after. That is everybody's:
-** what another process took at the same time is not the handle's. */
+/* What a first handle took, from what the device had free before and after. Other processes change
+** that too: what they took at the same time is not the handle's, so `most` bounds it. */
 static size_t taken(const tidei_handle_kind *k, size_t before, size_t after) {
     size_t bytes = before > after ? before - after : 0;
     return bytes > k->most ? k->about : bytes;
@@ -242,8 +247,8 @@ static tide_status beyond_limit(const tidei_handle_kind *k, size_t bytes, const 
                       k->name, bytes);
 }
 
-/* The count goes from what was reserved to what the first one took; beyond the limit that is one
-** too many. */
+/* Changes the count from what was reserved to what the first handle took. False: that is beyond the
+** limit. */
 static bool settle(tidei_dev *d, size_t reserved, size_t took) {
     if (took <= reserved) return tidei_library_unback(d, reserved - took), true;
     return tidei_library_back(d, took - reserved);

@@ -4,7 +4,7 @@
 
 #include "runtime/runtime.h"
 
-/* What hangs off rt->libs. */
+/* The state in rt->libs. */
 typedef struct tidei_libs {
     struct tidei_handles *handles;
 } tidei_libs;

@@ -2,12 +2,12 @@
 ** in one submission.
 **
 ** cuBLAS counts by columns: our row-major matrix is its transpose there, so factors change sides,
-** and what is transposed here is not there. Results of DOT and NRM2 stay on the device: they are
-** written through the pointer mode, which is a handle's, and handles go from hand to hand; so
-** whoever changes it puts it back.
-** What must stay true: a call that comes again after a lack of memory does nothing twice: it goes
-** on where it failed, or, where one failing call may have spoiled what it works on (TRSM), begins
-** anew with all written anew. */
+** and what is transposed here is not there. Results of DOT and NRM2 stay on the device: for that
+** the handle's pointer mode is changed. Since other calls use the handle afterwards, the mode is
+** put back.
+** What must stay true: a call that is made again after a lack of memory does nothing twice: it goes
+** on where it failed; or, where a failing call may have spoiled its operands (TRSM), they are
+** written anew and it begins anew. */
 #include "libs/blas.h"
 #include "libs/cublas.h"
 #include "libs/handles.h"
@@ -16,7 +16,7 @@
 typedef struct job {
     const tidei_blas *x;
     const tidei_cublas_table *t;
-    int64_t done; /* calls that were queued, of this batch */
+    int64_t done; /* calls of this batch that were queued */
 } job;
 
 /* ---- one call, by type ---- a, b, c: addresses of first elements */
@@ -158,7 +158,8 @@ static void describe(const tidei_library_call *c, char *buf, size_t cap) {
     }
 }
 
-/* The handle first: a workspace takes what it leaves. TRSM is products inside. */
+/* Makes sure of a handle first: the workspace takes of the memory that is left. TRSM needs a
+** workspace because it uses products inside. */
 tide_status tidei_blas_cuda(tidei_stream *s, const tidei_blas *x, const tidei_use *uses, unsigned n,
                             const char *op) {
     job j = {.x = x};
@@ -166,7 +167,8 @@ tide_status tidei_blas_cuda(tidei_stream *s, const tidei_blas *x, const tidei_us
     tidei_storage *workspace = NULL;
     const double results = x->routine == TIDEI_TRSM ? (double)x->m * (double)x->n : 0;
     tide_status status = tidei_cublas_load(op, &j.t);
-    for (unsigned i = 0; i < n && status == TIDE_OK; i++) /* which may climb: before any lock */
+    for (unsigned i = 0; i < n && status == TIDE_OK;
+         i++) /* this may climb, so it comes before any lock is taken */
         if (uses[i].st->dev != s->dev) status = tidei_peer_need(s->dev, uses[i].st, op);
     if (status != TIDE_OK) return status;
     tidei_library_call call = {.kind = &tidei_cublas_kind,

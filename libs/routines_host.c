@@ -10,7 +10,7 @@
 #include <math.h>
 
 #ifdef TIDEI_STRESS
-#define PIECE ((int64_t)5) /* elements: every case has several */
+#define PIECE ((int64_t)5) /* elements, so that every test has several pieces */
 #else
 #define PIECE ((int64_t)1 << 30)
 #endif
@@ -130,7 +130,7 @@ static void whole_gemv(const tidei_blas *x, const char *a, const char *b, char *
     static const double one[2] = {1, 0}; /* the pieces of a sum add up */
     int64_t size = (int64_t)tide_dtype_size(x->dtype);
     int64_t row = x->a.trans ? 1 : x->a.ld, col = x->a.trans ? x->a.ld : 1;
-    /* some releases multiply what is there by 0 */
+    /* some releases of OpenBLAS multiply what is there by 0 (and NaN stays) */
     if (tidei_is_zero(x->beta)) set_zero(x, c, (size_t)size);
     for (int64_t i = 0; i < x->m; i += PIECE)
         for (int64_t j = 0; j < x->n; j += PIECE)
@@ -146,7 +146,7 @@ static void whole_ger(const tidei_blas *x, const char *a, const char *b, char *c
                 c + (i * x->c.ld + j) * size);
 }
 
-/* What goes along one dimension of n. */
+/* Routines that go along one dimension of n. */
 static void whole_vectors(const tidei_blas *x, const char *a, const char *b, char *c) {
     int64_t size = (int64_t)tide_dtype_size(x->dtype), by = x->a.ld * size;
     double sum[2] = {0, 0};

@@ -25,19 +25,19 @@ typedef struct tidei_mats {
 } tidei_mats;
 
 /* All sizes >= 1. `wide` is the dtype, `real` its real counterpart (f32 for c64). In, out: what
-**            happens to each matrix.
-**            sizes                    a                          b                           c
-**            d
-** GETRF      m, n, narrow             in: A, out: L and U        out: pivots, i64, min(m,n) GETRS
-** n, k, trans              in: L and U                in: pivots                  in: n x k, out: X
-** POTRF      n, upper                 in: A, out: its factor; the other triangle is left as it is
-** or filled with anything GEQRF      m, n                     in: A, out: R, reflectors  out: tau,
-** wide, min(m,n) ORGQR      m, n <= m, k <= n        in: k reflectors, out: Q   in: tau (UNGQR
-** where complex) GESVD      m >= n, job              destroyed                  out: s, real, n
-** out: U          out: V^H SYEVD      n, upper, vectors        in: A, out: V or rubbish   out: w,
-** real, n, ascending GESVD's job: 'N' no vectors (c, d unused), 'S' U is m x n, 'A' U is m x m; V^H
+** happens to each matrix.
+**        sizes              a                          b                         c              d
+** GETRF  m, n, narrow       in: A, out: L and U        out: pivots (i64), min(m,n)
+** GETRS  n, k, trans        in: L and U                in: pivots                in: n x k, out: X
+** POTRF  n, upper           in: A, out: its factor
+** GEQRF  m, n               in: A, out: R, reflectors  out: tau (wide), min(m,n)
+** ORGQR  m, n <= m, k <= n  in: k reflectors, out: Q   in: tau
+** GESVD  m >= n, job        destroyed                  out: s (real), n          out: U    out: V^H
+** SYEVD  n, upper, vectors  in: A, out: V or rubbish   out: w (real), n, ascending
+** POTRF leaves the other triangle as it is, or fills it with anything. ORGQR is UNGQR where the
+** type is complex. GESVD's job: 'N' no vectors (c, d unused), 'S' U is m x n, 'A' U is m x m; V^H
 ** is n x n. Pivots count from 1, as LAPACK's do. GETRF's pivots are i32 where that is asked for,
-** and tidei_lapack_narrow says that it can be. `info`: i32, one a matrix, LAPACK's: 0, or > 0:
+** and tidei_lapack_narrow says whether it can be. `info`: i32, one a matrix, LAPACK's: 0, or > 0:
 ** GETRF's U(i,i) is exactly 0, POTRF's leading minor i is not positive, GESVD's and SYEVD's did not
 ** converge. Always written, by the stream; ignored where a routine cannot fail (GETRS, GEQRF,
 ** ORGQR: st may be NULL). */
@@ -65,24 +65,24 @@ typedef struct tidei_lapack {
     tidei_storage *info; /* at offset 0 */
     /* (may be NULL: what is overwritten need not survive) Writes the matrices that the routine
     ** overwrites anew, as work on the stream: a library that ran out of memory half way has spoiled
-    ** them, and is called again. No window is open. */
+    ** them, and is called again. No submission is open. */
     tide_status (*again)(void *arg);
     void *again_arg;
 } tidei_lapack;
 
 /* Submits the routine to s. May allocate workspaces and climb. TIDE_E_UNSUPPORTED where the
 ** device's library is not installed, saying which and how to get it, or where sizes are beyond what
-** it counts in; TIDE_E_INVALID where the descriptor is none: a size, a step or an operand that the
-** routine cannot have. */
+** it counts in; TIDE_E_INVALID where the descriptor is not valid: a size, a step or an operand that
+** the routine cannot have. */
 tide_status tidei_lapack_run(tidei_stream *s, const tidei_lapack *x, const char *op);
 
-/* Whether GETRF's pivots come as i32 on the way there: who can take them so spares the stream the
-** widening. */
+/* Whether GETRF's pivots come as i32 in this library: a caller that can take them so saves the
+** stream the widening. */
 bool tidei_lapack_narrow(tidei_stream *s, const tidei_lapack *x);
 
 /* ---- for the sides (solver_operands.c) ---- */
 const char *tidei_lapack_name(const tidei_lapack *x); /* "getrf" */
-/* Whether the descriptor is one: sizes, steps, and operands where the routine wants them. */
+/* Whether the descriptor is valid: sizes, steps, and the operands that the routine needs. */
 bool tidei_lapack_valid(const tidei_lapack *x);
 /* What each matrix operand spans, for both: uses[0..3] of a, b, c, d and uses[4] of info; those
 ** unused are left out. Returns how many. `at` (may be NULL) receives which operand each is, 0 to

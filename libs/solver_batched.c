@@ -6,22 +6,23 @@
 ** less exact than gesvd and well within LAPACK's bounds: the ratios of its tests, 30 at most, were
 ** 10.2 at most over random, graded and deficient matrices, gesvd's 5.8.
 **
-** What must stay true: sizes are int here, and several routines want matrices that lie close; what
-** is not so is left to one matrix after the other. Arrays of addresses are made in the window,
+** What must stay true: sizes are int here, and several routines need matrices without gaps; other
+** matrices are factored one after the other. Arrays of addresses are made within the submission,
 ** which keeps them valid, and copied from ordinary host memory in pieces that the driver sets aside
 ** without waiting. */
 #include "libs/solver_cuda.h"
 
 #define SMALL 128 /* rows: larger matrices keep the device busy one by one */
-/* rows: up to there LU of one is faster this way too; of 128 it takes 233 us, not 181 */
+/* rows: up to here LU of a single matrix is faster this way too; at 128 rows it takes 233 us, not
+** 181 */
 #define SMALL_ONE 64
 #define JACOBI    32 /* rows: what gesvdjBatched takes */
 /* matrices: cuSOLVER counts a batch's workspace in ints, and refuses very long ones */
 #define AT_ONCE 8192
-/* of matrices in one syevBatched, whose workspace is a multiple of it */
+/* bytes of matrices in one syevBatched, whose workspace is a multiple of them */
 #define BATCH_BYTES (32 * TIDEI_MIB)
 #define COPY_BYTES  (64 * TIDEI_KIB) /* CUDA sets so much of the host's memory aside at once */
-/* addresses that the stack holds: a single matrix is to cost no allocation */
+/* addresses that the stack holds, so that a single matrix costs no allocation */
 #define FEW  16
 #define PART ((size_t)256) /* bytes: what parts of the scratch are aligned to */
 
@@ -36,7 +37,7 @@ static bool small(const tidei_lapack *x, int64_t rows) {
            x->count <= INT32_MAX / (2 * rows);
 }
 
-/* Where matrices of one operand lie; how far apart means nothing to one. */
+/* Whether the operand's matrices lie `step` apart; for a single one the step does not matter. */
 static bool apart(const tidei_lapack *x, const tidei_mats *v, int64_t step) {
     return x->count == 1 || v->step == step;
 }
@@ -138,7 +139,7 @@ static unsigned getrs_call(const tidei_lapack_call *c, void *matrices, const int
     const tidei_lapack *x = c->x;
     tidei_cublas_operation o = x->trans ? TIDEI_CUBLAS_OP_T : TIDEI_CUBLAS_OP_N;
     int n = (int)x->n, k = (int)x->k, ld = (int)x->a.ld, ldc = (int)x->c.ld, count = (int)x->count;
-    int wrong = 0; /* the host's: an argument that is */
+    int wrong = 0; /* the library's answer on the host: the number of a wrong argument */
     switch (x->dtype) {
     case TIDE_F32:
         return t->cublasSgetrsBatched(c->handle, o, n, k, matrices, ld, pivots, sides, ldc, &wrong,
@@ -273,7 +274,7 @@ static unsigned gesvdj_sizes(tidei_lapack_call *c) {
     default: r = GESVDJ_SIZES(Z); break;
     }
     c->solver->cusolverDnDestroyGesvdjInfo(p);
-    if (items < 0) return TIDEI_CUSOLVER_INVALID_VALUE; /* it counts no further */
+    if (items < 0) return TIDEI_CUSOLVER_INVALID_VALUE; /* the library's sizes are ints */
     c->work_bytes = (size_t)items * tide_dtype_size(x->dtype);
     return r;
 }

@@ -8,11 +8,11 @@
 #include "libs/solver_cuda.h"
 #include "runtime/base/text.h"
 
-/* to find a workspace that is large enough: the answer changes with what else is free, not for
-** ever */
+/* to find a workspace that is large enough: the answer changes with the free memory, but not
+** often */
 #define ATTEMPTS       4
 #define PART           256             /* bytes: what parts of workspaces are aligned to */
-#define BLAS_WORKSPACE (4 * TIDEI_MIB) /* what cuBLAS gives itself by default, but for Hopper */
+#define BLAS_WORKSPACE (4 * TIDEI_MIB) /* what cuBLAS allocates by default, except on Hopper */
 
 /* ORGQR has no 64-bit form. */
 static bool fits(const tidei_lapack *x) {
@@ -39,14 +39,14 @@ typedef struct job {
     const tidei_cublas_table *blas; /* NULL: not needed */
     const tidei_lapack_way *way;    /* the present one */
     tidei_use uses[OPERANDS + 2];   /* the operands', the scratch's, the workspace's */
-    int what[OPERANDS];             /* which operand each of the first is */
+    int what[OPERANDS];             /* which operand each of the first uses is */
     unsigned operands;
     tidei_storage *scratch, *work; /* NULL: none */
     void *host;
-    size_t work_bytes, host_bytes; /* that there are */
-    size_t want, want_host;        /* that the library wanted when it was asked last */
-    bool ran;                      /* else it wanted more than there was, and has done nothing */
-    tide_status failed;            /* our own failure in the window, and its words */
+    size_t work_bytes, host_bytes; /* bytes that are allocated */
+    size_t want, want_host;        /* bytes that the library wanted when it was last asked */
+    bool ran;                      /* false: it wanted more than there was, and has done nothing */
+    tide_status failed;            /* our own failure within the submission; its message is set */
     tidei_saved_error words;
 } job;
 
@@ -77,7 +77,7 @@ static void set_operand(tidei_lapack_at *at, int operand, tidei_addr address) {
     }
 }
 
-/* Where the operands are now; they may be elsewhere when the work is queued. */
+/* Reads where the operands are now; they may be moved before the work is queued. */
 static void look_where(const job *j, tidei_lapack_call *c) {
     for (unsigned i = 0; i < j->operands; i++) {
         tidei_storage *st = j->uses[i].st;
@@ -87,7 +87,7 @@ static void look_where(const job *j, tidei_lapack_call *c) {
     }
 }
 
-/* What the library reads its options from: the defaults. */
+/* Makes the library's options, with defaults. */
 static unsigned open_params(tidei_lapack_call *c, const tidei_lapack_way *w) {
     return w->by_cublas ? 0 : c->solver->cusolverDnCreateParams(&c->params);
 }
@@ -95,7 +95,7 @@ static void close_params(const tidei_lapack_call *c) {
     if (c->params) c->solver->cusolverDnDestroyParams(c->params);
 }
 
-/* How much memory the way wants. The library may want none, and an address all the same. */
+/* Asks how much memory the way wants. The library may want none, and an address all the same. */
 static unsigned ask_sizes(job *j, tidei_lapack_call *c) {
     const tidei_lapack_way *w = j->way;
     unsigned r = w->sizes ? w->sizes(c) : 0;
@@ -125,7 +125,7 @@ static unsigned queue(const tidei_lapack_way *w, tidei_lapack_call *c) {
     return 0;
 }
 
-/* The addresses of this window. */
+/* Sets the addresses for this submission. */
 static void set_where(const job *j, const tidei_submission *w, tidei_lapack_call *c) {
     unsigned next = j->operands;
     for (unsigned i = 0; i < j->operands; i++)
@@ -187,7 +187,7 @@ static void release_workspaces(job *j) {
     release_host(j);
 }
 
-/* As much as is wanted. What is too small goes first. */
+/* Allocates the workspaces wanted; one that is too small is released first. */
 static tide_status make_workspaces(job *j) {
     tide_status status = TIDE_OK;
     if (j->want_host > j->host_bytes) {
@@ -214,11 +214,11 @@ static unsigned all_uses(job *j) {
     return n;
 }
 
-/* Asks, allocates, runs, until what was allocated is what is wanted. Where the library has no say,
-** nobody is asked. */
+/* Asks, allocates and runs, until what was allocated is enough. A way without `sizes` is not
+** asked. */
 static tide_status run_in_workspaces(job *j, tidei_library_call *c) {
     tide_status status = TIDE_OK;
-    if (j->way->sizes) { /* it may look at addresses */
+    if (j->way->sizes) { /* the library may look at addresses */
         status = tidei_uses_return(j->s, j->uses, j->operands, j->op);
         if (status == TIDE_OK) status = tidei_library_ask(c, ask);
     } else {
@@ -242,8 +242,8 @@ static tide_status run_in_workspaces(job *j, tidei_library_call *c) {
         c->kind->name, j->want, j->want_host);
 }
 
-/* Ours on the device: what the ways want, and before it a word where the library reports what
-** nobody reads. */
+/* Our own scratch on the device: what the ways want, and before it a word for infos that nobody
+** reads. */
 static tide_status make_scratch(job *j) {
     size_t bytes = j->way->scratch ? j->way->scratch(j->x) : 0;
     bool has_info = false;
@@ -252,7 +252,8 @@ static tide_status make_scratch(job *j) {
     return tidei_scratch_new(tidei_pool_here(j->s->dev), PART + bytes, j->s, j->op, &j->scratch);
 }
 
-/* One library's part. The handle first: everything else takes what it leaves. */
+/* One library's part. Makes sure of a handle first: everything else takes of the memory that is
+** left. */
 static tide_status run_way(job *j, const tidei_lapack_way *way, bool first) {
     tidei_library_call c = {.kind = way->by_cublas ? &tidei_cublas_kind : &tidei_cusolver_kind,
                             .lib = way->by_cublas ? (const void *)j->blas : j->solver,
@@ -285,7 +286,7 @@ tide_status tidei_lapack_cuda(tidei_stream *s, const tidei_lapack *x, const char
     const tidei_lapack_way *way = way_of(x, j.solver);
     if (way->by_cublas || way->then) status = tidei_cublas_load(op, &j.blas);
     j.operands = tidei_lapack_uses(x, j.uses, j.what);
-    /* which may climb: before any lock */
+    /* this may climb, so it comes before any lock is taken */
     for (unsigned i = 0; i < j.operands && status == TIDE_OK; i++)
         if (j.uses[i].st->dev != s->dev) status = tidei_peer_need(s->dev, j.uses[i].st, op);
     for (bool first = true; way && status == TIDE_OK; way = way->then, first = false)

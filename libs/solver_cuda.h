@@ -17,20 +17,20 @@ typedef struct tidei_lapack_at {
     int *info; /* never NULL in a run */
 } tidei_lapack_at;
 
-/* What a way is given. */
+/* The arguments of a way. */
 typedef struct tidei_lapack_call {
     const tidei_lapack *x;
     const tidei_cusolver_table *solver;
     const tidei_cublas_table *blas;
     tidei_stream *s;
     void *handle;                 /* of the way's library */
-    tidei_cusolver_params params; /* NULL where that is cuBLAS */
+    tidei_cusolver_params params; /* NULL for cuBLAS */
     tidei_cuda_data_type type, real;
     size_t work_bytes, host_bytes; /* `sizes` writes them; in a run they are what there is */
     /* of the batch. In a question they are what they were a moment ago */
     tidei_lapack_at first;
-    void *work, *host, *scratch; /* like the next ones in a run alone */
-    bool one_info;               /* for all matrices: nobody reads it */
+    void *work, *host, *scratch; /* set in a run alone, like the next ones */
+    bool one_info;               /* all matrices share one info, which nobody reads */
     /* our own failure, with its message set; the way then returns 0 */
     tide_status failed;
 } tidei_lapack_call;

@@ -89,7 +89,7 @@ static unsigned orgqr_sizes(tidei_lapack_call *c) {
         break;
     default: r = t->cusolverDnZungqr_bufferSize(c->handle, m, n, k, a, ld, tau, &items); break;
     }
-    if (items < 0) return TIDEI_CUSOLVER_INVALID_VALUE; /* it counts no further */
+    if (items < 0) return TIDEI_CUSOLVER_INVALID_VALUE; /* the library's sizes are ints */
     c->work_bytes = (size_t)items * tide_dtype_size(x->dtype);
     return r;
 }
@@ -110,7 +110,7 @@ static unsigned orgqr(const tidei_lapack_call *c, const tidei_lapack_at *at) {
     }
 }
 
-/* What is not wanted has a leading dimension all the same. */
+/* The leading dimension; an operand that is not wanted needs a valid one all the same. */
 static int64_t ld_of(const tidei_lapack *x, const tidei_mats *v, int64_t rows) {
     return x->job == 'N' ? rows : v->ld;
 }

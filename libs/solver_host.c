@@ -3,7 +3,7 @@
 ** Model. A routine is asked for its workspace when it is submitted; the stream's function then goes
 ** over the batch, one matrix after the other in the same workspace. Every LAPACK routine takes one
 ** struct here, so that types and routines make a table.
-** What must stay true: LAPACK counts in int, also the parts of its workspaces: what does not fit is
+** What must stay true: LAPACK counts in int, also within its workspaces: sizes that do not fit are
 ** refused before the call. */
 #include "libs/solver.h"
 
@@ -16,7 +16,7 @@
 typedef struct one {
     int m, n, k, lda, ldc, ldd;
     char trans, uplo, job;
-    void *a, *b, *c, *d; /* as solver.h has them; but pivots are in ipiv */
+    void *a, *b, *c, *d; /* as in solver.h, but pivots are in ipiv */
     int *ipiv, *iwork;
     void *work, *rwork;
     int lwork, lrwork, liwork;
@@ -99,11 +99,10 @@ static bool is_single(const tidei_lapack *x) {
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* The least that LAPACK's documentation wants; the larger of it and what a routine asks for is what
-** it gets. */
+/* The least workspace by LAPACK's documentation. A routine gets this or what it asks for, whichever
+** is larger. */
 static room least_room(const tidei_lapack *x) {
-    /* Lengths that LAPACK does not count to are refused in any case: cut down, so that nothing
-    ** overflows here. */
+    /* Sizes beyond int are refused anyway; they are cut down so that nothing overflows here. */
     int64_t m = lesser(x->m, INT_MAX), n = lesser(x->n, INT_MAX), nn = lesser(n * n, INT_MAX);
     bool vectors = x->job != 'N';
     room r = {0};
@@ -160,12 +159,12 @@ static void ask(const tidei_lapack *x, const one *like, room *r) {
     q.lwork = q.lrwork = q.liwork = -1;
     (void)routine_of(x)(&q);
     r->work = larger(r->work, answer(x, work));
-    if (x->routine != TIDEI_SYEVD) return; /* gesdd says nothing of the others */
+    if (x->routine != TIDEI_SYEVD) return; /* gesdd does not tell the other lengths */
     r->rwork = larger(r->rwork, is_complex(x) ? answer(x, rwork) : 0);
     r->iwork = larger(r->iwork, iwork[0]);
 }
 
-/* ---- the call ---- as the stream runs it: addresses instead of storages. */
+/* ---- the call ---- as the stream runs it, with addresses instead of storages. */
 
 typedef struct call {
     tidei_lapack x;
@@ -209,7 +208,7 @@ static void one_matrix(const call *c, one *x, int64_t i) {
     int info = c->fn(x);
     if (c->x.routine == TIDEI_GETRF)
         for (int64_t k = 0; k < c->room.ipiv; k++) pivots[k] = x->ipiv[k];
-    /* below 0: an argument that it does not take; none of ours is such */
+    /* a negative info means a wrong argument, which we never pass */
     if (c->info) c->info[i] = abs(info);
 }
 
@@ -246,7 +245,7 @@ static tide_status fill_in(call *c, const char *op) {
                      .n = (int)x->n,
                      .k = (int)x->k,
                      .lda = (int)x->a.ld,
-                     /* 1: unused, and even so to be at least that */
+                     /* an unused one must still be at least 1 */
                      .ldc = x->c.ld ? (int)x->c.ld : 1,
                      .ldd = x->d.ld ? (int)x->d.ld : 1,
                      .trans = x->trans ? 'T' : 'N',

@@ -1,7 +1,7 @@
 /* cuda_double.h: a double of the CUDA driver that keeps everything in host memory and does all work
-** at once. It counts what it is asked for, refuses where a case says so, and runs kernels whose
-** text a case has had emulated. There is one device unless a case says otherwise; of several it
-** knows which context is whose, and who may use what memory. NVRTC is a double too
+** at once. It counts the calls, refuses where a case says so, and runs kernels whose text a case
+** has had emulated. There is one device unless a case says otherwise; with several it knows which
+** context belongs to which, and which device may use which memory. NVRTC is a double too
 ** (nvrtc_double.c), so that this runs on any machine. */
 #ifndef TIDETEST_CUDA_DOUBLE_H
 #define TIDETEST_CUDA_DOUBLE_H

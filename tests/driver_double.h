@@ -1,6 +1,6 @@
-/* driver_double.h: what a case says to the double of the driver as a library (driver_double.c), and
-** what that has counted: how it is found, asked for its functions, and begun. What the driver does
-** once it is there: cuda_double.h. */
+/* driver_double.h: how a case sets the double of the driver as a library (driver_double.c), and
+** what the double has counted: it is found, asked for its functions, and initialised. What the
+** driver does afterwards: cuda_double.h. */
 #ifndef TIDETEST_DRIVER_DOUBLE_H
 #define TIDETEST_DRIVER_DOUBLE_H
 

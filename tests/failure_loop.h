@@ -198,7 +198,7 @@ static void drop_inputs(void) {
 }
 
 /* Otherwise the collector "boehm" leaves hundreds of closed runtimes' cells unfound for a while,
-** and whoever looks at a runtime's arrays (tide_runtime_info) passes the handles of all of them. */
+** and whoever looks at a runtime's arrays (tide_runtime_info) passes the headers of all of them. */
 static void find_dead(const struct plan *p) {
     if (!work.counted && p->n % 16 == 0) assert_ok(tide_collect(work.rt));
 }

@@ -2,9 +2,9 @@
 ** it, and the runtime on the host device in which calls are made of it.
 **
 ** A handle is so many bytes of the device's own memory (`fake.takes`), taken as a library takes
-** them: past the pools, and measured by nobody but the cache. A call runs no kernel: it has its
-** handle and one page of workspace, and may meet others there. `fake` says what fails, and how
-** often. There are four kinds of handle, of one library.
+** them: not from the pools, and measured by the cache alone. A call runs no kernel: it has its
+** handle and one page of workspace, and may wait there for other calls. `fake` says what fails, and
+** how often. There are four kinds of handle, of one library.
 **
 ** What must stay true, and is asserted whatever the case: the library is called in a context, and
 ** nothing leaves one behind; when a handle is made, what the case expects of it (`fake.expected`)

@@ -1,4 +1,4 @@
-/* fuzz.h: programs that feed what parses bytes nobody thought of.
+/* fuzz.h: programs that feed parsers with random bytes.
 **
 ** A fuzz program defines tide_fuzz_one, and may define before how many mutations its test takes.
 ** Built with -DTIDE_FUZZER and -fsanitize=fuzzer (meson's option fuzz; tools/fuzz.sh) it is a

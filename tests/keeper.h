@@ -1,5 +1,5 @@
-/* keeper.h: holding and dropping arrays as each collector's host would; what the batteries over
-** collectors share. */
+/* keeper.h: holding and dropping arrays as each collector's host would; shared by the tests that
+** run over every collector. */
 #ifndef TIDETEST_KEEPER_H
 #define TIDETEST_KEEPER_H
 

@@ -1,5 +1,5 @@
-/* leaver.h: a runtime all of whose callbacks are ours, work that makes it call them, and leaving
-** the n-th call of one of them by longjmp, as an interpreter's error would. */
+/* leaver.h: a runtime all of whose callbacks are the test's, work that makes it call them, and
+** leaving the n-th call of one of them by longjmp, as an interpreter's error would. */
 #ifndef TIDETEST_LEAVER_H
 #define TIDETEST_LEAVER_H
 

@@ -1,5 +1,5 @@
-/* memory_kinds.h: what the tests of kinds of memory share: runtimes whose checker is on, arrays of
-** a kind that count. */
+/* memory_kinds.h: what the tests of kinds of memory share: runtimes whose checker is on, and arrays
+** 0, 1, 2 ... in a kind of memory. */
 #ifndef TIDETEST_KINDS_H
 #define TIDETEST_KINDS_H
 

@@ -1,5 +1,5 @@
-/* nvrtc_double.h: what a case may say to the double of NVRTC (nvrtc_double.c), a library of its
-** own, and what that has counted. A process has one NVRTC: the first that opens. So programs either
+/* nvrtc_double.h: how a case sets the double of NVRTC (nvrtc_double.c), a library of its own, and
+** what the double has counted. A process has one NVRTC: the first that opens. So programs either
 ** open the double before anything else, or leave it to children. */
 #ifndef TIDETEST_NVRTC_DOUBLE_H
 #define TIDETEST_NVRTC_DOUBLE_H

@@ -1,5 +1,5 @@
 /* runtime_half.h: the runtime without its upper floors, on a small host device: for tests of
-** streams, storages, handles and the ladder. */
+** streams, storages, headers and the ladder. */
 #ifndef RUNTIME_HALF_H
 #define RUNTIME_HALF_H
 

@@ -349,7 +349,7 @@ static void test_late_report_finds_a_new_life(void **state) {
     tide_release(a);
     test_stats(rt);
     tide_array *b = make(rt, 64);
-    assert_ptr_equal(tidei_cell_header(b), h); /* the very handle */
+    assert_ptr_equal(tidei_cell_header(b), h); /* the very header */
     tidei_report(h, generation, TIDEI_DEAD | TIDEI_GONE);
     assert_int_equal(test_stats(rt).arrays, 1);
     assert_false(tide_array_is_freed(b));
@@ -421,7 +421,7 @@ static void test_scopes(void **state) {
     }
 }
 
-/* What was released inside its scope is dead, but its handle serves nobody else before the scope
+/* What was released inside its scope is dead, but its header serves nobody else before the scope
 ** has let go of it: else the scope's end could take another thread's reference. */
 static void test_scope_holds_what_was_released(void **state) {
     (void)state;

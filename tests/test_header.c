@@ -55,7 +55,7 @@ static void one_report_frees(void **state) {
     half_close(rt);
 }
 
-/* tide_free first: the memory goes, the handle stays for the cell that still points to it. */
+/* tide_free first: the memory goes, the header stays for the cell that still points to it. */
 static void dead_then_gone(void **state) {
     tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
     tidei_header *h = handle(rt, 1000);
@@ -74,7 +74,7 @@ static void dead_then_gone(void **state) {
     half_close(rt);
 }
 
-/* A report that repeats an earlier life's must not touch the handle's next life. */
+/* A report that repeats an earlier life's must not touch the header's next life. */
 static void late_reports_are_ignored(void **state) {
     tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
     tidei_header *h = handle(rt, 100), *again;
@@ -197,7 +197,7 @@ static void callbacks_call_back_from_close(void **state) {
     tide_release(a);
 }
 
-/* Who looks on, as the out-of-memory report does, sees what a handle holds while it lives, and
+/* A reader such as the out-of-memory report sees what a header holds while it lives, and
 ** nothing of a dead one. */
 static void looking_on(void **state) {
     tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
@@ -216,7 +216,7 @@ static void looking_on(void **state) {
     half_close(rt);
 }
 
-/* At debug level 1 dead handles stay out of use for a while, not for ever. */
+/* At debug level 1 dead headers stay out of use for a while, not for ever. */
 static void quarantine_is_bounded(void **state) {
     tide_config c = {.struct_size = sizeof c, .debug = 1};
     tidei_runtime *rt = half_open(&c, TIDEI_MIB);
@@ -236,7 +236,7 @@ static void quarantine_is_bounded(void **state) {
     half_close(rt);
 }
 
-/* A handle whose cell lies in a collector's heap is quarantined there. */
+/* A header whose cell lies in a collector's heap is quarantined there. */
 static void cells_elsewhere_free_their_handles(void **state) {
     tide_config c = {.struct_size = sizeof c, .debug = 1};
     tidei_runtime *rt = half_open(&c, TIDEI_MIB);

@@ -51,8 +51,8 @@ static bool same_shape(const tidei_layout *a, const tidei_layout *b) {
            memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape) == 0;
 }
 
-/* By way of a dense copy: beside the source if it is not dense itself, else beside the
-** destination. */
+/* Stores by way of a dense copy: on the source's device if the source is not dense itself, else on
+** the destination's. */
 static tide_status store_over(tidei_runtime *rt, const tidei_operand *dst, const tidei_operand *src,
                               const char *op) {
     tidei_dev *d = tidei_layout_contiguous(&src->lay) ? dst->st->dev : src->st->dev;

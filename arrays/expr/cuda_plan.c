@@ -340,7 +340,7 @@ void tidei_cuda_plan_map(const tidei_call *c, const tidei_cuda_traits *k,
 /* Blocks for each multiprocessor before reduced elements are divided among more: several waves, so
 ** that the last one, in which some multiprocessors idle, weighs little. */
 #define FOLD_BLOCKS 32
-/* of a block at least, when reduced elements are divided: joining has its price */
+/* rounds of a block at least, when reduced elements are divided: joining costs a launch */
 #define FOLD_ROUNDS        4
 #define FOLD_COLUMNS_SHIFT 5u /* 32 threads across neighbouring results read whole lines */
 
@@ -350,7 +350,7 @@ static unsigned shift_up(int64_t n, unsigned max) { /* least s with 2^s >= n, at
     return s;
 }
 
-/* of a launch: groups of results, groups of reduced elements, and who works on what */
+/* of a launch: groups of results, groups of reduced elements, and which threads work on which */
 typedef struct fold_shape {
     int64_t outs, groups, chunk, splits;
     unsigned cshift; /* log2 of a block's columns */
@@ -361,7 +361,7 @@ typedef struct fold_shape {
 static void divide(fold_shape *f, unsigned unroll, unsigned sm_count, bool may_split) {
     if (f->across) {
         f->cshift = shift_up(f->outs, FOLD_COLUMNS_SHIFT);
-        /* no more lanes than groups */
+        /* so that there are no more lanes than groups */
         while (f->cshift < 8 && f->groups <= (256 >> f->cshift) / 2) f->cshift++;
     } else
         f->cshift = 8 - shift_up(quotient_up(f->groups, unroll), 8);
@@ -410,8 +410,7 @@ static void finish_fold(tidei_cuda_plan *out, const fold_shape *f, int64_t resul
     out->results = results;
 }
 
-/* Which way memory runs: true if neighbouring results lie closer than neighbouring reduced
-** elements. */
+/* True if neighbouring results lie closer in memory than neighbouring reduced elements. */
 static bool runs_across(const tidei_call *c, int kept) {
     const tidei_view *lead = lead_of(c);
     if (kept == 0) return false;

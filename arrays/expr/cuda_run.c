@@ -12,7 +12,7 @@
 
 typedef struct variant {
     struct variant *next;
-    tidei_dkernel *kernel; /* of the kernel cache, which outlives programs */
+    tidei_dkernel *kernel; /* owned by the kernel cache, which outlives programs */
     unsigned dev;
     tidei_cuda_class cls;
 } variant;
@@ -41,7 +41,7 @@ static tidei_dkernel *find(prepared *k, unsigned dev, tidei_cuda_class cls) {
     return NULL;
 }
 
-/* The cold path: text, compiler or cache, and a new entry of the list. Two threads may both come
+/* Makes the kernel: text, compiler or cache, and a new entry of the list. Two threads may both come
 ** here; both get the same kernel, and the second entry is never looked at. */
 static tide_status make(tidei_dev *d, const tidei_program *p, prepared *k, tidei_cuda_class cls,
                         const char *op, tidei_dkernel **out) {
@@ -139,7 +139,7 @@ static tide_status launch(tidei_stream *s, tidei_cuda_plan *plan, tidei_dkernel 
 static tide_status run_map(tidei_stream *s, const tidei_call *c, prepared *k,
                            const tidei_cuda_linear *lin, const char *op);
 
-/* Both halves along dimension d, one after the other. */
+/* Runs both halves of the call along dimension d, one after the other. */
 static tide_status run_halves(tidei_stream *s, const tidei_call *c, prepared *k,
                               const tidei_cuda_linear *lin, int d, const char *op) {
     tidei_call half = *c;

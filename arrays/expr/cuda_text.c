@@ -22,7 +22,7 @@ static const struct {
 #undef TIDEI_OP
 };
 
-/* A text that grows. After a failed allocation it takes nothing any more. */
+/* A text that grows. After a failed allocation nothing more is added. */
 typedef struct text {
     tidei_runtime *rt;
     char *at;
@@ -519,7 +519,7 @@ static void say_end(text *t, const tidei_program *p) {
         sayf(t, "    const td_%s count = TD_CAST(i64, %s, p.count);\n", name, name);
         if (real == acc)
             say_operation(t, TIDEI_OP_DIV, acc, acc, value, (const char *const[]){"sum", "count"});
-        else /* each part: an infinite one leaves the other as it is */
+        else /* each part by itself: an infinite part leaves the other as it is */
             sayf(t, "    const tide_acc mean = td_make_%s(sum.re / count, sum.im / count);\n",
                  tide_dtype_name(acc));
     }

@@ -105,7 +105,7 @@ static tidei_expr *find_text(tidei_expr *e, const char *text, uint64_t hash) {
     return e;
 }
 
-/* The expression of a text. *own: it is not remembered, and the caller releases it. */
+/* The expression of a text. *own: the table has no room for it, and the caller releases it. */
 static tidei_expr *by_text(tidei_runtime *rt, const char *text, const char *op, bool *own) {
     struct tidei_exprs *x = tidei_exprs_of(rt);
     uint64_t hash = XXH3_64bits(text, strlen(text));
@@ -128,7 +128,7 @@ static tidei_expr *by_text(tidei_runtime *rt, const char *text, const char *op, 
 
 /* ---- applying ---- */
 
-/* Which array is NULL is told before all else that may be wrong with a call (tide/base.h). */
+/* A NULL array is reported before all else that may be wrong with a call (tide/base.h). */
 static tide_status no_nulls(const char *op, const tide_arg *args, size_t n, tide_array *const *dsts,
                             size_t m) {
     for (size_t i = 0; args && i < n; i++)

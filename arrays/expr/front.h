@@ -1,14 +1,15 @@
 /* front.h: what the files of the front end share: the parsed expression, its typed graph, its plan.
 **
-**   parse.c    text -> tidei_ast        once an expression; knows nothing of types
-**   types.c    ast -> tidei_graph       once a signature (the operands' element types):
-**                                       promotion, casts, weak numbers; once more where a call
-**                                       compares numbers that a type's range lacks
-**   plan.c     graph -> tidei_plan      once a signature: which values are stored, one program each
-**   run.c      plan -> calls            every time: shapes, results, temporaries
-**   expr.c, named.c, reduce.c: the public functions; program.c: programs themselves, and the table
-**   of them; collapse.c: what lies behind another becomes one dimension; copy.c: elements moved
-**   by programs of one or two nodes
+**   parse.c      text -> tidei_ast     once an expression; knows nothing of types
+**   types.c      ast -> tidei_graph    once a signature (the operands' element types): promotion,
+**                                      casts, weak numbers; once more where numbers of the call
+**                                      are compared that a type's range lacks
+**   plan.c       graph -> tidei_plan   once a signature: which values are stored, one program each
+**   run.c        plan -> calls         every time: shapes, results, temporaries
+**   program.c    programs themselves, and the table of them
+**   collapse.c   dimensions that lie behind each other in every operand become one
+**   copy.c       elements moved by programs of one or two nodes
+**   expr.c, named.c, reduce.c          the public functions
 **
 ** Each list is in topological order: operands come before their users. So no pass but the parser
 ** recurses, and the parser's depth is bounded. What must stay true: nothing here depends on shapes
@@ -39,7 +40,8 @@ typedef struct tidei_ast_node {
 
 enum { TIDEI_AXES_ALL = -1, TIDEI_AXES_GIVEN = -2 };
 typedef struct tidei_axes {
-    /* 0: none. TIDEI_AXES_ALL; TIDEI_AXES_GIVEN: the call brings them (named functions) */
+    /* number of axes; 0: no axes. TIDEI_AXES_ALL; TIDEI_AXES_GIVEN: arguments of the call (named
+    ** functions) */
     int8_t n;
     int8_t keepdims;
     int8_t axis[TIDE_MAX_RANK]; /* as written: may count from the end; unused ones are 0 */
@@ -64,7 +66,7 @@ void tidei_ast_free(tidei_runtime *rt, tidei_ast *ast);
 ** plain message. */
 __attribute__((format(printf, 4, 5))) tide_status
 tidei_ast_fail(const tidei_ast *ast, uint32_t at, tide_status s, const char *fmt, ...);
-/* Gives the thread's error the text as its operation. */
+/* Makes the text the operation of the thread's error. */
 void tidei_ast_name_error(const tidei_ast *ast);
 const char *tidei_fold_name(int fold); /* "sum" */
 
@@ -94,11 +96,12 @@ tide_dtype tidei_op_result(int op, tide_dtype t);
 /* The accumulator's and the result's type for a body of type t; false where the fold is not
 ** offered. */
 bool tidei_fold_types(int fold, tide_dtype t, tide_dtype *acc, tide_dtype *out);
-/* Why it is not: a format, for the names of the fold and of t. And over no axes, for the fold's. */
+/* The message where it is not offered: a format for the names of the fold and of t. The second is
+** for folds over no axes, and takes the fold's name. */
 #define TIDEI_FOLD_OFFERED "%s is offered for bool, integers, floats, not for %s"
 #define TIDEI_FOLD_NO_AXES "%s folds at least one axis: none is given"
-/* Whether the fold of one element is that element, in the fold's type: which is what over no axes
-** is done. */
+/* Whether the fold of one element is that element, in the fold's type; then a fold over no axes is
+** a cast. */
 static inline bool tidei_fold_keeps(int fold) {
     return fold != TIDEI_FOLD_ARGMIN && fold != TIDEI_FOLD_ARGMAX;
 }
@@ -129,15 +132,15 @@ typedef struct tidei_weak {
 
 #define TIDEI_WEAK_SLOTS_MAX 256 /* numbers computed at each call; they live on the stack, 6 KiB */
 
-/* A number that each call computes anew is compared with elements in this type. A type's range may
-** lack the number, and no number of the type compares as it does: there the comparison is another
-** one, in a graph of its own. */
+/* A number that each call computes anew is compared with elements of this type. If the number is
+** not in the type's range, no number of the type compares as it does: then the comparison is
+** another one, in a graph of its own. */
 typedef struct tidei_limit {
     uint16_t weak; /* UINT16_MAX: no result needs it */
     uint8_t dtype;
 } tidei_limit;
 
-/* Only what the results need; one node a distinct value. */
+/* The graph has only the nodes that the results need, and one node for each distinct value. */
 typedef struct tidei_graph {
     uint32_t nnodes, nweaks, nslots, nlimits;
     tidei_gnode *nodes;
@@ -147,8 +150,8 @@ typedef struct tidei_graph {
 } tidei_graph;
 
 /* sig[i]: parameter i; dst[i] (dst may be NULL): the element type that result i is stored as;
-** beyond[i]: where the number of limit i lies (tidei_beyond). NULL: each within its type's range.
-** The limits are the same wherever they lie. */
+** beyond[i]: whether the number of limit i is in its type's range (tidei_beyond). NULL: each is.
+** The list of limits does not depend on that. */
 tide_status tidei_graph_build(tidei_runtime *rt, const tidei_ast *ast, const uint8_t *sig,
                               const uint8_t *dst, const int8_t *beyond, tidei_graph *out);
 void tidei_graph_free(tidei_runtime *rt, tidei_graph *g);
@@ -194,9 +197,9 @@ typedef struct tidei_plan {
     bool into;
     /* of the parameters; with `into` then those of the destinations */
     uint8_t sig[TIDEI_SIG_MAX];
-    /* where the numbers of the limits lie; NULL: within, each of them */
+    /* tidei_beyond of each limit's number; NULL: all are in range */
     int8_t *beyond;
-    /* of the same signature, with numbers that lie elsewhere */
+    /* plans of the same signature, for other values of `beyond` */
     _Atomic(struct tidei_plan *) others;
     tidei_graph graph;
     uint16_t *stored_of; /* node -> stored value or UINT16_MAX */
@@ -207,7 +210,7 @@ typedef struct tidei_plan {
         bool is_stored; /* a stored value is written straight to it */
         uint8_t bundle; /* results of different bundles do not fit one program */
         uint8_t nsources;
-        uint8_t sources[TIDEI_INPUTS_MAX]; /* they give its shape */
+        uint8_t sources[TIDEI_INPUTS_MAX]; /* the sources that give its shape */
     } results[TIDE_MAX_RESULTS];
     _Atomic(tidei_group *) groups;
 } tidei_plan;
@@ -230,7 +233,7 @@ typedef struct tidei_expr tidei_expr;
 ** (on CUDA with a kernel), whatever the shapes and numbers. A caller that generates forms without
 ** end fills memory. */
 #define TIDEI_BUCKETS 1024 /* of each table; a power of two */
-/* texts remembered; more are parsed at each call. Their programs stay all the same */
+/* expressions kept by text; beyond, a text is parsed at each call, but its programs are kept */
 #define TIDEI_TEXTS_MAX 4096
 struct tidei_exprs {
     _Atomic(struct tidei_program_entry *) programs[TIDEI_BUCKETS];
@@ -252,7 +255,7 @@ static inline struct tidei_exprs *tidei_exprs_of(tidei_runtime *rt) {
 /* What a tide_expr refers to, and the named functions' own. */
 struct tidei_expr {
     tidei_runtime *rt;
-    tide_expr *ref; /* as users know it; NULL: it is nobody's but ours */
+    tide_expr *ref; /* the public reference; NULL: only the library uses it */
     tidei_ast ast;
     char *text; /* NULL: a named function */
     uint64_t hash;
@@ -278,7 +281,7 @@ tide_status tidei_expr_run(tidei_expr *e, const char *op, const tide_arg *args, 
                            const tidei_given_axes *axes, tide_array **outs, tide_array *const *dsts,
                            size_t m);
 /* The same of an expression by text, which is found by its content, with one result. For a public
-** function `op` that is made of it: errors bear its name, not the text. */
+** function `op` that uses it: errors have its name, not the text. */
 tide_status tidei_expr_map(tidei_runtime *rt, const char *text, const char *op,
                            const tide_arg *args, size_t n, tide_array **out,
                            tide_array *const *dst);

@@ -3,8 +3,8 @@
 **
 ** A program is a list of SSA nodes in topological order. Every node has its dtype; operands of an
 ** operation have the dtypes that the operation's rule in ops.def wants (the front end inserts CAST
-** nodes), so that a back end only looks nodes up. Scalars are run-time parameters, never part of a
-** program. A program with a reduction has one body value, which is folded over the reduced
+** nodes), so that a back end need not convert anything. Scalars are run-time parameters, never part
+** of a program. A program with a reduction has one body value, which is folded over the reduced
 ** dimensions; a program without stores each of its results.
 ** What must stay true: a program does not name shapes, strides, addresses or scalar values; so its
 ** kernels are few. */

@@ -1,5 +1,5 @@
-/* named.c: tide_add and its like: each is the expression of one operation, which takes the same way
-** as text. */
+/* named.c: tide_add and its like: each is the expression of one operation, run like an expression
+** from text. */
 #include "arrays/expr/front.h"
 
 /* Inlined for each number of operands. */

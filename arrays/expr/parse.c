@@ -566,8 +566,8 @@ static int power(parser *p) {
     return add_op(p, TIDEI_OP_POW, in, at);
 }
 
-/* -9223372036854775808 is an i64 though its digits are none: a sign before a written number is part
-** of it. */
+/* A sign before a written number is part of the number: -9223372036854775808 is an i64, though
+** 9223372036854775808 is not. */
 static bool negate(tide_arg *v) {
     if (v->kind == TIDE_ARG_INT)
         v->value.i = -v->value.i; /* was not negative */

@@ -1,11 +1,11 @@
 /* plan.c: tidei_graph -> tidei_plan: which values are stored, and the program of each pass.
 **
 ** A pass computes its roots from sources: parameters and values that earlier passes stored. Its
-** nodes are the roots' *cone*: what is reached from them without going through a stored value. The
-** limits of a program bound every cone, so nodes are looked at in order, and where a cone grows too
-** large the greatest operand is stored instead. That is one more source for the cones that held it,
-** so the nodes behind it are looked at again, stored ones too: what must stay true is that the cone
-** of every node before the one looked at fits a program. */
+** nodes are the roots' *cone*: the nodes reached from them without going through a stored value.
+** Every cone must fit into a program. So nodes are taken in order, and where a cone grows too large
+** its operand with the greatest cone is stored. That is one more source for other cones with this
+** operand, so the nodes behind it are taken again, stored ones too. What must stay true: the cone
+** of every node before the present one fits a program. */
 #include "arrays/expr/front.h"
 #include <stdlib.h>
 
@@ -37,8 +37,8 @@ static bool reach(cone *c, uint16_t i, bool source) {
     return c->ninputs <= TIDEI_INPUTS_MAX && c->nscalars <= TIDEI_SCALARS_MAX;
 }
 
-/* The cone of the roots; false if no program holds it. `inside`: the one root is looked into though
-** it is stored. */
+/* Finds the cone of the roots; false if it does not fit a program. `inside`: goes into the single
+** root though it is stored. */
 static bool gather(cone *c, const uint16_t *roots, uint32_t nroots, bool inside) {
     c->round++;
     c->n = c->ninputs = c->nscalars = 0;
@@ -148,7 +148,7 @@ static tide_status store(const tidei_ast *ast, tidei_plan *p, uint16_t node) {
 static uint16_t greatest_operand(cone *c, const tidei_gnode *n) {
     const uint16_t operands[3] = {n->a, n->b, n->c};
     uint16_t best = NONE;
-    uint32_t size = 1; /* leaves are not worth it */
+    uint32_t size = 1; /* leaves are not worth storing */
     for (int j = 0; j < tidei_gnode_operands(n); j++) {
         if (is_source(c, operands[j])) continue;
         bool fits = gather(c, &operands[j], 1, false);
@@ -170,13 +170,14 @@ static tide_status choose_stored(const tidei_ast *ast, tidei_plan *p, cone *c) {
             uint16_t operand = greatest_operand(c, n);
             tidei_check(operand != NONE); /* three leaves fit */
             s = store(ast, p, operand);
-            i = operand; /* go on behind it */
+            i = operand; /* continue behind the operand */
         }
     }
     return s;
 }
 
-/* Whoever reads a stored value keeps it: stored value k, or the results. */
+/* Notes that stored value k, or (k = TIDEI_STORED_MAX) the results read these sources, which must
+** be kept until then. */
 static void note_uses(tidei_plan *p, const uint8_t *sources, unsigned n, unsigned k) {
     for (unsigned i = 0; i < n; i++)
         if (sources[i] >= TIDEI_SOURCE_STORED)

@@ -195,10 +195,7 @@ TD_FN td_f32 td_round_bf16(td_f32 f) { return td_load_bf16(td_store_bf16(f)); }
 /* Float to integer: towards zero, saturating, NaN is 0. LO and HI: min and max + 1 as floats. */
 #define TD_SAT(to, MIN, MAX, LO, HI)                                                               \
     TD_FN td_##to td_sat_f32_##to(td_f32 a) {                                                      \
-        return a >= HI##f  ? (td_##to)MAX                                                          \
-               : a > LO##f ? (td_##to)a                                                            \
-               : a == a    ? (td_##to)MIN                                                          \
-                           : (td_##to)0;                                                              \
+        return a >= HI##f ? (td_##to)MAX : a > LO##f ? (td_##to)a : a == a ? (td_##to)MIN : 0;     \
     }                                                                                              \
     TD_FN td_##to td_sat_f64_##to(td_f64 a) {                                                      \
         return a >= HI ? (td_##to)MAX : a > LO ? (td_##to)a : a == a ? (td_##to)MIN : (td_##to)0;  \

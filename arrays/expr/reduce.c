@@ -1,9 +1,9 @@
-/* reduce.c: tide_sum and its like: each is the expression of one fold, over axes that the call
-** brings. */
+/* reduce.c: tide_sum and its like: each is the expression of one fold, over axes that are the
+** call's argument. */
 #include "arrays/expr/copy.h"
 #include "arrays/expr/front.h"
 
-/* Over no axes: every element by itself. */
+/* A fold over no axes: every element by itself. */
 static tide_array *keep_elements(int fold, const char *name, tide_array *a) {
     TIDEI_OPERATION(name);
     tide_dtype acc, t;

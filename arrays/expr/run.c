@@ -2,21 +2,21 @@
 ** calls built and run.
 **
 ** Operands are held from the first step to the last. Passes run in the plan's order on the caller's
-** current stream; a temporary is let go as soon as the last pass that reads it is submitted, for
-** the stream's order keeps its memory until then. When warm nothing here allocates host memory,
-** takes a lock or looks at text. Frames are no larger than the expression wants: what a frame does
-** not overwrite holds addresses of arrays that calls before it dealt with, and a collector that
-** scans the stack keeps them (35 KiB, most of it untouched, kept one array of a loop).
-** Destinations: a pass writes straight into one where nothing that is still read lies under it,
-** else into a temporary that is copied at the end, in the order of the results. Nothing is written
-** while an operand or a number may still be refused: where that takes several passes they are
-** rehearsed first. */
+** current stream; a temporary is let go of as soon as the last pass that reads it is submitted, for
+** the stream's order keeps its memory until that pass is done. Once plan and programs exist nothing
+** here allocates host memory, takes a lock or looks at text. Frames are no larger than the
+** expression needs: the parts that a frame does not overwrite hold addresses of arrays from earlier
+** calls, and a collector that scans the stack would keep those alive (35 KiB, most of it untouched,
+** kept one array of a loop). Destinations: a pass writes straight into one if that overwrites
+** nothing that is still to be read, else into a temporary that is copied at the end, in the order
+** of the results. Nothing is written while an operand or a number may still be refused: where there
+** are several passes they are rehearsed first. */
 #include "arrays/expr/copy.h"
 #include "arrays/expr/front.h"
 
 /* Room for n elements on the caller's frame; all n are bounded by constants, 35 KiB together. */
 #define ROOM(type, n) ((type *)__builtin_alloca((n) * sizeof(type)))
-/* has variables that its caller's frame should not make room for */
+/* not inlined, because its variables would make the caller's frame larger */
 #define OWN_FRAME __attribute__((noinline))
 
 typedef struct run {
@@ -35,7 +35,7 @@ typedef struct run {
         copied; /* results (bits): operand held; its destination held; to be copied there */
     uint8_t sig[TIDEI_SIG_MAX];
     tidei_operand *arg;
-    tidei_operand *stored; /* a result's own is borrowed from out */
+    tidei_operand *stored; /* that of a value which is a result is borrowed from `out` */
     /* where result r is written: its array, its destination, or a temporary */
     tidei_operand *out;
     tidei_operand *dst;
@@ -62,7 +62,7 @@ static const tidei_operand *source(const run *r, unsigned s) {
     return s < TIDEI_SOURCE_STORED ? &r->arg[s] : &r->stored[s - TIDEI_SOURCE_STORED];
 }
 
-/* What all sources broadcast to. */
+/* Finds the shape that all sources broadcast to. */
 static tide_status broadcast(const run *r, const uint8_t *sources, unsigned n, shape *out) {
     tide_status s = TIDE_OK;
     out->ndim = 0;
@@ -156,7 +156,7 @@ static tide_status run_map(const run *r, const tidei_pass *pass, const shape *s,
     return status == TIDE_OK ? submit(r, &c) : status;
 }
 
-/* out = one value everywhere: what a fold over nothing gives. */
+/* Fills out with one value: the result of a fold over nothing. */
 static tide_status fill(const run *r, tide_arg v, const tidei_operand *out) {
     tidei_program p = {.nnodes = 1, .nscalars = 1, .nouts = 1};
     uint8_t t = (uint8_t)out->lay.dtype;
@@ -219,7 +219,7 @@ static void fold_shape(const shape *body, unsigned folded, bool keepdims, shape 
     }
 }
 
-/* What a fold of nothing gives. */
+/* The value of a fold over nothing. */
 static tide_status fold_nothing(const run *r, const tidei_stored *v, tide_arg *out) {
     const double nan = __builtin_nan("");
     bool parts = tidei_dtype_kind(v->dtype) == TIDEI_KIND_COMPLEX;
@@ -421,7 +421,7 @@ static const shape *group_shape(const groups *g, unsigned i) {
     return &g->shapes[__builtin_ctz(g->sets[i])];
 }
 
-/* Whether the numbers of every group can be had. */
+/* Checks that the numbers of every group can be encoded. */
 static OWN_FRAME tide_status try_groups(run *r, const groups *g) {
     tide_status s = TIDE_OK;
     for (unsigned i = 0; i < g->n && s == TIDE_OK; i++) {
@@ -448,7 +448,8 @@ static tide_status run_results(run *r) {
     return s;
 }
 
-/* ---- the rehearsal ---- All that can be refused but memory, without running anything. */
+/* ---- the rehearsal ---- Checks all that can be refused, except for lack of memory, without
+** running anything. */
 
 static OWN_FRAME tide_status rehearse_stored(run *r, unsigned k) {
     const tidei_stored *v = &r->plan->stored[k];
@@ -461,7 +462,7 @@ static OWN_FRAME tide_status rehearse_stored(run *r, unsigned k) {
         status = fold_axes(r, v, body.ndim, &folded, &keepdims);
     if (status != TIDE_OK) return status;
     fold_shape(&body, folded, keepdims, &s);
-    r->stored[k].lay.ndim = s.ndim; /* for those who read it */
+    r->stored[k].lay.ndim = s.ndim; /* for the passes that read it */
     memcpy(r->stored[k].lay.shape, s.dim, (size_t)s.ndim * sizeof *s.dim);
     if (v->result >= 0) status = check_destination(r, (unsigned)v->result, &s);
     if (status != TIDE_OK || !elements(&s)) return status;
@@ -521,7 +522,7 @@ static inline void put_all(tidei_operand *o, uint64_t held) {
     }
 }
 
-/* The last one that was held goes first, which is found soonest. */
+/* Puts the operands, the last one held first, as the thread's record finds that soonest. */
 static void leave(run *r) {
     put_all(r->out, r->out_held);
     put_all(r->dst, r->dst_held);
@@ -551,7 +552,7 @@ static tide_status get_plan(run *r) {
     }
 }
 
-/* Where the numbers of the limits lie; returns whether any is not within its type's range. */
+/* Finds tidei_beyond of each limit's number; returns whether any is not in its type's range. */
 static bool find_beyond(const run *r, int8_t *out) {
     const tidei_graph *g = &r->plan->graph;
     bool any = false;
@@ -568,7 +569,7 @@ static tidei_plan *find_other(tidei_plan *p, const int8_t *beyond, size_t n) {
     return p;
 }
 
-/* The plan for numbers that lie there instead; made at its first use. */
+/* The plan for numbers out of range as `beyond` says; made at its first use. */
 static tide_status get_other(run *r, const int8_t *beyond) {
     tidei_plan *base = r->plan, *head = atomic_load_explicit(&base->others, memory_order_acquire),
                *mine;

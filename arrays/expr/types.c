@@ -2,9 +2,9 @@
 **
 ** A value is *strong* (a node of the graph, with an element type) or *weak* (a number computed on
 ** the host, see weak.c). A weak value that meets a strong one becomes a run-time scalar of the type
-** that the rules of promotion give; so numbers never widen arrays. Equal nodes are one node; what
-** no result needs is dropped at the end. No arithmetic is rewritten but x**2, x**3, x**4 with a
-** written exponent. */
+** that the rules of promotion give; so numbers never widen arrays. Equal nodes are one node; nodes
+** that no result needs are dropped at the end. The only arithmetic that is rewritten is x**2, x**3,
+** x**4 with a written exponent. */
 #include "arrays/expr/front.h"
 #include "runtime/base/text.h"
 
@@ -146,7 +146,7 @@ tide_dtype tidei_op_result(int op, tide_dtype t) {
     }
 }
 
-/* What type `t` (of arrays) becomes beside a number that computes in w. */
+/* The type that `t` (of arrays) becomes in an operation with a number that computes in w. */
 static tide_dtype beside_number(tide_dtype t, tide_dtype w) {
     if (tidei_rank(t) >= tidei_rank(w)) return t;
     if (w != TIDE_C128) return w;
@@ -185,7 +185,8 @@ static tide_status fail_class(builder *b, int op, tide_dtype t, uint32_t at) {
                               : "");
 }
 
-/* The type T that the operation computes in, by its rule. *identity: it is its operand. */
+/* The type T that the operation computes in, by its rule. *identity: the operation returns its
+** operand. */
 static tide_status operand_type(builder *b, int op, const value *in, uint32_t at, tide_dtype *t,
                                 bool *identity) {
     const tidei_op_info *info = &tidei_op_infos[op];
@@ -264,7 +265,7 @@ static int written_power(const builder *b, int op, const value *in) {
     return small ? (int)w->value.value.i : 0;
 }
 
-/* As products, which complex numbers have too. */
+/* Makes the power of products, which works for complex numbers too. */
 static tide_status power_by_products(builder *b, int n, const value *in, uint32_t at, value *out) {
     tide_dtype t;
     tide_status s = common(b, in, 0, 2, at, &t);
@@ -276,8 +277,8 @@ static tide_status power_by_products(builder *b, int n, const value *in, uint32_
 
 /* ---- comparisons with numbers ---- */
 
-/* Where number v lies beside the range of t: of a constant once and for all, of another one as the
-** builder is told. */
+/* Whether number v is in the range of t (tidei_beyond): a constant's own value decides, else what
+** the builder was told. */
 static int beyond_of(builder *b, value v, tide_dtype t) {
     const tidei_weak *w = &b->g.weaks[v.id];
     if (w->constant) return tidei_beyond(&w->value, t);
@@ -487,7 +488,7 @@ static tide_status build(builder *b, const uint8_t *sig, const uint8_t *dst) {
         s = type_node(b, sig, &ast->nodes[i], &b->values[i]);
     for (uint32_t i = 0; i < ast->nresults && s == TIDE_OK; i++) s = type_result(b, i, dst);
     if (s != TIDE_OK) return s;
-    keep_live_nodes(&b->g, ast->nresults, b->table); /* the table has served */
+    keep_live_nodes(&b->g, ast->nresults, b->table); /* the table is no longer needed */
     keep_live_weaks(&b->g, b->table);
     if (b->g.nslots > TIDEI_WEAK_SLOTS_MAX)
         return tidei_ast_fail(

@@ -1,6 +1,6 @@
 /* vm.c: the host back end: finds the instruction set, compiles programs once, and queues calls on a
-** stream as host functions. A call travels by value, in words: the worker needs nothing of the
-** caller's. */
+** stream as host functions. A call is copied by value, as words, so the worker needs none of the
+** caller's memory. */
 #include "arrays/expr/vm_program.h"
 
 /* ---- instruction sets ---- */
@@ -42,8 +42,8 @@ typedef struct message {
     word words[WORDS_MAX];
     unsigned n;
     unsigned address[TIDEI_INPUTS_MAX +
-                     /* which words are addresses: byte offsets from their use's until the window
-                     ** tells where it is */
+                     /* which words are addresses: byte offsets within their uses, until the
+                     ** submission knows the uses' addresses */
                      TIDEI_OUTS_MAX];
     tidei_use uses[TIDEI_INPUTS_MAX + TIDEI_OUTS_MAX];
     unsigned nuses;

@@ -84,8 +84,8 @@ static void find_uses(compiler *c) {
         }
     }
 }
-/* A computed value whose lanes are elements as they are stored needs no register: the first of its
-** outputs will do. */
+/* A computed value whose lanes are elements as they are stored needs no register: it is computed in
+** the first of its outputs. */
 static void find_direct(compiler *c) {
     const tidei_program *p = c->p;
     if (p->fold != TIDEI_FOLD_NONE) return;
@@ -144,8 +144,8 @@ static tide_status compile_node(compiler *c, unsigned i) {
     }
 }
 
-/* What is not in its output yet goes there at the end: copies of leaves, second outputs of a value,
-** f16 and bf16. */
+/* Outputs that no instruction wrote directly are written at the end: copies of leaves, second
+** outputs of a value, f16 and bf16. */
 static void compile_out(compiler *c, unsigned o) {
     const tidei_program *p = c->p;
     const tidei_vm_kernels *k = c->vp->k;

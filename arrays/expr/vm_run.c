@@ -216,7 +216,8 @@ static void flush_outs(walk *w) {
 }
 
 /* ---- instructions ---- */
-/* Asks for `lines` more cache lines of the next block; *which and *done say how far it has come. */
+/* Prefetches `lines` more cache lines of the next block; *which and *done say how far that has
+** come. */
 static void fetch_ahead(const walk *w, size_t lines, unsigned *which, size_t *done) {
     while (lines > 0 && *which < w->nfetch) {
         const fetched *f = &w->fetch[*which];
@@ -370,7 +371,8 @@ static void run_map(walk *w) {
 typedef struct folding {
     tidei_vm_fn *join;    /* acc = join(acc, x); NULL for arg folds */
     unsigned width, log2; /* of an accumulator's lane */
-    /* of a complex one: 2, of this type each; a mean divides them by themselves */
+    /* parts of an accumulator: 2 for complex numbers, each of type `real`; a mean divides each part
+    ** by itself */
     unsigned parts, real;
     bool by_columns;
     bool grouped; /* a float sum or product */
@@ -379,7 +381,7 @@ typedef struct folding {
     unsigned char *acc; /* the accumulator at work */
     /* joined groups: level i holds 2^i of them where bit i of `groups` is set */
     unsigned char *level[LEVELS_MAX];
-    int nlevels; /* that have a buffer */
+    int nlevels; /* levels that have a buffer */
     uint64_t groups;
     unsigned fill;  /* blocks in acc */
     size_t lanes;   /* valid ones: those of the first block */
@@ -421,7 +423,8 @@ static void folding_init(folding *f, const walk *w) {
         memcpy(f->identity + f->width / 2, f->identity, f->width / 2);
 }
 
-/* Elements along a dimension lie well for lanes: next to each other, or all the same. */
+/* Whether elements along a dimension can be lanes in place: they lie next to each other, or all are
+** the same. */
 static int badly_placed(const walk *w, int dim) {
     int n = 0;
     for (unsigned i = 0; i < w->p->ninputs; i++)

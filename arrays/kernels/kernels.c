@@ -17,16 +17,16 @@
 #include <xxhash.h>
 
 #define BUCKETS      256              /* a program has tens of kernels, a long-lived one hundreds */
-#define LOADED_BYTES (64 * TIDEI_KIB) /* what loading one is taken to need of the device */
+#define LOADED_BYTES (64 * TIDEI_KIB) /* device memory that loading a kernel is assumed to need */
 
 typedef struct kernel {
     struct kernel *next;
     tidei_dev *d;
     uint64_t hash;
     tidei_dkernel *k; /* NULL while it is being built */
-    const char *name; /* both lie behind this */
+    const char *name; /* name and source lie behind this struct */
     const char *source;
-    /* of who builds it */
+    /* used by the thread that builds it */
     tidei_dkernel *made;
     char *key;
     void *image; /* from the disk, or from the compiler in an earlier attempt */
@@ -44,7 +44,7 @@ typedef struct fixed {
 typedef struct tidei_kernels {
     pthread_mutex_t lock;
     pthread_cond_t built;
-    uint64_t rounds; /* builds that ended, well or not */
+    uint64_t rounds; /* builds that ended, with success or without */
     kernel *buckets[BUCKETS];
     tidei_kernel_cache *cache;
     _Atomic(fixed *) fixed;
@@ -135,7 +135,7 @@ static bool load_kept(building *b, tidei_kernel_cache *cache, const char *key, s
     *s = tidei_outside_with_reclaim(b->e->d, LOADED_BYTES, op, attempt, b);
     if (*s == TIDE_OK) atomic_fetch_add(&rt->kernels_loaded, 1);
     if (*s != TIDE_E_DEVICE) return true;
-    /* The driver does not take it: made for another one, perhaps. */
+    /* The driver refuses it; it may have been made for another driver. */
     tidei_log(rt, TIDE_LOG_DEBUG, "kernel cache: %s does not load: %s", b->e->name,
               tide_error_last()->message);
     tidei_kernel_cache_forget(cache, key, key_bytes);
@@ -147,7 +147,7 @@ static tide_status build(tidei_kernels *ks, kernel *e, const char *op) {
     building b = {.e = e};
     size_t key_bytes = 0;
     tide_status s = TIDE_OK;
-    e->key = make_key(e, &key_bytes); /* none: no disk, this time */
+    e->key = make_key(e, &key_bytes); /* NULL: the disk is not used this time */
     if (!load_kept(&b, ks->cache, e->key, key_bytes, op, &s)) {
         s = compile_and_load(&b, op);
         if (b.compiled && e->image && e->key)
@@ -176,8 +176,8 @@ static void wait_for_a_build(void *arg) {
     pthread_mutex_unlock(&w->ks->lock);
 }
 
-/* An entry that has got its kernel is there for all; one that has not goes. Who waits for it looks
-** again. */
+/* Ends a build: an entry with a kernel stays in the table, one without goes. Threads that wait for
+** it look again. */
 static void end_build(tidei_kernels *ks, kernel *e) {
     bool there = e->made != NULL;
     drop_image(e);

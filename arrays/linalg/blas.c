@@ -1,4 +1,5 @@
-/* blas.c: BLAS of arrays: types, shapes, and which routine takes the elements which way.
+/* blas.c: BLAS of arrays: types, shapes, and which routine to call with the elements in which
+** order.
 **
 ** The plain case is the library's own routine (libs/blas.h). Operands that a BLAS cannot read as
 ** they lie, or of another type, are copied first; an updated one that it cannot write as it lies is
@@ -47,7 +48,7 @@ static void let_go(call *c) {
 }
 
 /* Holds the operands, of one runtime, with the axes that they must have, and finds the type. On
-** failure nothing is to be let go. */
+** failure the caller has nothing to let go of. */
 static tide_status hold(call *c, const signature *takes, tide_array *const *arrays) {
     const int n = takes->n;
     char text[192];
@@ -134,7 +135,7 @@ static tide_status check_target(call *c) {
     return TIDE_OK;
 }
 
-/* A number as the type has it. Small integers, which most factors are, are the same in all
+/* Converts a factor to the type. Small integers, which most factors are, are the same in all
 ** types. */
 static tide_status factor(const call *c, tide_arg v, double out[2]) {
     unsigned char element[16];
@@ -172,7 +173,7 @@ static tide_status ready(const call *c, int i, tidei_readied *out) {
                        c->op, out);
 }
 
-/* Of a readable operand. */
+/* Fills in the matrix of an operand that BLAS can read. */
 static void set_matrix(const call *c, const tidei_operand *o, int core, tidei_matrix *m) {
     m->st = o->st;
     m->offset = o->lay.offset;
@@ -185,7 +186,7 @@ static void set_matrix(const call *c, const tidei_operand *o, int core, tidei_ma
 
 /* ---- updates of matrices and vectors ---- */
 
-/* What is queued once all operands are such that BLAS can do it. a, b: the first two operands. */
+/* Queues the update once BLAS can read and write all operands. a, b: the first two operands. */
 typedef tide_status update_fn(const call *c, const tidei_operand *a, const tidei_operand *b,
                               const tidei_operand *target);
 
@@ -204,7 +205,7 @@ static void turn(tidei_matrix *a, tidei_matrix *b, tidei_matrix *c) {
 
 static tide_status run_gemm(const call *c, const tidei_operand *a, const tidei_operand *b,
                             const tidei_operand *t) {
-    tidei_gemm g; /* by parts, as a call is */
+    tidei_gemm g; /* filled by parts, as a call is */
     g.dtype = c->dtype;
     g.m = dim(c, 2, 0);
     g.n = dim(c, 2, 1);
@@ -257,8 +258,8 @@ static tide_status run_ger(const call *c, const tidei_operand *a, const tidei_op
     return tidei_blas_run(tidei_stream_here(c->rt), &x, c->op);
 }
 
-/* Into the target where BLAS can write it, else into a copy, which is stored back; `reads`: what is
-** there counts. */
+/* Updates the target where BLAS can write it, else a copy that is stored back; `reads`: the
+** target's old elements are used. */
 static tide_status onto_target(const call *c, const tidei_operand *a, const tidei_operand *b,
                                bool reads, update_fn *fn) {
     const tidei_operand *t = &c->x[2];
@@ -290,7 +291,7 @@ static tide_status update(const call *c, bool reads, update_fn *fn) {
     return s;
 }
 
-/* A sum over nothing was added. */
+/* Scales the target by beta: the sum to be added has no terms. */
 static tide_status scale(const call *c, tide_arg beta, tide_array *target) {
     static const char zeros[16];
     const tide_arg args[] = {beta, tide_arg_array(target)};
@@ -374,7 +375,7 @@ tide_status tide_ger(tide_array *a, tide_arg alpha, tide_array *x, tide_array *y
 
 /* ---- axpy ---- */
 
-/* Both as one vector each, where that is what they are. */
+/* Whether both are one vector each; then describes the call. */
 static bool one_line(const call *c, tidei_blas *x) {
     const tidei_layout *l = &c->x[1].lay;
     int64_t from[TIDE_MAX_RANK], n = 1;
@@ -393,7 +394,7 @@ static bool one_line(const call *c, tidei_blas *x) {
     return x->a.ld >= 1 && x->c.ld >= 1;
 }
 
-/* For the engine: x is multiplied in the type of the result, whatever its own is. */
+/* The expression for the engine: x is multiplied in the type of the result, whatever its own is. */
 static const char *axpy_text(tide_dtype t) {
     switch (t) {
     case TIDE_F32: return "(a, x, y) -> a*f32(x) + y";
@@ -478,7 +479,8 @@ static tide_array *summed(const call *c, tidei_blas_routine routine, tide_dtype 
     return made;
 }
 
-/* Of integers, and of bool with them: in their common type, where it wraps. */
+/* The dot product of integers, or of integers and bools: in their common type, in which it
+** wraps. */
 static tide_array *dot_of_integers(const call *c, tide_array *x, tide_array *y) {
 #define DOT(t) "(x, y) -> " t "(sum(x*y, axis=-1))"
     static const char *const texts[] = {
@@ -520,8 +522,9 @@ tide_array *tide_dot(tide_array *x, tide_array *y) {
 /* So many calls cost about what two passes of the engine do. No library has a call for more. */
 #define NORM_CALLS 4
 
-/* Squares of f32 neither overflow nor underflow in f64. Those of f64 are taken of shares of the
-** largest, but where that is 0, infinite or not a number, which the sum says by itself. */
+/* Squares of f32 neither overflow nor underflow in f64. Elements of f64 are divided by the largest
+** before they are squared, unless that is 0, infinite or NaN: then the plain sum gives the right
+** result. */
 static tide_array *norms(const call *c, tide_array *x) {
 #define SCALED(modulus)                                                                            \
     "(x) -> let d = " modulus "; let m = max(d, axis=-1, keepdims=true); "                         \

@@ -70,7 +70,7 @@ tidei_operand *tidei_job_result(tidei_job *j, tide_dtype t, const tidei_batch *b
 tidei_operand *tidei_job_place(tidei_job *j, const void *to, int *number, tide_dtype t,
                                const tidei_batch *b, int ntail, const int64_t *tail);
 
-/* How a working copy comes about, and comes about again. */
+/* How a working copy is made, and made again. */
 typedef struct tidei_load {
     tidei_job *j;
     const tidei_operand *from; /* NULL: ones on the diagonal */
@@ -123,7 +123,7 @@ void tidei_job_unturn(tidei_job *j, const tidei_operand *out, const tidei_operan
                       int64_t count, int64_t rows, int64_t cols, int64_t ld, int64_t step, int part,
                       const tidei_operand *marks);
 void tidei_job_identity(tidei_job *j, const tidei_operand *out, int64_t count, int64_t n);
-/* `narrow` (i32, or NULL: they are in place already) is where they are. */
+/* `narrow`: the pivots as i32, or NULL: they are in place already. */
 void tidei_job_pivots(tidei_job *j, const tidei_operand *pivots, const tidei_operand *narrow,
                       const tidei_operand *marks, int64_t count, int64_t n, int64_t shift,
                       int64_t bound);

@@ -1,4 +1,4 @@
-/* matmul.c: matrix products: shapes, types, and which way the elements go.
+/* matmul.c: matrix products: shapes, types, and which library or kernel computes them.
 **
 ** Floats go to the BLAS of the device (libs/blas.h), which reads matrices whose rows or columns
 ** have no gaps between their elements; others are copied first. Integers go to kernels of our own
@@ -54,8 +54,8 @@ static side side_of(const tidei_layout *l, bool left) {
     return x;
 }
 
-/* Why there is no product. Texts are made here alone: they cost more than all else that the host
-** does for a small one. */
+/* The error for shapes that have no product. Texts are made here only: they cost more than all else
+** that the host does for a small product. */
 static tide_status no_product(const tidei_layout *a, const tidei_layout *b) {
     char left[192], right[192];
     tidei_shape_text(left, sizeof left, a->ndim, a->shape);
@@ -101,7 +101,7 @@ static bool as_stored(const side *x, bool *trans, int64_t *ld) {
     return tidei_as_stored(x->rows, x->cols, x->row, x->col, trans, ld);
 }
 
-/* The operand with elements of type t, its own where that will do, else a row-major copy. To be
+/* The operand itself where its type and strides serve, else a row-major copy in type t. To be
 ** put. */
 static tide_status prepare(const tidei_operand *o, bool left, tide_dtype t, bool for_blas,
                            tidei_readied *out) {
@@ -311,7 +311,7 @@ static tide_array *matmul(const tidei_operand *a, const tidei_operand *b) {
         return NULL;
     tidei_dev *d = tidei_stream_here(a->rt)->dev;
     bool library = is_for_blas(p.dtype) && p.k != 0 && !is_by_fold(&p, a, b, d);
-    /* room for the result is not made of what the product needs */
+    /* so that room for the result is not made by destroying the handle that the product needs */
     if (library) tidei_gemm_begin(d);
     tide_array *made = tidei_array_make(a->rt, p.dtype, p.ndim, p.shape, op, &c);
     if (made) made = tidei_array_done(made, &c, compute(&p, a, b, &c));

@@ -106,7 +106,7 @@ static tidei_operand *repeated_marks(tidei_job *j, const tidei_operand *marks, c
 }
 
 /* x = what solves the systems, over the batch `both`. `marked`: where a matrix was not finite, x is
-** not-a-number. Nothing is empty. */
+** not-a-number. No operand is empty. */
 static void solve_with(tidei_job *j, const factors *f, const tidei_input *b,
                        const tidei_batch *both, const tidei_operand *x, bool marked) {
     int64_t n = f->a.n, k = b->n, count = both->count;
@@ -167,8 +167,7 @@ tide_array *tide_solve(tide_array *a, tide_array *b) {
     return tidei_job_end(&j) == TIDE_OK ? j.made[0] : NULL;
 }
 
-/* Pivots as a user has them: of any integer type, counting from 0, in the shape that the factors
-** want. */
+/* Converts a user's pivots, of any integer type and counting from 0, to what the factors need. */
 static void load_pivots(tidei_job *j, tide_array *given, factors *f) {
     char left[192], right[192];
     tidei_operand *o = &j->held[j->nheld];
@@ -272,7 +271,7 @@ static void determinants(tidei_job *j, const factors *f, const tidei_operand *de
                   &k.space);
 }
 
-/* Of matrices without elements it is 1. */
+/* Determinants of matrices without elements are 1. */
 static void fill_ones(tidei_job *j, const tidei_operand *o) {
     unsigned char one[16];
     if (j->status == TIDE_OK) j->status = tidei_encode(tide_arg_int(1), o->lay.dtype, j->op, one);

@@ -58,8 +58,8 @@ static bool all_are_bools(const unsigned char *p, size_t n) {
     return seen <= 1;
 }
 
-/* Bytes that are not all 0 or 1: C's own bool would be true. Kernels count and compare bools, so
-** they must be one of two. */
+/* Copies bools whose bytes are not all 0 or 1: any other byte becomes 1, as in C. Kernels count and
+** compare bools, so only these two values may occur. */
 static tide_status copy_truths(const tidei_operand *o, const unsigned char *data, size_t n) {
     size_t room = tidei_min_size(n, TIDEI_MIB);
     unsigned char *buf = tidei_scratch_host(o->rt, room);
@@ -99,7 +99,7 @@ static tide_status arange_count(double start, double stop, double step, int64_t 
         return tidei_fail(TIDE_E_INVALID, "tide_arange",
                           "start %g, stop %g, step %g: all must be finite", start, stop, step);
     if (step == 0) return tidei_fail(TIDE_E_INVALID, "tide_arange", "the step is 0");
-    /* the former are beyond any memory */
+    /* so large a count is beyond any memory */
     *count = n >= 0x1p62 ? INT64_MAX : n > 0 ? (int64_t)n : 0;
     return TIDE_OK;
 }
@@ -164,7 +164,7 @@ static tide_status arange_run(const tidei_operand *o, double start, double stop,
         memcpy(c.scalars[1], &step, sizeof step);
         /* u64 counts beyond 2^63 modulo 2^64, as the result does */
     } else {
-        if (o->lay.shape[0] == 1) step = 0; /* it is not taken, and need not fit */
+        if (o->lay.shape[0] == 1) step = 0; /* the step is not used, and need not fit the type */
         uint64_t from = start < 0 ? 0 - (uint64_t)-start : (uint64_t)start,
                  by = step < 0 ? 0 - (uint64_t)-step : (uint64_t)step;
         memcpy(c.scalars[0], &from, sizeof from);

@@ -16,8 +16,8 @@ typedef struct ga_16 {
 
 #define GA_WRITING 255ULL /* a report is being written */
 
-/* The steps of a report; who claims it has the words to itself until the last step, which others
-** may read after. */
+/* The steps of a report: a thread that claims it has the words to itself until the last step, after
+** which others may read them. */
 #ifdef __CUDACC_RTC__
 #define GA_FN          static __device__ __forceinline__
 #define GA_CLAIM(w)    (atomicCAS((w), 0ULL, GA_WRITING) == 0ULL)
@@ -46,7 +46,7 @@ typedef struct ga_take {
     ga_i64 shape[GA_RANK], source_strides[GA_RANK], index_strides[GA_RANK];
 } ga_take;
 
-/* The first one that nobody has taken yet is kept. */
+/* Reports an index; only the first report is kept until the host has taken it. */
 GA_FN void ga_report(const ga_take *p, ga_i64 index) {
     ga_u64 *w = (ga_u64 *)p->fault;
     if (!GA_CLAIM(w)) return;

@@ -1,4 +1,4 @@
-/* random.c: arrays of random numbers. What a block gives, and how, stands in philox.h.
+/* random.c: arrays of random numbers. philox.h says what a block is, and what it gives.
 **
 ** A draw of n elements uses, and advances the counter by: uniform and normal, ceil(n / 4) blocks
 ** for f32 and ceil(n / 2) for f64; integers, ceil(n / 2), or n when the range is above 2^32; a

@@ -17,7 +17,7 @@ extern const char tidei_gather_text[];
 #define KERNEL(name)                                                                               \
     { #name, tidei_gather_text, name }
 
-/* elements are only moved: their size tells */
+/* elements are only moved, so their size decides */
 static const tidei_own_kernel *kernel_for(tide_dtype t) {
     static const tidei_own_kernel by_log2[] = {KERNEL(gather_take_1), KERNEL(gather_take_2),
                                                KERNEL(gather_take_4), KERNEL(gather_take_8),
@@ -99,7 +99,7 @@ static tide_status run(const tidei_operand *out, const tidei_operand *a,
     p->out = first_element(out, &uses[0]);
     p->source = first_element(a, &uses[1]);
     p->indices = first_element(indices, &uses[2]);
-    p->fault = out->st->dev->d->fault_addr; /* where it runs */
+    p->fault = out->st->dev->d->fault_addr; /* of the device where the kernel runs */
     p->report = tidei_fault_report(TIDEI_FAULT_INDEX, !p->is_signed, TIDEI_FAULT_BY_TAKE);
     return tidei_run_own(out->rt, kernel_for(a->lay.dtype), uses, 3, p, sizeof *p, at,
                          (uint64_t)tidei_layout_size(&out->lay), "tide_take");

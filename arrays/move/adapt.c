@@ -1,9 +1,9 @@
 /* adapt.c: structures of arrays between host and device: rules, the outline that they make of a
 ** structure, and the move.
 **
-** Rules are in a list of the runtime's. Who moves a structure, or makes batches of it, lays it out
-** flat first, under the list's lock, and then needs no rule any more. A move builds a copy aside:
-** only a whole one is handed out. */
+** Rules are in a list of the runtime's. Moving a structure, or making batches of it, first lays it
+** out flat, under the list's lock, and then needs no rule any more. A move builds a copy aside, and
+** hands it out only when it is whole. */
 #include "arrays/expr/copy.h"
 #include "arrays/move/adapt.h"
 #include "gc/gc.h"
@@ -144,7 +144,7 @@ static tide_status visit_field(struct tour *t, const tide_adapt_rule *r, const t
     return TIDE_OK;
 }
 
-/* A structure of this type at `offset`, where there is so much room for it. */
+/* Visits a structure of this type at `offset`, where there is `room` for it. */
 static tide_status visit(struct tour *t, const char *type, size_t room, size_t offset,
                          const char *path, int depth) {
     tidei_rule *node = *find_rule(t->rt, type);
@@ -196,7 +196,8 @@ static void put_follow(void *user, size_t offset, const tide_adapt_rule *r) {
     p->follows[p->nfollows++] = (tidei_follow){offset, r->moved, r->user};
 }
 
-/* Zeroed; one entry at least, so that NULL says that there was no memory. */
+/* Allocates an outline's arrays, zeroed; one entry at least, so that NULL means that there was no
+** memory. */
 static tide_status outline_room(tidei_runtime *rt, const char *op, tidei_outline *p) {
     size_t leaves = (p->nleaves + 1) * sizeof *p->leaves,
            follows = (p->nfollows + 1) * sizeof *p->follows;
@@ -207,7 +208,7 @@ static tide_status outline_room(tidei_runtime *rt, const char *op, tidei_outline
     return tidei_fail_host_memory(op, leaves + follows);
 }
 
-/* Under the lock: twice the same way. */
+/* Makes the outline, under the lock: one tour counts, a second one of the same way fills in. */
 static tide_status outline(tidei_runtime *rt, const char *type, const char *op, tidei_outline *p) {
     struct tour t = {.rt = rt, .op = op, .leaf = count_leaf, .follow = count_follow, .user = p};
     tide_status s = visit(&t, type, SIZE_MAX, 0, "", 0);
@@ -268,7 +269,7 @@ tide_status tidei_outline_follow(tidei_runtime *rt, const tidei_outline *p, void
 
 /* ---- one array ---- */
 
-/* Row-major copies of what the host has as it lies need not be made. */
+/* Whether the host's data is row-major and of type `to` already, so that it need not be copied. */
 static bool as_it_lies(const tide_data *d, tide_dtype to) {
     tidei_layout l = {.dtype = d->dtype, .ndim = d->ndim};
     memcpy(l.shape, d->shape, sizeof l.shape);
@@ -329,7 +330,7 @@ static tide_array *again(tidei_runtime *rt, tide_array *a, bool narrow, const ch
     return tide_cast(a, to);
 }
 
-/* What is under way elsewhere may collect: until the caller has it, the array is retained. */
+/* Other threads may collect meanwhile: the array is retained until the caller has it. */
 static tide_status to_device(tidei_runtime *rt, const tide_data *d, bool narrow, const char *name,
                              const char *op, tide_data *out) {
     tide_array *a;
@@ -397,7 +398,7 @@ static tide_status move_leaf(tidei_runtime *rt, const tidei_leaf *l, const void 
     return s;
 }
 
-/* The first n arrays of a copy that nobody gets; keeps the error. */
+/* Drops the first n arrays of a copy that is not handed out; keeps the error. */
 static void undo(tidei_runtime *rt, const tidei_outline *p, const void *copy, size_t n) {
     for (size_t i = 0; i < n; i++) {
         tide_data d = tidei_leaf_get(copy, &p->leaves[i]);
@@ -410,7 +411,7 @@ static void undo(tidei_runtime *rt, const tidei_outline *p, const void *copy, si
     }
 }
 
-/* The caller's roots take over. */
+/* Hands the copy out: from here on the caller's roots keep its arrays. */
 static void hand_out(const tidei_outline *p, void *copy, void *to) {
     memcpy(to, copy, p->bytes);
     for (size_t i = 0; i < p->nleaves; i++) tide_release(tidei_leaf_get(copy, &p->leaves[i]).array);
@@ -466,15 +467,15 @@ tide_status tide_adapt(tide_runtime *ref, const char *type, const void *from, un
     s = move(rt, m, from, how);
     tidei_let(t, m);
     if (s == TIDE_OK) hand_out(&m->p, m->copy, to);
-    if (s == TIDE_OK) m->n = 0; /* they are the caller's */
+    if (s == TIDE_OK) m->n = 0; /* the arrays are the caller's */
     undo_move(rt, t, m, 0);
     return s;
 }
 
 /* ---- giving back ---- */
 
-/* Under reference counting the caller's reference; a tracing collector's array dies unless somebody
-** has retained it. */
+/* Gives an array back: under reference counting the caller's reference; a tracing collector's array
+** dies unless it was retained. */
 static void give_array(tide_array *a) {
     if (!a->hidden) return;
     tidei_header *h = tidei_cell_header(a);

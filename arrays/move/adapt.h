@@ -1,4 +1,4 @@
-/* adapt.h: where a structure's arrays lie (adapt.c), and host data on its way into dense memory
+/* adapt.h: finding the arrays of a structure (adapt.c), and copying host data into dense memory
 ** (data.c). */
 #ifndef TIDEI_ADAPT_H
 #define TIDEI_ADAPT_H
@@ -8,8 +8,8 @@
 /* ---- structures by their rules (adapt.c) ---- */
 
 /* A structure of a registered type, laid out flat: its arrays depth first, and the rules' calls,
-** inner ones first. It holds nothing of the rules, which may be unregistered meanwhile. Offsets are
-** from the structure's start. */
+** inner ones first. It does not refer to the rules, which may be unregistered meanwhile. Offsets
+** are from the structure's start. */
 typedef struct tidei_leaf {
     size_t offset;
     char name[64]; /* "labels.weight", "layers[2]": for errors; a longer one is cut */
@@ -31,7 +31,7 @@ tide_status tidei_outline_make(tidei_runtime *rt, const char *type, const char *
 tide_status tidei_outline_of_arrays(tidei_runtime *rt, size_t n, const char *op,
                                     tidei_outline *out);      /* an array of tide_data */
 void tidei_outline_free(tidei_runtime *rt, tidei_outline *p); /* zeroed ones too */
-/* The rules' calls, on a copy whose arrays have been moved. */
+/* Makes the rules' calls, on a copy whose arrays have been moved. */
 tide_status tidei_outline_follow(tidei_runtime *rt, const tidei_outline *p, void *copy,
                                  const void *from, unsigned how, const char *op);
 
@@ -54,7 +54,7 @@ void tidei_batches_close(tidei_runtime *rt);
 
 /* ---- host data (data.c) ---- */
 
-/* The rules of tidei_shape_check; the message begins with the array's name. */
+/* Checks the shape as tidei_shape_check does; the message begins with the array's name. */
 tide_status tidei_data_check(const tide_data *d, const char *name, const char *op);
 tide_dtype tidei_narrowed(tide_dtype t); /* f64: f32; c128: c64; others as they are */
 /* Row-major elements of type `to`, which is the data's own or tidei_narrowed; bools come as 0 and

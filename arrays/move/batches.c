@@ -4,7 +4,7 @@
 ** Batch i is made in half i mod 2: arrays, pinned memory that its samples are copied to, and the
 ** stream that uploads them. A half's own stream is what the host waits for before it writes to the
 ** pinned memory again, so it never waits for the other half's upload, which may have to wait for
-** the device's memory. Who uses a batch waits for its upload as for any other write: by the
+** the device's memory. Work that uses a batch waits for its upload as for any other write: by the
 ** storages' stamps.
 ** What must stay true: pinned memory is not touched while `uploading`; an array that is handed out
 ** or staged has one reference of ours, under every collector. */
@@ -19,8 +19,8 @@
 #define OP_NEW       "tide_batches_new"
 #define OP_NEXT      "tide_batches_next"
 #define PINNED_ALIGN 256 /* bytes: for any element, and whole lines of a processor's cache */
-/* Batches that are made without looking ahead after memory was short for that, at most: it doubles
-** from 1, so that what does not fit is tried for at a cost that vanishes. */
+/* After memory was short for looking ahead, the most batches that are made without it: the number
+** doubles from 1, so that trying in vain costs ever less. */
 #define REST_MOST 64
 
 typedef struct half {
@@ -57,13 +57,13 @@ struct tidei_batches {
     unsigned how; /* TIDE_ADAPT_* */
     const int64_t *order;
     tide_batches_fill fill;
-    bool asks; /* some array is in no memory */
+    bool asks; /* some array's data is not in memory: the user is asked for it */
     void *user;
-    /* its user's thread */
+    /* used by the user's thread only */
     half halves[2];
     half *current;     /* handed out; NULL: none */
     int64_t at;        /* the next batch */
-    tide_array **past; /* freed at the last call: their cells still say so */
+    tide_array **past; /* freed at the last call, and kept so that using them fails as freed */
     char *made;        /* a batch while it is put together */
     void **outs;       /* for `fill` */
     bool busy;         /* inside tide_batches_next, and perhaps in a callback there */
@@ -98,14 +98,14 @@ static void forget_past(tidei_batches *b) {
     }
 }
 
-/* Where ours is the only reference. A user may have released more than he retained: then there is
-** none, but the header stays. */
+/* Whether ours is the only reference. A user may have released more often than retained: then there
+** is no reference left, but the header stays. */
 static bool ours_alone(tide_array *a) {
     return (atomic_load_explicit(&tidei_cell_header(a)->refs, memory_order_acquire) &
             ~TIDEI_SCOPED) <= 1;
 }
 
-/* The current batch's time is over. */
+/* Ends the current batch. */
 static void end_current(tidei_batches *b) {
     half *h = b->current;
     forget_past(b);
@@ -131,8 +131,8 @@ static void undo_scope(tidei_runtime *rt, tidei_thread *t, void *scope, uintptr_
     t->scope = scope;
 }
 
-/* With one reference of ours, and in no scope. What is counted keeps its header until we let go of
-** it, as in a scope, though its user release it by mistake. */
+/* Makes an array with one reference of ours, and in no scope. A counted array keeps its header
+** until we let go of it, as in a scope, even if its user releases it by mistake. */
 static tide_array *make_held(tidei_batches *b, tidei_storage *st, const tidei_layout *lay) {
     tidei_thread *t = tidei_thread_get(b->rt);
     struct tidei_scope *scope = t->scope;
@@ -195,7 +195,7 @@ static void *place_of(const half *h, const source *x) {
     return (void *)(uintptr_t)(h->pinned->addr + x->place);
 }
 
-/* Has the user write what is in no memory. */
+/* Asks the user to write the data that is not in memory. */
 static tide_status ask_user(tidei_batches *b, half *h, int64_t first, int64_t n) {
     if (!b->asks) return TIDE_OK;
     for (size_t i = 0; i < b->outline.nleaves; i++) {
@@ -226,7 +226,8 @@ static tide_status upload(tidei_batches *b, half *h, size_t leaf, int64_t first,
     return tidei_submit_upload(h->up, st, 0, h->pinned, x->place, st->bytes, OP_NEXT);
 }
 
-/* Has the stream say when the upload is over: who asks then learns it without a wait. */
+/* Makes the stream publish the end of the upload, so that a later question is answered without a
+** wait. */
 static void announce(const tidei_batches *b, const half *h) {
     tidei_stamp last = {.tick = atomic_load_explicit(&h->up->submitted, memory_order_relaxed),
                         .stream = h->up->slot};
@@ -252,7 +253,7 @@ static tide_status stage(tidei_batches *b, int64_t i) {
     return s;
 }
 
-/* The batch to come. If it cannot be had, its own turn is the time to say so. */
+/* Stages the next batch. A failure is reported when it is that batch's turn. */
 static void look_ahead(tidei_batches *b) {
     if (b->at == b->count) return;
     if (b->rest) {
@@ -273,17 +274,17 @@ static void look_ahead(tidei_batches *b) {
 
 /* ---- handing out ---- */
 
-/* What the current batch's half uploads next comes after all work on that batch. So its memory is
-** the one that is free for that, and a host that runs ahead takes no more, until it waits for
-** pinned memory; it does so first, or it would wait for that work too. Failing means less order, no
-** wrong one. */
+/* Orders the next upload of the current batch's half after all work on that batch. So that upload
+** can reuse the batch's memory, and a host that runs ahead takes no more memory, until it waits for
+** the half's pinned memory. It waits for that first; otherwise it would wait for the batch's work
+** too. If this fails, there is only less order, and no wrong result. */
 static void follow_work(tidei_batches *b) {
     half *h = b->current;
     tidei_saved_error e;
     tidei_error_save(&e);
     bool held = wait_for_upload(h) == TIDE_OK && tidei_stream_hold(h->up);
     for (size_t i = 0; held && i < b->outline.nleaves; i++) {
-        tidei_operand o; /* of what the user has not freed */
+        tidei_operand o; /* of an array that the user has not freed */
         if (!h->at[i] || tide_array_is_freed(h->at[i]) ||
             tidei_operand_get(h->at[i], OP_NEXT, 1, &o) != TIDE_OK)
             continue;
@@ -313,8 +314,8 @@ static tidei_batches *find_batches(const tide_batches *ref, const char *op) {
     return tidei_ref_find(TIDEI_REF_BATCHES, ref, op);
 }
 
-/* For who is about to change it. The thread's record is looked at first: a call that was left may
-** have been its own. */
+/* Takes the iterator for a caller that changes it. What a longjmp left is undone first: the call
+** that was left may have been this iterator's. */
 static tidei_batches *take_batches(const tide_batches *ref, const char *op) {
     tidei_batches *b = find_batches(ref, op);
     if (b) (void)tidei_thread_get(b->rt);
@@ -324,8 +325,8 @@ static tidei_batches *take_batches(const tide_batches *ref, const char *op) {
     return NULL;
 }
 
-/* The half that was being made is as if it had never begun. Where the call was looking ahead, what
-** it was about to give is staged, and is what the next one gives. */
+/* A longjmp left the call: undoes the half that was being made. If the call was looking ahead, the
+** batch that it was about to return is staged, and the next call returns it. */
 static void undo_next(tidei_runtime *rt, tidei_thread *t, void *batches, uintptr_t at) {
     tidei_batches *b = batches;
     (void)rt, (void)t;
@@ -372,7 +373,7 @@ int64_t tide_batches_count(const tide_batches *ref) {
     return b ? b->count : 0;
 }
 
-/* Nothing is handed out or staged any more. */
+/* Back to the state in which nothing is handed out or staged. */
 static void go_back(tidei_batches *b) {
     end_current(b);
     for (int i = 0; i < 2; i++)
@@ -420,7 +421,7 @@ static bool empty(const tide_data *d) {
     return false;
 }
 
-/* An array of the source, of which the first that is there says how many samples there are. */
+/* Checks an array of the source. The first one that is present says how many samples there are. */
 static tide_status check_source(tidei_batches *b, size_t i, const char **first) {
     const source *x = &b->sources[i];
     const char *name = b->outline.leaves[i].name;
@@ -521,14 +522,14 @@ static void leave(tidei_batches *b) {
     pthread_mutex_unlock(lock);
 }
 
-/* An upload may be under way: the memory goes back with that in its history. */
+/* Closes a half. An upload may be under way: the memory goes back with the upload's stamp. */
 static void close_half(tidei_batches *b, half *h) {
     if (h->pinned) tidei_storage_release(h->pinned);
     if (h->up) tidei_stream_drop(h->up);
     tidei_host_free(b->rt, h->at);
 }
 
-/* Also of one that was made in part; keeps the error. */
+/* Ends an iterator, also one that was made in part; keeps the error. */
 static void end(tidei_batches *b) {
     tidei_saved_error e;
     tidei_error_save(&e);
@@ -547,8 +548,8 @@ static void end(tidei_batches *b) {
     tidei_error_restore(&e);
 }
 
-/* Pinned memory for the host to write to at once: of what an earlier iterator left, what its
-** uploads still read is passed by, where there is more to be had. */
+/* Takes pinned memory that the host can write to at once: memory of an earlier iterator that its
+** uploads still read is passed over, at most so many times. */
 #define LEFT_MOST 4
 static tide_status take_pinned(tidei_batches *b, tidei_pool *pool, half *h) {
     tidei_storage *passed[LEFT_MOST]; /* held by the call, as h->pinned is by the iterator */

@@ -1,11 +1,11 @@
 /* host.c: the host's own access to arrays: views, single elements; arrays of a kind of memory, and
 ** where unified memory is.
 **
-** Model. A view holds its array's storage and a pin, and is lent (lent.h), so that one that was
-** ended, or whose runtime was closed, is a checked error. The host waits for what is in the
-** storage's history; from then on the order is the caller's until the view ends, and the host
-** device's checker looks whether it is kept. Reachable is what the host can address on a GPU too:
-** device memory is not, though on a host device it could be. */
+** Model. A view holds its array's storage and a pin, and is lent (lent.h), so that using a view
+** that was ended, or whose runtime was closed, is a checked error. The host waits for the storage's
+** uses so far; from then on the caller keeps the order until the view ends, and the host device's
+** checker checks that. A view needs memory that the host can address on a GPU too: not device
+** memory, though on a host device it could be addressed. */
 #include "arrays/arrays.h"
 #include "arrays/expr/copy.h"
 #include "arrays/move/lent.h"
@@ -60,9 +60,9 @@ static bool reachable(const tidei_operand *o) { return o->st->pool->kind != TIDE
 
 static bool is_lost(tidei_dev *d) { return tidei_unlikely(atomic_load(&d->d->lost)); }
 
-/* A sync point of the storage alone. `always`: the policy is asked though there be nothing to wait
-** for. A loss makes all look done, while what runs may still touch the memory: so it is asked for
-** behind the looks. */
+/* A sync point of the storage alone. `always`: the policy is asked even if there is nothing to wait
+** for. On a lost device all looks done, though work that runs may still touch the memory: so
+** whether it is lost is asked after the looks. */
 static tide_status wait_here(const tidei_operand *o, unsigned mode, bool always, const char *op) {
     tidei_dev *d = o->st->dev;
     if (is_lost(d)) return tidei_lost(d, op);
@@ -112,7 +112,7 @@ static void let_go(tidei_lent *l) {
     tidei_host_free(rt, u);
 }
 
-/* reserved: the reference. */
+/* Fills in the user's view; its `reserved` is the reference. */
 static void show(const host_use *u, tide_host_view *v) {
     const tidei_layout *l = &u->o.lay;
     *v = (tide_host_view){.ndim = l->ndim, .dtype = l->dtype};

@@ -1,6 +1,6 @@
-/* lent.c: the list of what a runtime has lent. An entry is in the list from tidei_lend until
-** somebody has taken it back or the runtime closes; ending the reference decides who of several
-** that end it at once lets go. */
+/* lent.c: the list of what a runtime has lent. An entry is in the list from tidei_lend until it is
+** taken back or the runtime closes. If several threads end it at once, the one that ends the
+** reference lets go of it. */
 #include "arrays/move/lent.h"
 #include "arrays/arrays.h"
 

@@ -1,10 +1,12 @@
-/* lent.h: what is lent to users until they end it: host views (host.c) and use scopes (use.c). */
+/* lent.h: what users hold until they end it (it is *lent* to them): host views (host.c) and use
+** scopes (use.c). */
 #ifndef TIDEI_LENT_H
 #define TIDEI_LENT_H
 
 #include "runtime/runtime.h"
 
-/* The head of what is lent: `ref` is the user's, `close` lets go of it all. */
+/* A view or scope begins with this: `ref` is the user's reference, `close` lets go of all that it
+** holds. */
 typedef struct tidei_lent {
     tidei_runtime *rt;
     void *ref;

@@ -1,5 +1,5 @@
-/* use.c: lending addresses to other people's kernels and library calls (tide_use_begin ..
-** tide_use_end).
+/* use.c: use scopes (tide_use_begin .. tide_use_end): addresses for kernels and library calls that
+** are not ours.
 **
 ** At begin the stream is ordered, on the device, after what the uses need; at end one tick is taken
 ** that covers everything queued in between, and the uses are written into the storages' histories
@@ -34,7 +34,7 @@ static void close_scope(tidei_lent *l) {
     let_go(u);
 }
 
-/* What it has by now. */
+/* Releases what the scope has so far. */
 static void undo_begin(tidei_runtime *rt, tidei_thread *t, void *u, uintptr_t of) {
     (void)rt, (void)t, (void)of;
     if (((use_scope *)u)->holds_stream) tidei_stream_let_go(((use_scope *)u)->s);
@@ -58,7 +58,7 @@ static tide_status gather(use_scope *u, const tide_use *uses, size_t n) {
         tidei_storage_pin(u->operands[i].st); /* the address is lent */
         u->n = i + 1;
         u->uses[i] = tidei_operand_use(&u->operands[i], (unsigned)uses[i].mode);
-        tidei_operand_keep(&u->operands[i]); /* the scope has it */
+        tidei_operand_keep(&u->operands[i]); /* the scope keeps it */
     }
     return TIDE_OK;
 }
@@ -70,7 +70,8 @@ static void *first_element(const tidei_operand *o) {
                                (tidei_addr)o->lay.offset * tide_dtype_size(o->lay.dtype));
 }
 
-/* The stream is held: released within the scope, it serves the scope to its end. */
+/* Orders the stream and holds it: even if it is released within the scope, it serves until the
+** scope ends. */
 static tide_status order(use_scope *u) {
     u->holds_stream = tidei_stream_hold(u->s) != NULL;
     if (!u->holds_stream)
@@ -107,7 +108,7 @@ tide_status tide_use_begin(tide_runtime *ref, tide_stream *stream, const tide_us
     u->s = s;
     tidei_hold(t, undo_begin, u, 0);
     tide_status status = gather(u, uses, n);
-    tidei_moves_wait(rt->moves); /* whoever moved before the pins were seen is done */
+    tidei_moves_wait(rt->moves); /* a move that began before the pins were seen has ended */
     if (status == TIDE_OK) status = tidei_uses_return(s, u->uses, (unsigned)u->n, "tide_use_begin");
     if (status == TIDE_OK) status = order(u);
     tidei_let(t, u);
@@ -122,8 +123,8 @@ tide_status tide_use_begin(tide_runtime *ref, tide_stream *stream, const tide_us
     return TIDE_OK;
 }
 
-/* The scope is the user's no more, and nobody else knows of its work: that is over before
-** anything goes. */
+/* A longjmp left the end of the scope. No stamp names the scope's work, so this waits for it before
+** anything is released. */
 static void undo_end(tidei_runtime *rt, tidei_thread *t, void *u, uintptr_t of) {
     tidei_saved_error e;
     (void)rt, (void)t, (void)of;
@@ -133,7 +134,8 @@ static void undo_end(tidei_runtime *rt, tidei_thread *t, void *u, uintptr_t of) 
     close_scope(u);
 }
 
-/* Where a history had no room for the scope's use: nobody would wait for it. */
+/* Waits for the scope's work where a storage had no room for its stamp: otherwise nobody would wait
+** for it. */
 static tide_status wait_for_work(use_scope *u) {
     tidei_thread *t = tidei_thread_look(u->rt);
     tidei_hold(t, undo_end, u, 0);

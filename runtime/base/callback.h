@@ -1,20 +1,21 @@
 /* callback.h: calling code of the embedder's: a collector's slots, caches that give way, callbacks
-** of deaths, of batches and of structures, the log. It may do what it must not, and all but the
-** log's may never come back.
+** of deaths, of batches and of structures, the log. Such code may do what it must not, and may
+** leave by longjmp, except the log's.
 **
 ** Model. An interpreter's error may leave a callback by longjmp (or as an exception): the library's
-** calls below it, down to where the error is caught, are gone without a word. So who calls a
+** calls below it, down to where the error is caught, are gone without notice. So each caller of a
 ** callback notes it in the calling thread's record, with the place on the stack that stays as it is
 ** until the callback returns; and what a call has taken and gives back before it returns, or has
 ** changed and changes back, is *held* in that record from then on. While a thread is noted in a
-** callback, tidei_thread_records is NULL, so each of its calls goes the long way
-** (tidei_thread_find) and looks whether the places are still there: where one is not, all that was
-** held since is undone, and the call fails once, saying so. A thread's end, and the runtime's, undo
-** what is left too. Where the place lies on a stack that is not the thread's own (a coroutine's),
-** its end does not show; then tide_thread_detach is the embedder's word that the callback was left.
+** callback, tidei_thread_records is NULL, so each of its calls takes the slow path
+** (tidei_thread_find) and checks that the places are still there: if one is not, all that was held
+** since is undone, and the call fails once, saying so. A thread's end, and the runtime's, undo what
+** is left too. Where the place lies on a stack that is not the thread's own (a coroutine's), that
+** it was left does not show; then the embedder says so by tide_thread_detach.
 ** What must stay true: no lock of ours is held across a callback. What is held names nothing on the
-** stack. Undoing calls no callback but the log's, and may be done by another thread: who closes the
-** runtime. A line of the log is never left, so what a call has taken need not be held across it.
+** stack. Undoing calls no callback but the log's, and may be done by another thread: one that
+** closes the runtime. The log's callback is never left, so what a call has taken need not be held
+** across it.
 ** A thread outside of any call holds nothing (tidei_runtime_valid). */
 #ifndef TIDEI_CALLBACK_H
 #define TIDEI_CALLBACK_H
@@ -29,7 +30,7 @@ typedef void (*tidei_undo)(tidei_runtime *rt, tidei_thread *t, void *what, uintp
 ** nobody is there to do it. What there is no host memory to write down is not undone. Of a storage
 ** that the call has a reference on, tidei_hold_storage(t, st) is enough. */
 #define TIDEI_HELD_MARK ((uintptr_t)1) /* in the last of three words that are held */
-/* The call has given it back, or away: the last one of that `what`. */
+/* The call has given `what` back, or away: removes the latest note of it. */
 void tidei_let(tidei_thread *t, const void *what);
 /* Of a storage, however it is held: tidei_let_storage(t, st), below; t is not NULL. */
 bool tidei_held_grow(tidei_thread *t); /* the long way; false: there is no host memory */
@@ -58,8 +59,8 @@ typedef enum tidei_callback_kind {
     TIDEI_IN_LOG
 } tidei_callback_kind;
 
-/* On the frame that calls; the callback is called between begin and end. `name` (may be NULL):
-** whose it is; copied. */
+/* A callback's note, on the frame of its caller; the callback is called between begin and end.
+** `name` (may be NULL): the owner's, copied. */
 typedef struct tidei_callback {
     tidei_thread *t; /* NULL: the thread has no record to note it in */
     unsigned place;
@@ -70,17 +71,17 @@ typedef struct tidei_callback {
 void tidei_callback_note(tidei_callback *c, tidei_runtime *rt, tidei_callback_kind kind,
                          const char *name, const void *frame);
 void tidei_callback_end(tidei_callback *c);
-/* The record in which is noted and held what the thread does in that runtime: its own there. On a
-** visit from another runtime that one's: the visited one may be closed by another thread meanwhile.
-** NULL: there is none. */
+/* The record in which what the thread does in that runtime is noted and held: the thread's own
+** there; on a visit from another runtime (neighbours.c) its record in that one, as another thread
+** may close the visited one meanwhile. NULL: there is none. */
 tidei_thread *tidei_callbacks_record(tidei_runtime *rt);
 
 /* The calling thread is about to make an array, or memory for elements. False with the error set:
 ** it is inside a callback that makes none. The short way, tidei_may_make, stands below. */
 bool tidei_may_make_here(tidei_runtime *rt, const char *op);
-/* The same for who unregisters a collector, closes the runtime, or ends the thread's record.
-** Closing: on a thread of the runtime's own neither. A record: where the stack does not tell, the
-** callback counts as left. */
+/* The same for callers that unregister a collector, close the runtime, or end the thread's record.
+** Closing is also refused on a thread of the runtime's own. Ending a record: where the stack does
+** not tell, the callback counts as left. */
 bool tidei_may_unregister(tidei_thread *t, const char *op);
 bool tidei_may_close(tidei_runtime *rt, const char *op);
 bool tidei_may_leave(tidei_thread *t, const char *op);
@@ -100,8 +101,8 @@ bool tidei_callbacks_look(tidei_runtime *rt, const char *op);
 void tidei_callbacks_end(tidei_thread *t);
 void tidei_callbacks_init(tidei_thread *t);
 void tidei_callbacks_free(tidei_thread *t);
-/* All that the record holds from there on is undone, by the thread itself or by who closes the
-** runtime. */
+/* Undoes all that the record holds from there on; called by the thread itself or by one that closes
+** the runtime. */
 size_t tidei_held_here(const tidei_thread *t); /* 0: nothing is held */
 void tidei_held_undo(tidei_runtime *rt, tidei_thread *t, size_t down_to);
 

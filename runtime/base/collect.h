@@ -14,21 +14,21 @@ typedef enum { TIDEI_AT_ALLOC, TIDEI_AT_SYNC, TIDEI_AT_SAFEPOINT } tidei_where;
 
 typedef struct tidei_gc_ops {
     /* Asks the policy, and collects if it says so. At TIDEI_AT_ALLOC `request` bytes are wanted
-    ** (they are not live yet); at TIDEI_AT_SYNC the host is about to block. Single-flight: returns
-    ** at once if another thread is at it. Drains after a collection. Never from inside a drain, a
+    ** (they are not live yet); at TIDEI_AT_SYNC the host is about to block. Returns at once if
+    ** another thread is doing so. Drains after a collection. Never from inside a drain, a
     ** collection or a finalizer. */
     void (*ask)(tidei_runtime *rt, tidei_dev *d, tidei_where where, size_t request);
     /* (may be NULL) The same at an allocation of host memory in arrays, which has a budget of its
     ** own. */
     void (*ask_host)(tidei_runtime *rt, size_t request);
-    /* A collection now, at this level (TIDE_COLLECT_*), by all collectors that have it; drains;
-    ** waits for another thread's collection and counts that as its own. Returns bytes that came
-    ** back. `why` is for the log. *ran (may be NULL): whether any collector did. */
+    /* Collects now, at this level (TIDE_COLLECT_*), by all collectors that offer it; drains; waits
+    ** for another thread's collection and counts that as its own. Returns bytes that came back.
+    ** `why` is for the log. *ran (may be NULL): whether any collector did. */
     size_t (*collect)(tidei_runtime *rt, int level, const char *why, bool *ran);
-    /* A cell for a new header, of the thread's current collector: sets h->owner, h->home, h->refs.
-    ** TIDE_E_HOST_NOMEM. */
+    /* Makes a cell for a new header, of the thread's current collector: sets h->owner, h->home,
+    ** h->refs. TIDE_E_HOST_NOMEM. */
     tide_status (*new_cell)(tidei_runtime *rt, tidei_thread *t, tidei_header *h);
-    /* Memory is gone that weighed on collector `owner` with `bytes`. */
+    /* Memory that weighed `bytes` on collector `owner` is gone. */
     void (*discharge)(tidei_runtime *rt, uint32_t owner, size_t bytes);
     /* tide_retain / tide_release on a live header. release on a tracing owner's array that was not
     ** retained: TIDE_E_INVALID. */
@@ -41,13 +41,13 @@ typedef struct tidei_gc_ops {
     ** device. */
     void (*blocking)(tidei_runtime *rt, void (*fn)(void *arg), void *arg);
     /* Waits, in the blocking region, until *count is not `seen`; does meanwhile what collectors
-    ** bound to this thread are asked for. Who changes *count calls `wake` then. */
+    ** bound to this thread are asked for. A thread that changes *count calls `wake` then. */
     void (*wait)(tidei_runtime *rt, const _Atomic uint64_t *count, uint64_t seen);
     void (*wake)(tidei_runtime *rt);
     /* (may be NULL) Collectors bound to other threads may have been asked by the last full
-    ** collection, and not have come yet: waits for them, in the blocking region, for at most so
-    ** long, which becomes what is left of it; as `wait` does otherwise. Who has begun to collect is
-    ** waited for to its end. False: there was nobody to wait for. */
+    ** collection, and not have come yet: waits for them, in the blocking region, for at most
+    ** *patience_ns, which becomes what is left of it; meanwhile it does what `wait` does. A
+    ** collector that has begun is waited for to its end. False: there was none to wait for. */
     bool (*await)(tidei_runtime *rt, uint64_t *patience_ns);
     /* Which collectors could not be reached by the last full collection; "" if all were. For the
     ** report. */

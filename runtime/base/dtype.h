@@ -21,7 +21,7 @@ typedef enum {
 extern const uint8_t tidei_dtype_bytes[TIDE_DTYPE_COUNT];
 static inline bool tidei_dtype_valid(tide_dtype t) { return t >= 0 && t < TIDE_DTYPE_COUNT; }
 tide_status tidei_dtype_check(tide_dtype t, const char *op); /* TIDE_E_INVALID where it is none */
-/* Of a valid one, without a call. */
+/* The size of a valid type, without a call. */
 static inline size_t tidei_dtype_size(tide_dtype t) { return tidei_dtype_bytes[t]; }
 tidei_kind tidei_dtype_kind(tide_dtype t);
 /* The type of one component: f32 of c64, f64 of c128, else t. */
@@ -36,9 +36,9 @@ const char *tidei_cast_lost(tide_dtype from, tide_dtype to);
 /* Writes `v` as one element of t (16 bytes room). TIDE_E_DTYPE if t cannot represent it (range,
 ** fraction, kind). */
 tide_status tidei_encode(tide_arg v, tide_dtype t, const char *op, void *out);
-/* Where a number of t's kind, or of a narrower one, lies: 0 where t's range has it, 1 above that,
-** -1 below. NaN and infinities are in the range of floats; of a complex number that is out of it,
-** either. */
+/* Whether a number of t's kind, or of a narrower one, is in t's range: 0 if so, 1 above it, -1
+** below. NaN and infinities are in the range of floats; for a complex number out of range, 1 or
+** -1. */
 int tidei_beyond(const tide_arg *v, tide_dtype t);
 /* The element at p as an argument: bool, int, uint, float or complex. */
 tide_arg tidei_decode(const void *p, tide_dtype t);

@@ -44,7 +44,7 @@ static void untie_locked(tidei_thread *t) {
 
 tidei_runtime *tidei_thread_take(tidei_thread *t) {
     pthread_mutex_lock(&all_lock);
-    while (t->taken) tidei_cond_wait(&left, &all_lock); /* by who closes the runtime */
+    while (t->taken) tidei_cond_wait(&left, &all_lock); /* by a thread that closes the runtime */
     tidei_runtime *rt = atomic_load(&t->rt);
     if (rt) {
         t->taken = true;
@@ -89,7 +89,7 @@ static void free_record(tidei_thread *t) {
     free(t);
 }
 
-/* It may be in callbacks still, which it will not come back from. */
+/* A thread ends. It may still be noted in callbacks, which never return now. */
 static void thread_ends(void *unused) {
     (void)unused;
     for (tidei_thread *t = records; t && !tidei_forked();) {

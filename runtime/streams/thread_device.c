@@ -1,10 +1,10 @@
 /* thread_device.c: a thread's current device, and its current and its own streams. */
 #include "runtime/streams/thread_device.h"
 
-/* The other streams of a runtime are for whoever asks for some. */
+/* Streams that threads' defaults may take; the others are left for callers that make streams. */
 #define OWN_STREAMS_MOST (TIDEI_STREAMS_MAX / 2)
 
-/* Where there is none to be had, the device's serves: no error of anybody's. */
+/* Where no stream can be made the device's default one serves, which is no error. */
 __attribute__((noinline)) static void make_own_stream(tidei_thread_device *x, tidei_dev *d) {
     tidei_saved_error e;
     tidei_error_save(&e);

@@ -1,8 +1,8 @@
 /* cache.c: a thread's cache in the pool `tide`: making it, and emptying other threads'. */
 #include "runtime/pool/tide/tide.h"
 
-/* A thread's entries may hold this part of what is backed, all threads together, ... (uncapped ones
-** cost 1.25 to 1.53 times the memory on recorded traces) */
+/* The entries of all threads together may hold this part of what is backed, ... (uncapped ones cost
+** 1.25 to 1.53 times the memory on recorded traces) */
 #define CAP_PART 256
 /* ... but this much in any case: less than most programs' first page on a GPU. */
 #define CAP_FLOOR (256 * TIDEI_KIB)
@@ -16,7 +16,7 @@ void tidei_heap_set_cap(tidei_heap *p) {
 tidei_cache *tidei_heap_cache_new(tidei_heap *p, unsigned number) {
     tidei_cache *c = tidei_host_alloc(p->base.dev->rt, sizeof *c);
     tidei_check(!tidei_lock_held(&p->lock));
-    if (!c) return NULL; /* everything works without, only slower */
+    if (!c) return NULL; /* everything works without a cache, only slower */
     tidei_lock_take(&p->lock);
     atomic_store_explicit(&p->caches[number - 1], c, memory_order_release);
     p->ncaches++;
@@ -55,16 +55,16 @@ tidei_extent *tidei_cache_steal(tidei_cache *c, tidei_extent *chain, size_t *byt
     return chain;
 }
 
-/* ---- making room ---- by the owner. */
+/* ---- making room: by the owner ---- */
 
-/* One in so many blocks that find no place: what a thread asks for again and again gets in soon,
-** and where it asks for ever new sizes nothing is gained by a change. (each of them: 10 % more
-** instructions an event on a recorded trace, none saved) */
+/* One in so many blocks that find no place pushes others out. That is often enough for sizes that a
+** thread asks for again and again, and where it asks for ever new sizes pushing gains nothing.
+** (Pushing at each of them: 10 % more instructions an event on a recorded trace, none saved.) */
 #define PUSHING_EVERY 64
 /* A block of more than this part of the cap takes the place of too many others. */
 #define PUSHING_PART 4
 
-/* What lies there is of no use for whoever asks for such as x. */
+/* Whether the entry's block does not serve requests that x serves. */
 static bool differs(const tidei_cache_entry *e, const tidei_extent *x) {
     return e->size != x->size || (e->slot != x->slot && e->slot != TIDEI_SLOT_READY);
 }
@@ -80,8 +80,8 @@ static tidei_extent *push_out(tidei_cache *c, tidei_cache_entry *e, tidei_extent
     return chain;
 }
 
-/* An entry of x's set that is empty, or holds something else; NULL: all hold what serves as
-** well. */
+/* An entry of x's set that is empty, or whose block differs from x; NULL: all hold blocks that
+** serve as well. */
 static tidei_cache_entry *place_for(tidei_cache *c, const tidei_extent *x) {
     tidei_cache_entry *set = c->entries[tidei_cache_set(x->size)], *found = NULL;
     for (unsigned i = 0; i < TIDEI_CACHE_WAYS; i++) {
@@ -144,7 +144,7 @@ bool tidei_heap_cache_anew(tidei_heap *p, tidei_cache *c, tidei_extent *x) {
     return tidei_cache_put(c, x, cap);
 }
 
-/* One that fits what is wanted; the others go to the entries, or come to *rest. */
+/* Returns a block that fits the request; the others go to the entries, or onto *rest. */
 static tidei_extent *sort_inbox(tidei_cache *c, size_t size, uint16_t slot, size_t cap,
                                 tidei_extent **rest) {
     tidei_extent *found = NULL;

@@ -1,16 +1,16 @@
-/* clear.c: the pool `tide` clears pages, for memory that others want from the driver: a
-** library's handle, a loaded kernel.
+/* clear.c: the pool `tide` clears pages and gives them back, where memory is needed that no pool
+** hands out: for a library's handle, a loaded kernel.
 **
-** Model. Free parts of pages are of use to blocks alone. So a free piece is made as for a request,
-** by all the ways there are to make room, which is long enough for whole pages to lie in it
-** wherever it begins; what is pending there is waited for; and the pages on it go back. Where so
-** long a piece is not to be had, one without the margin may still do: it may begin where a page
+** Model. Free parts of pages are of use to blocks alone. So this makes a free piece as for a
+** request, by all the ways there are to make room. The piece is so long that enough whole pages lie
+** in it wherever it begins; the host waits for what is pending there, and the pages go back. Where
+** so long a piece is not to be had, one without the margin may still do: it may begin where a page
 ** does.
-** What must stay true: no new memory is taken, so that what goes back is gained. Nobody has the
-** piece but who clears. */
+** What must stay true: no new memory is taken, so that what goes back is gained. Only the clearing
+** thread has the piece. */
 #include "runtime/pool/tide/tide.h"
 
-/* What there is to clear with. */
+/* What the pool has free to clear pages with. */
 struct stock {
     size_t free;    /* bytes */
     size_t largest; /* page */
@@ -39,8 +39,8 @@ static tide_status wait_for(tidei_heap *p, tidei_extent *x) {
     return st;
 }
 
-/* A free piece of `size` bytes on which nothing is pending. The lock is held, but for a while
-** not. */
+/* Makes a free piece of `size` bytes on which nothing is pending. The lock is held, but let go of
+** in between. */
 static tide_status make_piece(tidei_heap *p, tidei_size_index *own, size_t size, tidei_stream *s) {
     const unsigned flags =
         TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE | TIDEI_ALLOC_FLUSHED | TIDEI_ALLOC_NO_GROW;
@@ -58,7 +58,8 @@ static tide_status make_piece(tidei_heap *p, tidei_size_index *own, size_t size,
     return st;
 }
 
-/* Makes such a piece and gives back what can be. Who fails meanwhile tries again. */
+/* Makes such a piece and gives back the whole pages on it. A request that fails meanwhile is tried
+** again. */
 static size_t clear_piece(tidei_heap *p, size_t size) {
     tidei_stream *s = p->base.dev->stream0;
     tidei_size_index *own = tidei_heap_own(p, s->slot);
@@ -73,7 +74,7 @@ static size_t clear_piece(tidei_heap *p, size_t size) {
     return given;
 }
 
-/* Of so many bytes wanted those that the pool can give alone. */
+/* Of so many bytes wanted, those that this pool can give. */
 static size_t share(const tidei_heap *p, const struct stock *a, size_t bytes) {
     size_t margin = p->page_bytes - p->granule;
     if (bytes <= a->free) return bytes;

@@ -1,24 +1,28 @@
 /* compact.c: the pool `tide` makes one large free piece of many small ones, by moving the
 ** blocks between them.
 **
-** Model. Two ways, over stretches of neighbouring extents in which nothing is pinned. To *empty* a
-** stretch as long as the request, its blocks go to free pieces elsewhere; of the stretches the one
-** with the fewest bytes to move is taken. Where the pieces elsewhere are too small for that, the
-** blocks of a stretch *slide* together, towards its low end: of the stretches with enough free
-** bytes, again the one with the fewest to move. The second way needs no room elsewhere, so it works
-** whenever there are enough free bytes between two pins. To look for stretches takes time as well:
-** that ends where it costs more than it is likely to save.
-** What is pending on free pieces does not matter: the moves come after it, on the device.
-** What is chosen while windows are open may be over once they are closed: that is found out as it
-** is claimed.
-** What must stay true: the lock is not held while the mover works. Until it is done the blocks are
-** held by their owners, so none is freed, and the free pieces of both places are claimed. A move
-** that fails leaves what moved before it moved. */
+** Model. Two ways, over stretches of neighbouring extents in which nothing is pinned:
+**   before   | a | free | b |  free  | c | free | PINNED |
+**   empty    | a |        free           | c | b |  PINNED |     b goes to a free piece elsewhere
+**   slide    | a | b | c |         free        | PINNED |
+** To *empty* a stretch as long as the request, its blocks go to free pieces elsewhere; of the
+** possible stretches the one with the fewest bytes to move is taken. Where the pieces elsewhere are
+** too small, the blocks of a stretch *slide* together, towards its low end: of the stretches with
+** enough free bytes, again the one with the fewest to move. The second way needs no room elsewhere,
+** so it works whenever there are enough free bytes between two pinned blocks. Looking for stretches
+** takes time as well: it ends where it costs more than it is likely to save. What is pending on
+** free pieces does not matter: the moves come after it, on the device.
+** What is chosen while submissions go on may not hold any more once they are stopped: claiming
+** finds that out.
+** What must stay true: the lock is not held while the mover works. Until it is done the owners hold
+** the blocks, so none is freed, and the free pieces at the old and new places are claimed. Where a
+** move fails, the moves before it stand. */
 #include <stdlib.h>
 #include "runtime/pool/reuse.h"
 #include "runtime/pool/tide/compact.h"
 
-/* A block that slides by less than this part of its size would be copied in too many pieces. */
+/* A block that slides by less than this part of its size would be copied in too many pieces
+** (move.c). */
 #define SLIDE_PIECES 256
 
 typedef struct stretch {
@@ -96,7 +100,7 @@ static bool is_free(const tidei_extent *x) { return tidei_extent_is_free(x); }
 /* Under the lock, which is why nobody else sees it LOOKED_AT. */
 static bool asked(tidei_extent *x, bool (*question)(void *owner)) {
     uint8_t live = TIDEI_EXTENT_LIVE;
-    /* just freed */
+    /* it has just been freed */
     if (!atomic_compare_exchange_strong(&x->state, &live, TIDEI_EXTENT_LOOKED_AT)) return false;
     void *owner = atomic_load_explicit(&x->owner, memory_order_acquire);
     bool yes = owner && question(owner);
@@ -123,8 +127,8 @@ bool tidei_compaction_hold(tidei_heap *p, compaction *c, tidei_extent *x) {
 
 /* ---- which stretch ---- */
 
-/* Tells each free piece whether it is within reach, where some may not be. Returns the bytes of
-** those that are. */
+/* Marks each free piece as within reach or `far`, where some may be far. Returns the bytes within
+** reach. */
 static size_t ask_reach(tidei_heap *p, compaction *c) {
     const tidei_size_index *own = tidei_heap_own(p, c->s->slot);
     size_t bytes = 0, all = p->backed - p->used - p->claimed;
@@ -138,14 +142,14 @@ static size_t ask_reach(tidei_heap *p, compaction *c) {
     return bytes;
 }
 
-/* But for blocks that were not asked. */
+/* Whether the extent must stay; a block that was not asked yet counts as movable. */
 static inline bool stays(const compaction *c, const tidei_extent *x) {
     tidei_extent_state is = tidei_extent_is(x);
     if (is != TIDEI_EXTENT_LIVE && is != TIDEI_EXTENT_FREE) return true;
     return c->some_far && !c->waits && is == TIDEI_EXTENT_FREE && x->far;
 }
 
-/* A stretch that is looked at, and sums over its extents. */
+/* The stretch under consideration, and sums over its extents. */
 struct look {
     tidei_extent *low;     /* the first one */
     tidei_extent *unasked; /* the first one that was not asked, or what comes behind the last one */
@@ -181,14 +185,14 @@ static inline void leave_low(const compaction *c, struct look *a) {
     a->low = x->next;
 }
 
-/* To move over a free piece out of reach means to wait, on the device, for what is pending there:
-** worse than to move as much. */
+/* A free piece out of reach means a wait, on the device, for what is pending there, which is worse
+** than moving as many bytes. */
 static inline size_t cost_of(const struct look *a) {
     return a->bytes - a->free + 2 * a->far + (a->blocks + a->fars) * TIDEI_MOVE_COST;
 }
 
-/* Asks its blocks, up to `end`, each once. False: one may not move, and the stretch begins behind
-** it now. */
+/* Asks the stretch's blocks, up to `end`, each once. False: one may not move, and the stretch now
+** begins behind it. */
 static bool may_all_move(const tidei_heap *p, const compaction *c, struct look *a,
                          const tidei_extent *end) {
     for (tidei_extent *x = a->unasked; x != end; a->unasked = x = x->next) {
@@ -202,17 +206,18 @@ static bool may_all_move(const tidei_heap *p, const compaction *c, struct look *
     return true;
 }
 
-/* What the host does for an extent it looks at, or for a block it asks, costs as much as to move so
-** many bytes. */
+/* Looking at an extent, or asking a block's owner, costs the host as much as moving so many
+** bytes. */
 #define LOOK_COST (8 * TIDEI_KIB)
-/* Better stretches are looked for until that costs this part of what they can save at most; among
-** so many extents in any case, which takes no longer than to close the windows and to queue a
+/* Looks for better stretches until that costs this part of what they can save at most; among
+** LOOKS_LEAST extents in any case, which takes no longer than stopping submissions and queueing a
 ** launch. */
 #define LOOK_PART   4
 #define LOOKS_LEAST 1024
 
-/* The cheapest stretch that has the bytes wanted, free ones if `slide`. For each end the latest
-** beginning is the cheapest. Blocks are asked only where that is worth while. */
+/* The cheapest stretch that has the bytes wanted (if `slide`: free bytes). For each end the latest
+** possible beginning is the cheapest. Owners are asked only where a stretch is cheaper than the
+** best so far. */
 static stretch choose(tidei_heap *p, compaction *c, bool slide) {
     size_t size = c->size + c->lost, all = ask_reach(p, c), cap = c->cap - c->nheld,
            looks = SIZE_MAX;
@@ -239,7 +244,7 @@ static stretch choose(tidei_heap *p, compaction *c, bool slide) {
 
 /* ---- claiming ---- */
 
-/* Descriptors for the places of so many blocks. */
+/* Free descriptors needed for the places of so many blocks. */
 static size_t descriptors_for(size_t blocks, bool sliding) { return sliding ? 2 : blocks + 2; }
 
 static void note(compaction *c, tidei_stamp x) {
@@ -261,15 +266,14 @@ void tidei_compaction_note(compaction *c, tidei_extent *x) {
         note(c, tidei_stamps_at(tidei_heap_many(x))[i]);
 }
 
-/* The history of x is the moves alone. */
+/* Only the moves, at `tick` of s, are pending on x. */
 static void be_pending(tidei_extent *x, tidei_stream *s, uint64_t tick) {
     if (x->slot == TIDEI_SLOT_MANY) tidei_stamps_clear(tidei_heap_many(x));
     x->slot = s->slot;
     x->tick = tick;
 }
 
-/* The claimed pieces from x to before `end`, but for one, become free; those that lie side by side
-** join. */
+/* Frees the claimed pieces from x to before `end`, except one; those side by side are joined. */
 static void unclaim_but(tidei_heap *p, tidei_extent *x, const tidei_extent *end,
                         const tidei_extent *kept) {
     for (tidei_extent *next; x != end; x = next) {
@@ -281,7 +285,7 @@ static void unclaim(tidei_heap *p, const stretch *w) {
     unclaim_but(p, w->first, w->last->next, NULL);
 }
 
-/* Whether the extents that a stretch was chosen by, maybe a while ago, are its ends still. */
+/* Whether the first and last extent of a stretch that was chosen a while ago are still there. */
 static bool stands(const stretch *w) {
     bool first = is_free(w->first) || tidei_extent_is(w->first) == TIDEI_EXTENT_LIVE;
     bool last = is_free(w->last) || tidei_extent_is(w->last) == TIDEI_EXTENT_LIVE;
@@ -302,8 +306,8 @@ static bool claim_block(tidei_heap *p, compaction *c, tidei_extent *x) {
     return true;
 }
 
-/* Claims the free pieces of the stretch and holds its blocks, in order. False: it is not what it
-** was when it was chosen, and nothing is claimed. Blocks that are held stay so. */
+/* Claims the free pieces of the stretch and holds its blocks, in order. False: it has changed since
+** it was chosen, and nothing is claimed. Blocks already held stay held. */
 static bool claim(tidei_heap *p, compaction *c, const stretch *w, bool slide) {
     tidei_extent *x = w->first, *end = w->last->next;
     size_t free = 0;
@@ -320,7 +324,7 @@ static bool claim(tidei_heap *p, compaction *c, const stretch *w, bool slide) {
     return false;
 }
 
-/* The stretch, claimed as a whole, becomes one piece, whose history is the moves alone. */
+/* Makes one piece of the stretch, which is claimed as a whole; only the moves are pending on it. */
 static tidei_extent *joined(tidei_heap *p, const stretch *w, tidei_stream *s, uint64_t tick) {
     tidei_extent *x = w->first, *end = w->last->next;
     for (tidei_extent *y = x->next, *next; y != end; y = next) {
@@ -340,18 +344,18 @@ static tidei_extent *joined(tidei_heap *p, const stretch *w, tidei_stream *s, ui
 
 /* ---- moving ---- */
 
-/* Of a block that is held. */
+/* Enters the move of the i-th block, which is held, to offset `to_off` in `to`. */
 static void plan_move(tidei_heap *p, compaction *c, size_t i, tidei_extent *to, size_t to_off) {
     tidei_extent *x = c->from[i];
     c->moves[i] =
         (tidei_move){.owner = atomic_load_explicit(&x->owner, memory_order_relaxed), .priv = to};
     c->places[i] =
         (tidei_piece){.dst = p->addr + to_off, .src = p->addr + x->off, .bytes = x->bytes};
-    /* for the copy; the slack is poisoned when the place is free again */
+    /* the copy may write there; the slack is poisoned again when the place becomes free */
     tidei_heap_unpoison(p, to_off, x->bytes);
 }
 
-/* Without the lock meanwhile. *moved of the moves have happened. */
+/* Queues the moves; lets go of the lock meanwhile. The first *moved of them have happened. */
 static tide_status move(tidei_heap *p, compaction *c, bool apart, size_t *moved, uint64_t *tick) {
     tidei_check(tidei_lock_held(&p->lock));
     tidei_lock_give(&p->lock);
@@ -370,7 +374,7 @@ static int by_size(const void *a, const void *b) {
     return (x->size < y->size) - (x->size > y->size);
 }
 
-/* As blocks of one size are, which is common. */
+/* Whether the blocks are sorted already, as blocks of one size are, which is common. */
 static bool in_order(const compaction *c) {
     for (size_t i = 1; i < c->n; i++)
         if (c->from[i - 1]->size < c->from[i]->size) return false;
@@ -378,7 +382,7 @@ static bool in_order(const compaction *c) {
 }
 
 static void vacate(tidei_heap *p, tidei_extent *x) {
-    /* a move that failed may have had it */
+    /* a failed move may have unpoisoned it */
     if (x->slot == TIDEI_SLOT_READY) tidei_heap_poison(p, x->off, x->size);
     tidei_heap_unclaim(p, x);
 }
@@ -388,8 +392,8 @@ void tidei_compaction_vacate(tidei_heap *p, compaction *c, size_t i) {
         if (c->to[i]) vacate(p, c->to[i]);
 }
 
-/* A claimed place of `size` bytes, the smallest that will do. NULL: there is none, or host memory
-** for its history. */
+/* Claims the smallest free piece of at least `size` bytes as a place. NULL: there is none, or no
+** host memory for its stamps. */
 static tidei_extent *find_place(tidei_heap *p, compaction *c, size_t size) {
     tidei_extent *x = tidei_heap_fit(p, size, c->s, c->reach);
     tidei_extent *y = x ? tidei_heap_cut(p, x, size) : NULL;
@@ -400,9 +404,10 @@ static tidei_extent *find_place(tidei_heap *p, compaction *c, size_t size) {
     return y;
 }
 
-/* Pieces as long as the blocks of one size, from the i-th to before `end`, become their places: the
-** same that searches would find, in one walk. That looks at so many extents a place; more would
-** take longer than to search. Returns the first block without a place. */
+/* Finds places for blocks of one size, from the i-th to before `end`, among pieces of exactly that
+** size: the same as single searches would find, but in one walk. It looks at no more than
+** LOOKS_A_PLACE extents a place; more would take longer than searching. Returns the first block
+** without a place. */
 #define LOOKS_A_PLACE 32
 static size_t find_equal(tidei_heap *p, compaction *c, size_t i, size_t end) {
     size_t size = c->from[i]->size, looks = (end - i) * LOOKS_A_PLACE;
@@ -417,7 +422,7 @@ static size_t find_equal(tidei_heap *p, compaction *c, size_t i, size_t end) {
     return i;
 }
 
-/* How many blocks, from the i-th on, are as large as that. */
+/* How many blocks, from the i-th on, have the same size. */
 static size_t equal_from(const compaction *c, size_t i) {
     size_t n = 1;
     while (i + n < c->n && c->from[i + n]->size == c->from[i]->size) n++;
@@ -438,7 +443,7 @@ bool tidei_compaction_find_places(tidei_heap *p, compaction *c) {
     return all;
 }
 
-/* The block of x is at y now; x is free. */
+/* The block moved from x to y: they change roles, and x is free, pending on the move. */
 static void exchange(tidei_extent *x, tidei_extent *y, tidei_stream *s, uint64_t tick) {
     if (y->slot == TIDEI_SLOT_MANY) tidei_stamps_clear(tidei_heap_many(y));
     y->slot = TIDEI_SLOT_READY;
@@ -450,7 +455,7 @@ static void exchange(tidei_extent *x, tidei_extent *y, tidei_stream *s, uint64_t
     tidei_extent_become(x, TIDEI_WAS(LIVE), TIDEI_EXTENT_CLAIMED);
     x->slot = s->slot;
     x->tick = tick;
-    tidei_check(x->size == y->size); /* so that the claimed bytes are as many as before */
+    tidei_check(x->size == y->size); /* so that the number of claimed bytes stays */
 }
 
 tide_status tidei_compaction_move_out(tidei_heap *p, compaction *c, uint64_t *tick) {
@@ -459,7 +464,7 @@ tide_status tidei_compaction_move_out(tidei_heap *p, compaction *c, uint64_t *ti
     for (size_t i = 0; i < c->n; i++) plan_move(p, c, i, c->to[i], c->to[i]->off);
     tide_status st = move(p, c, true, &moved, tick);
     for (size_t i = 0; i < moved; i++) exchange(c->from[i], c->to[i], c->s, *tick);
-    /* it may be queued */
+    /* the failed move may have been queued all the same */
     for (size_t i = moved; i < c->n && *tick; i++) be_pending(c->to[i], c->s, *tick);
     tidei_compaction_vacate(p, c, moved);
     return st;
@@ -478,9 +483,9 @@ static tide_status empty(tidei_heap *p, compaction *c, const stretch *w, tidei_e
 
 /* ---- sliding ---- */
 
-/* Where each block goes: close behind the one before, but for those that would go so little that it
-** takes too many pieces; they stay. TIDE_E_NOMEM: what is lost between those makes the rest too
-** little; c->lost is raised to it for the next try. */
+/* Plans where each block slides: close behind the one before. A block that would move so little
+** that its copy takes too many pieces stays. TIDE_E_NOMEM: with the bytes lost before such blocks
+** the free bytes are too few; c->lost is raised to that for the next try. */
 static tide_status plan_slide(tidei_heap *p, compaction *c, const stretch *w) {
     size_t at = w->first->off, n = 0, lost = 0;
     for (size_t i = 0; i < c->n; i++) {
@@ -502,7 +507,7 @@ static tide_status plan_slide(tidei_heap *p, compaction *c, const stretch *w) {
     return TIDE_E_NOMEM;
 }
 
-/* Takes the claimed pieces of the stretch out of the range, linked by `left`. */
+/* Takes the claimed pieces of the stretch out of the order by address, linked by `left`. */
 static tidei_extent *loosen(tidei_heap *p, const stretch *w) {
     tidei_extent *loose = NULL;
     for (tidei_extent *x = w->first, *next, *end = w->last->next; x != end; x = next) {
@@ -516,8 +521,8 @@ static tidei_extent *loosen(tidei_heap *p, const stretch *w) {
     return loose;
 }
 
-/* One of the loose pieces becomes the gap [low, high) behind the extent `prev`; NULL: the first of
-** the range. */
+/* Makes one of the loose pieces the gap [low, high) behind the extent `prev`; prev NULL: it is the
+** first of the range. */
 static tidei_extent *fill_gap(tidei_heap *p, tidei_extent **loose, size_t low, size_t high,
                               tidei_extent *prev) {
     tidei_extent *gap = *loose;
@@ -531,8 +536,8 @@ static tidei_extent *fill_gap(tidei_heap *p, tidei_extent **loose, size_t low, s
     return gap;
 }
 
-/* The blocks of the stretch are where they are now, in the same order, and the gaps between them
-** become its claimed pieces: no more of them than there were. */
+/* Updates the extents after a slide: the blocks, in the same order, get their new offsets, and the
+** claimed pieces become the gaps between them, of which there are no more than before. */
 static void lay_out(tidei_heap *p, stretch *w, tidei_stream *s, uint64_t tick) {
     size_t low = w->first->off, high = tidei_extent_end(w->last);
     tidei_extent *before = w->first->prev, *behind = w->last->next, *prev = before,
@@ -557,7 +562,7 @@ static void lay_out(tidei_heap *p, stretch *w, tidei_stream *s, uint64_t tick) {
     w->last = behind ? behind->prev : p->last;
 }
 
-/* *w is laid out anew. On success the piece that is wanted lies at its end. */
+/* Slides the blocks of *w and updates its extents. On success the wanted piece lies at its end. */
 static tide_status slide(tidei_heap *p, compaction *c, stretch *w, tidei_extent **out) {
     size_t moved = 0;
     uint64_t tick = 0;
@@ -574,11 +579,12 @@ static tide_status slide(tidei_heap *p, compaction *c, stretch *w, tidei_extent 
 
 /* ---- the whole ---- */
 
-/* With windows closed. TIDE_E_NOMEM with *again: what was found is over, another stretch may do. */
+/* Clears the stretch, while submissions are stopped. TIDE_E_NOMEM with *again: the stretch has
+** changed, another one may do. */
 static tide_status clear(tidei_heap *p, compaction *c, stretch w, bool sliding, bool *again,
                          tidei_extent **out) {
     size_t lost = c->lost;
-    if (!claim(p, c, &w, sliding)) { /* the lock was let go of since */
+    if (!claim(p, c, &w, sliding)) { /* the lock was let go of since the choice */
         w = choose(p, c, sliding);
         if (!w.first) return TIDE_E_NOMEM;
         if (!claim(p, c, &w, sliding)) {
@@ -591,7 +597,7 @@ static tide_status clear(tidei_heap *p, compaction *c, stretch w, bool sliding, 
     return st;
 }
 
-/* One way, once. Windows stay open where there is nothing to be done. */
+/* Tries one of the two ways once. If no stretch is found submissions are not stopped. */
 static tide_status attempt(tidei_heap *p, compaction *c, bool sliding, bool *again,
                            tidei_extent **out) {
     *again = false;
@@ -604,7 +610,7 @@ static tide_status attempt(tidei_heap *p, compaction *c, bool sliding, bool *aga
     return st;
 }
 
-/* Blocks that get pinned meanwhile, and want of descriptors, make a way begin again. */
+/* A way begins again where blocks were pinned meanwhile, or free descriptors ran out. */
 #define ATTEMPTS 8
 
 static tide_status try_ways(tidei_heap *p, compaction *c, tidei_extent **out) {

@@ -13,21 +13,21 @@
 
 #include "runtime/pool/tide/tide.h"
 
-/* A move costs as much as this many bytes: a launch, and what the host does for it. */
+/* A move costs as much as copying this many bytes: a launch, and what the host does for it. */
 #define TIDEI_MOVE_COST (16 * TIDEI_KIB)
 
-/* Kept for the next one where it is not larger than usual. */
+/* Kept for the next compaction unless it is larger than usual. */
 struct tidei_compaction {
-    size_t size; /* that is wanted, for a stream */
+    size_t size; /* size of the piece that is wanted */
     tidei_stream *s;
     tidei_reach reach;
-    bool waits;                             /* s may be made to wait for what is beyond its reach */
-    bool some_far;                          /* free pieces may be beyond it: each was told */
-    size_t lost;                            /* free bytes between blocks that cannot slide */
+    bool waits;    /* some free pieces may be beyond its reach: each one's `far` says so */
+    bool some_far; /* free pieces may be beyond it: each was told */
+    size_t lost;   /* free bytes between blocks that cannot slide */
     tidei_stamp pending[TIDEI_STREAMS_MAX]; /* on the free pieces, one a stream */
     unsigned npending;
     size_t cap, n, nheld;      /* n: blocks to move */
-    tidei_move *moves;         /* of `cap` each */
+    tidei_move *moves;         /* moves and places: room for `cap` each */
     tidei_piece *places;       /* of the moves */
     tidei_extent **from, **to; /* to: emptying */
     void **held;               /* owners to let go of */
@@ -43,26 +43,26 @@ static inline bool tidei_extent_is_free(const tidei_extent *x) {
 tidei_compaction *tidei_compaction_open(tidei_heap *p, size_t moves, size_t size, tidei_stream *s,
                                         tidei_reach reach);
 void tidei_compaction_close(tidei_heap *p, tidei_compaction *c);
-/* Closes the device's windows, and opens them again and lets go of what was held; without the lock
-** meanwhile. */
+/* begin stops submissions; end lets them go on, and lets go of what was held. Both let go of the
+** lock meanwhile. */
 void tidei_compaction_begin(tidei_heap *p);
 void tidei_compaction_end(tidei_heap *p, tidei_compaction *c);
 
-/* Tells each block whether it may move. */
+/* Asks each block's owner whether it may move, and marks the block (`fixed`). */
 void tidei_compaction_ask(tidei_heap *p);
-/* Holds the block of x until windows open; false: it is fixed after all, and is marked. */
+/* Holds the block of x until the end; false: it may not move after all, and is marked so. */
 bool tidei_compaction_hold(tidei_heap *p, tidei_compaction *c, tidei_extent *x);
-/* What is pending on the free piece x will be waited for. */
+/* Notes that the moves have to wait for what is pending on the free piece x. */
 void tidei_compaction_note(tidei_compaction *c, tidei_extent *x);
 
-/* Finds a place for each block of `from`, the largest first. Those that have none are marked as
+/* Finds a place for each block of `from`, the largest first. Blocks without a place are marked as
 ** fixed; false: there are some, and no place is taken. */
 bool tidei_compaction_find_places(tidei_heap *p, tidei_compaction *c);
 /* Gives places back, from the i-th on. */
 void tidei_compaction_vacate(tidei_heap *p, tidei_compaction *c, size_t i);
-/* The blocks, which are held, go to their places, and claimed free pieces are where they were,
-** pending on s. What fails is as it was. *tick is 0 where nothing was queued. Lets go of the lock
-** meanwhile. */
+/* Moves the blocks, which are held, to their places; claimed free pieces are left where they were,
+** with the moves on s pending. A block whose move fails stays. *tick is 0 where nothing was queued.
+** Lets go of the lock meanwhile. */
 tide_status tidei_compaction_move_out(tidei_heap *p, tidei_compaction *c, uint64_t *tick);
 
 #endif

@@ -14,7 +14,7 @@
 
 struct tidei_slab {
     tidei_slab *next;
-    void *memory; /* as allocated */
+    void *memory; /* the address that the allocator returned */
     alignas(TIDEI_LINE) tidei_extent extents[TIDEI_SLAB_EXTENTS];
     tidei_stamps many[TIDEI_SLAB_EXTENTS]; /* tidei_heap_many */
 };
@@ -163,8 +163,8 @@ static bool joins(const tidei_heap *p, const tidei_extent *x, const tidei_extent
            tidei_heap_joinable(p, x, neighbour);
 }
 
-/* The free neighbour y takes over x, staying in its size index and mostly in its place there; x is
-** dropped. */
+/* The free neighbour y takes over x, stays in its size index and mostly keeps its place there; x's
+** descriptor is freed. */
 static void give_to(tidei_heap *p, tidei_extent *y, tidei_extent *x) {
     size_t off = y->off < x->off ? y->off : x->off;
     tidei_size_index *sh = tidei_heap_size_index(p, y);
@@ -219,7 +219,8 @@ void tidei_heap_be_ready(tidei_heap *p, tidei_extent *x) {
 
 /* ---- cutting ---- */
 
-/* For the rest of a piece that is split: all that is pending. False: host memory is exhausted. */
+/* Copies the pending stamps to the rest of a piece that is split. False: host memory is
+** exhausted. */
 static bool copy_pending(tidei_extent *to, tidei_extent *from) {
     to->slot = from->slot;
     to->tick = from->tick;
@@ -292,7 +293,7 @@ tidei_extent *tidei_heap_claim_part(tidei_heap *p, tidei_extent *x, size_t low, 
     tidei_check(tidei_lock_held(&p->lock) && x->off <= low && high <= tidei_extent_end(x));
     tidei_check(CUTTABLE >> tidei_extent_is(x) & 1);
     if (x->off < low &&
-        /* out of the size indexes its rest would join what lies behind it */
+        /* x is in no size index, so its rest may have to be joined with what lies behind it */
         tidei_extent_is(x) != TIDEI_EXTENT_FREE) {
         p->claimed -= x->size;
         tidei_extent_become(x, TIDEI_WAS(CLAIMED), TIDEI_EXTENT_FREE);

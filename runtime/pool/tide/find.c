@@ -1,15 +1,16 @@
-/* find.c: the pool `tide` finds a free piece for a request: the best fit, then what others may
-** have, then room made by moving blocks, then new memory; and where the caller has nothing else
-** left to try, all there is in one stretch.
+/* find.c: the pool `tide` finds a free piece for a request: the best fit, then pieces with other
+** streams' pending work, then room made by moving blocks, then new memory; and where the caller has
+** nothing else left to try, all free memory brought into one stretch.
 **
 ** What must stay true: without TIDEI_ALLOC_STEAL or the rule WAIT a stream gets only what it is
-** ordered after; a piece with more pending keeps saying so. The way there is long and rare, and
-** lets go of the lock where it asks the device. */
+** ordered after; a piece handed out with other pending work keeps the stamps of that work, for the
+** block's first use to wait. This search is long and rare, and lets go of the lock where it asks
+** the device. */
 #include "runtime/pool/reuse.h"
 #include "runtime/pool/tide/tide.h"
 
 #ifndef TIDEI_STRESS
-/* pieces on each of others' size indexes looked at before the device is asked what is done */
+/* pieces looked at in each other stream's size index before the device is asked what is done */
 #define FOREIGN_LOOKS 32
 #else
 #define FOREIGN_LOOKS 1
@@ -17,8 +18,8 @@
 
 /* ---- what others may have ---- */
 
-/* Where several streams are at work neighbours stay apart that one stream may have together: now
-** they become one. */
+/* Where several streams are at work, neighbours that s may have both of can still be separate
+** pieces: joins them. */
 static void join_for(tidei_heap *p, const tidei_stream *s) {
     for (tidei_extent *x = p->first, *next; x; x = next) {
         next = x->next;
@@ -34,8 +35,8 @@ static void join_for(tidei_heap *p, const tidei_stream *s) {
     }
 }
 
-/* Others' pieces: those that s may have, and those that it may once the device was asked. The lock
-** is held, but for a while not. */
+/* Finds a piece with other streams' work: one that s may have, or may have once the device was
+** asked. The lock is held, but let go of in between. */
 static tidei_extent *find_foreign(tidei_heap *p, tidei_size_index *own, size_t size,
                                   tidei_stream *s, unsigned flags) {
     tidei_check(tidei_lock_held(&p->lock));
@@ -51,23 +52,24 @@ static tidei_extent *find_foreign(tidei_heap *p, tidei_size_index *own, size_t s
     return flags & TIDEI_ALLOC_STEAL ? tidei_heap_fit(p, size, s, TIDEI_REACH_ANY) : NULL;
 }
 
-/* Growth beyond what was ever in use at once is for fragments alone: this part of it is let pass
+/* Growth beyond what was ever in use at once serves fragmentation alone: this part of it is allowed
 ** before blocks are moved and other streams waited for. */
 #define SLACK_PART 64
-/* What streams keep from each other by work that is not done may be this part of what was ever in
-** use at once, whoever they are. */
+/* Pieces that streams keep from each other by pending work may be this part of what was ever in use
+** at once. */
 #define FAR_PART 16
-/* Free pieces that are less than this part of a request together are not worth moving blocks
-** for. */
+/* If all free pieces together are less than this part of a request, it is not worth moving
+** blocks. */
 #define LITTLE_PART 16
-/* A compaction that was in vain is not tried again before so many blocks came back, and about twice
-** as many each time. */
+/* After a compaction in vain none is tried before so many blocks were freed, and about twice as
+** many each time. */
 #define RETRY_FREES     8
 #define RETRY_FREES_MAX 1024
-/* Where a request found no room although there was enough and blocks might move, what stands
-** between the free pieces is in the way, and most of that is small: from then on such small parts
-** of that request keep to the other ends of free pieces than large blocks do. (A part of 1/700 to
-** 1/1400 does nearly as well; larger blocks among the small ones leave less in one piece.) */
+/* Where a request found no room although there was enough and blocks might move, the blocks between
+** the free pieces are in the way, and most of them are small. From then on blocks smaller than this
+** part of that request are cut from the other ends of free pieces than large blocks are. (A part of
+** 1/700 to 1/1400 does nearly as well; larger blocks among the small ones leave less in one
+** piece.) */
 #define SMALL_PART 768
 
 static bool tight(const tidei_heap *p, size_t size) {
@@ -75,18 +77,19 @@ static bool tight(const tidei_heap *p, size_t size) {
     return p->backed + size > most + most / SLACK_PART;
 }
 
-/* Free bytes within reach of a stream and beyond it; of those beyond, what is to be left alone for
-** now. */
+/* Free bytes within reach of a stream, and beyond it; kept: of those beyond, the bytes left to
+** other streams for now. */
 struct spread {
     size_t near, far, kept;
 };
 
-/* What the stream of a slot may keep of `bytes` that are pending on it, from a request of `size`.
-** Where that is most of what was ever in use at once, streams work in such memory by turns, each
-** with no other: without its own share none could work while another does. Else a stream that wants
-** memory itself uses next what is pending on it, and others may have it: it costs both a wait. One
-** that wants none works on what is passed on to it: with nothing left to it, all who are passed
-** something on wait for each other. So buffers that pass through k streams are k + 1. */
+/* The bytes, of `bytes` free on which a slot's work is pending, that its stream may keep from a
+** request of `size` by another stream. Three cases. If it is at least half of what was ever in use
+** at once, streams use the same memory in turns: the stream keeps it, or no two streams could work
+** at the same time. Else, if the stream allocates itself, it keeps nothing: it costs both streams a
+** wait. Else it works on buffers that other streams pass on to it, and keeps one of `size`:
+** otherwise all streams of such a chain would wait for each other. So where buffers pass through k
+** streams there are k + 1 of them. */
 static size_t kept_by(const tidei_heap *p, unsigned slot, size_t bytes, size_t size) {
     size_t most = tidei_max_size(p->most_used, p->used + size);
     if (bytes >= most / 2) return tidei_min_size(bytes, most);
@@ -112,8 +115,8 @@ static struct spread spread_of(tidei_heap *p, tidei_stream *s, size_t size, tide
     return a;
 }
 
-/* The memory that is missing when all free bytes within reach are in one piece; less than
-** `size`. */
+/* Adds the memory that would be missing if all `bytes` free within reach were in one piece; less
+** than `size`. */
 static tide_status add_missing(tidei_heap *p, size_t size, size_t bytes, tidei_stream *s) {
     tidei_extent *more;
     if (bytes >= size) return TIDE_OK;
@@ -122,8 +125,9 @@ static tide_status add_missing(tidei_heap *p, size_t size, size_t bytes, tidei_s
     return st;
 }
 
-/* How far s may reach instead of growing; *bytes are there. Beyond what streams keep, and beyond a
-** part of all, memory is worth more than the wait. */
+/* How far s may reach instead of growing; *bytes: free bytes there. Where other streams hold more
+** than they may keep, and more than FAR_PART of all, taking their memory and waiting is better than
+** growing. */
 static tidei_reach reach_of(tidei_heap *p, size_t size, tidei_stream *s, unsigned flags,
                             size_t *bytes) {
     *bytes = p->backed - p->used - p->claimed;
@@ -136,8 +140,8 @@ static tidei_reach reach_of(tidei_heap *p, size_t size, tidei_stream *s, unsigne
     return TIDEI_REACH_STALE;
 }
 
-/* Pieces become one; what is missing, and what cannot be had between blocks that hardly move, is
-** added first if it may `grow`. */
+/* Makes one piece of several by moving blocks. If it may `grow` it first adds the memory that is
+** missing, and as much as is lost between blocks that cannot slide. */
 static tide_status compact(tidei_heap *p, size_t size, size_t bytes, tidei_stream *s,
                            tidei_reach reach, bool grow, tidei_extent **out) {
     size_t lost = 0;
@@ -151,8 +155,8 @@ static tide_status compact(tidei_heap *p, size_t size, size_t bytes, tidei_strea
     return st == TIDE_OK ? tidei_heap_compact(p, size, TIDEI_MOVES_MAX, s, reach, &lost, out) : st;
 }
 
-/* Instead of growing by all that is wanted, where much is free but in pieces. *out is on a size
-** index, or CLAIMED. */
+/* Makes room instead of growing by all that is wanted, where much is free but in pieces. *out is in
+** a size index, or CLAIMED. */
 static tide_status make_room(tidei_heap *p, size_t size, tidei_stream *s, unsigned flags,
                              tidei_extent **out) {
     bool must = flags & TIDEI_ALLOC_MOVE, grow = !(flags & TIDEI_ALLOC_NO_GROW);
@@ -173,8 +177,8 @@ static tide_status make_room(tidei_heap *p, size_t size, tidei_stream *s, unsign
     return st;
 }
 
-/* Others may take what was gathered before it is in one piece, and some of it may lie between
-** blocks that hardly move. */
+/* Attempts: other threads may take what was gathered before it is in one piece, and some of it may
+** lie between blocks that cannot slide. */
 #define GATHERINGS 4
 
 static size_t blocks_of(const tidei_heap *p) {
@@ -184,7 +188,7 @@ static size_t blocks_of(const tidei_heap *p) {
     return n;
 }
 
-/* All there is becomes one stretch, and blocks slide on it. */
+/* Brings all free memory into one stretch of pages, and slides the blocks on it. */
 static tide_status gather(tidei_heap *p, size_t size, tidei_stream *s, bool grow,
                           tidei_extent **out) {
     tide_status st = TIDE_E_NOMEM;
@@ -197,12 +201,12 @@ static tide_status gather(tidei_heap *p, size_t size, tidei_stream *s, bool grow
     return st;
 }
 
-/* When neither `ready` nor the stream's own size index has it. The lock is held, but for a while
-** not. *out is in a size index, or CLAIMED. */
+/* Searches when neither `ready` nor the stream's own size index has a piece. The lock is held, but
+** let go of in between. *out is in a size index, or CLAIMED. */
 static tide_status search(tidei_heap *p, tidei_size_index *own, size_t size, tidei_stream *s,
                           unsigned flags, tidei_extent **out) {
     bool grow = !(flags & TIDEI_ALLOC_NO_GROW), clears = !grow && flags & TIDEI_ALLOC_MOVE;
-    if (!clears) p->takes[s->slot] = true; /* what pages are cleared for is not the stream's */
+    if (!clears) p->takes[s->slot] = true; /* a piece made to clear pages is not for the stream */
     tidei_heap_flush(p);
     if (p->shared && own->bytes + p->ready.bytes >= size) join_for(p, s);
     if ((*out = tidei_heap_best_own(p, own, size))) return TIDE_OK;
@@ -215,16 +219,16 @@ static tide_status search(tidei_heap *p, tidei_size_index *own, size_t size, tid
     if (st != TIDE_E_NOMEM) return st;
     if (tidei_reuse_rules(&p->base) & TIDEI_REUSE_WAIT &&
         (*out = tidei_heap_fit(p, size, s, TIDEI_REACH_ANY)))
-        return TIDE_OK; /* what was left alone above: memory is short */
+        return TIDE_OK; /* takes what was left to other streams above, since memory is short */
     unsigned last = TIDEI_ALLOC_MOVE | TIDEI_ALLOC_FLUSHED;
     return (flags & last) == last ? gather(p, size, s, grow, out) : st;
 }
 
-/* The same, with a free descriptor left afterwards as there is one now. */
+/* The same, with a free descriptor left afterwards, as there is one now. */
 __attribute__((noinline)) static tide_status find_elsewhere(tidei_heap *p, tidei_size_index *own,
                                                             size_t size, tidei_stream *s,
                                                             unsigned flags, tidei_extent **out) {
-    tidei_saved_error before; /* what was tried in vain on the way to success leaves no error */
+    tidei_saved_error before; /* attempts that failed on the way to success leave no error */
     tidei_error_save(&before);
     tidei_extent *descriptor = tidei_heap_descriptor(p);
     tide_status st = search(p, own, size, s, flags, out);

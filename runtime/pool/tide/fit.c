@@ -7,9 +7,9 @@
 
 /* ---- what is within reach ---- */
 
-/* Work that so much has been submitted after, on its stream, is taken to be done before new work of
-** another stream begins, or nearly: waiting for it keeps several buffers in flight between two
-** streams. */
+/* Work after which so many ticks were submitted to its stream counts as old ("stale"): it is likely
+** done, or nearly, before new work of another stream begins. So waiting for it costs nothing, and
+** several buffers can be in flight between two streams. */
 #define STALE_TICKS 16
 
 static bool stale(tidei_dev *d, tidei_stamp x) {
@@ -44,7 +44,7 @@ tidei_extent *tidei_heap_best_own(tidei_heap *p, tidei_size_index *own, size_t s
                                                : better(x, tidei_size_index_fit(&p->ready, size));
 }
 
-/* The best of the first `looks` within reach of s, or best itself. */
+/* The best of the first `looks` pieces that are within reach of s, or `best` itself. */
 static tidei_extent *look(tidei_heap *p, tidei_size_index *sh, size_t size, tidei_stream *s,
                           tidei_reach reach, size_t looks, tidei_extent *best) {
     for (tidei_extent *x = tidei_size_index_fit(sh, size); x && looks;
@@ -55,7 +55,7 @@ static tidei_extent *look(tidei_heap *p, tidei_size_index *sh, size_t size, tide
     return best;
 }
 
-/* The same over everything that others' work is pending on. */
+/* The same over all pieces on which other streams' work is pending. */
 tidei_extent *tidei_heap_best_foreign(tidei_heap *p, tidei_size_index *own, size_t size,
                                       tidei_stream *s, tidei_reach reach, size_t looks) {
     tidei_extent *best = look(p, &p->mixed, size, s, reach, looks, NULL);
@@ -66,7 +66,7 @@ tidei_extent *tidei_heap_best_foreign(tidei_heap *p, tidei_size_index *own, size
     return best;
 }
 
-/* How much has been submitted after the work that is pending on x; 0 where that is on several
+/* How many ticks were submitted after the work that is pending on x; 0 if it is work of several
 ** streams. */
 static uint64_t age(const tidei_heap *p, const tidei_extent *x) {
     if (x->slot >= TIDEI_STREAMS_MAX) return 0;
@@ -75,7 +75,8 @@ static uint64_t age(const tidei_heap *p, const tidei_extent *x) {
     return s ? atomic_load_explicit(&s->submitted, memory_order_relaxed) - x->tick : 0;
 }
 
-/* The smallest of at least `size` that work of any one other stream is pending on; SIZE_MAX. */
+/* The size of the smallest piece of at least `size` on which work of one other stream is pending;
+** SIZE_MAX: none. */
 static size_t least_foreign(const tidei_heap *p, tidei_size_index *own, size_t size) {
     size_t least = SIZE_MAX;
     for (unsigned slot = 0; slot < p->size_indexes_end; slot++) {
@@ -86,8 +87,9 @@ static size_t least_foreign(const tidei_heap *p, tidei_size_index *own, size_t s
     return least;
 }
 
-/* Of others' pieces that fit nearly as well as the best one, the one that is waited for the least.
-** Streams take turns: what was submitted to them tells nothing of which is further behind. */
+/* Of other streams' pieces that fit nearly as well as the best one, the one whose pending work is
+** the oldest of its stream. The streams take turns, since ticks do not tell which stream is further
+** behind. */
 static tidei_extent *oldest_foreign(tidei_heap *p, tidei_size_index *own, size_t size) {
     size_t least = least_foreign(p, own, size);
     tidei_extent *oldest = NULL;

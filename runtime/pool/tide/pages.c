@@ -14,19 +14,22 @@
 ** What must stay true: pages lie in address order, exactly where extents are backed. */
 #include "runtime/pool/tide/tide.h"
 
-/* A page is this part of what is backed with it, within bounds, and so is a step of growth: a page
-** that one small block holds back is a small part of the whole, there are few of them for their
-** number to matter, and a step takes little that may never be needed (1/16 cost 6 % on recorded
-** traces; with 1/64 the steps are still some hundred up to all of a GPU). */
+/* A page is this part of what is backed with it, within bounds, and so is a step of growth. Then a
+** page that a single small block keeps from going back is a small part of the whole, there are so
+** few pages that their number does not matter, and a step takes little that may never be needed
+** (1/16 cost 6 % on recorded traces; with 1/64 the steps are still some hundred up to all of a
+** GPU). */
 #define PAGE_PART 64
-/* One of 32 MiB costs about what one of 2 MiB does (create, set access, unmap, release: 100 us
+/* A page of 32 MiB costs about what one of 2 MiB does (create, set access, unmap, release: 100 us
 ** together). */
 #define PAGE_MAX (32 * TIDEI_MIB)
-/* One pinned block keeps its whole page from being mapped elsewhere, which counts where the limit
-** is tight: so many pages it has at least, and at 100 us each they cost 0.2 s once. */
+/* One pinned block keeps its whole page from being mapped elsewhere, which matters where the limit
+** is tight. So pages are so small that the limit has at least this many; at 100 us each they cost
+** 0.2 s once. */
 #define PAGES_MIN 2048
-/* What is got at once for one request is likely to be wanted in one piece again, and what mapping
-** that elsewhere costs goes by the number of its pages: no more than these where they are ... */
+/* Memory got at once for one request is likely to be wanted in one piece again, and the cost of
+** mapping it elsewhere goes by the number of its pages: so it has no more than this many, as long
+** as they are ... */
 #define PAGES_OF_ONE 8
 /* ... no larger than this part of the limit: with 1/64 some requests failed on recorded traces with
 ** few pages to spare. */
@@ -44,11 +47,11 @@ static void pages_free(tidei_heap *p, tidei_page *first) {
 static size_t whole_pages(const tidei_heap *p, size_t bytes) {
     return tidei_max_size(bytes / p->page_bytes * p->page_bytes, p->page_bytes);
 }
-/* How much growth takes with so much backed. */
+/* The bytes of a step of growth with so much backed. */
 static size_t growth(const tidei_heap *p, size_t backed) {
     return whole_pages(p, tidei_min_size(backed / PAGE_PART, PAGE_MAX));
 }
-/* How large a page may be of `bytes` that are got at once, with so much backed then. */
+/* How large a page may be where `bytes` are got at once, and so much is backed then. */
 static size_t page_size(const tidei_heap *p, size_t backed, size_t bytes) {
     size_t limit = atomic_load_explicit(&p->base.dev->budget->limit, memory_order_relaxed);
     limit = tidei_min_size(limit, p->base.dev->d->info.total_bytes);
@@ -58,8 +61,8 @@ static size_t page_size(const tidei_heap *p, size_t backed, size_t bytes) {
     return whole_pages(p, tidei_max_size(usual, of_one));
 }
 
-/* Pages of at most `most` bytes for a stretch, without memory yet, chained; NULL when host memory
-** is exhausted. */
+/* Makes the records of pages of at most `most` bytes for a stretch, without memory yet, chained;
+** NULL when host memory is exhausted. */
 static tidei_page *pages_new(tidei_heap *p, size_t off, size_t bytes, size_t most) {
     tidei_page *first = NULL, *last = NULL;
     while (bytes) {
@@ -89,7 +92,7 @@ static tidei_page *batch(tidei_page *pg, size_t end, tidei_dpage **mem, size_t *
     }
 }
 
-/* Some of the pages may not be mapped where they belong. */
+/* Whether some of the pages may be displaced: not mapped where they belong. */
 static bool displaced(const tidei_page *pg, size_t end) {
     while (!tidei_page_displaced(pg) && tidei_page_end(pg) < end) pg = pg->next;
     return tidei_page_displaced(pg);
@@ -129,8 +132,8 @@ static void pages_release(tidei_heap *p, tidei_page *pg, size_t end) {
     }
 }
 
-/* Memory for [off, off + bytes) in pages of at most `most`, counted against the limits, mapped;
-** *out the chained pages. Without the lock. */
+/* Gets memory for [off, off + bytes) in pages of at most `most`, counted against the limits, and
+** maps it; *out: the chained pages. Called without the lock. */
 static tide_status back(tidei_heap *p, size_t off, size_t bytes, size_t most, tidei_page **out) {
     tidei_device *d = p->base.dev->d;
     tidei_check(!tidei_lock_held(&p->lock));
@@ -226,7 +229,7 @@ void tidei_heap_hole(tidei_heap *p, tidei_extent *x) {
 typedef struct plan {
     tidei_extent *hole;
     tidei_extent *left, *right; /* free neighbours that become part of the piece, or NULL */
-    size_t bytes;               /* to get; whole pages */
+    size_t bytes;               /* new memory to get; whole pages */
     bool high;
 } plan;
 
@@ -235,7 +238,8 @@ static tidei_extent *usable(tidei_heap *p, tidei_extent *x, tidei_stream *s) {
     return tidei_heap_reaches(p, TIDEI_REACH_COVERED, s, x) ? x : NULL;
 }
 
-/* The least new memory that makes `size` bytes at this hole; false if it is too small. */
+/* Plans the least new memory that makes a piece of `size` bytes at this hole; false if the hole is
+** too small. */
 static bool plan_hole(tidei_heap *p, tidei_extent *hole, size_t size, tidei_stream *s, plan *out) {
     tidei_extent *left = usable(p, hole->prev, s), *right = usable(p, hole->next, s);
     size_t l = left ? left->size : 0, r = right ? right->size : 0;
@@ -252,7 +256,8 @@ static bool plan_hole(tidei_heap *p, tidei_extent *hole, size_t size, tidei_stre
     return true;
 }
 
-/* Of all holes the one that needs the least, and then a step more than that where it is less. */
+/* Plans growth at the hole that needs the least, and takes a whole step there if it needs less than
+** that. */
 static bool plan_growth(tidei_heap *p, size_t size, size_t step, tidei_stream *s, plan *best) {
     plan a;
     best->hole = NULL;
@@ -263,7 +268,7 @@ static bool plan_growth(tidei_heap *p, size_t size, size_t step, tidei_stream *s
     return true;
 }
 
-/* So much in one piece: in the first hole that is large enough. */
+/* Plans so much new memory in one piece: in the first hole that is large enough. */
 static bool plan_addition(tidei_heap *p, size_t bytes, tidei_stream *s, plan *out) {
     for (tidei_extent *hole = p->holes; hole; hole = hole->right) {
         if (hole->size < bytes) continue;
@@ -273,8 +278,7 @@ static bool plan_addition(tidei_heap *p, size_t bytes, tidei_stream *s, plan *ou
     return false;
 }
 
-/* Cuts the plan's part off its hole, with the descriptor `descriptor` where the rest stays a
-** hole. */
+/* Cuts the plan's part off its hole; uses the descriptor `descriptor` where a rest stays a hole. */
 static tidei_extent *cut_hole(tidei_heap *p, const plan *g, tidei_extent *descriptor) {
     tidei_extent *hole = g->hole, *x = hole;
     if (g->bytes == hole->size) {
@@ -367,7 +371,7 @@ tidei_extent *tidei_heap_reserve(tidei_heap *p, tidei_extent *hole, size_t bytes
 
 /* ---- giving back ---- */
 
-/* Makes the stretch [low, high) of the ready extent x a claimed extent of its own; there are
+/* Cuts the stretch [low, high) out of the ready extent x, as a claimed extent; there are free
 ** descriptors for the rests. */
 static void claim_part(tidei_heap *p, tidei_extent *x, size_t low, size_t high) {
     size_t off = x->off, end = tidei_extent_end(x);
@@ -397,9 +401,9 @@ static void claim_part(tidei_heap *p, tidei_extent *x, size_t low, size_t high) 
     }
 }
 
-/* Claims whole pages in ready extents until `excess` bytes are, chained by `left`; at most one
-** batch an extent, so that the device refuses all of it or nothing. Stops early when free
-** descriptors run out: *more. */
+/* Claims whole pages in ready extents until that is `excess` bytes; the claimed extents are chained
+** by `left`. At most one batch an extent, so that the device refuses all of it or nothing. Stops
+** early when free descriptors run out: *more. */
 static tidei_extent *claim_pages(tidei_heap *p, size_t excess, bool *more) {
     tidei_extent *chain = NULL;
     tidei_page *pg = p->last_page;
@@ -447,8 +451,8 @@ static bool unback(tidei_heap *p, tidei_extent *x) {
     return true;
 }
 
-/* Makes holes of the extents that were given back and free ones of the others. Returns the pages to
-** free. */
+/* Makes holes of the extents that were given back, and free pieces of the others. Returns the pages
+** to free. */
 static tidei_page *commit_trim(tidei_heap *p, tidei_extent *given, tidei_extent *kept) {
     tidei_page *gone = NULL;
     for (tidei_extent *x = given, *next; x; x = next) {
@@ -504,8 +508,8 @@ size_t tidei_heap_trim(tidei_heap *p, size_t keep) {
     return given_bytes;
 }
 
-/* Unmaps `pg` and those behind it that lie beside each other, at most one batch. Returns the last
-** one of them; *stuck grows by their bytes where the device refuses. */
+/* Unmaps `pg` and the pages behind it that lie side by side, at most one batch. Returns the last of
+** them; where the device refuses their bytes are added to *stuck. */
 static tidei_page *unmap_some(tidei_heap *p, tidei_page *pg, size_t *stuck) {
     tidei_device *d = p->base.dev->d;
     tidei_dpage *mem[TIDEI_CALL_PAGES] = {pg->mem};
@@ -559,6 +563,6 @@ bool tidei_heap_pages_valid(tidei_heap *p) {
             if (tidei_extent_end(x) > tidei_page_end(pg)) break;
         }
     }
-    /* and as the sums agree, what is backed is covered */
+    /* and as the sums agree, all that is backed is covered */
     return sum == p->backed && p->last_page == prev;
 }

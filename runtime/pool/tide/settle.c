@@ -19,7 +19,7 @@ uint16_t tidei_heap_reduce(tidei_dev *d, tidei_stamps *stamps, bool counts, uint
     return slot;
 }
 
-/* For each slot the last tick that something free waits for, or a later one. */
+/* For each slot the last tick that a free piece waits for, or a later one. */
 static void ticks_wanted(tidei_heap *p, tidei_reuse_ticks *t) {
     for (unsigned slot = 0; slot < p->size_indexes_end; slot++) {
         const tidei_size_index *sh = tidei_heap_own(p, slot);
@@ -30,7 +30,7 @@ static void ticks_wanted(tidei_heap *p, tidei_reuse_ticks *t) {
         tidei_reuse_want(t, tidei_heap_many(x));
 }
 
-/* Updates what is pending on x; true if that became less. */
+/* Drops the stamps of x that are done; true if there were any. */
 static bool refresh(tidei_heap *p, tidei_extent *x) {
     uint64_t tick;
     if (x->slot != TIDEI_SLOT_MANY) {
@@ -47,8 +47,8 @@ static bool refresh(tidei_heap *p, tidei_extent *x) {
     return true;
 }
 
-/* Takes out of the size index what waits for less than it did, chained before `chain`. CLAIMED only
-** until the lock is let go, so not counted as such. */
+/* Takes the pieces on which less is pending than before out of the size index, chained before
+** `chain`. They are CLAIMED only until the lock is let go of, so they do not count as claimed. */
 static tidei_extent *collect_done(tidei_heap *p, tidei_size_index *sh, tidei_extent *chain) {
     for (tidei_extent *x = tidei_size_index_fit(sh, 1), *next; x; x = next) {
         next = tidei_size_index_next(sh, x);

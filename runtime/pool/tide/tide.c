@@ -23,8 +23,8 @@ static inline uint16_t only_stamp(tidei_dev *d, tidei_stamp x, bool counts, uint
 
 /* ---- handing out ---- */
 
-/* The history that goes with a block: what is not known to be done, where that counts; else who
-** waits for it has seen it. */
+/* The stamps that go with a block: those not known to be done, where that counts. Where it does
+** not, the stream that gets the block is ordered after them or will wait. */
 static void hand_pending(const tidei_heap *p, tidei_extent *x, tidei_stamps *out) {
     out->n = out->cap = 0;
     if (x->slot == TIDEI_SLOT_READY) return;
@@ -41,7 +41,7 @@ static inline size_t rounded(const tidei_heap *p, size_t bytes) {
     return (bytes + p->granule - 1) & ~(p->granule - 1);
 }
 
-/* From the size indexes or the device, with the lock held. */
+/* Takes a block from the size indexes or the device, with the lock held. */
 static tide_status take(tidei_heap *p, tidei_size_index *own, size_t size, tidei_stream *s,
                         unsigned flags, tidei_extent **out) {
     tide_status st;
@@ -53,7 +53,7 @@ static tide_status take(tidei_heap *p, tidei_size_index *own, size_t size, tidei
                                         : tidei_heap_cut(p, x, size);
     if (tidei_unlikely(!x))
         return tidei_fail_host_memory("pool tide", TIDEI_STREAMS_MAX * sizeof(tidei_stamp));
-    /* nobody's, and on its way out */
+    /* in no index and no cache, about to be handed out */
     tidei_extent_become(x, TIDEI_WAS(UNUSED) | TIDEI_WAS(FREE) | TIDEI_WAS(CLAIMED),
                         TIDEI_EXTENT_CACHED);
     p->used += size;
@@ -81,7 +81,7 @@ static tidei_cache *cache_made(tidei_heap *p, unsigned number) {
     return c || !number ? c : tidei_heap_cache_new(p, number);
 }
 
-/* x, which is nobody's, becomes the caller's. */
+/* Hands out x, which no other thread can reach, to the caller. */
 static inline void hand_out(const tidei_heap *p, tidei_extent *x, size_t bytes, unsigned home,
                             tidei_block *out) {
     hand_pending(p, x, &out->stamps);
@@ -107,7 +107,7 @@ static void count_out_locked(tidei_heap *p, size_t bytes) {
     tidei_lock_give(&p->lock);
 }
 
-/* When no entry of the thread's cache serves. */
+/* Allocates when no entry of the thread's cache serves. */
 __attribute__((noinline)) static tide_status
 alloc_slowly(tidei_heap *p, size_t bytes, tidei_stream *s, unsigned flags, tidei_block *out) {
     size_t size = rounded(p, bytes);
@@ -154,7 +154,8 @@ static void pool_own(tidei_pool *pool, tidei_block *b, void *owner) {
     atomic_store_explicit(&x->owner, owner, memory_order_release);
 }
 
-/* The thread's cache takes x, CACHED by now, or the cache of the thread that took it does. */
+/* Puts x, which is CACHED by now, into the thread's cache, or into that of the thread that
+** allocated it. */
 static inline bool cached(tidei_heap *p, tidei_cache *c, unsigned number, tidei_extent *x,
                           size_t cap) {
     if (tidei_likely(x->home == number)) return tidei_cache_put(c, x, cap);
@@ -168,16 +169,16 @@ static void count_in(tidei_cache *c, size_t bytes, size_t size) {
     tidei_cache_count(&c->frees);
 }
 
-/* When no entry of the thread's cache takes x; c: there may be one once others are out of the way,
-** or NULL. */
+/* Frees x when no entry of the thread's cache takes it; c: a cache that may take it once others are
+** pushed out, or NULL. */
 __attribute__((noinline)) static void free_slowly(tidei_heap *p, tidei_cache *c, tidei_extent *x,
                                                   size_t bytes, uint16_t slot, uint64_t tick) {
-    size_t size = x->size; /* once a cache has x anybody may take it */
+    size_t size = x->size; /* read now: once a cache has x any thread may take it */
     if (c && tidei_heap_cache_anew(p, c, x)) {
         count_in(c, bytes, size);
         return;
     }
-    tidei_lock_take(&p->lock); /* whoever looked at x has done so now */
+    tidei_lock_take(&p->lock); /* a thread that looked at x under the lock is done now */
     p->live -= (int64_t)bytes;
     p->frees++;
     p->used -= x->size;
@@ -188,8 +189,8 @@ __attribute__((noinline)) static void free_slowly(tidei_heap *p, tidei_cache *c,
     tidei_lock_give(&p->lock);
 }
 
-/* What is pending, on x once nobody else can look at it. The block's stamps are empty
-** afterwards. */
+/* Moves the block's pending stamps to x, at which no other thread looks now. The block's stamps are
+** empty afterwards. */
 static inline uint16_t take_stamps(tidei_heap *p, tidei_extent *x, tidei_stamps *stamps,
                                    uint64_t *tick) {
     if (tidei_likely(!stamps->n && !stamps->cap)) return *tick = 0, TIDEI_SLOT_READY;
@@ -201,7 +202,7 @@ static inline uint16_t take_stamps(tidei_heap *p, tidei_extent *x, tidei_stamps 
         !tidei_heap_own_made(p, slot))
         slot = TIDEI_SLOT_MANY;
     if (tidei_unlikely(slot == TIDEI_SLOT_MANY))
-        *tidei_heap_many(x) = *stamps; /* nobody looks at a live extent's */
+        *tidei_heap_many(x) = *stamps; /* no other thread reads a live extent's stamps */
     else if (tidei_unlikely(stamps->cap))
         tidei_stamps_clear(stamps);
     stamps->n = stamps->cap = 0;
@@ -219,7 +220,7 @@ static void pool_free(tidei_pool *pool, tidei_block *b) {
     uint64_t tick;
     tidei_check(x->bytes == bytes);
     uint16_t slot = take_stamps(p, x, &b->stamps, &tick);
-    /* queued work may still use the others */
+    /* on others queued work may still be pending */
     if (slot == TIDEI_SLOT_READY) tidei_heap_poison(p, x->off, size);
     uint8_t live = TIDEI_EXTENT_LIVE;
     if (tidei_likely(c && x->home && size <= cap && slot != TIDEI_SLOT_MANY) &&
@@ -236,14 +237,15 @@ static void pool_free(tidei_pool *pool, tidei_block *b) {
     free_slowly(p, c, x, bytes, slot, tick);
 }
 
-/* ---- settling ---- */
+/* ---- settling: what is done? ---- */
 
 static bool done_counts(const tidei_heap *p) {
     return tidei_reuse_rules(&p->base) & TIDEI_REUSE_DONE;
 }
 
-/* Where it does not count that work is done, who may have a piece, and what a trim gives back, must
-** not depend on when somebody asked: only on where the host waited for everything. */
+/* In a deterministic pool it must not depend on when somebody asked what is done which stream may
+** have a piece, or what a trim gives back: only on where the host waited for everything. So settle
+** does nothing there. */
 static size_t pool_settle(tidei_pool *pool) {
     tidei_heap *p = (tidei_heap *)pool;
     return done_counts(p) ? tidei_heap_settle(p) : 0;
@@ -285,9 +287,9 @@ static tide_status no_addresses(const tidei_heap *p, tide_status st, size_t want
         host ? ": a smaller TIDE_HOST_DEVICE_MEMORY, or a higher ulimit -v, would do" : "");
 }
 
-/* Addresses for as much as the device recommends, or by halves for less: without some to spare,
-** pages are mapped elsewhere less often. There is one for each byte of the device's memory, or the
-** pool could not hand all of it out. */
+/* Reserves as many addresses as the device recommends, or half, a quarter ...: with fewer, pages
+** can be mapped elsewhere less often. At least one address for each byte of the device's memory, or
+** the pool could not hand out all of it. */
 static tide_status reserve(tidei_heap *p) {
     tidei_device *d = p->base.dev->d;
     size_t wanted = in_pages(p, d->info.va_bytes),

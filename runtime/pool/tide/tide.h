@@ -71,17 +71,17 @@ typedef struct tidei_heap {
     tidei_addr addr;
     size_t span;       /* of the address range */
     size_t most;       /* a request for more can never be met */
-    size_t page_bytes; /* page_bytes of the device */
+    size_t page_bytes; /* the device's page_bytes */
     /* sizes of blocks are multiples of it; a power of two */
     size_t granule;
-    /* AddressSanitizer is told what is free */
+    /* AddressSanitizer is told which bytes are free */
     bool poison;
     _Atomic(tidei_size_index *) own[TIDEI_STREAMS_MAX]; /* made once */
-    /* by the thread's number; made once, under lock */
+    /* each thread's, by its number; made once, under lock */
     _Atomic(tidei_cache *) caches[TIDEI_THREADS_INDEXED];
-    /* of a cache's entries; written under lock */
+    /* the most bytes that a cache's entries hold; written under lock */
     _Atomic size_t cap;
-    /* from here on all changes: on lines of its own */
+    /* what follows changes, so it lies on cache lines of its own */
     char apart[64];
     tidei_lock lock;
     /* under lock */
@@ -90,26 +90,28 @@ typedef struct tidei_heap {
     tidei_page *first_page, *last_page;
     tidei_size_index ready, mixed;
     size_t used, backed, claimed; /* used: live, rounding, and what caches hold */
-    /* what threads without a cache, and whoever empties others', add to the caches' figures */
+    /* added to the caches' figures: what threads without a cache count, and threads that empty
+    ** others' caches */
     int64_t live, held;
     uint64_t allocs, frees; /* likewise */
     /* caches_end: the highest number of a thread with one */
     unsigned ncaches, caches_end, nindexes;
-    bool shared;               /* several streams have used it */
+    bool shared;               /* several streams have used the pool */
     unsigned size_indexes_end; /* the highest slot with a size index, + 1 */
-    /* a stream of the slot has wanted memory that was not at hand */
+    /* a stream of this slot has asked for memory that neither `ready` nor its own size index had */
     bool takes[TIDEI_STREAMS_MAX];
-    /* the slot after the one whose pending memory was last waited for */
+    /* next slot in the streams' turn: after the one whose pending memory was last waited for */
     unsigned turn;
     size_t most_used; /* so far */
-    /* what is smaller lies at the high ends of free pieces; 0 at first */
+    /* smaller blocks are cut from the high ends of free pieces; 0 at first */
     size_t small;
     uint64_t compactions, bytes_moved, bytes_remapped;
-    uint64_t compact_after; /* no compaction before that many frees in all, ... */
-    /* ... so many after the last one, which was in vain; 0: it was not */
+    uint64_t compact_after; /* no compaction before the count of frees is this */
+    /* frees to wait after the last compaction, which was in vain; 0: it was not */
     size_t compact_pause;
-    struct tidei_compaction *compaction; /* made at the first one; NULL while somebody has it */
-    bool remapping;                      /* a thread is at it, and the pages' marks are its own */
+    struct tidei_compaction
+        *compaction; /* a thread maps pages elsewhere; only it uses the pages' fields for that */
+    bool remapping;  /* a thread is at it, and the pages' marks are its own */
     tidei_extent *free_list;
     size_t nfree_list;
     tidei_slab *slabs;
@@ -120,8 +122,8 @@ typedef struct tidei_heap {
 #else
 #define TIDEI_SLAB_EXTENTS 2
 #endif
-/* All that is pending on x, where its slot is TIDEI_SLOT_MANY: seldom, so it lies apart, as far
-** behind x in each slab. */
+/* The stamps pending on x, where its slot is TIDEI_SLOT_MANY. That is seldom, so they lie apart,
+** behind the extents of the slab at the same distance from each. */
 static inline tidei_stamps *tidei_heap_many(const tidei_extent *x) {
     return (tidei_stamps *)(x + TIDEI_SLAB_EXTENTS);
 }
@@ -137,7 +139,7 @@ static inline void tidei_extent_become(tidei_extent *x, unsigned was, tidei_exte
 static inline size_t tidei_extent_end(const tidei_extent *x) { return x->off + x->size; }
 
 static inline tidei_stamp tidei_extent_stamp(const tidei_extent *x) {
-    /* the history of the bytes is unknown */
+    /* `write` is set because it is not known whether the pending use wrote */
     return (tidei_stamp){.tick = x->tick, .stream = x->slot, .write = 1};
 }
 
@@ -146,7 +148,7 @@ static inline tidei_stamp tidei_extent_stamp(const tidei_extent *x) {
 ** between. TIDE_E_HOST_NOMEM. */
 tide_status tidei_heap_restock(tidei_heap *p);
 tide_status tidei_heap_restock_to(tidei_heap *p, size_t n);
-tidei_extent *tidei_heap_descriptor(tidei_heap *p); /* there is one */
+tidei_extent *tidei_heap_descriptor(tidei_heap *p); /* takes a free descriptor; there is one */
 void tidei_heap_drop(tidei_heap *p, tidei_extent *x);
 /* Links the extents from x to `last` in between two neighbours (NULL: there is none), or x alone
 ** before or behind `at`. */
@@ -159,39 +161,39 @@ void tidei_heap_unlink(tidei_heap *p, tidei_extent *x);
 void tidei_heap_free_descriptors(tidei_heap *p); /* at close */
 
 void tidei_heap_size_index_open(const tidei_heap *p, tidei_size_index *sh);
-/* The size index of a stream's slot; NULL: not made yet. `made` makes it: NULL when host memory is
-** exhausted; without the lock. */
+/* The size index of a stream's slot; NULL: not made yet. `made` makes it, and is called without the
+** lock; NULL when host memory is exhausted. */
 static inline tidei_size_index *tidei_heap_own(const tidei_heap *p, unsigned slot) {
     return atomic_load_explicit(&p->own[slot], memory_order_acquire);
 }
 tidei_size_index *tidei_heap_own_made(tidei_heap *p, unsigned slot);
-/* The size index that a free extent lies on, from its slot. */
+/* The size index that a free extent belongs to, by its slot. */
 tidei_size_index *tidei_heap_size_index(tidei_heap *p, const tidei_extent *x);
-/* x, out of every size index, becomes free with its slot and tick, joined with its neighbours where
-** that may be. */
+/* Makes x, which is in no size index, free with its slot and tick, and joins it with its neighbours
+** where that is allowed. */
 void tidei_heap_release(tidei_heap *p, tidei_extent *x);
-/* Takes x off its size index: CLAIMED. */
+/* Takes x out of its size index and makes it CLAIMED. */
 void tidei_heap_claim(tidei_heap *p, tidei_extent *x);
-/* May neighbours with these become one? */
+/* May these neighbours be joined? */
 bool tidei_heap_joinable(const tidei_heap *p, const tidei_extent *a, const tidei_extent *b);
-/* x takes over its neighbour y's stretch and what is pending there; y is dropped. Both are off the
-** size indexes. */
+/* x takes over its neighbour y's stretch and what is pending there; y's descriptor is freed. Both
+** are in no size index. */
 void tidei_heap_absorb(tidei_heap *p, tidei_extent *x, tidei_extent *y);
 
-/* `size` bytes of the free or claimed extent x, the low ones, as an extent of its own off the size
-** indexes, with all that is pending. There is a free descriptor. NULL: host memory is exhausted,
-** and x is as it was. */
+/* Cuts the low `size` bytes off the free or claimed extent x, as an extent in no size index, with
+** all that is pending. There is a free descriptor. NULL: host memory is exhausted, and x is as it
+** was. */
 tidei_extent *tidei_heap_cut(tidei_heap *p, tidei_extent *x, size_t size);
-/* The same from the high end of a free piece; of a claimed one, which may lie beside a hole, the
-** low end all the same. */
+/* The same from the high end of a free piece; from a claimed one, which may lie beside a hole, the
+** low end too. */
 tidei_extent *tidei_heap_cut_high(tidei_heap *p, tidei_extent *x, size_t size);
-/* The stretch [low, high) of x, free or claimed, as a claimed extent of its own; the rest is free.
-** There are two free descriptors. Where host memory for the history of a rest is exhausted it is
-** more than the stretch. */
+/* Cuts the stretch [low, high) out of x, free or claimed, as a claimed extent; the rest is free.
+** There are two free descriptors. Where host memory for the stamps of a rest is exhausted, the
+** claimed extent is larger than the stretch. */
 tidei_extent *tidei_heap_claim_part(tidei_heap *p, tidei_extent *x, size_t low, size_t high);
 /* A claimed extent becomes free. */
 void tidei_heap_unclaim(tidei_heap *p, tidei_extent *x);
-/* Nothing is pending on a claimed one any more. */
+/* Nothing is pending on the claimed extent any more. */
 void tidei_heap_be_ready(tidei_heap *p, tidei_extent *x);
 
 /* find.c */
@@ -199,7 +201,7 @@ void tidei_heap_be_ready(tidei_heap *p, tidei_extent *x);
 typedef enum tidei_reach {
     /* its work will come after what is pending there, by the pool's rules and without asking */
     TIDEI_REACH_COVERED,
-    /* that, and pieces whose pending work is so old that waiting for it on the device costs
+    /* those, and pieces whose pending work is so old that waiting for it on the device costs
     ** nothing */
     TIDEI_REACH_STALE,
     TIDEI_REACH_ANY
@@ -210,40 +212,42 @@ bool tidei_heap_reaches(tidei_heap *p, tidei_reach reach, tidei_stream *s, tidei
 tidei_extent *tidei_heap_best_own(tidei_heap *p, tidei_size_index *own, size_t size);
 tidei_extent *tidei_heap_best_foreign(tidei_heap *p, tidei_size_index *own, size_t size,
                                       tidei_stream *s, tidei_reach reach, size_t looks);
-/* The smallest of at least `size` within reach, one that s is ordered after before others; NULL. */
+/* The smallest piece of at least `size` within reach, preferably one whose pending work s is
+** ordered after; NULL: none. */
 tidei_extent *tidei_heap_fit(tidei_heap *p, size_t size, tidei_stream *s, tidei_reach reach);
-/* A piece of at least `size` for s: in a size index, or CLAIMED. `own`: the size index of s. A
-** free descriptor that was there still is. The lock is let go of where the device is asked, blocks
-** move, or memory is got. TIDE_E_NOMEM, TIDE_E_HOST_NOMEM, or the device's error. */
+/* Finds a piece of at least `size` for s: in a size index, or CLAIMED. `own`: the size index of s.
+** If there was a free descriptor there still is one. Lets go of the lock where the device is asked,
+** blocks move, or memory is got. TIDE_E_NOMEM, TIDE_E_HOST_NOMEM, or the device's error. */
 tide_status tidei_heap_find(tidei_heap *p, tidei_size_index *own, size_t size, tidei_stream *s,
                             unsigned flags, tidei_extent **out);
 
 /* tide.c */
-/* Without the lock: looks what is done, and joins it. Returns the bytes that became ready. */
+/* Asks which pending pieces are done, and joins them. Called without the lock. Returns the bytes
+** that became ready. */
 size_t tidei_heap_settle(tidei_heap *p);
 
 /* compact.c */
-/* Moves at most `moves` blocks until there is a free piece of `size` bytes, with free pieces within
-** reach; *out is CLAIMED, and its history is the moves' on s. TIDE_E_NOMEM: moving does not help;
-** *lost more bytes may. Lets go of the lock meanwhile. */
+/* Moves at most `moves` blocks to make a free piece of `size` bytes out of free pieces within
+** reach; *out is CLAIMED, and the moves on s are pending on it. TIDE_E_NOMEM: moving does not help,
+** but with *lost more free bytes it may. Lets go of the lock meanwhile. */
 tide_status tidei_heap_compact(tidei_heap *p, size_t size, size_t moves, tidei_stream *s,
                                tidei_reach reach, size_t *lost, tidei_extent **out);
-/* Moves of a compaction; more would take too long for it to be worth while. */
+/* The most moves of a compaction; more would take too long to be worth while. */
 #define TIDEI_MOVES_MAX 4096
 
 /* choose_pages.c */
-/* Makes one piece of `size` bytes of whole pages from anywhere, clearing them of blocks where that
-** is needed, and (`grow`) of new ones within the limit. *out is CLAIMED, with nothing pending. The
-** host waits for the work that is pending on the pages. Lets go of the lock meanwhile.
-** TIDE_E_NOMEM: not even so; or the device's error. */
+/* Makes one piece of `size` bytes by mapping whole pages from anywhere side by side, after clearing
+** them of blocks where needed; with `grow` also new pages, within the limit. *out is CLAIMED, with
+** nothing pending. The host waits for the work that is pending on the pages. Lets go of the lock
+** meanwhile. TIDE_E_NOMEM: not possible; or the device's error. */
 tide_status tidei_heap_remap(tidei_heap *p, size_t size, tidei_stream *s, bool grow,
                              tidei_extent **out);
 
 /* choose_runs.c */
-/* Puts pages with what lies on them side by side, until blocks need only slide for a piece of
-** `size` bytes; with new ones (`grow`), within the limit. The host waits for the work that is
-** pending on them. Lets go of the lock meanwhile. TIDE_E_NOMEM: not even so; or the device's
-** error. */
+/* Maps runs of pages, with the blocks that lie on them, side by side, until blocks need only slide
+** to make a piece of `size` bytes; with `grow` also new pages, within the limit. The host waits for
+** the work that is pending on them. Lets go of the lock meanwhile. TIDE_E_NOMEM: not possible even
+** so; or the device's error. */
 tide_status tidei_heap_gather(tidei_heap *p, size_t size, tidei_stream *s, bool grow);
 
 /* clear.c */
@@ -256,18 +260,18 @@ static inline tidei_cache *tidei_heap_cache_of(const tidei_heap *p, int number) 
                ? atomic_load_explicit(&p->caches[number - 1], memory_order_acquire)
                : NULL;
 }
-/* For the thread of that number (tidei_thread_index, not 0), which is the calling one; NULL: host
-** memory is exhausted. */
+/* Makes the calling thread's cache; `number` is its tidei_thread_index, not 0. NULL: host memory is
+** exhausted. */
 tidei_cache *tidei_heap_cache_new(tidei_heap *p, unsigned number);
 void tidei_heap_set_cap(tidei_heap *p); /* what is backed, or the number of caches, has changed */
-void tidei_heap_flush(tidei_heap *p);   /* everybody's caches, to the size indexes */
-/* From the calling thread's own inbox, which is not empty and will be, what could have come from
-** its entries; without the lock. */
+void tidei_heap_flush(tidei_heap *p);   /* all threads' cached blocks go to the size indexes */
+/* Empties the calling thread's inbox, which is not empty, and returns a block from it that serves,
+** if there is one; without the lock. */
 tidei_extent *tidei_heap_from_inbox(tidei_heap *p, tidei_cache *c, size_t size, uint16_t slot);
-/* Where the entries have no place for x, which nobody else knows: puts it there instead of others,
-** which go to the size indexes. False: it has no place. Takes the lock. */
+/* Where the entries have no place for x, which nobody else knows: pushes out other blocks, which go
+** to the size indexes, and puts x there. False: there is still no place. Takes the lock. */
 bool tidei_heap_cache_anew(tidei_heap *p, tidei_cache *c, tidei_extent *x);
-/* The pool's figures that threads count for themselves, summed: exact where no other thread is at
+/* The pool's figures that threads count for themselves, summed: exact if no other thread is at
 ** work. */
 typedef struct tidei_heap_sums {
     int64_t live, held;
@@ -280,7 +284,7 @@ void tidei_heap_stats(tidei_pool *pool, tidei_pool_stats *out);
 bool tidei_heap_valid(tidei_pool *pool);
 bool tidei_heap_valid_locked(tidei_heap *p);
 
-/* Pages a device call: bounds an array on the stack. */
+/* The most pages in a device call: bounds an array on the stack. */
 #define TIDEI_CALL_PAGES 64
 /* pages.c, of its chain of pages: links a chain in by address; takes the pages of [first->off, end)
 ** out as a chain. */
@@ -288,23 +292,23 @@ void tidei_pages_link(tidei_heap *p, tidei_page *first);
 tidei_page *tidei_pages_unlink(tidei_heap *p, tidei_page *first, size_t end);
 
 /* pages.c; all but the last two let go of the lock meanwhile */
-/* Gets memory for `size` bytes in one piece that s may use; more than is needed, where that is to
-** be had. *out is CLAIMED. */
+/* Gets memory so that there is one piece of `size` bytes that s may use; gets more than needed, if
+** that is to be had. *out is CLAIMED. */
 tide_status tidei_heap_grow(tidei_heap *p, size_t size, tidei_stream *s, tidei_extent **out);
-/* Gets so much new memory (rounded up to pages) in one piece, with free memory below it; *out,
-** CLAIMED, is that. */
+/* Gets so much new memory (rounded up to pages) in one piece, beside free memory below it; *out is
+** CLAIMED and the new memory alone. */
 tide_status tidei_heap_add(tidei_heap *p, size_t bytes, tidei_stream *s, tidei_extent **out);
-/* `bytes` of a hole, whole pages, MAPPING: its low ones or its high ones. There is a free
+/* Cuts `bytes` (whole pages) off a hole's low or high end, as a MAPPING extent. There is a free
 ** descriptor. */
 tidei_extent *tidei_heap_reserve(tidei_heap *p, tidei_extent *hole, size_t bytes, bool high);
-/* New memory for such a part of a hole. There is a free descriptor. *out is CLAIMED. */
+/* Gets new memory for such a part of a hole. There is a free descriptor. *out is CLAIMED. */
 tide_status tidei_heap_add_at(tidei_heap *p, tidei_extent *hole, bool high, size_t bytes,
                               tidei_extent **out);
 size_t tidei_heap_trim(tidei_heap *p, size_t keep); /* without the lock */
 void tidei_heap_unmap_all(tidei_heap *p);           /* at close */
-/* they lie exactly where extents are backed; their sum is `backed` */
+/* whether pages lie exactly where extents are backed, and their sum is `backed` */
 bool tidei_heap_pages_valid(tidei_heap *p);
-/* x becomes a hole, joined with holes beside it */
+/* makes x a hole, joined with holes beside it */
 void tidei_heap_hole(tidei_heap *p, tidei_extent *x);
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -316,8 +320,8 @@ void tidei_heap_hole(tidei_heap *p, tidei_extent *x);
 #define ASAN_UNPOISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
 #endif
 
-/* Nobody may touch these bytes, or the first of them may be used. Only where the host can: a host
-** device. */
+/* Tells AddressSanitizer that nobody may touch these bytes; or that the first of them may be used.
+** Only on a host device, whose memory the host can touch. */
 static inline void tidei_heap_poison(const tidei_heap *p, size_t off, size_t bytes) {
     if (p->poison) ASAN_POISON_MEMORY_REGION((void *)(uintptr_t)(p->addr + off), bytes);
 }
@@ -325,8 +329,8 @@ static inline void tidei_heap_unpoison(const tidei_heap *p, size_t off, size_t b
     if (p->poison) ASAN_UNPOISON_MEMORY_REGION((void *)(uintptr_t)(p->addr + off), bytes);
 }
 
-/* Drops what is known to be done, where that `counts`. Returns the slot of what is left; *tick is
-** the last one of a single stream. */
+/* Drops the stamps known to be done, if that `counts`. Returns the slot of what is left; *tick is
+** the last tick if it is a single stream's. */
 uint16_t tidei_heap_reduce(tidei_dev *d, tidei_stamps *stamps, bool counts, uint64_t *tick);
 
 #endif
