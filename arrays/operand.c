@@ -210,8 +210,8 @@ tide_array *tidei_array_over(tidei_runtime *rt, tidei_storage *st, const tidei_l
 
 /* An array that no user has seen. A tracing collector may have found it dead already: then its
 ** header is free or another array's, and does not have this storage, which is retained here. */
-static void undo_made(tidei_runtime *rt, tidei_thread *t, void *st, uintptr_t handle) {
-    tidei_header *h = (tidei_header *)handle;
+static void undo_made(tidei_runtime *rt, tidei_thread *t, void *st, uintptr_t header) {
+    tidei_header *h = (tidei_header *)header;
     (void)t;
     if (h->st == st && (h->home != &h->cell || rt->gc_ops->release(h) != TIDE_OK))
         tidei_report(h, tidei_header_generation(h), TIDEI_DEAD);

@@ -238,8 +238,8 @@ static watch_result watch(const entry *e) {
 /* Frees the empty chunks but one. */
 static void shrink(void) {
     GC_alloc_lock();
-    chunk *spare = table.fill ? table.fill->next : NULL, *rest = spare ? spare->next : NULL;
-    if (spare) spare->next = NULL;
+    chunk *kept = table.fill ? table.fill->next : NULL, *rest = kept ? kept->next : NULL;
+    if (kept) kept->next = NULL;
     GC_alloc_unlock();
     while (rest) {
         chunk *next = rest->next;

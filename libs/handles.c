@@ -322,13 +322,13 @@ static size_t destroy(tidei_dev *d, slot *s, bool *failed) {
 
 /* ---- giving way ---- */
 
-/* The one that has been idle longest, among those that may go: `spare_last` leaves each kind the
+/* The one that has been idle longest, among those that may go: `keep_last` leaves each kind the
 ** one it used last. */
-static slot *take_oldest(table *t, bool spare_last, uint64_t after) {
+static slot *take_oldest(table *t, bool keep_last, uint64_t after) {
     for (;;) {
         slot *oldest = NULL;
         uint64_t least = UINT64_MAX, newest[KINDS] = {0};
-        for (unsigned i = 0; i < SLOTS && spare_last; i++) {
+        for (unsigned i = 0; i < SLOTS && keep_last; i++) {
             slot *s = &t->slots[i];
             const tidei_handle_kind *k = atomic_load(&s->kind);
             uint64_t used = atomic_load(&s->used);
@@ -341,7 +341,7 @@ static slot *take_oldest(table *t, bool spare_last, uint64_t after) {
             uint64_t used = atomic_load(&s->used);
             if (atomic_load(&s->state) != IDLE || !k || used <= after || used >= least) continue;
             const kind_state *ks = state_of(t, k);
-            if (spare_last && used == newest[ks - t->kinds]) continue;
+            if (keep_last && used == newest[ks - t->kinds]) continue;
             if (atomic_load(&ks->keepers) && atomic_load(&ks->made) == 1) continue;
             oldest = s;
             least = used;
@@ -353,11 +353,11 @@ static slot *take_oldest(table *t, bool spare_last, uint64_t after) {
 
 /* Destroys idle ones until `wanted` bytes came back. Each is tried once: one that fails stays, and
 ** does not hide the others. */
-static size_t give_way(tidei_dev *d, size_t wanted, bool spare_last, bool *failed) {
+static size_t give_way(tidei_dev *d, size_t wanted, bool keep_last, bool *failed) {
     table *t = table_of(d);
     size_t given = 0;
     uint64_t after = 0;
-    for (slot *s; given < wanted && (s = take_oldest(t, spare_last, after));) {
+    for (slot *s; given < wanted && (s = take_oldest(t, keep_last, after));) {
         uint64_t used = atomic_load(&s->used);
         bool this_failed = false;
         given += destroy(d, s, &this_failed);

@@ -104,7 +104,7 @@ static void init_dev(tidei_dev *d, struct parts *x, tidei_runtime *rt, unsigned 
 static tide_status open_dev(tidei_dev *d) {
     apply_limits(d, &d->rt->set);
     tide_status status = tidei_pools_open(d);
-    if (status == TIDE_OK) status = tidei_kinds_open(d);
+    if (status == TIDE_OK) status = tidei_memory_kinds_open(d);
     if (status == TIDE_OK) status = tidei_stream_open(d, &d->stream0);
     if (status == TIDE_OK) atomic_store(&d->open, true);
     return status;
@@ -151,7 +151,7 @@ static void end_work(tidei_dev *d) {
 
 static void close_dev(tidei_dev *d) {
     tidei_pools_close(d);
-    tidei_kinds_close(d);
+    tidei_memory_kinds_close(d);
     tidei_storage_free_list_drop(d);
 }
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # readme.sh BUILD WORK: README's programs are what they say: each C block compiles without a warning
 # and runs, and the first has ten lines and prints the number that README says; the files and
-# folders that it names are there.
+# folders that it names are there, and so are those of ours that the other pages name.
 set -eu
 build=$1 work=$2/readme
 cd "$TIDE_TEST_SOURCE"
@@ -31,6 +31,12 @@ for name in $(export LC_ALL=C; grep -oE '`[^` ]+`|\]\([^)]+\)' README.md | tr -d
     grep -E '^(\.?[a-z0-9]+/|[A-Z]+\.md|open\.c)' | grep -v -e '^[a-z]*://' -e '^share/'); do
     for each in $name; do
         [ -e "$each" ] || { echo "README names $name, which is not there"; status=1; }
+    done
+done
+for page in CONTRIBUTING.md docs/*.md; do
+    for each in $(grep -oE '`(arrays|bench|docs|examples|gc|include|libs|runtime|tests|tools)/[^` ]+`' "$page" |
+        tr -d '`' | grep -v NAME); do
+        [ -e "$each" ] || { echo "$page names $each, which is not there"; status=1; }
     done
 done
 rm -rf "$work"

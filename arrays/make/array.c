@@ -245,7 +245,7 @@ double tide_item_f64(tide_array *a) {
 
 /* The header of an array that is not freed; NULL with the error set otherwise. The caller keeps the
 ** cell alive. */
-static tidei_header *live_handle(tide_array *a, const char *op) {
+static tidei_header *live_header(tide_array *a, const char *op) {
     if (tidei_unlikely(!a)) return (void)tidei_null_array(op, 1), NULL;
     tidei_header *h = a->hidden ? tidei_cell_header(a) : NULL;
     if (h && !atomic_load_explicit(&h->deaths->rt, memory_order_relaxed)) {
@@ -315,28 +315,28 @@ tide_status tide_array_set_ordered(tide_array *a, int on) {
 /* ---- looking ---- */
 
 tide_runtime *tide_array_runtime(tide_array *a) {
-    tidei_header *h = live_handle(a, "tide_array_runtime");
+    tidei_header *h = live_header(a, "tide_array_runtime");
     const tidei_runtime *rt = h ? atomic_load_explicit(&h->deaths->rt, memory_order_acquire) : NULL;
     tidei_keep(a);
     return rt ? rt->ref : NULL;
 }
 
 tide_dtype tide_array_dtype(tide_array *a) {
-    tidei_header *h = live_handle(a, "tide_array_dtype");
+    tidei_header *h = live_header(a, "tide_array_dtype");
     tide_dtype t = h ? h->lay.dtype : -1;
     tidei_keep(a);
     return t;
 }
 
 int tide_array_ndim(tide_array *a) {
-    tidei_header *h = live_handle(a, "tide_array_ndim");
+    tidei_header *h = live_header(a, "tide_array_ndim");
     int n = h ? h->lay.ndim : -1;
     tidei_keep(a);
     return n;
 }
 
 int64_t tide_array_dim(tide_array *a, int axis) {
-    tidei_header *h = live_handle(a, "tide_array_dim");
+    tidei_header *h = live_header(a, "tide_array_dim");
     int64_t n = h && tidei_axis(axis, h->lay.ndim, "tide_array_dim", &axis) == TIDE_OK
                     ? h->lay.shape[axis]
                     : -1;
@@ -345,14 +345,14 @@ int64_t tide_array_dim(tide_array *a, int axis) {
 }
 
 int64_t tide_array_size(tide_array *a) {
-    tidei_header *h = live_handle(a, "tide_array_size");
+    tidei_header *h = live_header(a, "tide_array_size");
     int64_t n = h ? tidei_layout_size(&h->lay) : -1;
     tidei_keep(a);
     return n;
 }
 
 int64_t tide_array_stride(tide_array *a, int axis) {
-    tidei_header *h = live_handle(a, "tide_array_stride");
+    tidei_header *h = live_header(a, "tide_array_stride");
     int64_t n = h && tidei_axis(axis, h->lay.ndim, "tide_array_stride", &axis) == TIDE_OK
                     ? h->lay.strides[axis]
                     : 0;
@@ -361,14 +361,14 @@ int64_t tide_array_stride(tide_array *a, int axis) {
 }
 
 int tide_array_is_contiguous(tide_array *a) {
-    tidei_header *h = live_handle(a, "tide_array_is_contiguous");
+    tidei_header *h = live_header(a, "tide_array_is_contiguous");
     int yes = h ? tidei_layout_contiguous(&h->lay) : 0;
     tidei_keep(a);
     return yes;
 }
 
 int tide_array_is_freed(tide_array *a) {
-    if (!a) return live_handle(a, "tide_array_is_freed") != NULL;
+    if (!a) return live_header(a, "tide_array_is_freed") != NULL;
     int yes = !a->hidden ||
               atomic_load_explicit(&tidei_cell_header(a)->word, memory_order_acquire) & TIDEI_DEAD;
     tidei_keep(a);

@@ -10,13 +10,13 @@
 #include <stdlib.h>
 
 /* 16 KiB a slab, which serves 64 arrays with one malloc; small programs need one slab */
-#define SLAB_HANDLES 64
+#define SLAB_HEADERS 64
 static_assert(sizeof(tidei_header) == 4 * TIDEI_LINE,
               "what a death touches is the first line, but for the cell");
 
 struct slab {
     struct slab *next;
-    tidei_header handles[SLAB_HANDLES];
+    tidei_header headers[SLAB_HEADERS];
 };
 
 /* The process's: slabs and queues are never given back, so that a late report reads valid
@@ -37,10 +37,10 @@ static bool grow_locked(void) {
     memset(s, 0, sizeof *s);
     s->next = all.slabs;
     all.slabs = s;
-    for (unsigned i = 0; i < SLAB_HANDLES; i++) {
-        atomic_init(&s->handles[i].word, WORD_FREE);
-        s->handles[i].next = all.free;
-        all.free = &s->handles[i];
+    for (unsigned i = 0; i < SLAB_HEADERS; i++) {
+        atomic_init(&s->headers[i].word, WORD_FREE);
+        s->headers[i].next = all.free;
+        all.free = &s->headers[i];
     }
     return true;
 }
@@ -49,48 +49,48 @@ static bool grow_locked(void) {
 
 /* Fills the thread's list by half, so that neither taking nor putting soon comes back to the
 ** process's list. */
-static bool fetch(tidei_header_free_list *spare) {
+static bool fetch(tidei_header_free_list *free_list) {
     pthread_mutex_lock(&all.lock);
-    while (spare->n < TIDEI_SPARE_HANDLES / 2 && (all.free || grow_locked())) {
+    while (free_list->n < TIDEI_FREE_LIST_MOST / 2 && (all.free || grow_locked())) {
         tidei_header *h = all.free;
         all.free = h->next;
-        h->next = spare->first;
-        spare->first = h;
-        spare->n++;
+        h->next = free_list->first;
+        free_list->first = h;
+        free_list->n++;
     }
     pthread_mutex_unlock(&all.lock);
-    return spare->n != 0;
+    return free_list->n != 0;
 }
 
-static void give(tidei_header_free_list *spare, unsigned keep) {
+static void give(tidei_header_free_list *free_list, unsigned keep) {
     pthread_mutex_lock(&all.lock);
-    while (spare->n > keep) {
-        tidei_header *h = spare->first;
-        spare->first = h->next;
+    while (free_list->n > keep) {
+        tidei_header *h = free_list->first;
+        free_list->first = h->next;
         h->next = all.free;
         all.free = h;
-        spare->n--;
+        free_list->n--;
     }
     pthread_mutex_unlock(&all.lock);
 }
 
-void tidei_header_free_list_give(tidei_header_free_list *spare) { give(spare, 0); }
+void tidei_header_free_list_give(tidei_header_free_list *free_list) { give(free_list, 0); }
 
-static void put(tidei_header_free_list *spare, tidei_header *h) {
-    if (spare->n == TIDEI_SPARE_HANDLES) give(spare, TIDEI_SPARE_HANDLES / 2);
-    h->next = spare->first;
-    spare->first = h;
-    spare->n++;
+static void put(tidei_header_free_list *free_list, tidei_header *h) {
+    if (free_list->n == TIDEI_FREE_LIST_MOST) give(free_list, TIDEI_FREE_LIST_MOST / 2);
+    h->next = free_list->first;
+    free_list->first = h;
+    free_list->n++;
 }
 
 /* ---- a header's life ---- */
 
-tidei_header *tidei_header_new(tidei_runtime *rt, tidei_header_free_list *spare, tidei_storage *st,
-                               const tidei_layout *lay) {
-    if (!spare->first && !fetch(spare)) return NULL;
-    tidei_header *h = spare->first;
-    spare->first = h->next;
-    spare->n--;
+tidei_header *tidei_header_new(tidei_runtime *rt, tidei_header_free_list *free_list,
+                               tidei_storage *st, const tidei_layout *lay) {
+    if (!free_list->first && !fetch(free_list)) return NULL;
+    tidei_header *h = free_list->first;
+    free_list->first = h->next;
+    free_list->n--;
     uint64_t generation =
         (atomic_load_explicit(&h->word, memory_order_relaxed) & ~(uint64_t)TIDEI_WORD_FLAGS) +
         TIDEI_WORD_GENERATION;
@@ -104,7 +104,7 @@ tidei_header *tidei_header_new(tidei_runtime *rt, tidei_header_free_list *spare,
     h->notes = NULL;
     atomic_store_explicit(&h->scope, NULL, memory_order_relaxed);
     h->lay = *lay;
-    atomic_fetch_add_explicit(&rt->deaths->handles, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&rt->deaths->headers, 1, memory_order_relaxed);
     atomic_store_explicit(&h->word, generation, memory_order_release);
     return h;
 }
@@ -129,7 +129,7 @@ static tidei_header *quarantine(tidei_header *h) {
 ** reports do not touch it. At debug level 1 it stays out of use for a while, so that using a stale
 ** pointer keeps failing. */
 static void recycle(tidei_runtime *rt, tidei_header *h, uint64_t word,
-                    tidei_header_free_list *spare) {
+                    tidei_header_free_list *free_list) {
     /* else the dead cell lies in another heap, and its owner quarantines it */
     bool counted = h->home == &h->cell;
     bool keep = counted && rt && rt->set.debug;
@@ -137,7 +137,7 @@ static void recycle(tidei_runtime *rt, tidei_header *h, uint64_t word,
     atomic_store_explicit(&h->word, (word | TIDEI_DRAINED) & ~(uint64_t)TIDEI_QUEUED,
                           memory_order_release);
     if (keep && !(h = quarantine(h))) return;
-    put(spare, h);
+    put(free_list, h);
 }
 
 /* Sets the flags. True: the caller has to push the header. */
@@ -167,7 +167,7 @@ void tidei_report_many(const tidei_death *at, size_t n, unsigned flags) {
     tidei_deaths *q = NULL;
     tidei_header *youngest = NULL, *oldest = NULL;
     for (const tidei_death *d = at; d < at + n; d++) {
-        tidei_header *h = d->handle;
+        tidei_header *h = d->header;
         if (!mark(h, d->generation, flags)) continue;
         tidei_deaths *of = atomic_load_explicit(&h->deaths, memory_order_relaxed);
         if (q && q != of) push(q, youngest, oldest);
@@ -217,12 +217,12 @@ static tidei_storage *let_go(tidei_header *h) {
 
 /* The rest of a death: callbacks, and the header itself once its cell is gone. True: it was
 ** recycled. */
-static bool finish_death(tidei_runtime *rt, tidei_header *h, tidei_header_free_list *spare) {
+static bool finish_death(tidei_runtime *rt, tidei_header *h, tidei_header_free_list *free_list) {
     uint64_t w = atomic_load_explicit(&h->word, memory_order_acquire);
     if (!(w & TIDEI_DRAINED) && tidei_unlikely(h->notes != NULL)) run_notes(rt, h);
     do {
         if (w & TIDEI_GONE) {
-            recycle(rt, h, w, spare);
+            recycle(rt, h, w, free_list);
             return true;
         }
     } while (
@@ -292,16 +292,17 @@ static void undo_finishing(tidei_runtime *rt, tidei_thread *t, void *list, uintp
 
 /* Finishes the deaths of the list, callbacks first. Meanwhile the thread's record, if it has one,
 ** notes what is left of the list. */
-static void finish_noted_death(tidei_runtime *rt, tidei_deaths *q, tidei_header_free_list *spare,
-                               tidei_thread *t, tidei_header *list) {
+static void finish_noted_death(tidei_runtime *rt, tidei_deaths *q,
+                               tidei_header_free_list *free_list, tidei_thread *t,
+                               tidei_header *list) {
     tidei_header *alone, **noted = t ? &t->dead : &alone;
     *noted = list;
     tidei_hold(t, undo_finishing, noted, 0);
     for (tidei_header *h; (h = *noted);) {
         tidei_header *next = h->next;
-        bool recycled = finish_death(rt, h, spare);
+        bool recycled = finish_death(rt, h, free_list);
         *noted = next;
-        if (recycled) atomic_fetch_sub_explicit(&q->handles, 1, memory_order_release);
+        if (recycled) atomic_fetch_sub_explicit(&q->headers, 1, memory_order_release);
     }
     tidei_let(t, noted);
 }
@@ -309,7 +310,7 @@ static void finish_noted_death(tidei_runtime *rt, tidei_deaths *q, tidei_header_
 /* Returns the storages of what is dead, and then calls the callbacks. Meanwhile no other thread can
 ** find these storages; `finishing` is odd until they are back in their pools (but not until the
 ** callbacks have run), so that a climb waits for them. */
-static size_t drain_queue(tidei_runtime *rt, tidei_deaths *q, tidei_header_free_list *spare,
+static size_t drain_queue(tidei_runtime *rt, tidei_deaths *q, tidei_header_free_list *free_list,
                           _Atomic uint64_t *finishing, tidei_thread *t) {
     size_t bytes = 0;
     uint64_t recycled = 0;
@@ -325,13 +326,13 @@ static size_t drain_queue(tidei_runtime *rt, tidei_deaths *q, tidei_header_free_
                 *end = batch[i];
                 end = &batch[i]->next;
             } else
-                recycled += finish_death(rt, batch[i], spare);
+                recycled += finish_death(rt, batch[i], free_list);
         }
     }
     *end = NULL;
-    if (recycled) atomic_fetch_sub_explicit(&q->handles, recycled, memory_order_release);
+    if (recycled) atomic_fetch_sub_explicit(&q->headers, recycled, memory_order_release);
     atomic_store_explicit(finishing, before + 2, memory_order_release);
-    if (tidei_unlikely(noted != NULL)) finish_noted_death(rt, q, spare, t, noted);
+    if (tidei_unlikely(noted != NULL)) finish_noted_death(rt, q, free_list, t, noted);
     return bytes;
 }
 
@@ -359,12 +360,12 @@ static tidei_deaths *idle_queue(void) {
         ** deaths */
         q->claimed = true;
         pthread_mutex_unlock(&all.lock); /* recycling takes it; queues never leave the list */
-        tidei_header_free_list spare = {NULL, 0};
+        tidei_header_free_list free_list = {NULL, 0};
         _Atomic uint64_t alone = 0;
-        drain_queue(NULL, q, &spare, &alone, NULL);
-        tidei_header_free_list_give(&spare);
+        drain_queue(NULL, q, &free_list, &alone, NULL);
+        tidei_header_free_list_give(&free_list);
         pthread_mutex_lock(&all.lock);
-        if (atomic_load(&q->handles) == 0) return q;
+        if (atomic_load(&q->headers) == 0) return q;
         q->claimed = false;
     }
     return NULL;
@@ -385,18 +386,18 @@ tidei_deaths *tidei_deaths_open(tidei_runtime *rt) {
     return q;
 }
 
-static void each_handle_locked(tidei_deaths *q, void (*fn)(tidei_header *h, void *user),
+static void each_header_locked(tidei_deaths *q, void (*fn)(tidei_header *h, void *user),
                                void *user) {
     for (struct slab *s = all.slabs; s; s = s->next)
-        for (unsigned i = 0; i < SLAB_HANDLES; i++) {
-            uint64_t w = atomic_load_explicit(&s->handles[i].word, memory_order_acquire);
-            if (!(w & TIDEI_DRAINED) && s->handles[i].deaths == q) fn(&s->handles[i], user);
+        for (unsigned i = 0; i < SLAB_HEADERS; i++) {
+            uint64_t w = atomic_load_explicit(&s->headers[i].word, memory_order_acquire);
+            if (!(w & TIDEI_DRAINED) && s->headers[i].deaths == q) fn(&s->headers[i], user);
         }
 }
 
 void tidei_each_header(tidei_deaths *q, void (*fn)(tidei_header *h, void *user), void *user) {
     pthread_mutex_lock(&all.lock);
-    each_handle_locked(q, fn, user);
+    each_header_locked(q, fn, user);
     pthread_mutex_unlock(&all.lock);
 }
 
@@ -446,14 +447,14 @@ static bool hold_live(tidei_header *h) {
 bool tidei_header_spilled(tidei_header *h) {
     if (!hold_live(h)) return false;
     tidei_storage *st = h->st;
-    bool away = false;
+    bool spilled = false;
     if (st) {
         tidei_stamps_lock(st);
-        away = tidei_storage_spilled(st);
+        spilled = tidei_storage_spilled(st);
         tidei_stamps_unlock(st);
     }
     let_die(h);
-    return away;
+    return spilled;
 }
 
 static void look_at(tidei_header *h, void *user) {
@@ -482,17 +483,17 @@ static size_t keep_idle(tidei_idle *at, size_t n) {
         uint32_t arrays = (uint32_t)(next - i);
         bool idle = atomic_load(&st->refs) == arrays;
         if (idle) tidei_storage_retain(st);
-        for (size_t k = i; k < next; k++) let_die(at[k].handle);
+        for (size_t k = i; k < next; k++) let_die(at[k].header);
         if (idle) at[kept++] = (tidei_idle){.st = st, .arrays = arrays};
     }
     return kept;
 }
 
-size_t tidei_handles_idle(tidei_deaths *q, const tidei_dev *d, tidei_idle *at, size_t room) {
+size_t tidei_headers_idle(tidei_deaths *q, const tidei_dev *d, tidei_idle *at, size_t room) {
     struct idle_look x = {q, d, at, 0, room};
     /* tidei_header_look compares words, and would take a held header for another one */
     pthread_mutex_lock(&all.lock);
-    each_handle_locked(q, look_at, &x);
+    each_header_locked(q, look_at, &x);
     qsort(at, x.n, sizeof *at, by_storage);
     size_t kept = keep_idle(at, x.n);
     pthread_mutex_unlock(&all.lock);
@@ -509,7 +510,7 @@ static void report_dead(tidei_header *h, void *count) {
 void tidei_deaths_end(tidei_deaths *q) {
     tidei_runtime *rt = atomic_load(&q->rt);
     tidei_thread *t = tidei_thread_get(rt);
-    tidei_header_free_list spare = {NULL, 0};
+    tidei_header_free_list free_list = {NULL, 0};
     tidei_saved_error e;
     size_t left;
     _Atomic uint64_t alone = 0;
@@ -518,12 +519,12 @@ void tidei_deaths_end(tidei_deaths *q) {
     do {
         left = 0;
         tidei_each_header(q, report_dead, &left);
-        drain_queue(rt, q, t ? &t->free_list : &spare, &alone, t);
+        drain_queue(rt, q, t ? &t->free_list : &free_list, &alone, t);
         if (left) sched_yield();
     } while (left);
     if (t) t->depth_drain--;
     tidei_error_restore(&e);
-    tidei_header_free_list_give(&spare);
+    tidei_header_free_list_give(&free_list);
 }
 
 void tidei_deaths_close(tidei_deaths *q) {

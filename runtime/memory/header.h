@@ -56,8 +56,8 @@ typedef struct tidei_deaths {
     _Atomic(struct tidei_header *) head; /* push by CAS, taken whole by exchange */
     _Atomic(tidei_runtime *) rt;         /* NULL once closed */
     /* headers not yet recycled, or more: a drain subtracts those it recycled at its end */
-    _Atomic uint64_t handles;
-    /* in the process's list of queues, which only grows; reused when handles == 0 */
+    _Atomic uint64_t headers;
+    /* in the process's list of queues, which only grows; reused when headers == 0 */
     struct tidei_deaths *next;
     /* a thread is emptying it, to use it again; under the process's lock of headers */
     bool claimed;
@@ -92,14 +92,14 @@ typedef struct tidei_header {
 #define TIDEI_SCOPED ((uint32_t)1 << 31)
 
 /* A thread's own free headers, so that making and ending an array takes no lock of the process. */
-#define TIDEI_SPARE_HANDLES 32
+#define TIDEI_FREE_LIST_MOST 32
 /* gives all of them to the process, before the thread's record goes */
-void tidei_header_free_list_give(tidei_header_free_list *spare);
+void tidei_header_free_list_give(tidei_header_free_list *free_list);
 
 /* Makes a live header with a new generation; it has no cell yet. Takes over the storage reference.
 ** NULL: host memory exhausted. */
-tidei_header *tidei_header_new(tidei_runtime *rt, tidei_header_free_list *spare, tidei_storage *st,
-                               const tidei_layout *lay);
+tidei_header *tidei_header_new(tidei_runtime *rt, tidei_header_free_list *free_list,
+                               tidei_storage *st, const tidei_layout *lay);
 static inline tidei_header *tidei_cell_header(const tide_array *cell) {
     return (tidei_header *)~cell->hidden;
 }
@@ -111,7 +111,7 @@ static inline uint64_t tidei_header_generation(tidei_header *h) {
 ** | TIDEI_GONE. */
 void tidei_report(tidei_header *h, uint64_t generation, unsigned flags);
 typedef struct tidei_death {
-    tidei_header *handle;
+    tidei_header *header;
     uint64_t generation;
 } tidei_death;
 void tidei_report_many(const tidei_death *at, size_t n, unsigned flags); /* in their order */
@@ -137,13 +137,13 @@ tidei_storage *tidei_header_holds(tidei_header *h, size_t *bytes, tidei_layout *
 ** at[i].arrays of the queue's arrays share it. Returns how many there are. */
 typedef struct tidei_idle {
     tidei_storage *st;
-    tidei_header *handle; /* used within the search only */
+    tidei_header *header; /* used within the search only */
     uint32_t arrays;
 } tidei_idle;
 bool tidei_header_spilled(
     /* within tidei_each_header: whether it is a live array whose storage is spilled */
     tidei_header *h);
-size_t tidei_handles_idle(tidei_deaths *q, const tidei_dev *d, tidei_idle *at, size_t room);
+size_t tidei_headers_idle(tidei_deaths *q, const tidei_dev *d, tidei_idle *at, size_t room);
 tidei_deaths *tidei_deaths_open(tidei_runtime *rt);
 /* Every header left loses its storage, and its callbacks run, as in any drain. Called while the
 ** runtime still has all its floors, so that a callback may call what it may call elsewhere. */

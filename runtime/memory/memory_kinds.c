@@ -43,7 +43,7 @@ tide_status tidei_kind_pool(tidei_dev *d, tide_memory kind, const char *op, tide
 }
 
 /* Opens the pool of the default kind of memory, which arrays get unless another is asked for. */
-tide_status tidei_kinds_open(tidei_dev *d) {
+tide_status tidei_memory_kinds_open(tidei_dev *d) {
     const tidei_settings *set = &d->rt->set;
     bool first = d->index == 0; /* others need not repeat what is wrong in the environment */
     if (set->default_memory == TIDEI_MEM_DEVICE) return TIDE_OK;
@@ -60,7 +60,7 @@ tide_status tidei_kinds_open(tidei_dev *d) {
 }
 
 /* Their pools are closed with the others of the device. */
-void tidei_kinds_close(tidei_dev *d) {
+void tidei_memory_kinds_close(tidei_dev *d) {
     d->memory->usual = TIDEI_MEM_DEVICE;
     for (int k = 0; k < TIDEI_MEM_KINDS; k++) atomic_store(&d->memory->kinds[k], NULL);
     tidei_advised_free(d);

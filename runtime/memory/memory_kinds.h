@@ -27,8 +27,8 @@ tide_status tidei_kind_pool(tidei_dev *d, tide_memory kind, const char *op, tide
 
 /* Opens the pool of the kind that the settings name for arrays; and forgets what the device has of
 ** kinds, once its pools are closed. */
-tide_status tidei_kinds_open(tidei_dev *d);
-void tidei_kinds_close(tidei_dev *d);
+tide_status tidei_memory_kinds_open(tidei_dev *d);
+void tidei_memory_kinds_close(tidei_dev *d);
 
 /* Advice belongs to addresses and outlives a block: so advice is noted, and taken back when a block
 ** at these addresses is handed out again. `block`: the live block's address. */

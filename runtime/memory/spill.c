@@ -41,9 +41,10 @@ static bool is_cold(tidei_dev *d, struct cold *c) {
     tidei_stamps_lock(st);
     c->addr = st->addr;
     for (unsigned i = 0; i < st->stamps.n; i++) look_at(d, tidei_stamps_at(&st->stamps)[i], c);
-    for (unsigned i = 0; st->parts && i < st->parts->n; i++) look_at(d, st->parts->part[i].at, c);
-    for (unsigned i = 0; st->parts && i < st->parts->unordered.n; i++)
-        look_at(d, tidei_stamps_at(&st->parts->unordered)[i], c);
+    for (unsigned i = 0; st->subranges && i < st->subranges->n; i++)
+        look_at(d, st->subranges->part[i].at, c);
+    for (unsigned i = 0; st->subranges && i < st->subranges->unordered.n; i++)
+        look_at(d, tidei_stamps_at(&st->subranges->unordered)[i], c);
     tidei_stamps_unlock(st);
     return c->addr && c->age != UINT64_MAX;
 }
@@ -63,11 +64,11 @@ static int by_age(const void *a, const void *b) {
 ** host memory is exhausted. */
 static struct cold *find_cold(tidei_dev *d, size_t *n) {
     tidei_runtime *rt = d->rt;
-    size_t room = (size_t)atomic_load(&rt->deaths->handles);
+    size_t room = (size_t)atomic_load(&rt->deaths->headers);
     tidei_idle *idle = room ? tidei_host_take(rt, room * sizeof *idle) : NULL;
     *n = 0;
     if (!idle) return NULL;
-    size_t found = tidei_handles_idle(rt->deaths, d, idle, room);
+    size_t found = tidei_headers_idle(rt->deaths, d, idle, room);
     struct cold *cold = found ? tidei_host_alloc(rt, found * sizeof *cold) : NULL;
     for (size_t i = 0; i < found; i++) {
         struct cold c = {.st = idle[i].st, .arrays = idle[i].arrays};
@@ -308,9 +309,9 @@ struct back {
 
 static bool is_spilled(tidei_storage *st) {
     tidei_stamps_lock(st);
-    bool away = tidei_storage_spilled(st);
+    bool spilled = tidei_storage_spilled(st);
     tidei_stamps_unlock(st);
-    return away;
+    return spilled;
 }
 
 /* Takes a block. From here until the storage has it the memory counts as growth in flight: a thread
@@ -389,8 +390,8 @@ static tide_status put_back(struct back *b, const char *op) {
     tidei_storage *kept = NULL;
     tide_status status = TIDE_OK;
     tidei_moves_begin(d->rt);
-    bool held = tidei_stream_hold(b->s), away = tidei_storage_spilled(b->st);
-    if (held && away)
+    bool held = tidei_stream_hold(b->s), spilled = tidei_storage_spilled(b->st);
+    if (held && spilled)
         status = copy_back(b, op, &kept);
     else
         give_block(b, (tidei_stamp){0});
@@ -400,7 +401,7 @@ static tide_status put_back(struct back *b, const char *op) {
     if (kept) tidei_storage_release(kept);
     tidei_device_speak(d->d);
     if (status != TIDE_OK) return tidei_device_failed(b->s, status, op);
-    return held || !away ? TIDE_OK : tidei_fail(TIDE_E_INVALID, op, "the stream was released");
+    return held || !spilled ? TIDE_OK : tidei_fail(TIDE_E_INVALID, op, "the stream was released");
 }
 
 static tide_status bring_back(tidei_storage *st, tidei_stream *s, const char *op) {

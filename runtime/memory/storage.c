@@ -18,13 +18,15 @@
 /* ---- a storage's life ---- */
 
 #if !defined(__SANITIZE_ADDRESS__)
-#define SPARES_MOST 1024 /* a thread and device: 120 KiB; backward passes free so many in a row */
+/* a thread and device: 120 KiB; backward passes free so many in a row */
+#define FREE_LIST_MOST 1024
 #else
-#define SPARES_MOST 0 /* AddressSanitizer could not tell a record that is kept from one in use */
+/* AddressSanitizer could not tell a record that is kept from one in use */
+#define FREE_LIST_MOST 0
 #endif
 
 /* NULL: the calling thread has no number. */
-static tidei_storage_free_list *spares_here(tidei_dev *d) {
+static tidei_storage_free_list *free_list_here(tidei_dev *d) {
     int number = tidei_thread_number;
     return tidei_likely(number > 0) ? &d->memory->free_lists[number - 1] : NULL;
 }
@@ -40,7 +42,7 @@ static tidei_origin *origin_of(tidei_storage *st) {
 /* Takes a record, not zeroed, with room for its origin where it gets one. NULL: host memory is
 ** exhausted. */
 static tidei_storage *take_record(tidei_dev *d) {
-    tidei_storage_free_list *x = spares_here(d);
+    tidei_storage_free_list *x = free_list_here(d);
     tidei_storage *st = x ? x->first : NULL;
     if (tidei_unlikely(!st))
         return tidei_host_take(d->rt,
@@ -51,8 +53,8 @@ static tidei_storage *take_record(tidei_dev *d) {
 }
 
 static void give_record(tidei_dev *d, tidei_storage *st) {
-    tidei_storage_free_list *x = spares_here(d);
-    if (tidei_unlikely(!x || x->n >= SPARES_MOST)) {
+    tidei_storage_free_list *x = free_list_here(d);
+    if (tidei_unlikely(!x || x->n >= FREE_LIST_MOST)) {
         tidei_host_free(d->rt, st);
         return;
     }
@@ -72,7 +74,7 @@ void tidei_storage_free_list_drop(tidei_dev *d) {
 /* Whether a new storage is watched. A thread without a number has no count: all its storages are
 ** watched, and the tracker chooses. */
 static inline bool watch(tidei_dev *d) {
-    tidei_storage_free_list *x = spares_here(d);
+    tidei_storage_free_list *x = free_list_here(d);
     return tidei_likely(x) ? --x->unwatched == 0 : d->rt->watch_every != 0;
 }
 
@@ -88,7 +90,7 @@ static bool has_turn(tidei_runtime *rt) {
 
 void tidei_watch_made(tidei_storage *st, const tidei_stream *s) {
     tidei_runtime *rt = st->dev->rt;
-    tidei_storage_free_list *x = spares_here(st->dev);
+    tidei_storage_free_list *x = free_list_here(st->dev);
     if (x) x->unwatched = rt->watch_every;
     if (rt->recorder && tidei_on_device(st->pool->kind))
         tidei_recorder_alloc(rt->recorder, (uintptr_t)st, st->bytes, s->slot);
@@ -214,7 +216,7 @@ static inline void begin_life(tidei_storage *st, tidei_pool *pool, size_t bytes,
     st->bytes = bytes;
     st->priv = block->priv;
     tidei_stamps_move(&st->stamps, &block->stamps);
-    st->parts = NULL;
+    st->subranges = NULL;
     atomic_init(&st->unordered, false);
 }
 
@@ -309,7 +311,7 @@ void tidei_scratch_host_free(tidei_runtime *rt, void *p) {
 
 void tidei_storage_end(tidei_storage *st) {
     tidei_dev *d = st->dev;
-    if (tidei_unlikely(st->parts)) tidei_subranges_drop(st);
+    if (tidei_unlikely(st->subranges)) tidei_subranges_drop(st);
     if (st->bytes) tidei_record_free(st);
     if (tidei_unlikely(tidei_storage_spilled(st))) {
         tidei_spilled_end(st);
@@ -363,15 +365,15 @@ static void look_back(const tidei_use *u, tidei_stream *s, struct needs *w) {
     const tidei_stamp *a = tidei_stamps_at(&st->stamps);
     for (unsigned i = 0; i < st->stamps.n; i++)
         if (must_wait(s, a[i], u)) need(w, a[i]);
-    for (unsigned i = 0; st->parts && i < st->parts->n; i++) {
-        const tidei_part *p = &st->parts->part[i];
-        if (tidei_part_meets(p, u) && must_wait(s, p->at, u)) need(w, p->at);
+    for (unsigned i = 0; st->subranges && i < st->subranges->n; i++) {
+        const tidei_subrange *p = &st->subranges->part[i];
+        if (tidei_subrange_meets(p, u) && must_wait(s, p->at, u)) need(w, p->at);
     }
     /* Uses of an unordered storage are not ordered among streams, but the host waits for them: it
     ** has no other way to. */
-    for (unsigned i = 0; !s && st->parts && i < st->parts->unordered.n; i++)
-        if (must_wait(s, tidei_stamps_at(&st->parts->unordered)[i], u))
-            need(w, tidei_stamps_at(&st->parts->unordered)[i]);
+    for (unsigned i = 0; !s && st->subranges && i < st->subranges->unordered.n; i++)
+        if (must_wait(s, tidei_stamps_at(&st->subranges->unordered)[i], u))
+            need(w, tidei_stamps_at(&st->subranges->unordered)[i]);
 }
 
 /* Collects what `u` must wait for on stream s, and makes sure that its own stamp will find room. */
@@ -416,7 +418,7 @@ static void add_whole(tidei_storage *st, const tidei_use *u, tidei_stream *s, ti
         for (unsigned i = 0; i < st->stamps.n; i++)
             if (!tidei_stamp_covered(s, a[i])) a[n++] = a[i];
         st->stamps.n = (uint16_t)n;
-        if (tidei_unlikely(st->parts)) tidei_subranges_replace(st, s);
+        if (tidei_unlikely(st->subranges)) tidei_subranges_replace(st, s);
         x.write = 1;
     }
     tidei_stamps_add(&st->stamps, x);
@@ -425,7 +427,7 @@ static void add_whole(tidei_storage *st, const tidei_use *u, tidei_stream *s, ti
 /* Under the storage's flag: writes the use into its history. Where a second stream began to work
 ** just now, room for parts may be missing. */
 static void add_use(tidei_storage *st, const tidei_use *u, tidei_stream *s, tidei_stamp x) {
-    if (tidei_unlikely(st->parts && (tidei_use_is_part(u, s) || atomic_load(&st->unordered))))
+    if (tidei_unlikely(st->subranges && (tidei_use_is_part(u, s) || atomic_load(&st->unordered))))
         tidei_subranges_add(st, u, s, x);
     else
         add_whole(st, u, s, x);
@@ -471,7 +473,7 @@ static bool use_at_once(const tidei_use *u, tidei_stream *s, uint64_t tick) {
     if (tidei_unlikely(st->dev != s->dev) && !tidei_peer_known(s->dev, st)) return false;
     bool write = u->mode & TIDEI_WRITE;
     tidei_stamps_lock(st);
-    if (tidei_unlikely(st->parts || tidei_use_is_part(u, s))) {
+    if (tidei_unlikely(st->subranges || tidei_use_is_part(u, s))) {
         bool clean = part_at_once(u, s, tick);
         tidei_stamps_unlock(st);
         return clean;
@@ -517,7 +519,7 @@ static bool moved_since(tidei_moves *m, uint64_t done) {
 
 /* Under a stream's lock while nothing moves: whether one of the submission's storages is
 ** spilled. */
-static bool any_away(const tidei_submission *w) {
+static bool any_spilled(const tidei_submission *w) {
     const tidei_runtime *rt = w->s->dev->rt;
     if (tidei_likely(!atomic_load_explicit(&rt->moves->spilled, memory_order_relaxed)))
         return false;
@@ -528,12 +530,12 @@ static bool any_away(const tidei_submission *w) {
 
 /* On success s->lock is held, unless *again: storages were moved meanwhile, or are to be brought
 ** back first. */
-static tide_status open_window(tidei_submission *w, bool *again) {
+static tide_status open_submission(tidei_submission *w, bool *again) {
     tidei_stream *s = w->s;
     tidei_moves *moves = s->dev->rt->moves;
     pthread_mutex_lock(&s->lock);
     uint64_t so_far = atomic_load_explicit(&moves->done, memory_order_relaxed);
-    *again = moved_since(moves, so_far) || any_away(w);
+    *again = moved_since(moves, so_far) || any_spilled(w);
     if (tidei_unlikely(*again || !s->ds)) {
         pthread_mutex_unlock(&s->lock);
         return *again ? TIDE_OK : tidei_fail(TIDE_E_INVALID, w->op, "the stream was released");
@@ -571,7 +573,7 @@ tide_status tidei_submit_begin(tidei_submission *w, tidei_stream *s, const tidei
     if (tidei_unlikely(atomic_load_explicit(&s->dev->d->lost, memory_order_relaxed)))
         return tidei_lost(s->dev, op);
     for (;;) {
-        tide_status status = open_window(w, &again);
+        tide_status status = open_submission(w, &again);
         if (tidei_unlikely(status != TIDE_OK)) return status;
         if (tidei_likely(!again)) break;
         tidei_moves_wait(s->dev->rt->moves);

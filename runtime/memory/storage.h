@@ -38,7 +38,7 @@ typedef struct tidei_storage {
     /* the pool's; while it is spilled, the pinned storage that has its bytes */
     void *priv;
     struct tidei_subranges
-        *parts; /* NULL for most; guarded as the stamps are: runtime/memory/subranges.h */
+        *subranges; /* NULL for most; guarded as the stamps are: runtime/memory/subranges.h */
     _Atomic uint32_t pins; /* an address was handed out that many times: it must not move */
     /* the id of the collector on which it weighs; fixed as `watched` is, and valid if that says
     ** so */

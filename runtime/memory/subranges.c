@@ -2,13 +2,13 @@
 #include "runtime/memory/subranges.h"
 
 static tidei_subranges *parts_made(tidei_storage *st) {
-    if (!st->parts) st->parts = tidei_host_alloc(st->dev->rt, sizeof *st->parts);
-    return st->parts;
+    if (!st->subranges) st->subranges = tidei_host_alloc(st->dev->rt, sizeof *st->subranges);
+    return st->subranges;
 }
 
 bool tidei_subranges_reserve(tidei_storage *st, const tidei_use *u, const tidei_stream *s) {
     if (tidei_use_is_part(u, s) && !parts_made(st)) return false;
-    tidei_subranges *p = st->parts;
+    tidei_subranges *p = st->subranges;
     if (p && !tidei_stamps_reserve(&p->unordered, 1)) return false;
     /* Room for the stamps that are there, this use's, and one that another thread adds before
     ** it. */
@@ -22,9 +22,9 @@ static void remove_part(tidei_subranges *p, unsigned i) {
 
 /* Removes what x makes superfluous within its stretch: if it writes, all that s is ordered after;
 ** else the stream's own earlier reading. */
-static void remove_covered(tidei_subranges *p, tidei_stream *s, const tidei_part *x) {
+static void remove_covered(tidei_subranges *p, tidei_stream *s, const tidei_subrange *x) {
     for (unsigned i = p->n; i-- > 0;) {
-        const tidei_part *old = &p->part[i];
+        const tidei_subrange *old = &p->part[i];
         bool covered = x->at.write ? tidei_stamp_covered(s, old->at)
                                    : old->at.stream == s->slot && !old->at.write;
         if (covered && x->from <= old->from && old->to <= x->to) remove_part(p, i);
@@ -32,15 +32,15 @@ static void remove_covered(tidei_subranges *p, tidei_stream *s, const tidei_part
 }
 
 void tidei_subranges_add(tidei_storage *st, const tidei_use *u, tidei_stream *s, tidei_stamp x) {
-    tidei_subranges *p = st->parts;
+    tidei_subranges *p = st->subranges;
     x.write = u->mode & TIDEI_WRITE ? 1 : 0;
     if (atomic_load_explicit(&st->unordered, memory_order_relaxed)) {
         tidei_stamps_add(&p->unordered, x);
         return;
     }
-    tidei_part part = {.from = u->offset, .to = u->offset + u->bytes, .at = x};
+    tidei_subrange part = {.from = u->offset, .to = u->offset + u->bytes, .at = x};
     remove_covered(p, s, &part);
-    if (p->n == TIDEI_PARTS_MAX) {
+    if (p->n == TIDEI_SUBRANGES_MAX) {
         tidei_stamps_add(&st->stamps, p->part[0].at);
         remove_part(p, 0);
     }
@@ -48,12 +48,12 @@ void tidei_subranges_add(tidei_storage *st, const tidei_use *u, tidei_stream *s,
 }
 
 void tidei_subranges_replace(tidei_storage *st, tidei_stream *s) {
-    const tidei_part all = {.from = 0, .to = SIZE_MAX, .at.write = 1};
-    remove_covered(st->parts, s, &all);
+    const tidei_subrange all = {.from = 0, .to = SIZE_MAX, .at.write = 1};
+    remove_covered(st->subranges, s, &all);
 }
 
 void tidei_subranges_fold(tidei_storage *st) {
-    tidei_subranges *p = st->parts;
+    tidei_subranges *p = st->subranges;
     if (tidei_likely(!p)) return;
     for (unsigned i = 0; i < p->n; i++) tidei_stamps_add(&st->stamps, p->part[i].at);
     for (unsigned i = 0; i < p->unordered.n; i++)
@@ -63,9 +63,9 @@ void tidei_subranges_fold(tidei_storage *st) {
 
 void tidei_subranges_drop(tidei_storage *st) {
     tidei_subranges_fold(st);
-    tidei_stamps_clear(&st->parts->unordered);
-    tidei_host_free(st->dev->rt, st->parts);
-    st->parts = NULL;
+    tidei_stamps_clear(&st->subranges->unordered);
+    tidei_host_free(st->dev->rt, st->subranges);
+    st->subranges = NULL;
 }
 
 tide_status tidei_storage_set_ordered(tidei_storage *st, bool ordered, const char *op) {
@@ -76,5 +76,5 @@ tide_status tidei_storage_set_ordered(tidei_storage *st, bool ordered, const cha
         atomic_store(&st->unordered, !ordered);
     }
     tidei_stamps_unlock(st);
-    return can ? TIDE_OK : tidei_fail_host_memory(op, sizeof *st->parts);
+    return can ? TIDE_OK : tidei_fail_host_memory(op, sizeof *st->subranges);
 }

@@ -20,16 +20,16 @@
 
 #include "runtime/memory/storage.h"
 
-#define TIDEI_PARTS_MAX 16
+#define TIDEI_SUBRANGES_MAX 16
 
-typedef struct tidei_part {
+typedef struct tidei_subrange {
     size_t from, to; /* in bytes of the storage */
     tidei_stamp at;
-} tidei_part;
+} tidei_subrange;
 
 struct tidei_subranges {
     unsigned n;
-    tidei_part part[TIDEI_PARTS_MAX]; /* the oldest first */
+    tidei_subrange part[TIDEI_SUBRANGES_MAX]; /* the oldest first */
     tidei_stamps unordered;
 };
 
@@ -38,7 +38,7 @@ static inline bool tidei_use_is_part(const tidei_use *u, const tidei_stream *s) 
     return tidei_unlikely(u->bytes != u->st->bytes) &&
            atomic_load_explicit(&s->dev->rt->streams->n, memory_order_relaxed) > 1;
 }
-static inline bool tidei_part_meets(const tidei_part *p, const tidei_use *u) {
+static inline bool tidei_subrange_meets(const tidei_subrange *p, const tidei_use *u) {
     return p->from < u->offset + u->bytes && u->offset < p->to;
 }
 
@@ -52,7 +52,7 @@ void tidei_subranges_replace(tidei_storage *st, tidei_stream *s);
 void tidei_subranges_fold(tidei_storage *st);
 /* Forgets all parts, because a later use came after them all. */
 static inline void tidei_subranges_forget(tidei_storage *st) {
-    if (tidei_unlikely(st->parts)) st->parts->n = st->parts->unordered.n = 0;
+    if (tidei_unlikely(st->subranges)) st->subranges->n = st->subranges->unordered.n = 0;
 }
 /* Makes all parts stamps of the whole, and frees their memory; at the storage's end. */
 void tidei_subranges_drop(tidei_storage *st);

@@ -68,14 +68,14 @@ static tidei_extent *root_of(tidei_size_index *sh, unsigned bin) {
     return sh->in[bin].root;
 }
 
-/* The lowest bin from `bin` on that is not empty; TIDEI_SHELF_BINS if there is none. */
+/* The lowest bin from `bin` on that is not empty; TIDEI_INDEX_BINS if there is none. */
 static unsigned bin_from(const tidei_size_index *sh, unsigned bin) {
     unsigned w = bin / 64;
-    if (bin >= TIDEI_SHELF_BINS) return TIDEI_SHELF_BINS;
+    if (bin >= TIDEI_INDEX_BINS) return TIDEI_INDEX_BINS;
     uint64_t bits = sh->bins[w] & ~(uint64_t)0 << bin % 64;
     if (!bits) {
         uint64_t words = sh->words & ~(uint64_t)0 << w << 1;
-        if (!words) return TIDEI_SHELF_BINS;
+        if (!words) return TIDEI_INDEX_BINS;
         w = (unsigned)__builtin_ctzll(words);
         bits = sh->bins[w];
     }
@@ -89,7 +89,7 @@ static tidei_extent *leftmost(tidei_extent *x) {
 
 static tidei_extent *first_of_bins(tidei_size_index *sh, unsigned bin) {
     bin = bin_from(sh, bin);
-    return bin == TIDEI_SHELF_BINS ? NULL : leftmost(root_of(sh, bin));
+    return bin == TIDEI_INDEX_BINS ? NULL : leftmost(root_of(sh, bin));
 }
 
 tidei_extent *tidei_size_index_fit(tidei_size_index *sh, size_t size) {
@@ -100,7 +100,7 @@ tidei_extent *tidei_size_index_fit(tidei_size_index *sh, size_t size) {
         if (x) return x;
         bin = bin_from(sh, bin + 1);
     }
-    return bin == TIDEI_SHELF_BINS ? NULL : leftmost(root_of(sh, bin));
+    return bin == TIDEI_INDEX_BINS ? NULL : leftmost(root_of(sh, bin));
 }
 
 tidei_extent *tidei_size_index_next(tidei_size_index *sh, const tidei_extent *x) {
@@ -148,7 +148,7 @@ static bool loose_valid(const tidei_size_index *sh, unsigned bin, size_t *count,
 
 bool tidei_size_index_valid(const tidei_size_index *sh, size_t *count) {
     size_t bytes = 0;
-    for (unsigned bin = 0; bin < TIDEI_SHELF_BINS; bin++) {
+    for (unsigned bin = 0; bin < TIDEI_INDEX_BINS; bin++) {
         if (!!(sh->bins[bin / 64] >> bin % 64 & 1) != (sh->in[bin].root || sh->in[bin].loose))
             return false;
         if (!!(sh->words >> bin / 64 & 1) != !!sh->bins[bin / 64]) return false;

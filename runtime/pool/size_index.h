@@ -24,7 +24,7 @@ typedef struct tidei_extent tidei_extent;
 struct tidei_page;
 
 typedef enum {
-    TIDEI_EXTENT_SPARE,   /* describes nothing: on the free list of descriptors */
+    TIDEI_EXTENT_UNUSED,  /* describes nothing: on the free list of descriptors */
     TIDEI_EXTENT_LIVE,    /* handed out */
     TIDEI_EXTENT_FREE,    /* in a size index */
     TIDEI_EXTENT_HOLE,    /* addresses without memory */
@@ -48,7 +48,7 @@ struct tidei_extent {
     size_t off, size;          /* within the range; multiples of the granule */
     tidei_extent *prev, *next; /* by address */
     union {
-        /* FREE: in its bin; HOLE: the hole before; CLAIMED, CACHED and SPARE: a chain */
+        /* FREE: in its bin; HOLE: the hole before; CLAIMED, CACHED and UNUSED: a chain */
         tidei_extent *left;
         _Atomic(void *) owner; /* LIVE: who may be asked whether it may move; NULL: it may not */
     };
@@ -82,9 +82,9 @@ static inline void tidei_extent_be(tidei_extent *x, tidei_extent_state state) {
 }
 
 enum {
-    TIDEI_SHELF_STEPS_LOG2 = 6, /* bins a doubling, in bits */
-    TIDEI_SHELF_WORDS = 40,     /* of 64 bins each: sizes of up to 2^45 granules */
-    TIDEI_SHELF_BINS = TIDEI_SHELF_WORDS * 64
+    TIDEI_INDEX_STEPS_LOG2 = 6, /* bins a doubling, in bits */
+    TIDEI_INDEX_WORDS = 40,     /* of 64 bins each: sizes of up to 2^45 granules */
+    TIDEI_INDEX_BINS = TIDEI_INDEX_WORDS * 64
 };
 
 typedef struct tidei_size_index {
@@ -92,18 +92,18 @@ typedef struct tidei_size_index {
     uint64_t tick;  /* the latest tick of any extent when it was put here or reshaped */
     unsigned shift; /* the granule's, in bits */
     uint64_t words; /* which words of `bins` are not zero */
-    uint64_t bins[TIDEI_SHELF_WORDS];
+    uint64_t bins[TIDEI_INDEX_WORDS];
     struct {
         tidei_extent *root, *loose; /* loose: linked by `right` and, back, by `left` */
-    } in[TIDEI_SHELF_BINS];
+    } in[TIDEI_INDEX_BINS];
 } tidei_size_index;
 
 /* Sizes below 128 granules have bins of their own; above, a doubling has 64. */
 static inline unsigned tidei_size_index_bin(const tidei_size_index *sh, size_t size) {
     uint64_t g = (uint64_t)size >> sh->shift;
     unsigned e =
-        63 - (unsigned)__builtin_clzll(g | 1u << TIDEI_SHELF_STEPS_LOG2) - TIDEI_SHELF_STEPS_LOG2;
-    return (e << TIDEI_SHELF_STEPS_LOG2) + (unsigned)(g >> e);
+        63 - (unsigned)__builtin_clzll(g | 1u << TIDEI_INDEX_STEPS_LOG2) - TIDEI_INDEX_STEPS_LOG2;
+    return (e << TIDEI_INDEX_STEPS_LOG2) + (unsigned)(g >> e);
 }
 
 static inline bool tidei_extent_before(const tidei_extent *a, size_t size, size_t off) {

@@ -49,43 +49,43 @@ typedef struct split {
     /* bytes requested; handed out; in segments; free but not done */
     size_t live_bytes, used, backed, pending;
     uint64_t allocs, frees;
-    piece *spares; /* linked by x.left */
-    uint32_t rank; /* the latest descriptor's */
+    piece *free_list; /* linked by x.left */
+    uint32_t rank;    /* the latest descriptor's */
 } split;
 
 static piece *piece_of(tidei_extent *x) { return (piece *)x; }
 
 /* ---- descriptors ---- */
 
-static void spare(split *p, piece *a) {
-    a->x.state = TIDEI_EXTENT_SPARE;
-    a->x.left = p->spares ? &p->spares->x : NULL;
-    p->spares = a;
+static void put_descriptor(split *p, piece *a) {
+    a->x.state = TIDEI_EXTENT_UNUSED;
+    a->x.left = p->free_list ? &p->free_list->x : NULL;
+    p->free_list = a;
 }
 
-static piece *spare_take(split *p) {
-    piece *a = p->spares;
-    p->spares = piece_of(a->x.left);
+static piece *take_descriptor(split *p) {
+    piece *a = p->free_list;
+    p->free_list = piece_of(a->x.left);
     a->many = (tidei_stamps){0};
     return a;
 }
 
 /* Puts a new descriptor on the free list, under the lock. */
-static void spare_new(split *p, piece *a) {
+static void add_descriptor(split *p, piece *a) {
     p->rank ^= p->rank << 13, p->rank ^= p->rank >> 17,
         p->rank ^= p->rank << 5; /* xorshift32: any spread will do */
     a->x.rank = p->rank;
-    spare(p, a);
+    put_descriptor(p, a);
 }
 
 /* Makes sure that the free list has a descriptor; lets go of the lock in between. */
 static tide_status restock(split *p) {
-    while (!p->spares) {
+    while (!p->free_list) {
         pthread_mutex_unlock(&p->lock);
         piece *a = tidei_host_alloc(p->base.dev->rt, sizeof *a);
         pthread_mutex_lock(&p->lock);
         if (!a) return tidei_fail_host_memory("pool split", sizeof *a);
-        spare_new(p, a);
+        add_descriptor(p, a);
     }
     return TIDE_OK;
 }
@@ -102,7 +102,7 @@ static void index_by_size(split *p, piece *a) {
     tidei_size_index_put(size_index_of(p, a), &a->x);
 }
 
-static void unshelve(split *p, piece *a) {
+static void take_free(split *p, piece *a) {
     if (!a->done) p->pending -= a->x.size;
     tidei_size_index_take(size_index_of(p, a), &a->x);
 }
@@ -136,7 +136,7 @@ static void absorb(split *p, piece *a, piece *b) {
     else
         b->seg->first = piece_of(b->x.next);
     if (b->x.next) b->x.next->prev = b->x.prev;
-    spare(p, b);
+    put_descriptor(p, b);
 }
 
 /* Makes a, which is out of the size index, free, and joins it with its neighbours where that is
@@ -145,7 +145,7 @@ static void release(split *p, piece *a) {
     for (unsigned side = 0; side < 2; side++) {
         piece *b = piece_of(side ? a->x.next : a->x.prev);
         if (!b || b->x.state != TIDEI_EXTENT_FREE || !joinable(a, b)) continue;
-        unshelve(p, b);
+        take_free(p, b);
         absorb(p, a, b);
     }
     index_by_size(p, a);
@@ -188,9 +188,9 @@ static bool copy_stamps(tidei_stamps *to, tidei_stamps *from) {
 /* Cuts off a, which is out of the size index, what is beyond the request; the rest becomes free.
 ** The free list has a descriptor. False: host memory is exhausted. */
 static bool cut(split *p, piece *a, const request *r) {
-    piece *rest = spare_take(p);
+    piece *rest = take_descriptor(p);
     if (!copy_stamps(&rest->many, &a->many)) {
-        spare(p, rest);
+        put_descriptor(p, rest);
         return false;
     }
     rest->seg = a->seg;
@@ -229,7 +229,7 @@ static tide_status take_held(split *p, const request *r, tidei_stream *s, bool w
     piece *a = st == TIDE_OK ? find(p, r, s, tidei_reuse_rules(&p->base), wait) : NULL;
     if (st == TIDE_OK && !a) st = TIDE_E_NOMEM;
     if (a) {
-        unshelve(p, a);
+        take_free(p, a);
         if (!hand_out(p, a, r, out)) {
             index_by_size(p, a);
             st = tidei_fail_host_memory("pool split", TIDEI_STREAMS_MAX * sizeof(tidei_stamp));
@@ -258,12 +258,12 @@ static bool describe(split *p, segment **seg, piece *pieces[2]) {
 }
 
 static void adopt(split *p, segment *seg, piece *pieces[2]) {
-    for (unsigned i = 0; i < 2; i++) spare_new(p, pieces[i]);
+    for (unsigned i = 0; i < 2; i++) add_descriptor(p, pieces[i]);
     seg->next = p->segments;
     if (seg->next) seg->next->prev = seg;
     p->segments = seg;
     p->backed += seg->size;
-    seg->first = spare_take(p);
+    seg->first = take_descriptor(p);
     seg->first->seg = seg;
     seg->first->done = true;
     seg->first->x.off = seg->addr;
@@ -345,7 +345,7 @@ static piece *look(split *p, piece *a, piece *chain) {
         return chain;
     }
     uint16_t before = a->many.n;
-    unshelve(p, a);
+    take_free(p, a);
     a->done = tidei_reuse_prune(p->base.dev, &a->many);
     if (a->many.n == before) {
         index_by_size(p, a);
@@ -402,9 +402,9 @@ static void segment_unlink(split *p, segment *seg) {
 static void dissolve(split *p, segment *seg) {
     for (piece *a = seg->first, *next; a; a = next) {
         next = piece_of(a->x.next);
-        unshelve(p, a);
+        take_free(p, a);
         tidei_stamps_clear(&a->many);
-        spare(p, a);
+        put_descriptor(p, a);
     }
     segment_unlink(p, seg);
 }
@@ -540,7 +540,7 @@ static void split_close(tidei_pool *pool) {
         tidei_pool_unback(pool, seg->addr, seg->size);
         tidei_host_free(rt, seg);
     }
-    for (piece *a = p->spares, *next; a; a = next) {
+    for (piece *a = p->free_list, *next; a; a = next) {
         next = piece_of(a->x.left);
         tidei_host_free(rt, a);
     }

@@ -5,7 +5,7 @@
 
 /* ---- the rule ---- */
 
-static size_t spare(const tidei_trim_policy *r, const tidei_trim_policy_look *x) {
+static size_t surplus(const tidei_trim_policy *r, const tidei_trim_policy_look *x) {
     size_t beside = x->needed ? x->needed / 8 + 32 * TIDEI_MIB : 0;
     size_t kept = tidei_max_size(x->needed + beside, x->used);
     size_t most = (size_t)(r->window_ns / 100 * TIDEI_TRIM_BYTES_PER_NS);
@@ -14,7 +14,7 @@ static size_t spare(const tidei_trim_policy *r, const tidei_trim_policy_look *x)
 
 size_t tidei_trim_policy_keep(tidei_trim_policy *r, const tidei_trim_policy_look *x) {
     bool grew = x->backed > r->backed;
-    size_t gives = grew ? 0 : spare(r, x);
+    size_t gives = grew ? 0 : surplus(r, x);
     if (grew && r->lowered)
         r->window_ns = r->window_ns < TIDEI_TRIM_WINDOW_MAX_NS / 2 ? 2 * r->window_ns
                                                                    : TIDEI_TRIM_WINDOW_MAX_NS;

@@ -438,11 +438,11 @@ static void a_scope_holds_what_was_released_in_it(void **state) {
     assert_error(TIDE_E_FREED, "released before");
     /* room for them is not kept either */
     for (unsigned i = 0; i < 1000; i++) tide_release(make(rt, 64));
-    assert_in_range(atomic_load(&test_rt(rt)->deaths->handles), 1, 200);
+    assert_in_range(atomic_load(&test_rt(rt)->deaths->headers), 1, 200);
     assert_array(tide_scope_keep(next));
     assert_ok(tide_scope_end(rt));
     assert_int_equal(test_stats(rt).arrays, 1);
-    assert_int_equal(atomic_load(&test_rt(rt)->deaths->handles), 1);
+    assert_int_equal(atomic_load(&test_rt(rt)->deaths->headers), 1);
     tide_release(next);
     keeper_close();
 }

@@ -70,7 +70,7 @@ static void dead_then_gone(void **state) {
     tidei_report(h, g, TIDEI_DEAD | TIDEI_GONE);
     assert_int_equal(tidei_drain(rt), 0);
     assert_int_equal(h->cell.hidden, 0);
-    assert_int_equal(atomic_load(&rt->deaths->handles), 0);
+    assert_int_equal(atomic_load(&rt->deaths->headers), 0);
     half_close(rt);
 }
 
@@ -107,7 +107,7 @@ static void reports_after_close(void **state) {
     for (int twice = 0; twice < 2; twice++)
         for (int i = 0; i < 3; i++) tidei_report(h[i], g[i], TIDEI_DEAD | TIDEI_GONE);
     rt = half_open(NULL, TIDEI_MIB); /* finds them, and may take the queue over */
-    assert_int_equal(atomic_load(&rt->deaths->handles), 0);
+    assert_int_equal(atomic_load(&rt->deaths->headers), 0);
     assert_ptr_equal(rt->deaths, q);
     for (int i = 0; i < 3; i++) tidei_report(h[i], g[i], TIDEI_DEAD | TIDEI_GONE);
     assert_int_equal(tidei_drain(rt), 0);
@@ -135,7 +135,7 @@ static void close_waits_for_a_report(void **state) {
     tidei_deaths_close(q); /* alone, so that what it left can be looked at */
     atomic_store(&q->rt, rt);
     assert_null(h->st);
-    assert_int_equal(atomic_load(&q->handles), 0);
+    assert_int_equal(atomic_load(&q->headers), 0);
     pthread_join(other, NULL);
     half_close(rt);
 }
@@ -158,8 +158,8 @@ static void a_list_is_reported(void **state) {
         list[i] = (tidei_death){h, tidei_header_generation(h)};
     }
     list[LISTED] = list[5];
-    list[LISTED + 1] = (tidei_death){list[7].handle, list[7].generation - TIDEI_WORD_GENERATION};
-    tidei_report(list[4].handle, list[4].generation, TIDEI_DEAD);
+    list[LISTED + 1] = (tidei_death){list[7].header, list[7].generation - TIDEI_WORD_GENERATION};
+    tidei_report(list[4].header, list[4].generation, TIDEI_DEAD);
     tidei_report_many(list, 0, TIDEI_DEAD | TIDEI_GONE);
     tidei_report_many(list, LISTED + 2, TIDEI_DEAD | TIDEI_GONE);
     size_t of_first = tidei_drain(rt[0]), of_second = tidei_drain(rt[1]);
@@ -174,7 +174,7 @@ static void a_list_is_reported(void **state) {
         assert_true(begins ? i == 4 : i > before || before == 4);
     }
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(atomic_load(&rt[i]->deaths->handles), 0);
+        assert_int_equal(atomic_load(&rt[i]->deaths->headers), 0);
         half_close(rt[i]);
     }
 }
@@ -377,7 +377,7 @@ static void a_crowd_reports(void **state) {
     tidei_pool_stats ps;
     rt->devs[0].pool->ops->stats(rt->devs[0].pool, &ps);
     assert_int_equal(ps.frees, HANDLES);
-    assert_int_equal(atomic_load(&rt->deaths->handles), 0);
+    assert_int_equal(atomic_load(&rt->deaths->headers), 0);
     half_close(rt);
 }
 

@@ -112,14 +112,14 @@ static void the_oldest_of_many_stretches_stands_for_all(void **state) {
     struct place p;
     (void)state;
     place_open(&p);
-    for (size_t i = 0; i < 2 * TIDEI_PARTS_MAX; i++)
+    for (size_t i = 0; i < 2 * TIDEI_SUBRANGES_MAX; i++)
         assert_ok(use_part(p.a, p.x, i, i + 1, (int)i, i ? NULL : &p.gate));
-    assert_int_equal(p.x->parts->n, TIDEI_PARTS_MAX);
+    assert_int_equal(p.x->subranges->n, TIDEI_SUBRANGES_MAX);
     uint64_t before = waits(p.rt);
     assert_ok(use_part(p.b, p.x, HALF, BYTES, 1, NULL));
     assert_int_equal(waits(p.rt) - before, 1);
     assert_ok(use_part(p.a, p.x, 0, BYTES, 7, NULL)); /* over all of them */
-    assert_int_equal(p.x->parts->n, 0);
+    assert_int_equal(p.x->subranges->n, 0);
     atomic_store(&p.gate, 1);
     assert_int_equal(first_byte(p.x), 7);
     place_close(&p);
@@ -131,7 +131,7 @@ static void one_stream_needs_none(void **state) {
     tidei_storage *x = storage(rt, rt->devs[0].stream0);
     (void)state;
     for (size_t i = 0; i < 40; i++) assert_ok(use_part(rt->devs[0].stream0, x, i, i + 1, 1, NULL));
-    assert_null(x->parts);
+    assert_null(x->subranges);
     tidei_storage_release(x);
     half_close(rt);
 }

@@ -227,15 +227,15 @@ static size_t check_order(const char *path) {
     return allocated;
 }
 
-enum { EXCHANGERS = 40, SHELVES = 16 }; /* more threads than have a buffer of their own */
+enum { EXCHANGERS = 40, PLACES = 16 }; /* more threads than have a buffer of their own */
 struct exchange {
     tide_runtime *rt;
     pthread_barrier_t all; /* of a generation: all of its threads live at the same time */
-    _Atomic(tide_array *) size_index[SHELVES];
+    _Atomic(tide_array *) place[PLACES];
     atomic_uint names; /* of threads */
 };
 
-/* Each array goes onto a shelf, and whose place it takes is freed: it is another thread's as a
+/* Each array goes to a place, and the one that was there is freed: it is another thread's as a
 ** rule. Each thread has a number before the first of them may end. */
 static void *exchange(void *p) {
     struct exchange *x = p;
@@ -246,7 +246,7 @@ static void *exchange(void *p) {
         tide_array *a = bytes(x->rt, 16 * (1 + (at + i) % 50));
         assert_array(a);
         at = at * 5 + 1;
-        a = atomic_exchange(&x->size_index[at / 8 % SHELVES], a);
+        a = atomic_exchange(&x->place[at / 8 % PLACES], a);
         if (a) tide_free(a);
     }
     return NULL;
@@ -263,7 +263,7 @@ static void hand_over(const char *path) {
         for (unsigned i = 0; i < n; i++) pthread_join(thread[i], NULL);
         pthread_barrier_destroy(&x.all);
     }
-    for (unsigned i = 0; i < SHELVES; i++) tide_free(atomic_load(&x.size_index[i]));
+    for (unsigned i = 0; i < PLACES; i++) tide_free(atomic_load(&x.place[i]));
     tide_runtime_figures s = test_stats(x.rt);
     tide_close(x.rt);
     if (strstr(path, ".csv")) {

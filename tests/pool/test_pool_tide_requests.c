@@ -700,7 +700,7 @@ static void what_is_not_asked_for_makes_room(void **state) {
 
 /* ---- sanitizers see through it ---- */
 
-#if TIDEI_TIDE_POISONS
+#if TIDEI_HEAP_POISONS
 static void poisons_what_is_free(void **state) {
     (void)state;
     tidei_dev *d = double_open(PAGE, 64 * MIB);
@@ -763,7 +763,7 @@ int main(void) {
         cmocka_unit_test(a_freed_block_is_at_hand),
         cmocka_unit_test(nothing_is_out_of_reach),
         cmocka_unit_test(what_is_not_asked_for_makes_room),
-#if TIDEI_TIDE_POISONS
+#if TIDEI_HEAP_POISONS
         cmocka_unit_test(poisons_what_is_free),
 #endif
     };

@@ -125,7 +125,7 @@ struct tidei_chunk {
 /* one staged copy of the largest size and some small commands */
 #define CHUNK_BYTES (TIDEI_STAGED_MAX + 4 * TIDEI_KIB)
 /* chunks that the worker has left and that are kept; a burst's others are freed */
-#define SPARE_CHUNKS 4
+#define UNUSED_CHUNKS 4
 
 static struct tidei_chunk *chunk_new(tidei_dstream *s, size_t cap) {
     struct tidei_chunk *c = tidei_host_alloc(s->host->rt, sizeof *c + cap);
@@ -139,9 +139,9 @@ static struct tidei_chunk *chunk_take(tidei_dstream *s, size_t cap) {
         uint64_t left = atomic_load_explicit(&s->chunks_left, memory_order_acquire);
         while (s->chunks_taken < left) {
             struct tidei_chunk *c = s->oldest;
-            uint64_t spare = left - s->chunks_taken++;
+            uint64_t unused = left - s->chunks_taken++;
             s->oldest = c->next;
-            if (spare <= SPARE_CHUNKS && c->cap >= cap) {
+            if (unused <= UNUSED_CHUNKS && c->cap >= cap) {
                 c->next = NULL;
                 return c;
             }

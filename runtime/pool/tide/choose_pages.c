@@ -208,7 +208,7 @@ static bool plan(tidei_heap *p, tidei_compaction *m, const effort *e, choice *c)
 }
 
 /* Descriptors: for the rests of what is claimed, for places, and for the target. */
-static size_t spares_for(size_t pages, size_t blocks) { return 3 * pages + blocks + 2; }
+static size_t descriptors_for(size_t pages, size_t blocks) { return 3 * pages + blocks + 2; }
 
 static bool hold_all(tidei_heap *p, tidei_compaction *m) {
     for (size_t i = 0; i < m->n; i++)
@@ -224,7 +224,7 @@ static tide_status clear(tidei_heap *p, tidei_compaction *m, const effort *e, ch
     tidei_check(tidei_lock_held(&p->lock));
     *tick = 0;
     tidei_compaction_ask(p);
-    if (p->nspares < spares_for(e->pages, e->blocks) || !plan(p, m, e, c)) {
+    if (p->nfree_list < descriptors_for(e->pages, e->blocks) || !plan(p, m, e, c)) {
         choose_none(p);
         return TIDE_E_NOMEM;
     }
@@ -275,7 +275,7 @@ static tidei_extent *joined(tidei_heap *p, tidei_extent *x, size_t low, size_t h
 }
 
 /* The chosen pages, cleared and done with, as runs of so many pages as are unmapped at once: each
-** is one claimed extent. There are spares for each. */
+** is one claimed extent. There are free descriptors for each. */
 static tidei_page *make_runs(tidei_heap *p) {
     tidei_extent *x = p->first;
     tidei_page *runs = NULL, **at = &runs;
@@ -315,7 +315,7 @@ static tidei_extent *piece_of(tidei_heap *p, const choice *c, const tidei_page *
 static tide_status remap(tidei_heap *p, const tidei_compaction *m, choice *c, uint64_t tick,
                          tidei_extent **out) {
     tide_status st = wait_for(p, m, tick);
-    if (st == TIDE_OK) st = tidei_heap_restock_to(p, spares_for(c->pages, 0));
+    if (st == TIDE_OK) st = tidei_heap_restock_to(p, descriptors_for(c->pages, 0));
     if (st != TIDE_OK) return abandon(p, c, st);
     if (c->below) tidei_heap_be_ready(p, c->below);
     if (c->above) tidei_heap_be_ready(p, c->above);
@@ -336,7 +336,7 @@ static tide_status attempt(tidei_heap *p, tidei_compaction *m, const effort *e, 
                            tidei_extent **out) {
     uint64_t tick;
     tidei_check(tidei_lock_held(&p->lock) && p->remapping);
-    tide_status st = tidei_heap_restock_to(p, spares_for(e->pages, e->blocks));
+    tide_status st = tidei_heap_restock_to(p, descriptors_for(e->pages, e->blocks));
     if (st != TIDE_OK) return st;
     if (e->blocks) tidei_compaction_begin(p);
     st = clear(p, m, e, c, &tick);

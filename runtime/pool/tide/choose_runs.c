@@ -235,7 +235,7 @@ static tide_status wait_for(tidei_heap *p, const tidei_compaction *m) {
 
 /* Descriptors: for the rests of what is claimed, for the holes that stay behind, and for the
 ** target. */
-static size_t spares_for(size_t pages) { return 3 * pages + 2; }
+static size_t descriptors_for(size_t pages) { return 3 * pages + 2; }
 
 /* The runs go to the target one after the other, so that few blocks are out of reach at a time;
 ** where one is refused, it and those behind it stay. */
@@ -260,7 +260,7 @@ static tide_status gather(tidei_heap *p, tidei_compaction *m, size_t size, uint6
     tidei_check(tidei_lock_held(&p->lock) && p->remapping);
     m->npending = 0;
     tidei_compaction_ask(p);
-    if (!choose(p, size, &c) || p->nspares < spares_for(c.pages)) {
+    if (!choose(p, size, &c) || p->nfree_list < descriptors_for(c.pages)) {
         tidei_pages_choose_none(p);
         return TIDE_E_NOMEM;
     }
@@ -306,7 +306,7 @@ static tide_status try_once(tidei_heap *p, tidei_compaction *m, size_t size, boo
     if (!c.pages) return TIDE_OK;
     *blocks = tidei_max_size(*blocks, c.blocks + c.blocks / 4 + 16);
     if (*blocks > m->cap) return TIDE_E_NOMEM; /* with room for so many the next time */
-    st = tidei_heap_restock_to(p, spares_for(c.pages + c.pages / 4 + 4));
+    st = tidei_heap_restock_to(p, descriptors_for(c.pages + c.pages / 4 + 4));
     if (st != TIDE_OK) return st;
     tidei_compaction_begin(p);
     st = gather(p, m, size, patience, &late);

@@ -245,7 +245,7 @@ static stretch choose(tidei_heap *p, compaction *c, bool slide) {
 /* ---- claiming ---- */
 
 /* Free descriptors needed for the places of so many blocks. */
-static size_t spares_for(size_t blocks, bool sliding) { return sliding ? 2 : blocks + 2; }
+static size_t descriptors_for(size_t blocks, bool sliding) { return sliding ? 2 : blocks + 2; }
 
 static void note(compaction *c, tidei_stamp x) {
     for (unsigned i = 0; i < c->npending; i++)
@@ -317,7 +317,8 @@ static bool claim(tidei_heap *p, compaction *c, const stretch *w, bool slide) {
         if (is_free(x) ? !claim_free(p, c, x) : !claim_block(p, c, x)) break;
         if (tidei_extent_is(x) == TIDEI_EXTENT_CLAIMED) free += x->size;
     }
-    if (x == end && p->nspares >= spares_for(c->n, slide) && (!slide || free >= c->size + c->lost))
+    if (x == end && p->nfree_list >= descriptors_for(c->n, slide) &&
+        (!slide || free >= c->size + c->lost))
         return true;
     unclaim_but(p, w->first, x, NULL);
     return false;
@@ -397,7 +398,7 @@ static tidei_extent *find_place(tidei_heap *p, compaction *c, size_t size) {
     tidei_extent *x = tidei_heap_fit(p, size, c->s, c->reach);
     tidei_extent *y = x ? tidei_heap_cut(p, x, size) : NULL;
     if (!y) return NULL;
-    tidei_extent_become(y, TIDEI_WAS(SPARE) | TIDEI_WAS(FREE), TIDEI_EXTENT_CLAIMED);
+    tidei_extent_become(y, TIDEI_WAS(UNUSED) | TIDEI_WAS(FREE), TIDEI_EXTENT_CLAIMED);
     p->claimed += y->size;
     tidei_compaction_note(c, y);
     return y;
@@ -601,7 +602,7 @@ static tide_status attempt(tidei_heap *p, compaction *c, bool sliding, bool *aga
                            tidei_extent **out) {
     *again = false;
     stretch w = choose(p, c, sliding);
-    if (!w.first || tidei_heap_restock_to(p, spares_for(w.blocks, sliding)) != TIDE_OK)
+    if (!w.first || tidei_heap_restock_to(p, descriptors_for(w.blocks, sliding)) != TIDE_OK)
         return TIDE_E_NOMEM;
     tidei_compaction_begin(p);
     tide_status st = clear(p, c, w, sliding, again, out);

@@ -42,7 +42,7 @@ tide_status tidei_heap_restock(tidei_heap *p) { return tidei_heap_restock_to(p, 
 
 tide_status tidei_heap_restock_to(tidei_heap *p, size_t n) {
     tidei_check(tidei_lock_held(&p->lock));
-    while (tidei_unlikely(p->nspares < n)) {
+    while (tidei_unlikely(p->nfree_list < n)) {
         tidei_lock_give(&p->lock);
         void *memory = tidei_host_alloc(p->base.dev->rt, SLAB_BYTES);
         tidei_lock_take(&p->lock);
@@ -52,20 +52,20 @@ tide_status tidei_heap_restock_to(tidei_heap *p, size_t n) {
     return TIDE_OK;
 }
 
-tidei_extent *tidei_heap_spare(tidei_heap *p) {
-    tidei_extent *x = p->spares;
-    tidei_check(x && tidei_extent_is(x) == TIDEI_EXTENT_SPARE);
-    p->spares = x->left;
-    p->nspares--;
+tidei_extent *tidei_heap_descriptor(tidei_heap *p) {
+    tidei_extent *x = p->free_list;
+    tidei_check(x && tidei_extent_is(x) == TIDEI_EXTENT_UNUSED);
+    p->free_list = x->left;
+    p->nfree_list--;
     return x;
 }
 
 void tidei_heap_drop(tidei_heap *p, tidei_extent *x) {
     tidei_check(tidei_extent_is(x) != TIDEI_EXTENT_LOOKED_AT);
-    tidei_extent_be(x, TIDEI_EXTENT_SPARE);
-    x->left = p->spares;
-    p->spares = x;
-    p->nspares++;
+    tidei_extent_be(x, TIDEI_EXTENT_UNUSED);
+    x->left = p->free_list;
+    p->free_list = x;
+    p->nfree_list++;
 }
 
 void tidei_heap_link(tidei_heap *p, tidei_extent *x, tidei_extent *last, tidei_extent *prev,
@@ -122,7 +122,7 @@ tidei_size_index *tidei_heap_own_made(tidei_heap *p, unsigned slot) {
     tidei_lock_take(&p->lock);
     bool first = atomic_compare_exchange_strong(&p->own[slot], &sh, made);
     if (first) {
-        p->shared = p->nshelves++ > 0;
+        p->shared = p->nindexes++ > 0;
         if (p->size_indexes_end <= slot) p->size_indexes_end = slot + 1;
     }
     tidei_lock_give(&p->lock);
@@ -235,9 +235,9 @@ static bool copy_pending(tidei_extent *to, tidei_extent *from) {
 /* Cuts the low `size` bytes off x, which is larger, as an extent of its own; the rest is free.
 ** There is a free descriptor. NULL: host memory is exhausted. */
 static tidei_extent *split(tidei_heap *p, tidei_extent *x, size_t size) {
-    tidei_extent *low = p->spares;
+    tidei_extent *low = p->free_list;
     if (!copy_pending(low, x)) return NULL;
-    tidei_heap_spare(p);
+    tidei_heap_descriptor(p);
     low->off = x->off;
     low->size = size;
     tidei_heap_link_before(p, low, x);
@@ -269,11 +269,11 @@ tidei_extent *tidei_heap_cut(tidei_heap *p, tidei_extent *x, size_t size) {
 }
 
 tidei_extent *tidei_heap_cut_high(tidei_heap *p, tidei_extent *x, size_t size) {
-    tidei_extent *high = p->spares;
+    tidei_extent *high = p->free_list;
     if (x->size == size || tidei_extent_is(x) != TIDEI_EXTENT_FREE)
         return tidei_heap_cut(p, x, size);
     if (!copy_pending(high, x)) return NULL;
-    tidei_heap_spare(p);
+    tidei_heap_descriptor(p);
     high->off = tidei_extent_end(x) - size;
     high->size = size;
     tidei_heap_link_behind(p, high, x);
@@ -282,7 +282,7 @@ tidei_extent *tidei_heap_cut_high(tidei_heap *p, tidei_extent *x, size_t size) {
 }
 
 static tidei_extent *claimed(tidei_heap *p, tidei_extent *x) {
-    tidei_extent_become(x, TIDEI_WAS(SPARE) | TIDEI_WAS(FREE) | TIDEI_WAS(CLAIMED),
+    tidei_extent_become(x, TIDEI_WAS(UNUSED) | TIDEI_WAS(FREE) | TIDEI_WAS(CLAIMED),
                         TIDEI_EXTENT_CLAIMED);
     p->claimed += x->size;
     return x;

@@ -9,7 +9,7 @@
 /* ---- figures ---- */
 
 /* All of them by number; NULL where a stream has none. */
-enum { SHELVES = TIDEI_STREAMS_MAX + 2 };
+enum { INDEXES = TIDEI_STREAMS_MAX + 2 };
 static tidei_size_index *any_size_index(tidei_heap *p, unsigned i) {
     if (i < TIDEI_STREAMS_MAX) return tidei_heap_own(p, i);
     return i == TIDEI_STREAMS_MAX ? &p->ready : &p->mixed;
@@ -17,7 +17,7 @@ static tidei_size_index *any_size_index(tidei_heap *p, unsigned i) {
 
 static size_t largest(tidei_heap *p) {
     size_t most = 0;
-    for (unsigned i = 0; i < SHELVES; i++) {
+    for (unsigned i = 0; i < INDEXES; i++) {
         tidei_size_index *sh = any_size_index(p, i);
         const tidei_extent *x = sh ? tidei_size_index_largest(sh) : NULL;
         if (x) most = tidei_max_size(most, x->size);
@@ -121,19 +121,19 @@ bool tidei_heap_valid_locked(tidei_heap *p) {
     tidei_check(tidei_lock_held(&p->lock));
     if (!extents_valid(p, &c) || !holes_valid(p) || !tidei_heap_pages_valid(p)) return false;
     size_t bytes = 0, count = 0;
-    for (unsigned i = 0; i < SHELVES; i++) {
+    for (unsigned i = 0; i < INDEXES; i++) {
         tidei_size_index *sh = any_size_index(p, i);
         if (sh && !tidei_size_index_valid(sh, &count)) return false;
         if (sh) bytes += sh->bytes;
     }
-    size_t spares = 0;
-    for (const tidei_extent *x = p->spares; x; x = x->left) spares++;
+    size_t listed = 0;
+    for (const tidei_extent *x = p->free_list; x; x = x->left) listed++;
     tidei_heap_sums t = tidei_heap_tally(p);
     /* What threads count for themselves is exact where nobody is at it. */
     bool alone = !p->ncaches || (p->ncaches == 1 && tidei_heap_cache_of(p, tidei_thread_number));
     if (alone && ((int64_t)c.live != t.live || c.blocks != t.allocs - t.frees)) return false;
     return bytes == c.free_bytes && count == c.free_count && c.used == p->used &&
-           c.claimed == p->claimed && c.backed == p->backed && spares == p->nspares;
+           c.claimed == p->claimed && c.backed == p->backed && listed == p->nfree_list;
 }
 
 bool tidei_heap_valid(tidei_pool *pool) {

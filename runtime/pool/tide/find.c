@@ -230,9 +230,9 @@ __attribute__((noinline)) static tide_status find_elsewhere(tidei_heap *p, tidei
                                                             unsigned flags, tidei_extent **out) {
     tidei_saved_error before; /* attempts that failed on the way to success leave no error */
     tidei_error_save(&before);
-    tidei_extent *spare = tidei_heap_spare(p);
+    tidei_extent *descriptor = tidei_heap_descriptor(p);
     tide_status st = search(p, own, size, s, flags, out);
-    tidei_heap_drop(p, spare);
+    tidei_heap_drop(p, descriptor);
     if (st == TIDE_OK) tidei_error_restore(&before);
     return st;
 }

@@ -217,7 +217,7 @@ void tidei_heap_hole(tidei_heap *p, tidei_extent *x) {
         hole_unlink(p, sides[i]);
         tidei_heap_absorb(p, x, sides[i]);
     }
-    tidei_extent_become(x, TIDEI_WAS(MAPPING) | TIDEI_WAS(CLAIMED) | TIDEI_WAS(SPARE),
+    tidei_extent_become(x, TIDEI_WAS(MAPPING) | TIDEI_WAS(CLAIMED) | TIDEI_WAS(UNUSED),
                         TIDEI_EXTENT_HOLE);
     hole_link(p, x);
 }
@@ -278,14 +278,14 @@ static bool plan_addition(tidei_heap *p, size_t bytes, tidei_stream *s, plan *ou
     return false;
 }
 
-/* Cuts the plan's part off its hole; uses the descriptor `spare` where a rest stays a hole. */
-static tidei_extent *cut_hole(tidei_heap *p, const plan *g, tidei_extent *spare) {
+/* Cuts the plan's part off its hole; uses the descriptor `descriptor` where a rest stays a hole. */
+static tidei_extent *cut_hole(tidei_heap *p, const plan *g, tidei_extent *descriptor) {
     tidei_extent *hole = g->hole, *x = hole;
     if (g->bytes == hole->size) {
         hole_unlink(p, hole);
-        tidei_heap_drop(p, spare);
+        tidei_heap_drop(p, descriptor);
     } else {
-        x = spare;
+        x = descriptor;
         x->slot = TIDEI_SLOT_READY;
         x->size = g->bytes;
         hole->size -= g->bytes;
@@ -298,7 +298,7 @@ static tidei_extent *cut_hole(tidei_heap *p, const plan *g, tidei_extent *spare)
             tidei_heap_link_before(p, x, hole);
         }
     }
-    tidei_extent_become(x, TIDEI_WAS(HOLE) | TIDEI_WAS(SPARE), TIDEI_EXTENT_MAPPING);
+    tidei_extent_become(x, TIDEI_WAS(HOLE) | TIDEI_WAS(UNUSED), TIDEI_EXTENT_MAPPING);
     return x;
 }
 
@@ -310,7 +310,7 @@ static tide_status carry_out(tidei_heap *p, const plan *g, tidei_extent **out) {
     tidei_inflight_growth_begin(p->base.dev);
     if (g->left) tidei_heap_claim(p, g->left);
     if (g->right) tidei_heap_claim(p, g->right);
-    tidei_extent *x = cut_hole(p, g, tidei_heap_spare(p));
+    tidei_extent *x = cut_hole(p, g, tidei_heap_descriptor(p));
     size_t most = page_size(p, p->backed + x->size, x->size);
     tidei_lock_give(&p->lock);
     tide_status st = back(p, x->off, x->size, most, &pages);
@@ -365,7 +365,8 @@ tide_status tidei_heap_grow(tidei_heap *p, size_t size, tidei_stream *s, tidei_e
 }
 
 tidei_extent *tidei_heap_reserve(tidei_heap *p, tidei_extent *hole, size_t bytes, bool high) {
-    return cut_hole(p, &(plan){.hole = hole, .bytes = bytes, .high = high}, tidei_heap_spare(p));
+    return cut_hole(p, &(plan){.hole = hole, .bytes = bytes, .high = high},
+                    tidei_heap_descriptor(p));
 }
 
 /* ---- giving back ---- */
@@ -381,13 +382,13 @@ static void claim_part(tidei_heap *p, tidei_extent *x, size_t low, size_t high) 
     tidei_extent_become(x, TIDEI_WAS(FREE), TIDEI_EXTENT_CLAIMED);
     p->claimed += x->size;
     if (off < low) {
-        rest[0] = tidei_heap_spare(p);
+        rest[0] = tidei_heap_descriptor(p);
         rest[0]->off = off;
         rest[0]->size = low - off;
         tidei_heap_link_before(p, rest[0], x);
     }
     if (high < end) {
-        rest[1] = tidei_heap_spare(p);
+        rest[1] = tidei_heap_descriptor(p);
         rest[1]->off = high;
         rest[1]->size = end - high;
         tidei_heap_link_behind(p, rest[1], x);
@@ -395,7 +396,7 @@ static void claim_part(tidei_heap *p, tidei_extent *x, size_t low, size_t high) 
     for (unsigned i = 0; i < TIDEI_COUNT(rest); i++) {
         if (!rest[i]) continue;
         rest[i]->slot = TIDEI_SLOT_READY;
-        tidei_extent_become(rest[i], TIDEI_WAS(SPARE), TIDEI_EXTENT_FREE);
+        tidei_extent_become(rest[i], TIDEI_WAS(UNUSED), TIDEI_EXTENT_FREE);
         tidei_size_index_put(&p->ready, rest[i]);
     }
 }
@@ -423,7 +424,7 @@ static tidei_extent *claim_pages(tidei_heap *p, size_t excess, bool *more) {
             got += pg->bytes;
         }
         if (!first) continue;
-        if (!p->spares || !p->spares->left) {
+        if (!p->free_list || !p->free_list->left) {
             *more = true;
             break;
         }

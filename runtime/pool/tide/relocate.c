@@ -319,7 +319,7 @@ void tidei_relocation_reserve(tidei_heap *p, tidei_relocation *r, tidei_extent *
 
 void tidei_relocation_stock(tidei_heap *p, tidei_relocation *r, tidei_page *runs) {
     for (const tidei_page *run = runs; run; run = run->then) {
-        tidei_extent *x = tidei_heap_spare(p);
+        tidei_extent *x = tidei_heap_descriptor(p);
         x->left = r->holes;
         r->holes = x;
     }

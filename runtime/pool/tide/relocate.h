@@ -43,10 +43,10 @@ static inline size_t tidei_run_end(const tidei_page *run) { return tidei_page_en
 void tidei_pages_unclaim(tidei_heap *p);
 
 /* ---- a relocation; under the lock ---- */
-/* Reserves the low (or `high`) bytes of a hole, whole pages. There is a spare descriptor. */
+/* Reserves the low (or `high`) bytes of a hole, whole pages. There is a free descriptor. */
 void tidei_relocation_reserve(tidei_heap *p, tidei_relocation *r, tidei_extent *hole, size_t bytes,
                               bool high);
-/* Takes the descriptors of the holes: there is a spare one for each run of the chain (`then`). */
+/* Takes the descriptors of the holes: there is a free one for each run of the chain (`then`). */
 void tidei_relocation_stock(tidei_heap *p, tidei_relocation *r, tidei_page *runs);
 /* The runs, chained by `then`, go to the target; each knows `last`, `first` and `loaded`. TIDE_OK:
 ** they lie there one behind the other, their free parts are CLAIMED with nothing pending, and the

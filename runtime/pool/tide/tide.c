@@ -46,7 +46,7 @@ static tide_status take(tidei_heap *p, tidei_size_index *own, size_t size, tidei
                         unsigned flags, tidei_extent **out) {
     tide_status st;
     tidei_check(tidei_lock_held(&p->lock));
-    if (tidei_unlikely(!p->spares) && (st = tidei_heap_restock(p)) != TIDE_OK) return st;
+    if (tidei_unlikely(!p->free_list) && (st = tidei_heap_restock(p)) != TIDE_OK) return st;
     tidei_extent *x;
     if ((st = tidei_heap_find(p, own, size, s, flags, &x)) != TIDE_OK) return st;
     x = tidei_unlikely(size < p->small) ? tidei_heap_cut_high(p, x, size)
@@ -54,7 +54,7 @@ static tide_status take(tidei_heap *p, tidei_size_index *own, size_t size, tidei
     if (tidei_unlikely(!x))
         return tidei_fail_host_memory("pool tide", TIDEI_STREAMS_MAX * sizeof(tidei_stamp));
     /* in no index and no cache, about to be handed out */
-    tidei_extent_become(x, TIDEI_WAS(SPARE) | TIDEI_WAS(FREE) | TIDEI_WAS(CLAIMED),
+    tidei_extent_become(x, TIDEI_WAS(UNUSED) | TIDEI_WAS(FREE) | TIDEI_WAS(CLAIMED),
                         TIDEI_EXTENT_CACHED);
     p->used += size;
     p->most_used = tidei_max_size(p->most_used, p->used);
@@ -92,7 +92,7 @@ static inline void hand_out(const tidei_heap *p, tidei_extent *x, size_t bytes, 
     atomic_store_explicit(&x->owner, NULL, memory_order_relaxed);
     x->home = (uint8_t)home;
     tidei_extent_become(x, TIDEI_WAS(CACHED), TIDEI_EXTENT_LIVE);
-    if (TIDEI_TIDE_POISONS) tidei_heap_unpoison(p, out->addr - p->addr, bytes);
+    if (TIDEI_HEAP_POISONS) tidei_heap_unpoison(p, out->addr - p->addr, bytes);
 }
 
 static void count_out(tidei_cache *c, size_t bytes) {
@@ -318,7 +318,7 @@ static tide_status pool_open(tidei_dev *dev, tidei_mem_kind kind, tidei_pool **o
     atomic_init(&p->base.attrs.reuse, TIDEI_REUSE_FOLLOW | TIDEI_REUSE_DONE | TIDEI_REUSE_WAIT);
     p->page_bytes = info->page_bytes;
     p->granule = tidei_max_size(GRANULE, info->align);
-    p->poison = TIDEI_TIDE_POISONS && info->flags & TIDEI_DEV_RUNS_HOST;
+    p->poison = TIDEI_HEAP_POISONS && info->flags & TIDEI_DEV_RUNS_HOST;
     tidei_check(p->page_bytes % p->granule == 0);
     tidei_heap_size_index_open(p, &p->ready);
     tidei_heap_size_index_open(p, &p->mixed);
@@ -333,7 +333,7 @@ static tide_status pool_open(tidei_dev *dev, tidei_mem_kind kind, tidei_pool **o
         tidei_pool_tide.close(&p->base);
         return st;
     }
-    tidei_extent *all = tidei_heap_spare(p);
+    tidei_extent *all = tidei_heap_descriptor(p);
     all->off = 0;
     all->size = p->span;
     all->prev = all->next = NULL;

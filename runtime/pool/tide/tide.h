@@ -26,7 +26,7 @@
 **     LIVE --its owner is asked--> LOOKED_AT --> LIVE
 **     LIVE, CACHED --it is free--> FREE
 **     CLAIMED <--a block moves from one to the other--> LIVE
-**     all but LOOKED_AT --it is part of a neighbour now--> SPARE --another extent begins--> any
+**     all but LOOKED_AT --it is part of a neighbour now--> UNUSED --another extent begins--> any
 **
 ** What must stay true: nothing is called with the lock held: neither the device, nor the limits,
 ** nor the runtime's host memory. A thread that needs one of these claims the extents it works on
@@ -95,7 +95,7 @@ typedef struct tidei_heap {
     int64_t live, held;
     uint64_t allocs, frees; /* likewise */
     /* caches_end: the highest number of a thread with one */
-    unsigned ncaches, caches_end, nshelves;
+    unsigned ncaches, caches_end, nindexes;
     bool shared;               /* several streams have used the pool */
     unsigned size_indexes_end; /* the highest slot with a size index, + 1 */
     /* a stream of this slot has asked for memory that neither `ready` nor its own size index had */
@@ -112,8 +112,8 @@ typedef struct tidei_heap {
     struct tidei_compaction
         *compaction; /* a thread maps pages elsewhere; only it uses the pages' fields for that */
     bool remapping;  /* a thread is at it, and the pages' marks are its own */
-    tidei_extent *spares;
-    size_t nspares;
+    tidei_extent *free_list;
+    size_t nfree_list;
     tidei_slab *slabs;
 } tidei_heap;
 
@@ -148,7 +148,7 @@ static inline tidei_stamp tidei_extent_stamp(const tidei_extent *x) {
 ** between. TIDE_E_HOST_NOMEM. */
 tide_status tidei_heap_restock(tidei_heap *p);
 tide_status tidei_heap_restock_to(tidei_heap *p, size_t n);
-tidei_extent *tidei_heap_spare(tidei_heap *p); /* takes a free descriptor; there is one */
+tidei_extent *tidei_heap_descriptor(tidei_heap *p); /* takes a free descriptor; there is one */
 void tidei_heap_drop(tidei_heap *p, tidei_extent *x);
 /* Links the extents from x to `last` in between two neighbours (NULL: there is none), or x alone
 ** before or behind `at`. */
@@ -313,9 +313,9 @@ void tidei_heap_hole(tidei_heap *p, tidei_extent *x);
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
-#define TIDEI_TIDE_POISONS 1
+#define TIDEI_HEAP_POISONS 1
 #else
-#define TIDEI_TIDE_POISONS                0
+#define TIDEI_HEAP_POISONS                0
 #define ASAN_POISON_MEMORY_REGION(p, n)   ((void)(p), (void)(n))
 #define ASAN_UNPOISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
 #endif
