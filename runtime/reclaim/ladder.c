@@ -23,6 +23,7 @@
 /* ---- rungs ---- Each returns the bytes it gave: to the pool, or to the driver. */
 
 #define RUNGS 14
+#define SPILL 12 /* the rung that spills, from 0 on */
 
 struct climb {
     tidei_dev *d;
@@ -174,7 +175,7 @@ static size_t rung_spill(const struct climb *c) {
     size_t limit = tidei_min_size(tidei_hard_limit(d), d->d->info.total_bytes);
     size_t want = ps.live + ps.rounding + tidei_library_bytes(d) + c->bytes,
            lacking = want > limit ? want - limit : 1;
-    size_t given = tidei_spill(d, tidei_max_size(lacking, c->given[RUNGS - 1]));
+    size_t given = tidei_spill(d, tidei_max_size(lacking, c->given[SPILL]));
     if (!given) return 0;
     rung_wait(c);
     give_to_driver(c);
