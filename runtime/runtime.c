@@ -2,7 +2,9 @@
 ** limits, streams for users. */
 #include "runtime/figures.h"
 #include "runtime/memory/external_alloc.h"
+#include "runtime/reclaim/ladder.h"
 #include "runtime/reclaim/neighbours.h"
+#include "runtime/reclaim/rungs.h"
 #include "runtime/observe/nvtx.h"
 #include "runtime/pool/pools.h"
 #include "runtime/hooks.h"
@@ -109,6 +111,15 @@ static void join_parts(struct whole *w) {
     w->streams.above = &tidei_streams_above;
 }
 
+/* What each part can give where memory is short. */
+static void register_rungs(tidei_runtime *rt) {
+    tidei_rungs_register(rt, tidei_pool_rungs);
+    tidei_rungs_register(rt, tidei_memory_rungs);
+    tidei_rungs_register(rt, tidei_collect_rungs);
+    tidei_rungs_register(rt, tidei_reclaimable_rungs);
+    tidei_rungs_register(rt, tidei_neighbour_rungs);
+}
+
 static void free_runtime(tidei_runtime *rt) {
     tide_allocator host = rt->host;
     if (host.free)
@@ -144,6 +155,7 @@ static tide_status new_runtime(const tide_config *c, tidei_runtime **out) {
     pthread_mutex_init(&rt->moves->lock, NULL);
     pthread_mutex_init(&rt->spills->lock, NULL);
     tidei_reclaim_init(rt);
+    register_rungs(rt);
     tidei_settings_warn(rt);
     *out = rt;
     return TIDE_OK;

@@ -17,7 +17,8 @@
 #include "runtime/memory/storage.h"
 #include "runtime/observe/recorder.h"
 #include "runtime/pool/pools.h"
-#include "runtime/reclaim/ladder.h"
+#include "runtime/reclaim/reclaim.h"
+#include "runtime/reclaim/reclaimables.h"
 #include "runtime/streams/loss.h"
 #include "runtime/streams/thread_device.h"
 

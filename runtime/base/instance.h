@@ -41,7 +41,7 @@ typedef struct tidei_moves tidei_moves;                     /* memory/move.h */
 typedef struct tidei_spills tidei_spills;                   /* memory/spill.h */
 typedef struct tidei_external_allocs tidei_external_allocs; /* memory/external_alloc.c */
 typedef struct tidei_recovery tidei_recovery;               /* memory/recovery.h */
-typedef struct tidei_reclaim tidei_reclaim;                 /* reclaim/ladder.h */
+typedef struct tidei_reclaim tidei_reclaim;                 /* reclaim/reclaim.h */
 typedef struct tidei_recorder tidei_recorder;               /* observe/recorder.h */
 typedef struct tidei_tracker tidei_tracker;                 /* observe/tracker.h */
 

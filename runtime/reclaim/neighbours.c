@@ -8,7 +8,9 @@
 ** What must stay true: no lock is held during a visit. */
 #include "runtime/reclaim/neighbours.h"
 #include "runtime/pool/pools.h"
-#include "runtime/reclaim/ladder.h"
+#include "runtime/reclaim/reclaim.h"
+#include "runtime/reclaim/reclaimables.h"
+#include "runtime/reclaim/rungs.h"
 #include "runtime/base/uncancelled.h"
 
 static struct {
@@ -92,7 +94,9 @@ static bool others_could_help(tidei_dev *d, size_t bytes) {
     return d->d->ops->memory(d->d, &free_bytes, &total) == TIDE_OK && total - free_bytes > ours;
 }
 
-size_t tidei_neighbours_ask(tidei_dev *d, size_t bytes) {
+/* The other runtimes on d's device give back what they can without collecting or waiting. Returns
+** the bytes. */
+static size_t ask(tidei_dev *d, size_t bytes) {
     uint64_t last = UINT64_MAX;
     size_t given = 0;
     tidei_thread *t = tidei_thread_look(d->rt);
@@ -109,3 +113,12 @@ size_t tidei_neighbours_ask(tidei_dev *d, size_t bytes) {
     }
     return given;
 }
+
+static size_t neighbours_give(const tidei_climb *c) {
+    return tidei_climb_kinds(c) & TIDEI_KIND_BIT(TIDEI_MEM_DEVICE) ? ask(c->d, c->bytes) : 0;
+}
+
+const tidei_rung tidei_neighbour_rungs[] = {
+    {.name = "ask neighbours", .place = TIDEI_RUNG_NEIGHBOURS, .give = neighbours_give},
+    {.name = NULL},
+};

@@ -10,8 +10,4 @@
 void tidei_neighbours_enter(tidei_runtime *rt);
 void tidei_neighbours_leave(tidei_runtime *rt);
 
-/* A rung: the other runtimes on d's device give back what they can without collecting or waiting.
-** Returns the bytes. */
-size_t tidei_neighbours_ask(tidei_dev *d, size_t bytes);
-
 #endif

@@ -12,7 +12,7 @@
 ** `inside` back. */
 #include "runtime/streams/thread_device.h"
 #include "runtime/observe/nvtx.h"
-#include "runtime/reclaim/ladder.h"
+#include "runtime/reclaim/reclaimables.h"
 #include "runtime/pool/pools.h"
 #include "runtime/memory/header.h"
 #include "runtime/base/sized.h"
@@ -175,10 +175,6 @@ static bool first_failure(tidei_runtime *rt, tidei_reclaimable *r, uint64_t clim
     r->told = climb_id;
     pthread_mutex_unlock(&rt->reclaim->reclaimables_lock);
     return first;
-}
-
-uint64_t tidei_climb_id_new(tidei_runtime *rt) {
-    return atomic_fetch_add(&rt->reclaim->climb_ids, 1) + 1;
 }
 
 size_t tidei_reclaimables_call(tidei_dev *d, tidei_reclaim_slot which, size_t wanted,
