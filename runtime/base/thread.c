@@ -110,8 +110,8 @@ const tidei_thread_hooks *tidei_thread_above;
 
 tide_status tidei_threads_prepare(const tidei_thread_hooks *above) {
     pthread_mutex_lock(&all_lock);
-    tidei_thread_above = above;
     bool first = !prepared;
+    if (first) tidei_thread_above = above; /* once: threads read it without the lock */
     if (first) prepared = pthread_key_create(&at_exit, thread_ends) == 0;
     if (first && prepared) tidei_fork_mark();
     bool ready = prepared;

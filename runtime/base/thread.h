@@ -38,7 +38,7 @@ static inline tidei_thread *tidei_thread_get(tidei_runtime *rt);
 tidei_thread *tidei_thread_look(tidei_runtime *rt);
 /* of the calling thread in the process; not used again */
 uint64_t tidei_thread_serial(void);
-/* Before the first record of the process. `above` stays. */
+/* Before the first record of the process: the first `above` stays. */
 tide_status tidei_threads_prepare(const tidei_thread_hooks *above);
 /* The runtime closes to users: no reference to it, nor to what belongs to it, is valid any more. */
 void tidei_runtime_end_refs(tidei_runtime *rt);
