@@ -145,6 +145,34 @@ static void it_comes_last(void **state) {
     close_checked(rt);
 }
 
+static tide_status never_fits(void *arg, unsigned flags) {
+    (void)flags;
+    ++*(unsigned *)arg;
+    return tidei_fail(TIDE_E_NOMEM, "test", "it never fits");
+}
+/* How often climbs that never succeed try, beside MANY idle arrays. *climbs: how many there were;
+** what is spilled takes pinned blocks, so that another thread may seem to be at work. */
+static unsigned tries_in_vain(int spill, unsigned *climbs) {
+    tide_runtime *rt = open_in("tide", MANY, (tide_config){.spill = spill});
+    unsigned tries = 0;
+    for (int i = 0; i < MANY; i++) assert_array(filled(rt, i));
+    assert_int_equal(tidei_with_reclaim(&test_rt(rt)->devs[0], MIB, "test", never_fits, &tries),
+                     TIDE_E_NOMEM);
+    tide_error_clear();
+    assert_int_equal(test_stats(rt).spills, spill == TIDE_ON ? MANY : 0);
+    *climbs = (unsigned)test_stats(rt).climbs;
+    close_checked(rt);
+    return tries - 1; /* the first is before any climb */
+}
+/* One array, one more, two more, four more: not a wait for the device for each of them. */
+static void a_climb_spills_as_much_again_each_time(void **state) {
+    (void)state;
+    unsigned climbs, once;
+    unsigned rungs = tries_in_vain(TIDE_OFF, &once), tries = tries_in_vain(TIDE_ON, &climbs);
+    assert_int_equal(once, 1);
+    assert_int_equal(tries - climbs * rungs, 4);
+}
+
 static bool is_spilled(tide_array *a) { return tidei_storage_spilled(tidei_cell_header(a)->st); }
 
 /* The longest not used goes; little ones stay while larger ones do not. */
@@ -590,6 +618,7 @@ int main(void) {
         cmocka_unit_test(twice_the_limit),
         cmocka_unit_test(off_it_is_out_of_memory),
         cmocka_unit_test(it_comes_last),
+        cmocka_unit_test(a_climb_spills_as_much_again_each_time),
         cmocka_unit_test(the_coldest_goes),
         cmocka_unit_test(no_more_than_wanted),
         cmocka_unit_test(operands_come_back_together),
