@@ -81,8 +81,10 @@ def symbols(objects):
 def uses_by_symbol(build, files):
     """File -> file it uses -> symbols."""
     known = {f: symbols(o) for f, o in object_files(build, files).items()}
-    if not known:
-        sys.exit(f"floors.py: no objects of the library in {build}")
+    lost = len(glob.glob(os.path.join(build, "libtidepool.so*.p", "*.o"))) - sum(
+        len(object_files(build, [f])[f]) for f in known)
+    if not known or lost:
+        sys.exit(f"floors.py: {lost} objects of the library in {build} are of no source known here")
     owner = {s: f for f, (defined, _) in known.items() for s in defined}
     uses = collections.defaultdict(lambda: collections.defaultdict(set))
     for f, (_, wanted) in known.items():

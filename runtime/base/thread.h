@@ -9,7 +9,7 @@
 #include "runtime/base/instance.h"
 
 /* What the floors above do with a record, and with what its calls have left undone. Filled once a
-** process, by the root (runtime/threads.c). */
+** process, by the root (runtime/hooks.c). */
 typedef struct tidei_thread_hooks {
     /* The record leaves its runtime, on its own thread, and gives back what it holds there:
     ** streams, pools. No lock is held. */

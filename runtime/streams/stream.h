@@ -120,7 +120,7 @@ struct tidei_stream {
     uint64_t followed;
 };
 
-/* What the streams ask of the floors above; the root fills it (runtime/runtime.c). They may be
+/* What the streams ask of the floors above; the root fills it (runtime/hooks.c). They may be
 ** called with no lock held. */
 typedef struct tidei_stream_hooks {
     /* The host has waited for all streams of the device: blocks that wait for nothing else are

@@ -485,6 +485,30 @@ static void a_refused_page_is_where_it_was_or_leaves(void **state) {
     }
 }
 
+/* Where the way back was refused too, a page stays displaced, and out of every later choice. */
+static void a_displaced_page_is_not_chosen(void **state) {
+    enum { PAGES = 8 };
+    const unsigned flags = TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE;
+    (void)state;
+    tidei_pool *p = open_tide();
+    tidei_page *first;
+    tidei_block b[PAGES], c;
+    keep_caches(p, false);
+    atomic_store(&dbl.dev.budget->limit, PAGES * PAGE);
+    for (unsigned k = 0; k < PAGES; k++) b[k] = must(p, PAGE, 0);
+    for (unsigned k = 0; k < PAGES; k += 2) put(p, &b[k], 0, 0);
+    p->mover = &double_mover;
+    first = ((tidei_heap *)p)->first_page;
+    first->at = TIDEI_NOWHERE;
+    assert_int_equal(get(p, (PAGES / 2 - 1) * PAGE, 0, flags, &c), TIDE_OK);
+    assert_int_equal(figures(p).bytes_remapped, (PAGES / 2 - 1) * PAGE);
+    put(p, &c, 0, 0);
+    assert_int_not_equal(get(p, PAGES / 2 * PAGE, 0, flags, &c), TIDE_OK);
+    first->at = first->off;
+    for (unsigned k = 1; k < PAGES; k += 2) p->ops->free(p, &b[k]);
+    close_clean(p);
+}
+
 /* ---- relocatable runs ---- */
 
 /* Blocks of one and a half pages on runs of two, with holes between them: nothing slides across
@@ -749,6 +773,7 @@ int main(void) {
         cmocka_unit_test(pages_go_elsewhere_once_work_is_done),
         cmocka_unit_test(remapping_that_fails_loses_nothing),
         cmocka_unit_test(a_refused_page_is_where_it_was_or_leaves),
+        cmocka_unit_test(a_displaced_page_is_not_chosen),
         cmocka_unit_test(runs_become_one_stretch),
         cmocka_unit_test(pinned_runs_stay),
         cmocka_unit_test(new_memory_makes_up_for_what_runs_lack),

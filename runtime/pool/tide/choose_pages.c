@@ -89,6 +89,7 @@ static bool choose_target(const tidei_heap *p, size_t size, choice *c) {
 ** for its share. */
 static size_t cost_of(const tidei_page *pg, const tidei_extent *x, const choice *c) {
     size_t cost = 0, wanted = (c->need - c->bytes) / pg->bytes + 1;
+    if (tidei_page_displaced(pg)) return STAYS; /* a relocation was refused: the device is lost */
     for (; x && x->off < tidei_page_end(pg); x = x->next) {
         if (is_free(x) && x != c->below && x != c->above) continue;
         if (!is_live(x) || x->fixed) return STAYS;
