@@ -751,9 +751,9 @@ static void a_climb_waits_for_a_bound_collector(void **state) {
     }
     pthread_join(other, NULL);
     assert_int_equal(c.status, TIDE_OK);
-    /* A GPU's memory comes back later than its array dies: the climb may ask again meanwhile. */
-    int fulls = atomic_load(&bound.fulls);
-    assert_true(test_on_host() ? fulls == 1 : fulls >= 1);
+    /* Memory may come back later than its array dies (of the pool none it waits for the device): the
+    ** climb may ask again meanwhile. */
+    assert_true(atomic_load(&bound.fulls) >= 1);
     assert_int_equal(atomic_load(&bound.elsewhere), 0);
     assert_int_equal(test_stats(c.rt).arrays, 0);
     keeper_close();
