@@ -95,6 +95,10 @@ MAKES(tide_contiguous, a[0])
 MAKES(tide_cast, a[0], TIDE_F64)
 MAKES(tide_take, a[0], a[1], 0)
 MAKES(tide_concat, a, 2, 0)
+MAKES(tide_index, a[0], 1, (const tide_pick[]){tide_pick_array(a[1])})
+MAKES(tide_take_along_axis, a[0], a[1], 0)
+GIVES(tide_index_put, a[0], 1, (const tide_pick[]){tide_pick_array(a[1])}, a[2])
+GIVES(tide_put_along_axis, a[0], a[1], 0, a[2])
 MAKES(tide_slice_ranges, a[0], 0, NULL)
 MAKES(tide_retain, a[0])
 MAKES(tide_to_memory, a[0], TIDE_MEMORY_DEVICE)
@@ -184,6 +188,7 @@ static const struct call {
 #define PLACES_1 {"argument 1"}
 #define PLACES_2 {"argument 1", "argument 2"}
 #define PLACES_3 {"argument 1", "argument 2", "argument 3"}
+#define PLACES_124 {"argument 1", "argument 2", "argument 4"} /* a number stands third */
 #define AS(name, op, text, n, held, ...) {#name, op, text, n, held, __VA_ARGS__, call_##name},
 #define ONE(name)   AS(name, NULL, NULL, 1, false, PLACES_1)
 #define TWO(name)   AS(name, NULL, NULL, 2, false, PLACES_2)
@@ -212,6 +217,10 @@ static const struct call {
     AS(tide_ger, NULL, NULL, 3, false, {"argument 3", "argument 4", "argument 1"})
     AS(tide_axpy, NULL, NULL, 2, false, {"argument 3", "argument 1"})
     AS(tide_concat, NULL, NULL, 2, false, {"argument 1, index 0,", "argument 1, index 1,"})
+    AS(tide_index, NULL, NULL, 2, false, {"argument 1", "argument 3, index 0,"})
+    AS(tide_index_put, NULL, NULL, 3, false, {"argument 1", "argument 3, index 0,", "argument 4"})
+    TWO(tide_take_along_axis)
+    AS(tide_put_along_axis, NULL, NULL, 3, false, PLACES_124)
     AS(tide_use_begin, NULL, NULL, 2, true, {"argument 3, index 0,", "argument 3, index 1,"})
     AS(tide_expr_apply, NULL, "(x, y) -> x + y", 2, true, PLACES_2)
     AS(tide_expr_apply_many, NULL, "(x, y) -> x + y", 2, true, PLACES_2)
@@ -234,7 +243,8 @@ static void arguments(tide_array *a[MOST], int k, tide_array *odd, tide_array *r
 
 static bool is_listed(const char *name) {
     /* NULL is */
-    static const char *const legal[] = {"tide_free", "tide_release", "tide_arg_array"};
+    static const char *const legal[] = {"tide_free", "tide_release", "tide_arg_array",
+                                        "tide_pick_array"};
     for (size_t i = 0; i < TIDEI_COUNT(legal); i++)
         if (!strcmp(name, legal[i])) return true;
     for (size_t i = 0; i < TIDEI_COUNT(calls); i++)
@@ -251,7 +261,7 @@ static void the_table_has_every_function(void **state) {
         if (!is_listed(api_functions[i].name))
             fail_msg("%s takes an array, and the table has no call of it", api_functions[i].name);
     }
-    assert_int_equal(n, TIDEI_COUNT(calls) + 3); /* those to which NULL is legal */
+    assert_int_equal(n, TIDEI_COUNT(calls) + 4); /* those to which NULL is legal */
 }
 
 /* ---- NULL ---- */

@@ -149,6 +149,8 @@ MAKES(tide_reshape, shape, one, 0, NULL)
 MAKES(tide_broadcast_to, shape, one, 0, NULL)
 MAKES(tide_slice_ranges, ranges, none, 0, NULL)
 MAKES(tide_transpose, perm, square, NULL)
+MAKES(tide_index, picks, square, 0, NULL)
+GIVES(tide_index_put, picks, square, 0, NULL, one)
 CALL(tide_from_host, shape) {
     const float x = 1;
     return made(tide_from_host(rt, TIDE_F32, 0, NULL, &x));
@@ -282,6 +284,8 @@ static const struct call {
     ROW(tide_broadcast_to, shape),
     ROW(tide_slice_ranges, ranges),
     ROW(tide_transpose, perm),
+    ROW(tide_index, picks),
+    ROW(tide_index_put, picks),
     ROW(tide_from_host, shape),
     ROW(tide_from_host, data),
     ROW(tide_data_host, shape),

@@ -26,7 +26,7 @@ OBJECTS = {
     "batches": ("runtime", "batches"), "collector": ("runtime", "text in"), "data": None,
     "device": ("runtime",), "dtype": ("dtype",), "error": None,
     "expr": ("runtime", "expr", "arrays in-out"), "host_view": ("array in", "host view"),
-    "npy": ("runtime", "array in"), "pool": ("runtime", "pool"), "random": ("runtime",),
+    "npy": ("runtime", "array in"), "pick": None, "pool": ("runtime", "pool"), "random": ("runtime",),
     "range": None, "reclaimable": ("runtime",), "runtime": ("runtime",),
     "scope": ("runtime", "array in"), "status": ("status",), "stream": ("runtime", "stream"),
     "thread": ("runtime",), "torch": None, "use": ("runtime", "use scope"),
@@ -47,12 +47,13 @@ logical_xor lstsq lt lu lu_factor lu_solve map_into_args matmul max maximum mean
 minimum mul ne neg nrm2 pow prod qr reciprocal rem reshape round shl shr sign signbit sin sinh
 slice slice_ranges slicef slogdet solve solve_triangular sqrt square squeeze sub sum svd take tan
 tanh to_host to_memory transpose trunc truncdiv where
+index index_put put_along_axis take_along_axis
 """.split() + ["free", "retain", "release"]
 # Functions whose order is another one, and why.
 OTHER_ORDER = {}
 
 HANDLES = ("runtime", "stream", "pool", "expr", "use scope", "host view", "batches")
-VALUES = ("arg", "data", "dtype", "error", "range", "status", "torch")
+VALUES = ("arg", "data", "dtype", "error", "pick", "range", "status", "torch")
 ARRAYS = ("array in", "arrays in", "array in-out", "arrays in-out")
 USER_DATA = ("self", "arg", "ctx", "context", "opaque")
 
