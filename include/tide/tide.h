@@ -12,6 +12,7 @@
 #include <tide/expr.h>
 #include <tide/ops.h>
 #include <tide/linalg.h>
+#include <tide/scan.h>
 #include <tide/random.h>
 #include <tide/adapt.h>
 #include <tide/batches.h>
