@@ -147,16 +147,16 @@ template <class K>
 TD_FN void sc_load(sc_part<K> &w, const typename K::in *first, sc_i64 step, bool whole, sc_i64 i,
                    sc_i64 n) {
 #pragma unroll
-    for (int s = 0; s < w.S; s++) sc_get(first, step, whole, i + s * 32 * w.V, n, w.x[s]);
+    for (int s = 0; s < sc_part<K>::S; s++) sc_get(first, step, whole, i + s * 32 * sc_part<K>::V, n, w.x[s]);
 }
 
 template <class K> TD_FN void sc_join(sc_part<K> &w, int lane) {
     typename K::acc so_far = typename K::acc();
 #pragma unroll
-    for (int s = 0; s < w.S; s++) {
+    for (int s = 0; s < sc_part<K>::S; s++) {
         typename K::acc a = K::load(w.x[s][0]);
 #pragma unroll
-        for (int v = 1; v < w.V; v++) a = K::join(a, K::load(w.x[s][v]));
+        for (int v = 1; v < sc_part<K>::V; v++) a = K::join(a, K::load(w.x[s][v]));
 #pragma unroll
         for (int by = 1; by < 32; by *= 2) {
             const typename K::acc b = sc_up(a, by);
@@ -173,16 +173,16 @@ template <class K>
 TD_FN void sc_store(const sc_part<K> &w, typename K::out *first, sc_i64 step, bool whole, sc_i64 i,
                     sc_i64 n, int lane, const sc_some<typename K::acc> &before) {
 #pragma unroll
-    for (int s = 0; s < w.S; s++) {
-        typename K::out y[w.V];
+    for (int s = 0; s < sc_part<K>::S; s++) {
+        typename K::out y[sc_part<K>::V];
         sc_some<typename K::acc> a = before;
         if (s > 0 || lane > 0) sc_add<K>(a, w.before[s]);
 #pragma unroll
-        for (int v = 0; v < w.V; v++) {
+        for (int v = 0; v < sc_part<K>::V; v++) {
             sc_add<K>(a, K::load(w.x[s][v]));
             y[v] = K::store(a.a);
         }
-        sc_put(first, step, whole, i + s * 32 * w.V, n, y);
+        sc_put(first, step, whole, i + s * 32 * sc_part<K>::V, n, y);
     }
 }
 
