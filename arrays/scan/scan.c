@@ -12,10 +12,10 @@
 
 _Static_assert(SC_RANK == TIDE_MAX_RANK && SC_BLOCK == TIDEI_OWN_BLOCK, "as everywhere");
 
-#define SHORT_LINE    8   /* elements that a thread takes in turn, of lines one behind the other */
-#define SIDE_BY_SIDE  32  /* lines, that neighbours' elements are fetched together */
-#define LINE_OF_ONE   4096 /* elements that a warp scans as fast as tiles would begin */
-#define WARPS_AN_SM   16  /* that keep it busy */
+#define SHORT_LINE    8    /* elements that a thread takes in turn, of lines one behind the other */
+#define SIDE_BY_SIDE  32   /* lines, that neighbours' elements are fetched together */
+#define LINE_OF_ONE   1024 /* elements that a warp scans as fast as tiles would begin */
+#define WARPS_AN_SM   16   /* that keep it busy */
 #define THREADS_AN_SM 2048
 #define PART          64  /* elements at least, so that parts cost little */
 #define PARTS         512 /* of a line: their sums are joined one after the other */
@@ -131,8 +131,7 @@ static tide_status run_columns(scan *x, int64_t threads) {
 static tide_status run(scan *x) {
     const tidei_device_info *info = &x->out.st->dev->d->info;
     int64_t sms = info->sm_count > 0 ? info->sm_count : 1;
-    if (!(info->flags & TIDEI_DEV_RUNS_TEXT) || x->p.inner >= SIDE_BY_SIDE ||
-        x->p.n <= SHORT_LINE)
+    if (!(info->flags & TIDEI_DEV_RUNS_TEXT) || x->p.inner >= SIDE_BY_SIDE || x->p.n <= SHORT_LINE)
         return run_columns(x, info->flags & TIDEI_DEV_RUNS_TEXT ? sms * THREADS_AN_SM : 0);
     if (x->p.n <= LINE_OF_ONE || x->p.lines >= sms * WARPS_AN_SM)
         return launch(x, TIDEI_SCAN_ROWS, NULL, (uint64_t)x->p.lines * 32);
@@ -146,49 +145,52 @@ static tide_status fill_initial(const scan *x) {
     return tidei_fill_elements(&x->out, none, x->op);
 }
 
-static tide_status fill(scan *x, int axis, unsigned flags) {
-    if (tidei_layout_size(&x->out.lay) == 0) return TIDE_OK;
-    if (tidei_layout_size(&x->in.lay) == 0) return fill_initial(x);
-    lay_out(&x->in.lay, axis, flags, &x->p);
-    begin_at(&x->p, (flags & TIDE_SCAN_REVERSE) != 0, tide_dtype_size(x->kind->in),
-             tide_dtype_size(x->kind->out));
-    return run(x);
+tide_status tidei_scan_into(const tidei_operand *out, const tidei_operand *a, int fold, int axis,
+                            unsigned flags, const char *op) {
+    scan x = {.op = op, .in = *a, .out = *out, .kind = tidei_scan_find(fold, a->lay.dtype)};
+    if (tidei_layout_size(&out->lay) == 0) return TIDE_OK;
+    if (tidei_layout_size(&a->lay) == 0) return fill_initial(&x);
+    lay_out(&a->lay, axis, flags, &x.p);
+    begin_at(&x.p, (flags & TIDE_SCAN_REVERSE) != 0, tide_dtype_size(x.kind->in),
+             tide_dtype_size(x.kind->out));
+    return run(&x);
 }
 
-static tide_status check(scan *x, int fold, int *axis, unsigned flags) {
+static tide_status check(const tidei_layout *a, int fold, int *axis, unsigned flags,
+                         const char *op) {
     static const char *const names[] = {"cumsum", "cumprod", "cummin", "cummax"};
     const unsigned all = TIDE_SCAN_REVERSE | TIDE_SCAN_INITIAL;
-    const tidei_layout *a = &x->in.lay;
-    if (tidei_axis(*axis, a->ndim, x->op, axis) != TIDE_OK) return tidei_last_status();
+    if (tidei_axis(*axis, a->ndim, op, axis) != TIDE_OK) return tidei_last_status();
     if (flags & ~all)
-        return tidei_fail(TIDE_E_INVALID, x->op, "flags are %#x, of which %#x are none", flags,
+        return tidei_fail(TIDE_E_INVALID, op, "flags are %#x, of which %#x are none", flags,
                           flags & ~all);
-    x->kind = tidei_scan_find(fold, a->dtype);
-    if (!x->kind)
-        return tidei_fail(TIDE_E_DTYPE, x->op,
-                          "%s is offered for bool, integers, floats, not for %s", names[fold],
-                          tide_dtype_name(a->dtype));
+    if (!tidei_scan_find(fold, a->dtype))
+        return tidei_fail(TIDE_E_DTYPE, op, "%s is offered for bool, integers, floats, not for %s",
+                          names[fold], tide_dtype_name(a->dtype));
     return TIDE_OK;
 }
 
-tide_array *tidei_scan(const tidei_operand *a, int fold, int axis, unsigned flags, const char *op) {
-    scan x = {.op = op, .in = *a};
+static tide_array *scan_of(const tidei_operand *a, int fold, int axis, unsigned flags,
+                           const char *op) {
+    tidei_operand out;
     int64_t shape[TIDE_MAX_RANK];
-    if (check(&x, fold, &axis, flags) != TIDE_OK) return NULL;
+    if (check(&a->lay, fold, &axis, flags, op) != TIDE_OK) return NULL;
     memcpy(shape, a->lay.shape, sizeof shape);
     if (flags & TIDE_SCAN_INITIAL && __builtin_add_overflow(shape[axis], 1, &shape[axis])) {
         tidei_fail(TIDE_E_NOMEM, op, "axis %d of the result has 2^63 elements or more", axis);
         return NULL;
     }
-    tide_array *made = tidei_array_make(a->rt, x.kind->out, a->lay.ndim, shape, op, &x.out);
-    return made ? tidei_array_done(made, &x.out, fill(&x, axis, flags)) : NULL;
+    tide_dtype t = tidei_scan_find(fold, a->lay.dtype)->out;
+    tide_array *made = tidei_array_make(a->rt, t, a->lay.ndim, shape, op, &out);
+    if (!made) return NULL;
+    return tidei_array_done(made, &out, tidei_scan_into(&out, a, fold, axis, flags, op));
 }
 
 static tide_array *apply(tide_array *a, int fold, int axis, unsigned flags, const char *op) {
     TIDEI_OPERATION(op);
     tidei_operand o;
     if (tidei_operand_get(a, op, 1, &o) != TIDE_OK) return NULL;
-    tide_array *made = tidei_scan(&o, fold, axis, flags, op);
+    tide_array *made = scan_of(&o, fold, axis, flags, op);
     tidei_operand_put(&o);
     return made;
 }

@@ -29,7 +29,8 @@ typedef struct tidei_scan_kind {
 /* NULL: the operation is not offered for the type (scan_host.c). */
 const tidei_scan_kind *tidei_scan_find(int fold, tide_dtype t);
 
-/* The scan of a (scan.c): tide_cumsum and its like, under the name `op`. NULL on failure. */
-tide_array *tidei_scan(const tidei_operand *a, int fold, int axis, unsigned flags, const char *op);
+/* The scan of a into out, which has the kind's type, and its shape (scan.c); flags: TIDE_SCAN_*. */
+tide_status tidei_scan_into(const tidei_operand *out, const tidei_operand *a, int fold, int axis,
+                            unsigned flags, const char *op);
 
 #endif

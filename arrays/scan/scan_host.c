@@ -40,8 +40,7 @@ static sc_i64 place(const sc_scan *p, sc_i64 line, sc_i64 *in, sc_i64 *out, sc_i
         }                                                                                          \
         for (sc_i64 i = 1; i < p->n; i++)                                                          \
             for (sc_i64 j = 0; j < n; j++) {                                                       \
-                so_far[j] =                                                                        \
-                    sc_##op##_##A(so_far[j], SC_LOAD(T, A, in[i * p->step + j * apart]));          \
+                so_far[j] = sc_##op##_##A(so_far[j], SC_LOAD(T, A, in[i * p->step + j * apart]));  \
                 out[i * p->out_step + j] = SC_STORE(O, so_far[j]);                                 \
             }                                                                                      \
     }                                                                                              \
@@ -70,20 +69,20 @@ extern const char tidei_scan_text[];
      {KERNEL(rows, op, T), KERNEL(tiles, op, T), KERNEL(columns, op, T),                           \
       KERNEL(column_sums, op, T), KERNEL(column_joins, op, T)}},
 #define TYPE_truth TIDE_BOOL
-#define TYPE_i8   TIDE_I8
-#define TYPE_i16  TIDE_I16
-#define TYPE_i32  TIDE_I32
-#define TYPE_i64  TIDE_I64
-#define TYPE_u8   TIDE_U8
-#define TYPE_u16  TIDE_U16
-#define TYPE_u32  TIDE_U32
-#define TYPE_u64  TIDE_U64
-#define TYPE_f16  TIDE_F16
-#define TYPE_bf16 TIDE_BF16
-#define TYPE_f32  TIDE_F32
-#define TYPE_f64  TIDE_F64
-#define TYPE_c64  TIDE_C64
-#define TYPE_c128 TIDE_C128
+#define TYPE_i8    TIDE_I8
+#define TYPE_i16   TIDE_I16
+#define TYPE_i32   TIDE_I32
+#define TYPE_i64   TIDE_I64
+#define TYPE_u8    TIDE_U8
+#define TYPE_u16   TIDE_U16
+#define TYPE_u32   TIDE_U32
+#define TYPE_u64   TIDE_U64
+#define TYPE_f16   TIDE_F16
+#define TYPE_bf16  TIDE_BF16
+#define TYPE_f32   TIDE_F32
+#define TYPE_f64   TIDE_F64
+#define TYPE_c64   TIDE_C64
+#define TYPE_c128  TIDE_C128
 static const tidei_scan_kind kinds[] = {SC_SCANS(KERNELS)};
 
 const tidei_scan_kind *tidei_scan_find(int fold, tide_dtype t) {

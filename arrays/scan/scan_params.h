@@ -18,15 +18,15 @@ typedef unsigned long long sc_u64;
 #define SC_RANK 8
 
 typedef struct sc_scan {
-    sc_u64 in, out;          /* addresses of the first elements */
-    sc_u64 state;            /* tiles: ticket, flags, values; chunks: their sums */
-    sc_i64 n;                /* elements of a line, > 0 */
-    sc_i64 step, out_step;   /* along the axis */
-    sc_i64 lines, inner;     /* both > 0 */
-    sc_i64 places;           /* of the result along the axis: n, or n + 1 with the initial one */
-    sc_i64 chunks, chunk;    /* columns: parts of a line, and elements of each */
-    sc_i64 tiles, groups;    /* of a line */
-    int initial, ndim;       /* ndim: dimensions of the lines, >= 1 */
+    sc_u64 in, out;        /* addresses of the first elements */
+    sc_u64 state;          /* tiles: ticket, flags, values; chunks: their sums */
+    sc_i64 n;              /* elements of a line, > 0 */
+    sc_i64 step, out_step; /* along the axis */
+    sc_i64 lines, inner;   /* both > 0 */
+    sc_i64 places;         /* of the result along the axis: n, or n + 1 with the initial one */
+    sc_i64 chunks, chunk;  /* columns: parts of a line, and elements of each */
+    sc_i64 tiles, groups;  /* of a line */
+    int initial, ndim;     /* ndim: dimensions of the lines, >= 1 */
     sc_i64 shape[SC_RANK], strides[SC_RANK]; /* of the source over the lines */
 } sc_scan;
 
@@ -35,14 +35,14 @@ typedef struct sc_scan {
 #define SC_STEPS 8   /* vectors that a thread loads of a tile, at most */
 
 /* Elements of one vector, of a thread, of a tile, by the bytes of the result's element. */
-#define SC_VECTOR(bytes)      (16 / (bytes))
-#define SC_STEPS_OF(bytes)    (32 / SC_VECTOR(bytes) < SC_STEPS ? 32 / SC_VECTOR(bytes) : SC_STEPS)
-#define SC_TILE(bytes)        (SC_BLOCK * SC_VECTOR(bytes) * SC_STEPS_OF(bytes))
+#define SC_VECTOR(bytes)   (16 / (bytes))
+#define SC_STEPS_OF(bytes) (32 / SC_VECTOR(bytes) < SC_STEPS ? 32 / SC_VECTOR(bytes) : SC_STEPS)
+#define SC_TILE(bytes)     (SC_BLOCK * SC_VECTOR(bytes) * SC_STEPS_OF(bytes))
 
 /* All scans: SC_SCANS(X) is X(operation, type, type of the accumulator, type of the result) for
 ** each. */
 #define SC_FOLDS(X, op)                                                                            \
-    X(op, truth, i64, i64)                                                                          \
+    X(op, truth, i64, i64)                                                                         \
     X(op, i8, i64, i64)                                                                            \
     X(op, i16, i64, i64)                                                                           \
     X(op, i32, i64, i64)                                                                           \
@@ -58,7 +58,7 @@ typedef struct sc_scan {
     X(op, c64, c64, c64)                                                                           \
     X(op, c128, c128, c128)
 #define SC_ORDERS(X, op)                                                                           \
-    X(op, truth, u32, truth)                                                                         \
+    X(op, truth, u32, truth)                                                                       \
     X(op, i8, i32, i8)                                                                             \
     X(op, i16, i32, i16)                                                                           \
     X(op, i32, i32, i32)                                                                           \

@@ -30,8 +30,7 @@ typedef tide_array *scan_fn(tide_array *a, int axis, unsigned flags);
 static const struct {
     scan_fn *fn;
     bool ordered;
-} scans[] = {
-    {tide_cumsum, false}, {tide_cumprod, false}, {tide_cummin, true}, {tide_cummax, true}};
+} scans[] = {{tide_cumsum, false}, {tide_cumprod, false}, {tide_cummin, true}, {tide_cummax, true}};
 enum { SUM, PROD, MIN, MAX, SCANS };
 
 static bool is_complex(tide_dtype t) { return t == TIDE_C64 || t == TIDE_C128; }
@@ -39,15 +38,10 @@ static bool is_complex(tide_dtype t) { return t == TIDE_C64 || t == TIDE_C128; }
 /* ---- the model: numbers that every type adds and multiplies exactly ---- */
 
 static double none_of(int scan, tide_dtype t) {
-    static const double most[] = {[TIDE_BOOL] = 1,
-                                  [TIDE_I8] = 0x1p7,
-                                  [TIDE_I16] = 0x1p15,
-                                  [TIDE_I32] = 0x1p31,
-                                  [TIDE_I64] = 0x1p63,
-                                  [TIDE_U8] = 255,
-                                  [TIDE_U16] = 65535,
-                                  [TIDE_U32] = 4294967295.0,
-                                  [TIDE_U64] = 0x1p64};
+    static const double most[] = {
+        [TIDE_BOOL] = 1,     [TIDE_I8] = 0x1p7,         [TIDE_I16] = 0x1p15,
+        [TIDE_I32] = 0x1p31, [TIDE_I64] = 0x1p63,       [TIDE_U8] = 255,
+        [TIDE_U16] = 65535,  [TIDE_U32] = 4294967295.0, [TIDE_U64] = 0x1p64};
     bool is_signed = tidei_dtype_kind(t) == TIDEI_KIND_INT;
     if (scan <= PROD) return scan == PROD;
     if (tidei_dtype_kind(t) == TIDEI_KIND_FLOAT) return scan == MIN ? INFINITY : -INFINITY;
@@ -121,7 +115,8 @@ static tide_array *exact(tide_runtime *rt, tide_dtype t, int ndim, const int64_t
         if (!below && v < 0) v = -v;
         if (t == TIDE_BOOL) v = v > 0;
         tide_arg x = tide_arg_int(v);
-        if (is_complex(t)) x = draw(2) ? tide_arg_complex((double)v, 0) : tide_arg_complex(0, (double)v);
+        if (is_complex(t))
+            x = draw(2) ? tide_arg_complex((double)v, 0) : tide_arg_complex(0, (double)v);
         assert_ok(tidei_encode(x, t, "test", raw + i * size));
     }
     tide_array *a = tide_from_host(rt, t, ndim, shape, raw);
@@ -153,9 +148,9 @@ static void try_one(tide_runtime *rt, tide_dtype t, int scan, int ndim, const in
     tide_release(a);
 }
 
-static const tide_dtype types[] = {TIDE_BOOL, TIDE_I8,  TIDE_I16,  TIDE_I32, TIDE_I64,
-                                   TIDE_U8,   TIDE_U16, TIDE_U32,  TIDE_U64, TIDE_F16,
-                                   TIDE_BF16, TIDE_F32, TIDE_F64,  TIDE_C64, TIDE_C128};
+static const tide_dtype types[] = {TIDE_BOOL, TIDE_I8,  TIDE_I16, TIDE_I32, TIDE_I64,
+                                   TIDE_U8,   TIDE_U16, TIDE_U32, TIDE_U64, TIDE_F16,
+                                   TIDE_BF16, TIDE_F32, TIDE_F64, TIDE_C64, TIDE_C128};
 
 /* ---- values ---- */
 
@@ -195,9 +190,9 @@ static void a_gpus_kernels_give_the_same(void **state) {
         int64_t shape[3];
         int axis;
     } shapes[] = {
-        {1, {1}, 0},          {1, {9}, 0},          {1, {1030}, 0},      {2, {3, 5003}, 1},
-        {1, {20001}, 0},      {2, {2, 9001}, 1},   {2, {48, 4100}, 1},  {2, {5, 7}, 0},
-        {2, {700, 40}, 0},    {3, {3, 300, 33}, 1}, {2, {9000, 3}, 0},   {3, {2, 3, 4}, 1},
+        {1, {1}, 0},        {1, {9}, 0},          {1, {1030}, 0},     {2, {3, 5003}, 1},
+        {1, {20001}, 0},    {2, {2, 9001}, 1},    {2, {48, 4100}, 1}, {2, {5, 7}, 0},
+        {2, {700, 40}, 0},  {3, {3, 300, 33}, 1}, {2, {9000, 3}, 0},  {3, {2, 3, 4}, 1},
         {3, {3, 4, 50}, 2},
     };
     tide_runtime *rt = *state;
@@ -300,8 +295,8 @@ static void integers_wrap(void **state) {
 
 static void what_cannot_be_scanned_is_refused(void **state) {
     tide_runtime *rt = *state;
-    tide_array *a = tide_zeros(rt, TIDE_F32, SHAPE(2, 3)), *zero = tide_zeros(rt, TIDE_F32, 0, NULL),
-               *z = tide_zeros(rt, TIDE_C64, SHAPE(2));
+    tide_array *a = tide_zeros(rt, TIDE_F32, SHAPE(2, 3)),
+               *zero = tide_zeros(rt, TIDE_F32, 0, NULL), *z = tide_zeros(rt, TIDE_C64, SHAPE(2));
     tide_array *one = tide_zeros(rt, TIDE_BOOL, SHAPE(1)),
                *vast = tide_broadcast_to(one, SHAPE(INT64_MAX));
     assert_null(tide_cumsum(a, 2, 0));
@@ -374,8 +369,9 @@ static void kernels_compile(void **state) {
 }
 
 int main(void) {
-#define CASE(f)     cmocka_unit_test_setup_teardown(f, open_runtime, close_runtime)
-#define GPU_CASE(f) {"a_gpu: " #f, f, open_emulated, close_runtime, NULL}
+#define CASE(f) cmocka_unit_test_setup_teardown(f, open_runtime, close_runtime)
+#define GPU_CASE(f)                                                                                \
+    { "a_gpu: " #f, f, open_emulated, close_runtime, NULL }
     const struct CMUnitTest tests[] = {
         CASE(scans_agree_with_the_model),
         CASE(scans_of_long_lines_agree),
