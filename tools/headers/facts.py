@@ -27,6 +27,10 @@ ENUMS = {
         ("TIDE_COLLECT_DONE, TIDE_COLLECT_BUSY, TIDE_COLLECT_UNSUPPORTED",),
     "tide_collector.collect.level": ("TIDE_COLLECT_MINOR, TIDE_COLLECT_FULL",),
     "tide_config.log_level": ("TIDE_LOG_*",),
+    "tide_cummax.flags": ("TIDE_SCAN_*", "flags"),
+    "tide_cummin.flags": ("TIDE_SCAN_*", "flags"),
+    "tide_cumprod.flags": ("TIDE_SCAN_*", "flags"),
+    "tide_cumsum.flags": ("TIDE_SCAN_*", "flags"),
     "tide_eigh.how": (TRIANGLE, ONE_TRIANGLE),
     "tide_host_view_begin.mode": (ACCESS, "flags"),
     "tide_log_fn.level": ("TIDE_LOG_*",),
@@ -50,6 +54,7 @@ tide_pool_config.reuse_wait
 SWITCHES = """
 tide_all.keepdims tide_any.keepdims tide_arg_bool.v tide_argmax.keepdims tide_argmin.keepdims
 tide_array_is_contiguous tide_array_is_freed tide_array_set_ordered.on
+tide_count_nonzero.keepdims
 tide_collector.may_collect tide_collector_is_device_library tide_device_reaches tide_max.keepdims
 tide_mean.keepdims tide_min.keepdims tide_print_options.suppress_small tide_prod.keepdims
 tide_reclaimable.dear tide_sum.keepdims tide_thread_allow_scalar tide_thread_allow_scalar.on
@@ -69,7 +74,7 @@ INTS = ("int", "unsigned int", "int32_t", "uint32_t")
 COUNTS = {
     "args": "n", "arrays": "n narrays", "axes": "n", "buf": "cap", "data": "elements(shape)",
     "dst": "bytes", "dsts": "m", "fields": "nfields", "host": "elements(shape)",
-    "index": "rank(a)", "order": "norder", "outs": "m", "perm": "rank(a)", "ptrs": "n",
+    "index": "rank(a)", "order": "norder", "outs": "m n", "perm": "rank(a)", "ptrs": "n",
     "ranges": "n", "samples": "n", "shape": "ndim", "strides": "ndim", "uses": "n",
 }
 COUNTED = ("arrays in", "arrays in-out", "arrays out", "axes", "index", "numbers", "ranges",
@@ -94,7 +99,7 @@ tide_torch_free.stream tide_torch_malloc.stream tide_use_begin.ptrs tide_use_beg
 # Counted pointers that may not: there is always something.
 NEVER_NULL = """
 tide_concat.arrays tide_expr_apply_into.dsts tide_expr_apply_many.outs tide_map_many.outs
-tide_map_many_args.outs
+tide_map_many_args.outs tide_nonzero.outs
 """.split()
 
 # What a failure returns, where that is no status and no array (NULL).
@@ -142,7 +147,7 @@ DEFAULTS = {
 CALLS = {"tide_slicef": "tide_slice"}
 
 # Headers whose heads name errors of all that may collect.
-HEADS = ("expr.h", "linalg.h", "ops.h")
+HEADS = ("expr.h", "linalg.h", "ops.h", "scan.h")
 # Errors that another function is said to share: its name, and which of them; all where none stands.
 SHARED = {
     "tide_argmax": ("tide_argmin",),

@@ -47,6 +47,7 @@ logical_xor lstsq lt lu lu_factor lu_solve map_into_args matmul max maximum mean
 minimum mul ne neg nrm2 pow prod qr reciprocal rem reshape round shl shr sign signbit sin sinh
 slice slice_ranges slicef slogdet solve solve_triangular sqrt square squeeze sub sum svd take tan
 tanh to_host to_memory transpose trunc truncdiv where
+argwhere count_nonzero cummax cummin cumprod cumsum masked_put masked_select nonzero
 """.split() + ["free", "retain", "release"]
 # Functions whose order is another one, and why.
 OTHER_ORDER = {}
