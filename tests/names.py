@@ -15,7 +15,7 @@ COMMENT = re.compile(r'/\*.*?\*/', re.S)
 TEXT = re.compile(r'"(?:[^"\\\n]|\\.)*"|/\*.*?\*/', re.S)
 # Kernels for a GPU have names of their own, and so has the text that they are made of.
 KERNELS = re.compile(r'cuda_|copy_many|arrays/linalg/factor\.h|'
-                     r'tests/(doubles/emulate\.h|arrays/test_(matmul|linalg_k))')
+                     r'tests/(doubles/emulate\.h|arrays/test_(matmul|linalg_k)|device/test_emulate)')
 # These make up names, whose faults they look for.
 MADE_UP = {'tests/api.py', 'tests/names.py'}
 # Stand for any name, and for a program's own.

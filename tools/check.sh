@@ -88,12 +88,14 @@ find_jobs() {
 }
 
 # Runs the tests of build folder $1 (arguments after it go to meson test), as many at once as the
-# device has memory for; the result files stay there. Shows what failed.
+# device has memory for; the result files stay there. Shows the end of what failed, all of which is
+# kept in failed.log: meson writes the next run's log over it.
 run_tests() {
     dir=$1
     shift
     meson test -C "$dir" --no-rebuild --print-errorlogs --num-processes "$jobs" -t $((patience * $(load))) "$@" \
         >"$dir/check.log" 2>&1 && return
+    cat "$dir/meson-logs/testlog.txt" >>"$dir/failed.log"
     tail -80 "$dir/check.log"
     return 1
 }
@@ -163,6 +165,7 @@ fi
 dir=build
 [ $gpu = 0 ] || dir=build-gpu
 say "plain: building"
+rm -f build*/failed.log
 build $dir -Dwerror=true || { say "0 passed, 1 failed, 0 skipped"; exit 1; }
 device=$($dir/tools/tide info --device)
 say "runs on $device"

@@ -283,8 +283,7 @@ static bool same(const trial *t, const ground *x, const ground *y) {
 }
 
 static void host_and_device_text_agree(void **state) {
-    static const char prefix[] =
-        "#define TIDE_WANTS_ALL\nstatic const emu_dim blockDim = {256, 1, 1};\n";
+    static const char prefix[] = "#define TIDE_WANTS_ALL\n";
     emu_module m = {0};
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(trials); i++) {

@@ -1,6 +1,7 @@
 /* test_take_concat.c: elements by index arrays, and joining, against slow models; bad indices; the
 ** kernels' CUDA text. */
 #include "runtime/device/cuda/nvrtc.h"
+#include "tests/doubles/emulated_device.h"
 #include "tests/support/logged.h"
 
 extern const char tidei_gather_text[];
@@ -11,6 +12,16 @@ static int open_runtime(void **state) {
 }
 static int close_runtime(void **state) {
     tide_close(*state);
+    return 0;
+}
+
+/* A host device that runs the kernels that a GPU has. */
+static int open_emulated(void **state) {
+    *state = NULL;
+    if (!emu_compiler() || !test_on_host()) return 0;
+    emulated_device = true;
+    *state = test_open(NULL);
+    emulated_device = false;
     return 0;
 }
 
@@ -94,6 +105,11 @@ static void take_agrees_with_the_model(void **state) {
                 }
         has_bytes(tide_take(source, at, axis), want, (size_t)w * size);
     }
+}
+
+static void a_gpus_kernels_take_the_same(void **state) {
+    if (!*state) skip();
+    take_agrees_with_the_model(state);
 }
 
 static void take_tells_or_clips_a_bad_index(void **state) {
@@ -319,6 +335,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         CASE(take_picks_rows_and_columns),
         CASE(take_agrees_with_the_model),
+        cmocka_unit_test_setup_teardown(a_gpus_kernels_take_the_same, open_emulated, close_runtime),
         CASE(take_tells_or_clips_a_bad_index),
         CASE(take_tells_the_index_as_it_was_given),
         cmocka_unit_test(t19_an_index_out_of_range_is_no_lack_of_memory),

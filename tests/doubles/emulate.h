@@ -19,8 +19,9 @@ static const char emu_language[] =
     "__attribute__((aligned(n)))\n"
     "#define __shared__ thread_local\n"
     "struct emu_dim { unsigned x, y, z; };\n"
-    "static thread_local emu_dim threadIdx, blockIdx, gridDim;\n"
+    "static thread_local emu_dim threadIdx, blockIdx, gridDim, blockDim;\n"
     "static thread_local void (*emu_barrier)(void);\n"
+    "static thread_local void (*emu_warp)(unsigned lanes);\n"
     "static inline void __syncthreads() { emu_barrier(); }\n"
     "static inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned long long)a * b >> "
     "32; }\n"
@@ -47,17 +48,125 @@ static const char emu_language[] =
     "ONE(acosh) ONE(atanh) ONE(fabs) TWO(fmod) TWO(pow) TWO(atan2) TWO(hypot) TWO(copysign)\n"
     "#undef ONE\n#undef TWO\n";
 
-/* Called once a launch and OS thread: where to write threadIdx, blockIdx, gridDim and the barrier.
-** tide_room is what a launch asks for as shared memory. */
+/* Warps: lanes are threads in a row, of blocks of one dimension. A lane that a call's mask names,
+** and that never comes, is found as a barrier that was left behind. */
+static const char emu_warps[] =
+    "static thread_local unsigned long long emu_given[32][32];\n"
+    "static inline unsigned emu_lane() { return threadIdx.x % 32; }\n"
+    "static inline void __syncwarp(unsigned lanes = ~0u) { emu_warp(lanes); }\n"
+    "template <class T> static inline void emu_give(T v) {\n"
+    "    static_assert(sizeof v <= 8, \"shuffled values have 8 bytes at most\");\n"
+    "    __builtin_memcpy(&emu_given[threadIdx.x / 32][emu_lane()], &v, sizeof v);\n}\n"
+    "template <class T> static inline T emu_taken(unsigned lane) {\n"
+    "    T v; __builtin_memcpy(&v, &emu_given[threadIdx.x / 32][lane], sizeof v); return v;\n}\n"
+    "template <class T> static inline T emu_shuffle(unsigned lanes, T v, int from, bool there) {\n"
+    "    emu_give(v); emu_warp(lanes);\n"
+    "    T got = there ? emu_taken<T>((unsigned)from) : v;\n"
+    "    emu_warp(lanes); return got;\n}\n"
+    "template <class T> static inline T __shfl_sync(unsigned m, T v, int from, int width = 32) {\n"
+    "    int l = emu_lane(); return emu_shuffle(m, v, (l & ~(width - 1)) + (from & (width - 1)), "
+    "true);\n}\n"
+    "template <class T> static inline T __shfl_up_sync(unsigned m, T v, unsigned by, int width = "
+    "32) {\n"
+    "    int l = emu_lane(), at = l - (int)by; return emu_shuffle(m, v, at, at >= (l & ~(width - "
+    "1)));\n}\n"
+    "template <class T> static inline T __shfl_down_sync(unsigned m, T v, unsigned by, int width = "
+    "32) {\n"
+    "    int l = emu_lane(), at = l + (int)by;\n"
+    "    return emu_shuffle(m, v, at, at < (l & ~(width - 1)) + width);\n}\n"
+    "template <class T> static inline T __shfl_xor_sync(unsigned m, T v, int with, int width = 32) "
+    "{\n"
+    "    int l = emu_lane(), at = l ^ with; return emu_shuffle(m, v, at, at < (l & ~(width - 1)) + "
+    "width);\n}\n"
+    "template <class T> static inline unsigned __match_any_sync(unsigned lanes, T v) {\n"
+    "    unsigned same = 0; emu_give(v); emu_warp(lanes);\n"
+    "    for (unsigned i = 0; i < 32; i++) {\n"
+    "        if (!(lanes >> i & 1)) continue;\n"
+    "        T other = emu_taken<T>(i);\n"
+    "        if (!__builtin_memcmp(&other, &v, sizeof v)) same |= 1u << i;\n    }\n"
+    "    emu_warp(lanes); return same;\n}\n"
+    "static inline unsigned __ballot_sync(unsigned lanes, int said) {\n"
+    "    unsigned yes = 0; emu_give(said); emu_warp(lanes);\n"
+    "    for (unsigned i = 0; i < 32; i++)\n"
+    "        if (lanes >> i & 1 && emu_taken<int>(i)) yes |= 1u << i;\n"
+    "    emu_warp(lanes); return yes;\n}\n"
+    "static inline int __any_sync(unsigned m, int said) { return __ballot_sync(m, said) != 0; }\n"
+    "static inline int __all_sync(unsigned m, int said) { return __ballot_sync(m, said) == m; }\n"
+    "#define EMU_REDUCE(name, op) static inline unsigned __reduce_##name##_sync(unsigned m, "
+    "unsigned v) { \\\n"
+    "    unsigned r = v; emu_give(v); emu_warp(m); \\\n"
+    "    for (unsigned i = 0; i < 32; i++) if (m >> i & 1 && i != emu_lane()) { \\\n"
+    "        unsigned o = emu_taken<unsigned>(i); r = op; } \\\n"
+    "    emu_warp(m); return r; }\n"
+    "EMU_REDUCE(add, r + o) EMU_REDUCE(min, o < r ? o : r) EMU_REDUCE(max, o > r ? o : r)\n"
+    "EMU_REDUCE(or, r | o) EMU_REDUCE(and, r & o)\n"
+    "#undef EMU_REDUCE\n"
+    "static inline int __syncthreads_count(int said) {\n"
+    "    static thread_local int count; __syncthreads(); if (!threadIdx.x) count = 0;\n"
+    "    __syncthreads(); count += said != 0; __syncthreads(); int all = count; __syncthreads(); "
+    "return all;\n}\n"
+    "static inline int __syncthreads_or(int said) { return __syncthreads_count(said) != 0; }\n"
+    "static inline int __syncthreads_and(int said) { return __syncthreads_count(!said) == 0; }\n";
+
+/* Threads of a block take turns, and blocks run one after the other: nothing is really atomic. */
+static const char emu_atomics[] =
+    "static inline void __threadfence() {}\n"
+    "static inline void __threadfence_block() {}\n"
+    "static inline void __threadfence_system() {}\n"
+    "static inline void __nanosleep(unsigned) {}\n"
+    "#define ATOMIC(name, now) template <class T, class U> static inline T name(T *p, U given) { "
+    "\\\n"
+    "    T was = *p, v = (T)given; *p = now; return was; }\n"
+    "ATOMIC(atomicAdd, was + v) ATOMIC(atomicSub, was - v) ATOMIC(atomicExch, v)\n"
+    "ATOMIC(atomicMin, v < was ? v : was) ATOMIC(atomicMax, v > was ? v : was)\n"
+    "ATOMIC(atomicOr, was | v) ATOMIC(atomicAnd, was & v) ATOMIC(atomicXor, was ^ v)\n"
+    "#undef ATOMIC\n"
+    "template <class T, class U, class V> static inline T atomicCAS(T *p, U is, V becomes) {\n"
+    "    T was = *p; if (was == (T)is) *p = (T)becomes; return was;\n}\n"
+    "template <class T> static inline T __ldg(const T *p) { return *p; }\n"
+    "template <class T> static inline T __ldcs(const T *p) { return *p; }\n"
+    "template <class T> static inline T __ldcg(const T *p) { return *p; }\n"
+    "template <class T> static inline void __stcs(T *p, T v) { *p = v; }\n"
+    "template <class T> static inline void __stcg(T *p, T v) { *p = v; }\n"
+    "static inline int __popc(unsigned x) { return __builtin_popcount(x); }\n"
+    "static inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }\n"
+    "static inline int __clz(int x) { return x ? __builtin_clz((unsigned)x) : 32; }\n"
+    "static inline int __clzll(long long x) { return x ? __builtin_clzll((unsigned long long)x) : "
+    "64; }\n"
+    "static inline int __ffs(int x) { return __builtin_ffs(x); }\n"
+    "static inline int __ffsll(long long x) { return __builtin_ffsll(x); }\n"
+    "static inline unsigned __brev(unsigned x) {\n"
+    "    unsigned r = 0; for (int i = 0; i < 32; i++) r |= (x >> i & 1) << (31 - i); return r;\n}\n"
+    "template <class T> static inline T min(T a, T b) { return b < a ? b : a; }\n"
+    "template <class T> static inline T max(T a, T b) { return a < b ? b : a; }\n"
+    "struct alignas(8) uint2 { unsigned x, y; };\n"
+    "struct alignas(16) uint4 { unsigned x, y, z, w; };\n"
+    "struct alignas(16) ulonglong2 { unsigned long long x, y; };\n"
+    "static inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }\n"
+    "static inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) {\n"
+    "    return {x, y, z, w};\n}\n"
+    "static inline ulonglong2 make_ulonglong2(unsigned long long x, unsigned long long y) {\n"
+    "    return {x, y};\n}\n";
+
+/* Called once a launch and OS thread: where a launch writes what its threads see. tide_room is what
+** it asks for as shared memory. */
 static const char emu_entry[] =
     "extern \"C\" { thread_local char tide_room[48 << 10] __attribute__((aligned(16))); }\n"
-    "extern \"C\" void emu_state(emu_dim **t, emu_dim **b, emu_dim **g, void (***barrier)(void)) "
-    "{\n"
-    "    *t = &threadIdx; *b = &blockIdx; *g = &gridDim; *barrier = &emu_barrier;\n}\n";
+    "struct emu_state_of {\n"
+    "    emu_dim *thread, *block, *grid, *block_size;\n"
+    "    void (**barrier)(void);\n    void (**warp)(unsigned lanes);\n};\n"
+    "extern \"C\" void emu_state(emu_state_of *s) {\n"
+    "    *s = {&threadIdx, &blockIdx, &gridDim, &blockDim, &emu_barrier, &emu_warp};\n}\n";
 
 typedef struct emu_dim {
     unsigned x, y, z;
 } emu_dim;
+
+typedef struct emu_state_of {
+    emu_dim *thread, *block, *grid, *block_size;
+    void (**barrier)(void);
+    void (**warp)(unsigned lanes);
+} emu_state_of;
 
 typedef struct emu_module {
     char *header; /* what all kernels share */
@@ -65,7 +174,7 @@ typedef struct emu_module {
     size_t n, cap;
     unsigned kernels;
     void *library;
-    void (*state)(emu_dim **t, emu_dim **b, emu_dim **g, void (***barrier)(void));
+    void (*state)(emu_state_of *s);
 } emu_module;
 
 static inline void emu_say(emu_module *m, const char *text) {
@@ -138,7 +247,7 @@ static inline void emu_build(emu_module *m) {
     snprintf(lib, sizeof lib, "%s/k.so", dir);
     FILE *f = fopen(path, "w");
     if (!f) fail_msg("cannot write %s", path);
-    fprintf(f, "%s%s%s", emu_language, m->header, m->source);
+    fprintf(f, "%s%s%s%s%s", emu_language, emu_warps, emu_atomics, m->header, m->source);
     for (unsigned k = 0; k < m->kernels; k++)
         fprintf(f,
                 "extern \"C\" void emu_run_%u(const void *p) { k%u::tide_k_%u(*(const k%u::tide_p "
@@ -160,30 +269,63 @@ static inline void emu_build(emu_module *m) {
 }
 
 /* ---- running ---- */
-#define EMU_THREADS 256
+#define EMU_THREADS 256 /* a block's, where nothing else is said */
+#define EMU_MOST    1024
 #define EMU_STACK   ((size_t)64 << 10)
 
+typedef enum { EMU_RUNS, EMU_AT_BARRIER, EMU_AT_WARP, EMU_DONE } emu_place;
+
 typedef struct emu_block { /* one block under way: its threads as coroutines */
-    ucontext_t scheduler, threads[EMU_THREADS];
-    bool done[EMU_THREADS], waiting[EMU_THREADS];
-    unsigned current;
+    ucontext_t scheduler, threads[EMU_MOST];
+    emu_place place[EMU_MOST];
+    unsigned lanes[EMU_MOST]; /* of those at a warp's barrier: whom they wait for */
+    unsigned current, size;
     void (*kernel)(const void *params);
     const void *params;
     char *stacks;
 } emu_block;
 static _Thread_local emu_block *emu_now;
 
-static inline void emu_wait(void) {
+/* A launch may run on a device's thread, which no case can leave. */
+__attribute__((format(printf, 1, 2), noreturn)) static inline void emu_die(const char *format,
+                                                                           ...) {
+    va_list ap;
+    va_start(ap, format);
+    fputs("emulation: ", stderr);
+    vfprintf(stderr, format, ap);
+    fputs("\n", stderr);
+    va_end(ap);
+    abort();
+}
+
+static inline void emu_leave(emu_place place) {
     emu_block *b = emu_now;
-    b->waiting[b->current] = true;
+    b->place[b->current] = place;
     swapcontext(&b->threads[b->current], &b->scheduler);
+}
+static inline void emu_wait(void) { emu_leave(EMU_AT_BARRIER); }
+
+/* The last lane that comes goes on, and so may the others. */
+static inline void emu_wait_warp(unsigned lanes) {
+    emu_block *b = emu_now;
+    unsigned first = b->current / 32 * 32;
+    if (!(lanes >> b->current % 32 & 1)) emu_die("a lane waits for %x, and is not in it", lanes);
+    b->lanes[b->current] = lanes;
+    b->place[b->current] = EMU_AT_WARP;
+    for (unsigned i = 0; i < 32 && first + i < b->size; i++)
+        if (lanes >> i & 1 && b->place[first + i] != EMU_DONE &&
+            (b->place[first + i] != EMU_AT_WARP || b->lanes[first + i] != lanes)) {
+            swapcontext(&b->threads[b->current], &b->scheduler);
+            return;
+        }
+    for (unsigned i = 0; i < 32 && first + i < b->size; i++)
+        if (lanes >> i & 1 && b->place[first + i] == EMU_AT_WARP) b->place[first + i] = EMU_RUNS;
 }
 
 static inline void emu_thread(void) {
     emu_block *b = emu_now;
     b->kernel(b->params);
-    b->done[b->current] = true;
-    swapcontext(&b->threads[b->current], &b->scheduler);
+    emu_leave(EMU_DONE);
 }
 
 /* getcontext may return twice: so in a frame of its own */
@@ -193,62 +335,85 @@ static inline void emu_start(emu_block *b, unsigned t) {
     b->threads[t].uc_stack.ss_size = EMU_STACK;
     b->threads[t].uc_link = NULL;
     makecontext(&b->threads[t], emu_thread, 0);
+    b->place[t] = EMU_RUNS;
 }
 
-/* Runs one block to its end; threads that wait at a barrier go on when all do. */
-static inline void emu_run_block(emu_block *b, emu_dim *thread) {
-    memset(b->done, 0, sizeof b->done);
-    for (unsigned t = 0; t < EMU_THREADS; t++) emu_start(b, t);
-    for (unsigned left = EMU_THREADS, pass = 0; left; pass++) {
-        unsigned waiting = 0, ended = 0;
-        for (unsigned i = 0; i < EMU_THREADS; i++) {
-            /* an order that a missing barrier would not survive */
-            unsigned t = pass % 2 ? i : EMU_THREADS - 1 - i;
-            if (b->done[t]) continue;
-            b->current = t;
-            b->waiting[t] = false;
-            *thread = (emu_dim){t, 0, 0};
-            swapcontext(&b->scheduler, &b->threads[t]);
-            waiting += b->waiting[t];
-            ended += b->done[t];
-        }
-        if (ended && waiting)
-            fail_msg("%u threads wait at a barrier that %u left behind", waiting, ended);
-        left -= ended;
+/* Has each thread that can go on do so, in an order that a missing barrier would not survive;
+** returns how many did. */
+static inline unsigned emu_pass(emu_block *b, emu_dim *thread, bool upwards) {
+    unsigned ran = 0;
+    for (unsigned i = 0; i < b->size; i++) {
+        unsigned t = upwards ? i : b->size - 1 - i;
+        if (b->place[t] != EMU_RUNS) continue;
+        b->current = t;
+        *thread = (emu_dim){t, 0, 0};
+        swapcontext(&b->scheduler, &b->threads[t]);
+        ran++;
     }
+    return ran;
+}
+
+/* Runs one block to its end; threads that wait at the block's barrier go on when all do. */
+static inline void emu_run_block(emu_block *b, emu_dim *thread) {
+    for (unsigned t = 0; t < b->size; t++) emu_start(b, t);
+    for (unsigned pass = 0;; pass++) {
+        unsigned at[EMU_DONE + 1] = {0};
+        if (emu_pass(b, thread, pass % 2)) continue;
+        for (unsigned t = 0; t < b->size; t++) at[b->place[t]]++;
+        if (at[EMU_DONE] == b->size) return;
+        if (at[EMU_AT_BARRIER] != b->size)
+            emu_die("%u threads wait at a barrier and %u at a warp's, that %u left behind",
+                    at[EMU_AT_BARRIER], at[EMU_AT_WARP], at[EMU_DONE]);
+        for (unsigned t = 0; t < b->size; t++) b->place[t] = EMU_RUNS;
+    }
+}
+
+static inline void emu_run_plain(void (*kernel)(const void *params), const void *params,
+                                 unsigned threads, emu_dim *thread) {
+    for (unsigned t = 0; t < threads; t++) {
+        *thread = (emu_dim){t, 0, 0};
+        kernel(params);
+    }
+}
+
+/* A grid of blocks of `threads` threads in a row. The blocks run in order, or from the last to the
+** first. Threads of a kernel without barriers need no coroutines. */
+static inline void emu_run_grid(emu_module *m, void (*kernel)(const void *params),
+                                const unsigned grid[3], unsigned threads, const void *params,
+                                bool barriers, bool backwards) {
+    emu_state_of at;
+    emu_block *b = barriers ? calloc(1, sizeof *b) : NULL;
+    unsigned n = grid[0] * grid[1] * grid[2];
+    m->state(&at);
+    *at.barrier = emu_wait;
+    *at.warp = emu_wait_warp;
+    *at.grid = (emu_dim){grid[0], grid[1], grid[2]};
+    *at.block_size = (emu_dim){threads, 1, 1};
+    if (b) {
+        b->kernel = kernel, b->params = params, b->size = threads;
+        b->stacks = malloc(threads * EMU_STACK);
+        emu_now = b;
+    }
+    for (unsigned i = 0; i < n; i++) {
+        unsigned k = backwards ? n - 1 - i : i;
+        *at.block = (emu_dim){k % grid[0], k / grid[0] % grid[1], k / grid[0] / grid[1]};
+        if (b)
+            emu_run_block(b, at.thread);
+        else
+            emu_run_plain(kernel, params, threads, at.thread);
+    }
+    if (b) free(b->stacks);
+    free(b);
 }
 
 static inline void emu_launch(emu_module *m, unsigned k, unsigned gx, unsigned gy,
                               const void *params, bool barriers) {
-    emu_dim *thread, *block, *grid;
-    void (**barrier)(void);
     char name[32];
     void (*kernel)(const void *);
     snprintf(name, sizeof name, "emu_run_%u", k);
     *(void **)&kernel = dlsym(m->library, name);
-    if (!kernel) fail_msg("no %s", name);
-    m->state(&thread, &block, &grid, &barrier);
-    *barrier = emu_wait;
-    *grid = (emu_dim){gx, gy, 1};
-    emu_block *b = barriers ? calloc(1, sizeof *b) : NULL;
-    if (b) {
-        *b = (emu_block){
-            .kernel = kernel, .params = params, .stacks = malloc(EMU_THREADS * EMU_STACK)};
-        emu_now = b;
-    }
-    for (unsigned y = 0; y < gy; y++)
-        for (unsigned x = 0; x < gx; x++) {
-            *block = (emu_dim){x, y, 0};
-            if (b)
-                emu_run_block(b, thread);
-            else
-                for (unsigned t = 0; t < EMU_THREADS; t++) {
-                    *thread = (emu_dim){t, 0, 0};
-                    kernel(params);
-                }
-        }
-    if (b) free(b->stacks);
-    free(b);
+    if (!kernel) emu_die("no %s", name);
+    emu_run_grid(m, kernel, (const unsigned[]){gx, gy, 1}, EMU_THREADS, params, barriers, false);
 }
 
 #endif

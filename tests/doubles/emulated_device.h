@@ -1,0 +1,102 @@
+/* emulated_device.h: a host device that takes kernels as CUDA text and runs them, emulated
+** (emulate.h), on its streams' threads: what the library does on a GPU, with the GPU's own kernels,
+** on any machine. For numbers, not for speed; what needs a GPU's library (cuBLAS) is the host's.
+**
+** A program that wants it is linked with --wrap=tidei_host_open (`wrapped` in tests/meson.build),
+** and sets emulated_device before it opens a runtime on `host`. Blocks run from the last to the
+** first: a kernel that counts on their order is found. */
+#ifndef TIDETEST_EMULATED_DEVICE_H
+#define TIDETEST_EMULATED_DEVICE_H
+
+#include "runtime/device/device.h"
+#include "tests/doubles/emulate.h"
+
+static bool emulated_device; /* the host devices that are opened from now on */
+
+struct tidei_dkernel {
+    emu_module code;
+    void (*run)(const void *params);
+    bool barriers;
+};
+
+/* What a launch passes to the stream's thread. */
+typedef struct emulated_launch {
+    tidei_dkernel *kernel;
+    unsigned grid[3], threads;
+    _Alignas(16) char params[TIDEI_PARAMS_MAX - 64];
+} emulated_launch;
+_Static_assert(sizeof(emulated_launch) <= TIDEI_PARAMS_MAX, "it is a launch's parameters itself");
+
+static struct tidei_device_ops emulated_ops; /* the host's but for kernels */
+static const struct tidei_device_ops *emulated_inner;
+
+/* Calls a kernel of any parameter. */
+static const char emulated_call[] =
+    "template <class P> static void emu_call(void (*kernel)(P), const void *p) { kernel(*(const P "
+    "*)p); }\n";
+
+static inline tide_status emulated_kernel_new(tidei_device *d, const tidei_kernel_text *t,
+                                              tidei_dkernel **out, void **image, size_t *bytes) {
+    char last[256];
+    tidei_dkernel *k = calloc(1, sizeof *k);
+    (void)d;
+    if (!k) abort();
+    k->code.header = strdup(emulated_call);
+    emu_say(&k->code, t->source);
+    snprintf(last, sizeof last, "\nextern \"C\" void emu_run(const void *p) { emu_call(%s, p); }\n",
+             t->name);
+    emu_say(&k->code, last);
+    emu_build(&k->code);
+    *(void **)&k->run = dlsym(k->code.library, "emu_run");
+    k->barriers = strstr(t->source, "__sync") || strstr(t->source, "_sync(");
+    if (image) *image = NULL, *bytes = 0; /* nothing to keep */
+    *out = k;
+    return TIDE_OK;
+}
+
+static inline void emulated_kernel_release(tidei_device *d, tidei_dkernel *k) {
+    (void)d;
+    emu_close(&k->code);
+    free(k);
+}
+
+static inline void emulated_run(const void *launch) {
+    const emulated_launch *l = launch;
+    emu_run_grid(&l->kernel->code, l->kernel->run, l->grid, l->threads, l->params,
+                 l->kernel->barriers, true);
+}
+
+static inline tide_status emulated_launch_on(tidei_device *d, tidei_dstream *s,
+                                             const tidei_launch *l) {
+    emulated_launch e = {.kernel = l->kernel,
+                         .grid = {l->grid[0], l->grid[1], l->grid[2]},
+                         .threads = l->block[0] * l->block[1] * l->block[2]};
+    tidei_launch on_thread = *l;
+    if (!l->kernel) return emulated_inner->launch(d, s, l);
+    if (l->params_bytes > sizeof e.params || e.threads > EMU_MOST || l->shared_bytes > 48 << 10)
+        abort();
+    memcpy(e.params, l->params, l->params_bytes);
+    on_thread.host_fn = emulated_run;
+    on_thread.params = &e;
+    on_thread.params_bytes = sizeof e;
+    return emulated_inner->launch(d, s, &on_thread);
+}
+
+tide_status __real_tidei_host_open(const tidei_device_params *p, tidei_device **out);
+tide_status __wrap_tidei_host_open(const tidei_device_params *p, tidei_device **out);
+tide_status __wrap_tidei_host_open(const tidei_device_params *p, tidei_device **out) {
+    tide_status s = __real_tidei_host_open(p, out);
+    if (s != TIDE_OK || !emulated_device) return s;
+    emulated_inner = (*out)->ops;
+    emulated_ops = *emulated_inner;
+    emulated_ops.kernel_new = emulated_kernel_new;
+    emulated_ops.kernel_release = emulated_kernel_release;
+    emulated_ops.launch = emulated_launch_on;
+    (*out)->ops = &emulated_ops;
+    (*out)->info.flags |= TIDEI_DEV_RUNS_TEXT;
+    (*out)->info.sm_major = 9;
+    (*out)->info.sm_count = 3; /* so few that work is split early */
+    return TIDE_OK;
+}
+
+#endif
