@@ -12,7 +12,10 @@
 #include <tide/memory.h>
 #include <tide/expr.h>
 #include <tide/ops.h>
+#include <tide/shape.h>
 #include <tide/linalg.h>
+#include <tide/scan.h>
+#include <tide/select.h>
 #include <tide/random.h>
 #include <tide/adapt.h>
 #include <tide/batches.h>
