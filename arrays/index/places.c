@@ -156,48 +156,54 @@ static void keep_claims(pl_call *c) {
     c->ndim = kept;
 }
 
-enum { FAR, NEAR, TABLE, LISTS }; /* the uses of a kernel; without a table, the lists go on there */
+/* ---- launches ---- */
+
+void tidei_uses_add(tidei_uses *u, const tidei_operand *o, int64_t offset, unsigned mode,
+                    size_t at) {
+    tidei_check(u->n < TIDEI_COUNT(u->uses));
+    u->uses[u->n] = tidei_operand_use(o, mode);
+    uint64_t distance = (uint64_t)offset * tide_dtype_size(o->lay.dtype) - u->uses[u->n].offset;
+    memcpy((char *)u->params + at, &distance, sizeof distance);
+    u->at[u->n++] = at;
+}
+
+tide_status tidei_uses_run(const tidei_uses *u, tidei_runtime *rt, const tidei_own_kernel *k,
+                           int64_t items, const char *op) {
+    char params[TIDEI_USES_PARAMS]; /* addresses are written into them */
+    tidei_check(u->bytes <= sizeof params);
+    memcpy(params, u->params, u->bytes);
+    return tidei_run_own(rt, k, u->uses, u->n, params, u->bytes, u->at, (uint64_t)items, op);
+}
 
 typedef struct job {
     const tidei_plan *p;
     pl_call call;
-    tidei_use uses[LISTS + TIDE_MAX_RANK];
-    size_t at[LISTS + TIDE_MAX_RANK]; /* where the kernel's parameters have their addresses */
-    unsigned n;
+    tidei_uses uses;
 } job;
-
-static void add_use(job *j, tidei_use use, size_t at) {
-    j->uses[j->n] = use;
-    j->at[j->n++] = at;
-}
-
-static void add_operand(job *j, const tidei_operand *o, int64_t offset, unsigned mode, size_t at) {
-    add_use(j, tidei_operand_use(o, mode), at);
-    uint64_t distance = tidei_distance(o, &j->uses[j->n - 1], offset);
-    memcpy((char *)&j->call + at, &distance, sizeof distance);
-}
 
 static void make_job(const tidei_plan *p, const tidei_operand *near, const int64_t *near_strides,
                      bool put, job *j) {
     j->p = p;
-    j->n = 0;
+    j->uses = (tidei_uses){.params = &j->call, .bytes = sizeof j->call};
     make_call(p, near_strides, &j->call);
-    add_operand(j, p->far, p->far->lay.offset, put ? TIDEI_READ | TIDEI_WRITE : TIDEI_READ,
-                offsetof(pl_call, far));
-    add_operand(j, near, near->lay.offset, put ? TIDEI_READ : TIDEI_WRITE, offsetof(pl_call, near));
+    tidei_uses_add(&j->uses, p->far, p->far->lay.offset,
+                   put ? TIDEI_READ | TIDEI_WRITE : TIDEI_READ, offsetof(pl_call, far));
+    tidei_uses_add(&j->uses, near, near->lay.offset, put ? TIDEI_READ : TIDEI_WRITE,
+                   offsetof(pl_call, near));
     for (int l = 0; l < p->nlists; l++)
-        add_operand(j, p->lists[l].indices, p->lists[l].indices->lay.offset, TIDEI_READ,
-                    offsetof(pl_call, lists) + (size_t)l * sizeof(pl_list) + offsetof(pl_list, at));
+        tidei_uses_add(&j->uses, p->lists[l].indices, p->lists[l].indices->lay.offset, TIDEI_READ,
+                       offsetof(pl_call, lists) + (size_t)l * sizeof(pl_list) +
+                           offsetof(pl_list, at));
     j->call.report =
         tidei_fault_report(put ? TIDEI_FAULT_SKIPPED : TIDEI_FAULT_INDEX, false, p->by);
     j->call.fault = tidei_stream_here(p->far->rt)->dev->d->fault_addr; /* where the kernel runs */
 }
 
-/* The parameters are copied, since addresses are written into them. */
 static tide_status run(const job *j, const pl_call *call, const tidei_own_kernel *k) {
+    tidei_uses u = j->uses;
     pl_call c = *call;
-    return tidei_run_own(j->p->far->rt, k, j->uses, j->n, &c, sizeof c, j->at, (uint64_t)c.n,
-                         j->p->op);
+    u.params = &c;
+    return tidei_uses_run(&u, j->p->far->rt, k, c.n, j->p->op);
 }
 
 static const tidei_own_kernel *of_size(const tidei_own_kernel *kernels, tide_dtype t) {
@@ -268,9 +274,10 @@ static tide_status make_table(job *j, int64_t claims, tidei_operand *table) {
     }
     tide_status s = tidei_operand_make(j->p->far->rt, TIDE_U64, 1, &words, j->p->op, table);
     if (s != TIDE_OK) return s;
-    add_operand(j, table, 0, TIDEI_READ | TIDEI_WRITE, offsetof(pl_call, winners));
+    tidei_uses_add(&j->uses, table, 0, TIDEI_READ | TIDEI_WRITE, offsetof(pl_call, winners));
     if (hashed)
-        add_operand(j, table, j->call.slots, TIDEI_READ | TIDEI_WRITE, offsetof(pl_call, keys));
+        tidei_uses_add(&j->uses, table, j->call.slots, TIDEI_READ | TIDEI_WRITE,
+                       offsetof(pl_call, keys));
     s = tidei_fill_elements(table, &zero, j->p->op);
     if (s != TIDE_OK) tidei_operand_put(table);
     return s;
@@ -293,11 +300,12 @@ static tide_status put_winners(job *j, const tidei_own_kernel *k) {
     return s;
 }
 
-static tide_status put_from(const tidei_plan *p, const tidei_operand *near) {
+static tide_status put_from(const tidei_plan *p, const tidei_operand *near, void *none) {
     const tidei_own_kernel *k = of_size(put_kernels, p->far->lay.dtype);
     int64_t strides[TIDE_MAX_RANK];
     unsigned flags = tidei_stream_here(p->far->rt)->dev->d->info.flags;
     job j;
+    (void)none;
     tidei_broadcast_strides(&near->lay, p->ndim, p->shape, strides);
     make_job(p, near, strides, true, &j);
     pl_call claims = j.call;
@@ -334,7 +342,10 @@ static tide_status check_values(const tidei_plan *p, const tidei_operand *values
     return s == TIDE_OK ? tidei_writable(&p->far->lay, "the destination", p->op) : s;
 }
 
-tide_status tidei_plan_put(const tidei_plan *given, const tidei_operand *values) {
+tide_status tidei_plan_update(const tidei_plan *given, const tidei_operand *values,
+                              tide_status (*update)(const tidei_plan *p, const tidei_operand *near,
+                                                    void *user),
+                              void *user) {
     tidei_plan p = *given;
     tidei_operand near, lists[TIDE_MAX_RANK];
     unsigned copies = 0;
@@ -343,10 +354,27 @@ tide_status tidei_plan_put(const tidei_plan *given, const tidei_operand *values)
     if (s == TIDE_OK) s = tidei_apart(p.far, values, p.far->lay.dtype, p.op, &near, &copied);
     if (s == TIDE_OK && plan_size(&p) > 0) {
         s = lists_apart(&p, lists, &copies);
-        if (s == TIDE_OK) s = put_from(&p, &near);
+        if (s == TIDE_OK) s = update(&p, &near, user);
     }
     for (int l = 0; l < p.nlists; l++)
         if (copies >> l & 1) tidei_operand_put(&lists[l]);
     if (copied) tidei_operand_put(&near);
     return s;
+}
+
+tide_status tidei_plan_put(const tidei_plan *p, const tidei_operand *values) {
+    return tidei_plan_update(p, values, put_from, NULL);
+}
+
+tide_status tidei_plan_combine(const tidei_plan *p, const tidei_operand *near,
+                               const tidei_own_kernel *k, int op, int type, int parts) {
+    int64_t strides[TIDE_MAX_RANK];
+    job j;
+    tidei_broadcast_strides(&near->lay, p->ndim, p->shape, strides);
+    make_job(p, near, strides, true, &j);
+    j.call.op = op;
+    j.call.type = type;
+    j.call.parts = parts;
+    collapse(&j.call);
+    return run(&j, &j.call, k);
 }

@@ -6,6 +6,7 @@
 #ifndef TIDEI_PLAN_H
 #define TIDEI_PLAN_H
 
+#include "arrays/kernels/launch.h"
 #include "arrays/operand.h"
 
 enum tidei_plan_kind {
@@ -42,6 +43,16 @@ tide_array *tidei_plan_take(const tidei_plan *p);
 ** for one place the last in row-major order. */
 tide_status tidei_plan_put(const tidei_plan *p, const tidei_operand *values);
 
+/* What both do before: checks values against the plan, and calls `update` with these cast and broken
+** off from `far`, and a plan whose index arrays are so too; not where there are no places. */
+tide_status tidei_plan_update(const tidei_plan *p, const tidei_operand *values,
+                              tide_status (*update)(const tidei_plan *p, const tidei_operand *near,
+                                                    void *user),
+                              void *user);
+/* Combines each value with what its place has, by kernel k of scatter.h; for `update`. */
+tide_status tidei_plan_combine(const tidei_plan *p, const tidei_operand *near,
+                               const tidei_own_kernel *k, int op, int type, int parts);
+
 /* The operands of an update in place: (a, indices, axis, values), so that these are arguments 1, 2
 ** and 4. */
 typedef struct tidei_updated {
@@ -55,10 +66,20 @@ void tidei_updated_put(tidei_updated *u);
 ** copy, and to be put. */
 tide_status tidei_apart(const tidei_operand *dst, const tidei_operand *src, tide_dtype t,
                         const char *op, tidei_operand *out, bool *made);
-/* From the first byte that a use has of an operand to the operand's element at `offset`. */
-static inline uint64_t tidei_distance(const tidei_operand *o, const tidei_use *use,
-                                      int64_t offset) {
-    return (uint64_t)offset * tide_dtype_size(o->lay.dtype) - use->offset;
-}
+/* What a kernel reads and writes, and where its parameters have the addresses (tidei_run_own). */
+#define TIDEI_USES_PARAMS 2048
+typedef struct tidei_uses {
+    void *params;
+    size_t bytes; /* of them, at most TIDEI_USES_PARAMS */
+    unsigned n;
+    tidei_use uses[TIDE_MAX_RANK + 4];
+    size_t at[TIDE_MAX_RANK + 4];
+} tidei_uses;
+/* The parameter at `at` becomes the address of o's element at `offset`. */
+void tidei_uses_add(tidei_uses *u, const tidei_operand *o, int64_t offset, unsigned mode,
+                    size_t at);
+/* The parameters stay as they are, and may be used again. */
+tide_status tidei_uses_run(const tidei_uses *u, tidei_runtime *rt, const tidei_own_kernel *k,
+                           int64_t items, const char *op);
 
 #endif
