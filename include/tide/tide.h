@@ -13,6 +13,8 @@
 #include <tide/ops.h>
 #include <tide/order.h>
 #include <tide/linalg.h>
+#include <tide/scan.h>
+#include <tide/select.h>
 #include <tide/random.h>
 #include <tide/adapt.h>
 #include <tide/batches.h>
