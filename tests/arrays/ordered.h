@@ -13,6 +13,10 @@ static inline int open_runtime(void **state) {
     *state = test_open(&(tide_config){.collector = "refcount"});
     return 0;
 }
+static inline int open_collected(void **state) { /* nothing has to be released */
+    *state = test_open(NULL);
+    return 0;
+}
 static inline int open_emulated(void **state) {
     *state = NULL;
     if (!emu_compiler() || !test_on_host()) return 0;
