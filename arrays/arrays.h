@@ -14,6 +14,7 @@
 #include <tide/ops.h>
 #include <tide/order.h>
 #include <tide/random.h>
+#include <tide/shape.h>
 
 /* The state in rt->arrays: each part's own, made and freed by its own open and close. */
 typedef struct tidei_arrays {

@@ -2,9 +2,9 @@
 ** for both back ends (select.c).
 **
 ** As gather.h: the host includes it as C, the build embeds it as a string (tidei_picks_text) for
-** NVRTC. Places are counted row-major, and cut into tiles of PK_TILE: one kernel counts each tile's,
-** the others begin where the sums of those counts say. Bits decide, of which `keep` leaves out the
-** signs of floats: -0.0 is 0, not-a-number is not. */
+** NVRTC. Places are counted row-major, and cut into tiles of PK_TILE: one kernel counts each
+** tile's, the others begin where the sums of those counts say. Bits decide, of which `keep` leaves
+** out the signs of floats: -0.0 is 0, not-a-number is not. */
 #ifndef TIDEI_PICKS_H
 #define TIDEI_PICKS_H
 
@@ -161,8 +161,8 @@ PK_FN unsigned pk_list(unsigned found, unsigned *warps, unsigned short *list) {
             }                                                                                      \
         }                                                                                          \
     }
-/* `...`: what is done with the `all` places in `list`, counted from `first`; the numbers of the first
-** one is `from`. */
+/* `...`: what is done with the `all` places in `list`, counted from `first`; the numbers of the
+** first one is `from`. */
 #define PK_TILES(name, size, ...)                                                                  \
     extern "C" __global__ void name(const __grid_constant__ pk_pick p) {                           \
         __shared__ unsigned warps[PK_WARPS];                                                       \

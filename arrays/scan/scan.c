@@ -2,9 +2,9 @@
 **
 ** On a device that runs host functions there is one for all. Otherwise (scan.cu): lines that lie
 ** side by side, or are short, go to a thread each (columns), in parts where there are too few of
-** them to fill the device; of the others, many go to a warp each (rows), few are cut into tiles that
-** find what is before them as they go. Only the shape and the number of multiprocessors decide, so
-** that the same additions are done in every run. */
+** them to fill the device; of the others, many go to a warp each (rows), few are cut into tiles
+** that find what is before them as they go. Only the shape and the number of multiprocessors
+** decide, so that the same additions are done in every run. */
 #include "arrays/arrays.h"
 #include "arrays/expr/copy.h"
 #include "arrays/scan/scan.h"
@@ -195,11 +195,15 @@ static tide_array *apply(tide_array *a, int fold, int axis, unsigned flags, cons
     return made;
 }
 
-#define SCAN(fold)                                                                                 \
-    tide_array *tide_cum##fold(tide_array *a, int axis, unsigned flags) {                          \
-        return apply(a, TIDEI_SCAN_##fold, axis, flags, "tide_cum" #fold);                         \
-    }
-SCAN(sum)
-SCAN(prod)
-SCAN(min)
-SCAN(max)
+tide_array *tide_cumsum(tide_array *a, int axis, unsigned flags) {
+    return apply(a, TIDEI_SCAN_sum, axis, flags, "tide_cumsum");
+}
+tide_array *tide_cumprod(tide_array *a, int axis, unsigned flags) {
+    return apply(a, TIDEI_SCAN_prod, axis, flags, "tide_cumprod");
+}
+tide_array *tide_cummin(tide_array *a, int axis, unsigned flags) {
+    return apply(a, TIDEI_SCAN_min, axis, flags, "tide_cummin");
+}
+tide_array *tide_cummax(tide_array *a, int axis, unsigned flags) {
+    return apply(a, TIDEI_SCAN_max, axis, flags, "tide_cummax");
+}

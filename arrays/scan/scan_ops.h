@@ -1,8 +1,8 @@
 /* scan_ops.h: what scans compute with: one text for both back ends, behind prelude.h (with
 ** TD_COMPLEX).
 **
-** sc_<op>_<accumulator>(before, next) joins two values; sc_none_<op>_<type> is the accumulator of no
-** elements; SC_LOAD and SC_STORE go from an element to the accumulator and back. */
+** sc_<op>_<accumulator>(before, next) joins two values; sc_none_<op>_<type> is the accumulator of
+** no elements; SC_LOAD and SC_STORE go from an element to the accumulator and back. */
 #ifndef TIDEI_SCAN_OPS_H
 #define TIDEI_SCAN_OPS_H
 

@@ -9,7 +9,7 @@
 
 static tide_runtime *rt, *other;
 static tide_array *good, *foreign, *freed; /* f32, (2, 2) */
-static tide_array *pivots;
+static tide_array *pivots, *truth;
 static tide_expr *sum_of_two;
 
 static int open_both(void **state) {
@@ -23,6 +23,7 @@ static int open_both(void **state) {
     freed = tide_ones(rt, TIDE_F32, 2, shape);
     tide_free(freed);
     pivots = tide_zeros(rt, TIDE_I64, 1, shape);
+    truth = tide_ones(rt, TIDE_BOOL, 2, shape);
     sum_of_two = tide_expr_new(rt, "(x, y) -> x + y");
     return good && foreign && sum_of_two ? 0 : -1;
 }
@@ -34,6 +35,7 @@ static int close_both(void **state) {
     tide_release(foreign);
     tide_release(freed);
     tide_release(pivots);
+    tide_release(truth);
     return 0;
 }
 
@@ -95,6 +97,15 @@ MAKES(tide_contiguous, a[0])
 MAKES(tide_cast, a[0], TIDE_F64)
 MAKES(tide_take, a[0], a[1], 0)
 MAKES(tide_concat, a, 2, 0)
+MAKES(tide_cumsum, a[0], 0, 0)
+MAKES(tide_cumprod, a[0], 0, 0)
+MAKES(tide_cummin, a[0], 0, 0)
+MAKES(tide_cummax, a[0], 0, 0)
+MAKES(tide_argwhere, a[0])
+MAKES(tide_count_nonzero, a[0], NULL, 0, 0)
+MAKES(tide_masked_select, a[0], a[1] == good ? truth : a[1])
+GIVES(tide_masked_put, a[0], a[1] == good ? truth : a[1], a[2])
+OUTS(tide_nonzero, 2, a[0], outs, 2)
 MAKES(tide_slice_ranges, a[0], 0, NULL)
 MAKES(tide_retain, a[0])
 MAKES(tide_to_memory, a[0], TIDE_MEMORY_DEVICE)
@@ -195,6 +206,8 @@ static const struct call {
     FOLDS(FOLD_ROW)
     TWO(tide_matmul) ONE(tide_slice) ONE(tide_transpose) ONE(tide_reshape) ONE(tide_broadcast_to)
     ONE(tide_expand_dims) ONE(tide_squeeze) ONE(tide_copy) ONE(tide_contiguous) ONE(tide_cast)
+    ONE(tide_cumsum) ONE(tide_cumprod) ONE(tide_cummin) ONE(tide_cummax) ONE(tide_nonzero)
+    ONE(tide_argwhere) ONE(tide_count_nonzero) TWO(tide_masked_select) THREE(tide_masked_put)
     TWO(tide_take) ONE(tide_slice_ranges) ONE(tide_retain) ONE(tide_to_memory) TWO(tide_dot)
     ONE(tide_nrm2) TWO(tide_solve_triangular) THREE(tide_lu_solve) ONE(tide_cholesky)
     TWO(tide_solve) ONE(tide_inv) ONE(tide_det) ONE(tide_to_host) ONE(tide_item)

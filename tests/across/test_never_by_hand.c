@@ -105,6 +105,23 @@ static tide_status run_assign(void) { /* overlapping: by a copy */
 static tide_status run_fill(void) { return tide_fill(w.dst, tide_arg_float(3)); }
 static tide_status run_memset(void) { return tide_memset(w.dst, 7); }
 static tide_status run_take(void) { return made(tide_take(w.f[0], w.index, 0)); }
+static tide_status run_cumsum(void) { return made(tide_cumsum(w.turned, 0, 0)); }
+static tide_status run_cumprod(void) {
+    return made(tide_cumprod(w.f[0], 1, TIDE_SCAN_REVERSE | TIDE_SCAN_INITIAL));
+}
+static tide_status run_cummin(void) { return made(tide_cummin(w.turned, 1, 0)); }
+static tide_status run_cummax(void) { return made(tide_cummax(w.i[0], 0, 0)); }
+static tide_status run_nonzero(void) { return tide_nonzero(w.turned, w.out, 2); }
+static tide_status run_argwhere(void) { return made(tide_argwhere(w.b)); }
+static tide_status run_masked_select(void) { return made(tide_masked_select(w.f[0], w.b)); }
+static tide_status run_masked_put(void) { /* as many values as there are places */
+    tide_array *values = tide_masked_select(w.i[0], w.b);
+    if (!values) return tide_error_last()->status;
+    tide_status s = tide_masked_put(w.dst, w.b, values);
+    tide_free(values);
+    if (w.counted) tide_release(values);
+    return s;
+}
 static tide_status run_concat(void) {
     return made(tide_concat((tide_array *const[]){w.f[0], w.i[0], w.turned}, 2, 0));
 }
@@ -261,6 +278,16 @@ static const struct row {
     OWN(memset, run_memset),
     OWN(take, run_take),
     OWN(concat, run_concat),
+    /* scan.h, select.h */
+    OWN(cumsum, run_cumsum),
+    OWN(cumprod, run_cumprod),
+    OWN(cummin, run_cummin),
+    OWN(cummax, run_cummax),
+    OWN(nonzero, run_nonzero),
+    OWN(argwhere, run_argwhere),
+    ROW(count_nonzero, FOLD, fold),
+    OWN(masked_select, run_masked_select),
+    OWN(masked_put, run_masked_put),
     /* ops.h */
     ROW(add, FLOATS_2, two),
     ROW(sub, FLOATS_2, two),

@@ -193,7 +193,8 @@ CALL(tide_map_many_args, args) {
     return gave(tide_map_many(rt, &out, 1, "() -> 1.0"), &out, NULL); /* which gives it NULL */
 }
 
-#define FOLDS(X)   X(sum) X(prod) X(min) X(max) X(mean) X(any) X(all) X(argmin) X(argmax)
+#define FOLDS(X) X(sum) X(prod) X(min) X(max) X(mean) X(any) X(all) X(argmin) X(argmax)
+MAKES(tide_count_nonzero, axes, square, NULL, 0, 0)
 #define FOLD(name) MAKES(tide_##name, axes, square, NULL, 0, 0)
 FOLDS(FOLD)
 
@@ -292,7 +293,7 @@ static const struct call {
     ROW(tide_array_set, index),
     ROW(tide_array_get, index),
 #define FOLD_ROW(name) ROW(tide_##name, axes),
-    FOLDS(FOLD_ROW)
+    FOLDS(FOLD_ROW) ROW(tide_count_nonzero, axes),
     /* arguments of expressions */
     ROW(tide_expr_apply, args),
     ROW(tide_map_args, args),

@@ -234,8 +234,8 @@ static void check_select(tide_array *a, tide_array *mask) {
     tide_release(made);
 }
 
-/* values: of a small type, or a's; as many as there are items, one for all, or one for each element of
-** an item. */
+/* values: of a small type, or a's; as many as there are items, one for all, or one for each element
+** of an item. */
 static void check_put(tide_runtime *rt, tide_array *a, tide_array *mask, unsigned kind) {
     numbers x = read_back(a), m = read_back(mask);
     int64_t item = 1, n = 0, shape[TIDE_MAX_RANK + 1];

@@ -565,6 +565,7 @@ const call compute_calls[] = {
     FOLD(all),
     FOLD(argmin),
     FOLD(argmax),
+    FOLD(count_nonzero),
     ROW(matmul, 0),
     ROW(dot, 0),
     ROW(nrm2, 0),
