@@ -63,8 +63,8 @@ GA_FN ga_u64 sc_extreme(int type, int op, ga_u64 was, ga_u64 value) {
 }
 
 GA_FN ga_u64 sc_combine(int type, int op, ga_u64 was, ga_u64 value) {
-    if (type > SC_UINT) return op == SC_ADD ? sc_sum(type, was, value)
-                                            : sc_extreme(type, op, was, value);
+    if (type > SC_UINT)
+        return op == SC_ADD ? sc_sum(type, was, value) : sc_extreme(type, op, was, value);
     if (op == SC_ADD) return was + value;
     if (op == SC_MUL) return was * value;
     int less = type == SC_INT ? (ga_i64)was < (ga_i64)value : was < value;
@@ -121,8 +121,8 @@ GA_FN void sc_by_exchange(const pl_call *p, ga_i64 at, ga_u64 value, int size) {
         was = seen;
         ga_u64 old = (was & mask) >> shift;
         if (p->type == SC_INT) old = (ga_u64)((ga_i64)(old << (64 - size * 8)) >> (64 - size * 8));
-        becomes = (was & ~mask) |
-                  ((unsigned)sc_combine(p->type, p->op, old, value) << shift & mask);
+        becomes =
+            (was & ~mask) | ((unsigned)sc_combine(p->type, p->op, old, value) << shift & mask);
     } while (becomes != was && (seen = atomicCAS(w, was, becomes)) != was);
 }
 
@@ -211,14 +211,14 @@ typedef struct sc_fold {
     ga_i64 length, step;         /* of far's axis: elements, stride; other keys are left out */
     ga_i64 width;                /* columns */
     int op, level;
-    int wide;       /* keys have 8 bytes; those of higher levels always */
+    int wide;            /* keys have 8 bytes; those of higher levels always */
     int ndim, long_ndim; /* of a column's place; of an entry's */
     ga_i64 shape[PL_RANK], far_strides[PL_RANK], near_strides[PL_RANK];
     ga_i64 long_shape[PL_RANK], long_strides[PL_RANK];
 } sc_fold;
 
-#define SC_VOID (1LL << 62) /* in a key: the entry has no value */
-#define SC_AHEAD 4          /* entries that are read before they are folded */
+#define SC_VOID  (1LL << 62) /* in a key: the entry has no value */
+#define SC_AHEAD 4           /* entries that are read before they are folded */
 
 GA_FN ga_i64 sc_entry_key(const sc_fold *p, ga_i64 e) {
     return p->wide ? ((const ga_i64 *)p->keys)[e] : (ga_i64)((const unsigned *)p->keys)[e];
@@ -310,8 +310,8 @@ SC_COMPLEX(sc_c64)
                 keys[j] = e + j < last ? sc_entry_key(p, e + j) : SC_VOID;                         \
                 if (sc_void(keys[j]) || keys[j] < 0) continue;                                     \
                 ga_i64 at = sc_entry(p, e + j, col, across);                                       \
-                values[j] = p->level ? ((const acc *)p->near)[at]                                  \
-                                     : LOAD(((const elem *)p->near)[at]);                          \
+                values[j] =                                                                        \
+                    p->level ? ((const acc *)p->near)[at] : LOAD(((const elem *)p->near)[at]);     \
             }                                                                                      \
             SC_UNROLL for (int j = 0; j < SC_AHEAD; j++) {                                         \
                 ga_i64 key = sc_plain(keys[j]);                                                    \
@@ -335,9 +335,7 @@ SC_COMPLEX(sc_c64)
     }
 
 #ifdef __CUDACC_RTC__
-extern "C" __global__ void scatter_keys(const sc_list p) {
-    PL_EACH(i) sc_key(&p, i);
-}
+extern "C" __global__ void scatter_keys(const sc_list p) { PL_EACH(i) sc_key(&p, i); }
 #define SC_KERNEL(name)                                                                            \
     extern "C" __global__ void scatter_fold_##name(const sc_fold p) {                              \
         ga_i64 all = p.chunks * p.width;                                                           \

@@ -71,6 +71,35 @@ TIDE_API tide_array *tide_take_along_axis(tide_array *a, tide_array *indices, in
 TIDE_API TIDE_NODISCARD tide_status tide_put_along_axis(tide_array *a, tide_array *indices,
                                                         int axis, tide_array *values);
 
+/* ---- several values for one place ----
+** Values are combined in place with the elements of `a` at `indices` along `axis`: a[i, indices[j], k]
+** with values[i, j, k] where axis is 1. Indices are of any rank; values broadcast to the shape of
+** tide_take(a, indices, axis). Of bool is TIDE_E_DTYPE where sums and products are meant, of complex
+** where the least and the greatest are. */
+
+enum { TIDE_SCATTER_ANY_ORDER = 1 };
+/* a[indices] = values: of several values for one place the last in row-major order stays. Of anything.
+** May collect. Never blocks. */
+TIDE_API TIDE_NODISCARD tide_status tide_scatter_put(tide_array *a, tide_array *indices, int axis,
+                                                     tide_array *values);
+/* a[indices] += values, of integers (which wrap), floats, complex; each value counts, whatever the
+** others' indices. Floats are added in an order that the indices alone decide; f16 and bf16 in f32,
+** and rounded once. With TIDE_SCATTER_ANY_ORDER f32, f64 and complex numbers may be added in any
+** order, another one in each run, which takes no sort; other flags are TIDE_E_INVALID. May collect.
+** Never blocks. */
+TIDE_API TIDE_NODISCARD tide_status tide_scatter_add(tide_array *a, tide_array *indices, int axis,
+                                                     tide_array *values, unsigned flags);
+/* a[indices] *= values, as tide_scatter_add without flags. May collect. Never blocks. */
+TIDE_API TIDE_NODISCARD tide_status tide_scatter_mul(tide_array *a, tide_array *indices, int axis,
+                                                     tide_array *values);
+/* a[indices] = minimum(a[indices], values), of bool, integers, floats. NaN wins; -0.0 is less than
+** 0.0. May collect. Never blocks. */
+TIDE_API TIDE_NODISCARD tide_status tide_scatter_min(tide_array *a, tide_array *indices, int axis,
+                                                     tide_array *values);
+/* a[indices] = maximum(a[indices], values), as tide_scatter_min. May collect. Never blocks. */
+TIDE_API TIDE_NODISCARD tide_status tide_scatter_max(tide_array *a, tide_array *indices, int axis,
+                                                     tide_array *values);
+
 #if defined(__cplusplus)
 }
 #endif
