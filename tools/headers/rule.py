@@ -50,7 +50,9 @@ pow prod qr reciprocal rem reshape reshape_with roll round shl shr sign signbit 
 slice_ranges slicef slogdet solve solve_triangular split sqrt square squeeze stack sub sum svd
 take tan tanh tile to_host to_memory transpose trapezoid tril triu trunc truncdiv unstack where
 windows zeros_like
-index index_put put_along_axis take_along_axis
+index index_put put_along_axis repeat repeat_each scatter_add scatter_max scatter_min scatter_mul
+scatter_put segment_max segment_max_offsets segment_mean segment_mean_offsets segment_min
+segment_min_offsets segment_sum segment_sum_offsets take_along_axis
 """.split() + ["free", "retain", "release"]
 # Functions whose order is another one, and why.
 OTHER_ORDER = {}
