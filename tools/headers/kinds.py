@@ -42,6 +42,8 @@ BY_NAME = (
     ("int", ("n", "ndim"), "count"),
     ("const int64_t *", ("index",), "index"),
     ("const int64_t *", ("order", "samples"), "numbers"),
+    ("const int64_t *", ("after", "before", "indices", "lengths", "reps", "shifts", "steps"),
+     "numbers"),
     ("const int64_t *", ("strides",), "strides"),
     ("tide_array **", ("outs",), "arrays out"),
     ("const char *", ("fmt", "format"), "format"),
