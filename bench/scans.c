@@ -1,5 +1,5 @@
-/* scans.c: a benchmark of running folds and of elements picked by a condition, against a copy of the
-** same elements. */
+/* scans.c: a benchmark of running folds and of elements picked by a condition, against a copy of
+** the same elements. */
 #include "bench/bench.h"
 #include <tide/tide.h>
 
