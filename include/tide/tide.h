@@ -11,6 +11,7 @@
 #include <tide/memory.h>
 #include <tide/expr.h>
 #include <tide/ops.h>
+#include <tide/order.h>
 #include <tide/shape.h>
 #include <tide/linalg.h>
 #include <tide/scan.h>
