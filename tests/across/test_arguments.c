@@ -106,6 +106,10 @@ MAKES(tide_count_nonzero, a[0], NULL, 0, 0)
 MAKES(tide_masked_select, a[0], a[1] == good ? truth : a[1])
 GIVES(tide_masked_put, a[0], a[1] == good ? truth : a[1], a[2])
 OUTS(tide_nonzero, 2, a[0], outs, 2)
+MAKES(tide_index, a[0], 1, (const tide_pick[]){tide_pick_array(a[1])})
+MAKES(tide_take_along_axis, a[0], a[1], 0)
+GIVES(tide_index_put, a[0], 1, (const tide_pick[]){tide_pick_array(a[1])}, a[2])
+GIVES(tide_put_along_axis, a[0], a[1], 0, a[2])
 MAKES(tide_slice_ranges, a[0], 0, NULL)
 MAKES(tide_flip, a[0], NULL, 0)
 MAKES(tide_moveaxis, a[0], NULL, NULL, 0)
@@ -220,6 +224,7 @@ static const struct call {
 #define PLACES_1 {"argument 1"}
 #define PLACES_2 {"argument 1", "argument 2"}
 #define PLACES_3 {"argument 1", "argument 2", "argument 3"}
+#define PLACES_124 {"argument 1", "argument 2", "argument 4"} /* a number stands third */
 #define AS(name, op, text, n, held, ...) {#name, op, text, n, held, __VA_ARGS__, call_##name},
 #define ONE(name)   AS(name, NULL, NULL, 1, false, PLACES_1)
 #define TWO(name)   AS(name, NULL, NULL, 2, false, PLACES_2)
@@ -258,6 +263,10 @@ static const struct call {
     AS(tide_broadcast_arrays, NULL, NULL, 2, false,
        {"argument 1, index 0,", "argument 1, index 1,"})
     AS(tide_meshgrid, NULL, NULL, 2, false, {"argument 1, index 0,", "argument 1, index 1,"})
+    AS(tide_index, NULL, NULL, 2, false, {"argument 1", "argument 3, index 0,"})
+    AS(tide_index_put, NULL, NULL, 3, false, {"argument 1", "argument 3, index 0,", "argument 4"})
+    TWO(tide_take_along_axis)
+    AS(tide_put_along_axis, NULL, NULL, 3, false, PLACES_124)
     AS(tide_use_begin, NULL, NULL, 2, true, {"argument 3, index 0,", "argument 3, index 1,"})
     AS(tide_expr_apply, NULL, "(x, y) -> x + y", 2, true, PLACES_2)
     AS(tide_expr_apply_many, NULL, "(x, y) -> x + y", 2, true, PLACES_2)
@@ -280,7 +289,8 @@ static void arguments(tide_array *a[MOST], int k, tide_array *odd, tide_array *r
 
 static bool is_listed(const char *name) {
     /* NULL is */
-    static const char *const legal[] = {"tide_free", "tide_release", "tide_arg_array"};
+    static const char *const legal[] = {"tide_free", "tide_release", "tide_arg_array",
+                                        "tide_pick_array"};
     for (size_t i = 0; i < TIDEI_COUNT(legal); i++)
         if (!strcmp(name, legal[i])) return true;
     for (size_t i = 0; i < TIDEI_COUNT(calls); i++)
@@ -297,7 +307,7 @@ static void the_table_has_every_function(void **state) {
         if (!is_listed(api_functions[i].name))
             fail_msg("%s takes an array, and the table has no call of it", api_functions[i].name);
     }
-    assert_int_equal(n, TIDEI_COUNT(calls) + 3); /* those to which NULL is legal */
+    assert_int_equal(n, TIDEI_COUNT(calls) + 4); /* those to which NULL is legal */
 }
 
 /* ---- NULL ---- */

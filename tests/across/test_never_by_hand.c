@@ -105,6 +105,18 @@ static tide_status run_assign(void) { /* overlapping: by a copy */
 static tide_status run_fill(void) { return tide_fill(w.dst, tide_arg_float(3)); }
 static tide_status run_memset(void) { return tide_memset(w.dst, 7); }
 static tide_status run_take(void) { return made(tide_take(w.f[0], w.index, 0)); }
+static tide_status run_index(void) {
+    return made(tide_index(
+        w.f[0], 2,
+        (const tide_pick[]){tide_pick_array(w.index), tide_pick_range(tide_range_all())}));
+}
+static tide_status run_index_put(void) { /* values that share its memory: by a copy */
+    return tide_index_put(w.dst, 1, (const tide_pick[]){tide_pick_array(w.index)}, w.dst);
+}
+static tide_status run_take_along(void) { return made(tide_take_along_axis(w.f[0], w.i[0], 0)); }
+static tide_status run_put_along(void) { /* of another type: by a cast */
+    return tide_put_along_axis(w.dst, w.i[0], 0, w.i[1]);
+}
 static tide_status run_cumsum(void) { return made(tide_cumsum(w.turned, 0, 0)); }
 static tide_status run_cumprod(void) {
     return made(tide_cumprod(w.f[0], 1, TIDE_SCAN_REVERSE | TIDE_SCAN_INITIAL));
@@ -318,6 +330,11 @@ static const struct row {
     ROW(count_nonzero, FOLD, fold),
     OWN(masked_select, run_masked_select),
     OWN(masked_put, run_masked_put),
+    /* index.h */
+    OWN(index, run_index),
+    OWN(index_put, run_index_put),
+    OWN(take_along_axis, run_take_along),
+    OWN(put_along_axis, run_put_along),
     /* ops.h */
     ROW(add, FLOATS_2, two),
     ROW(sub, FLOATS_2, two),

@@ -163,6 +163,8 @@ CALL(tide_split, indices) {
     if (s == TIDE_OK) x = outs[0], y = outs[1];
     return gave(s, &x, &y);
 }
+MAKES(tide_index, picks, square, 0, NULL)
+GIVES(tide_index_put, picks, square, 0, NULL, one)
 CALL(tide_from_host, shape) {
     const float x = 1;
     return made(tide_from_host(rt, TIDE_F32, 0, NULL, &x));
@@ -311,6 +313,8 @@ static const struct call {
     ROW(tide_tile, reps),
     ROW(tide_unstack, outs),
     ROW(tide_split, indices),
+    ROW(tide_index, picks),
+    ROW(tide_index_put, picks),
     ROW(tide_from_host, shape),
     ROW(tide_from_host, data),
     ROW(tide_data_host, shape),

@@ -26,7 +26,7 @@ OBJECTS = {
     "batches": ("runtime", "batches"), "collector": ("runtime", "text in"), "data": None,
     "device": ("runtime",), "dtype": ("dtype",), "error": None,
     "expr": ("runtime", "expr", "arrays in-out"), "host_view": ("array in", "host view"),
-    "npy": ("runtime", "array in"), "pool": ("runtime", "pool"), "random": ("runtime",),
+    "npy": ("runtime", "array in"), "pick": None, "pool": ("runtime", "pool"), "random": ("runtime",),
     "range": None, "reclaimable": ("runtime",), "runtime": ("runtime",),
     "scope": ("runtime", "array in"), "status": ("status",), "stream": ("runtime", "stream"),
     "thread": ("runtime",), "torch": None, "use": ("runtime", "use scope"),
@@ -50,12 +50,13 @@ pow prod qr reciprocal rem reshape reshape_with roll round shl shr sign signbit 
 slice_ranges slicef slogdet solve solve_triangular split sqrt square squeeze stack sub sum svd
 take tan tanh tile to_host to_memory transpose trapezoid tril triu trunc truncdiv unstack where
 windows zeros_like
+index index_put put_along_axis take_along_axis
 """.split() + ["free", "retain", "release"]
 # Functions whose order is another one, and why.
 OTHER_ORDER = {}
 
 HANDLES = ("runtime", "stream", "pool", "expr", "use scope", "host view", "batches")
-VALUES = ("arg", "data", "dtype", "error", "range", "status", "torch")
+VALUES = ("arg", "data", "dtype", "error", "pick", "range", "status", "torch")
 ARRAYS = ("array in", "arrays in", "array in-out", "arrays in-out")
 USER_DATA = ("self", "arg", "ctx", "context", "opaque")
 
