@@ -191,7 +191,7 @@ TD_FN R FR(erfinv)(R x) {
 /* Around its zero by a rational function with the zero as a factor (Boost.Math's, by John Maddock),
 ** from 10 on by the asymptotic series, below 0 by reflection. */
 TD_FN R FR(digamma)(R x) {
-    R sum = 0, z, g, r = x - MATH(rint)(x); /* exact */
+    R sum = 0, lost = 0, z, g, r = x - MATH(rint)(x); /* exact */
     if (x == 0) return -1 / x;
     if (x < 0) {
         if (r == 0 || r != r) return (x - x) / (x - x);
@@ -199,7 +199,9 @@ TD_FN R FR(digamma)(R x) {
             sum = -PI / MATH(tan)(PI * r);
         else /* the cotangent at its zero */
             sum = MATH(copysign)(PI, -r) * MATH(tan)(PI * ((R)0.5 - MATH(fabs)(r)));
-        x = 1 - x;
+        z = x;
+        x = 1 - z;
+        lost = (1 - x) - z;
     }
     if (x >= 10) {
         z = 1 / (x * x);
@@ -220,6 +222,7 @@ TD_FN R FR(digamma)(R x) {
     for (; x > 2; sum += 1 / x) x -= 1;
     for (; x < 1; x += 1) sum -= 1 / x;
     g = x - (R)1.46163214496836234126; /* its zero, in two parts */
+    g += lost;
     g -= WIDE ? (R)9.5499954299656977e-17 : (R)1.243814993891891e-8;
     z = x - 1;
     r = (((((R)-0.0020713321167745952 * z - (R)0.045251321448739056) * z - (R)0.28919126444774784) *
@@ -280,14 +283,17 @@ TD_FN R FR(two_sum)(R p, R q, R *sum) {
     return (p - (s - of_q)) + (q - of_q);
 }
 
-/* log(1 + x + y*y + z*z) / 2 for a sum that is not far from 0: in twice the digits, for the terms
-** may cancel. */
+/* log(1 + x + y*y + z*z) / 2 for a sum that is not far from 0: in thrice the digits, for the terms
+** may cancel, and what they leave may too. */
 TD_FN R FR(log_near_1)(R x, R y, R z) {
-    R p = y * y, q = z * z, s, t;
-    R rest = MATH(fma)(y, y, -p) + MATH(fma)(z, z, -q);
-    rest += FR(two_sum)(x, p, &s);
-    rest += FR(two_sum)(s, q, &t);
-    return MATH(log1p)(t + rest) / 2;
+    R p = y * y, q = z * z, sum, low, rest;
+    R of_p = MATH(fma)(y, y, -p), of_q = MATH(fma)(z, z, -q);
+    R first = FR(two_sum)(x, p, &sum), second = FR(two_sum)(sum, q, &sum);
+    rest = FR(two_sum)(of_p, of_q, &low);
+    rest += FR(two_sum)(low, first, &low);
+    rest += FR(two_sum)(low, second, &low);
+    rest += FR(two_sum)(sum, low, &sum);
+    return MATH(log1p)(sum + rest) / 2;
 }
 
 /* log(|x + i*y|) */
@@ -435,7 +441,7 @@ TD_FN Z FZ(arc_far)(R x, R y, td_bool cosine) {
             return MAKE(cosine ? MATH(acos)(x) : MATH(asin)(x), y / MATH(sqrt)((1 + x) * (1 - x)));
         if (x >= SQUARED) return MAKE(cosine ? y / x : half, LOG2 + MATH(log)(x));
         a = MATH(sqrt)((x + 1) * m);
-        return MAKE(cosine ? y / a : half, MATH(log1p)(m + a));
+        return MAKE(!cosine ? half : y == 0 ? y : y / a, MATH(log1p)(m + a));
     }
     if (y <= 1 / SQUARED) { /* x is 1 */
         a = MATH(sqrt)(y);

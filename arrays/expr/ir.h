@@ -145,7 +145,8 @@ enum {
     TIDEI_CLASS_ANY = 15
 };
 
-/* prelude.h and functions.h as strings: what the expressions of ops.def need, for text back ends. */
+/* prelude.h and functions.h as strings: what the expressions of ops.def need, for text back
+** ends. */
 extern const char tidei_prelude_text[], tidei_functions_text[];
 
 /* How an operation types (front end) and which element types a back end must offer for it. T: the

@@ -29,6 +29,9 @@ int tidei_op_ulps(int op, tide_dtype t) {
     case TIDEI_OP_ABS: return tidei_op_infos[TIDEI_OP_HYPOT].ulps;
     /* by that; ulps differ by 2 in size */
     case TIDEI_OP_SIGN: return 2 * tidei_op_infos[TIDEI_OP_HYPOT].ulps + 2;
-    default: return 0;
+    case TIDEI_OP_POW: /* beside what grows with its exponent */
+    case TIDEI_OP_TAN:
+    case TIDEI_OP_TANH: return 20;
+    default: return tidei_op_infos[op].ulps || op == TIDEI_OP_SQRT ? 16 : 0;
     }
 }

@@ -2,8 +2,8 @@
 ** included once a type.
 **
 ** Takes T (the value type), S (its name), CLASS(be, ie, fe, ce) (its column of ops.def), and where
-** they apply U and NAN handling: U (integers), M and PAIR (floats), PART (complex). Undefines them. Defines
-** enlist_S(), which puts the loops into a table. An empty expression gives no loop. */
+** they apply U and NAN handling: U (integers), M and PAIR (floats), PART (complex). Undefines them.
+** Defines enlist_S(), which puts the loops into a table. An empty expression gives no loop. */
 
 #define F(f) PASTE(td_##f, S)
 #define G(f) F(f)

@@ -166,10 +166,11 @@ TIDE_API tide_array *tide_popcount(tide_array *a);
 
 /* ---- rounding ---- Integers and bool stay as they are. */
 
-/* The nearest whole number that is not above a, of floats; keeps -0.0. May collect. Never blocks. */
-TIDE_API tide_array *tide_floor(tide_array *a);
-/* The nearest whole number that is not below a, of floats; keeps -0.0, and of -0.5 it is -0.0. May collect.
+/* The nearest whole number that is not above a, of floats; keeps -0.0. May collect.
 ** Never blocks. */
+TIDE_API tide_array *tide_floor(tide_array *a);
+/* The nearest whole number that is not below a, of floats; keeps -0.0, and of -0.5 it is -0.0.
+** May collect. Never blocks. */
 TIDE_API tide_array *tide_ceil(tide_array *a);
 /* The nearest whole number towards 0, of floats; keeps -0.0. May collect. Never blocks. */
 TIDE_API tide_array *tide_trunc(tide_array *a);
@@ -180,7 +181,8 @@ TIDE_API tide_array *tide_round(tide_array *a);
 /* ---- exponentials, logarithms, trigonometry ---- Angles are in radians. Complex functions have
 ** the cuts and special values of C17, Annex G. */
 
-/* The square root, of floats, complex. Of -0.0 it is -0.0, below zero NaN. May collect. Never blocks. */
+/* The square root, of floats, complex. Of -0.0 it is -0.0, below zero NaN. May collect.
+** Never blocks. */
 TIDE_API tide_array *tide_sqrt(tide_array *a);
 /* e to the a, of floats, complex. May collect. Never blocks. */
 TIDE_API tide_array *tide_exp(tide_array *a);
@@ -188,10 +190,11 @@ TIDE_API tide_array *tide_exp(tide_array *a);
 TIDE_API tide_array *tide_expm1(tide_array *a);
 /* 2 to the a, of floats. May collect. Never blocks. */
 TIDE_API tide_array *tide_exp2(tide_array *a);
-/* The natural logarithm, of floats, complex. Of 0 it is -inf, below zero NaN. May collect. Never blocks. */
-TIDE_API tide_array *tide_log(tide_array *a);
-/* log(1 + a), exact near 0; of floats, complex; keeps -0.0. Of -1 it is -inf, below NaN. May collect.
+/* The natural logarithm, of floats, complex. Of 0 it is -inf, below zero NaN. May collect.
 ** Never blocks. */
+TIDE_API tide_array *tide_log(tide_array *a);
+/* log(1 + a), exact near 0; of floats, complex; keeps -0.0. Of -1 it is -inf, below NaN.
+** May collect. Never blocks. */
 TIDE_API tide_array *tide_log1p(tide_array *a);
 /* The logarithm to base 2, of floats, complex. Of 0 it is -inf, below zero NaN. May collect.
 ** Never blocks. */
@@ -205,8 +208,8 @@ TIDE_API tide_array *tide_sin(tide_array *a);
 TIDE_API tide_array *tide_cos(tide_array *a);
 /* The tangent, of floats, complex. Of an infinity NaN. May collect. Never blocks. */
 TIDE_API tide_array *tide_tan(tide_array *a);
-/* The angle whose sine is a, in [-pi/2, pi/2], of floats, complex. NaN outside [-1, 1]. May collect.
-** Never blocks. */
+/* The angle whose sine is a, in [-pi/2, pi/2], of floats, complex. NaN outside [-1, 1].
+** May collect. Never blocks. */
 TIDE_API tide_array *tide_asin(tide_array *a);
 /* The angle whose cosine is a, in [0, pi], of floats, complex. NaN outside [-1, 1]. May collect.
 ** Never blocks. */
@@ -221,11 +224,11 @@ TIDE_API tide_array *tide_cosh(tide_array *a);
 TIDE_API tide_array *tide_tanh(tide_array *a);
 /* The number whose hyperbolic sine is a, of floats, complex. May collect. Never blocks. */
 TIDE_API tide_array *tide_asinh(tide_array *a);
-/* The number, not negative, whose hyperbolic cosine is a, of floats, complex. NaN below 1. May collect.
-** Never blocks. */
-TIDE_API tide_array *tide_acosh(tide_array *a);
-/* The number whose hyperbolic tangent is a, of floats, complex. Of 1 it is inf, NaN outside [-1, 1].
+/* The number, not negative, whose hyperbolic cosine is a, of floats, complex. NaN below 1.
 ** May collect. Never blocks. */
+TIDE_API tide_array *tide_acosh(tide_array *a);
+/* The number whose hyperbolic tangent is a, of floats, complex. Of 1 it is inf, NaN outside [-1,
+** 1]. May collect. Never blocks. */
 TIDE_API tide_array *tide_atanh(tide_array *a);
 
 /* ---- special functions ---- Of floats, f16 and bf16 too. */

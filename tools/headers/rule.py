@@ -39,14 +39,15 @@ WITHOUT = ("open", "version")  # of the verbs those that are given no runtime
 MAKERS = "arange empty empty_in from_host full ones zeros".split()
 # Array mathematics: the first argument is an array, or several.
 MATHEMATICS = """
-abs acos acosh add all any argmax argmin asin asinh assign atan atan2 atanh axpy bit_and bit_not
-bit_or bit_xor broadcast_to cast ceil cholesky clip concat contiguous copy copysign cos cosh det
-div dot eigh eq exp exp2 expand_dims expm1 fill floor floordiv fmod ge gemm gemv ger gt hypot inv
-isfinite isinf isnan item item_f64 le log log10 log1p log2 logical_and logical_not logical_or
-logical_xor lstsq lt lu lu_factor lu_solve map_into_args matmul max maximum mean memset min
-minimum mul ne neg nrm2 pow prod qr reciprocal rem reshape round shl shr sign signbit sin sinh
-slice slice_ranges slicef slogdet solve solve_triangular sqrt square squeeze sub sum svd take tan
-tanh to_host to_memory transpose trunc truncdiv where
+abs acos acosh add all angle any argmax argmin asin asinh assign atan atan2 atanh axpy bit_and
+bit_not bit_or bit_xor broadcast_to cast ceil cholesky clip complex concat conj contiguous copy
+copysign cos cosh det digamma div dot eigh eq erf erfc erfinv exp exp2 expand_dims expm1 exponent
+fill floor floordiv fmod gcd ge gemm gemv ger gt hypot imag inv isfinite isinf isnan item item_f64
+ldexp le lgamma log log10 log1p log2 logaddexp logical_and logical_not logical_or logical_xor lstsq
+lt lu lu_factor lu_solve mantissa map_into_args matmul max maximum mean memset min minimum mul ne
+neg nextafter norm_cdf norm_ppf nrm2 popcount pow prod qr real reciprocal rem reshape round shl shr
+sign signbit sin sinc sinh slice slice_ranges slicef slogdet solve solve_triangular sqrt square
+squeeze sub sum svd take tan tanh to_host to_memory transpose trunc truncdiv where
 """.split() + ["free", "retain", "release"]
 # Functions whose order is another one, and why.
 OTHER_ORDER = {}
