@@ -19,7 +19,7 @@ typedef unsigned long long sc_u64;
 
 typedef struct sc_scan {
     sc_u64 in, out;        /* addresses of the first elements */
-    sc_u64 state;          /* tiles: ticket, flags, values; chunks: their sums */
+    sc_u64 state;          /* tiles: ticket, what is told; chunks: their sums */
     sc_i64 n;              /* elements of a line, > 0 */
     sc_i64 step, out_step; /* along the axis */
     sc_i64 lines, inner;   /* both > 0 */
@@ -35,9 +35,10 @@ typedef struct sc_scan {
 #define SC_STEPS 8   /* vectors that a thread loads of a tile, at most */
 
 /* Elements of one vector, of a thread, of a tile, by the bytes of the result's element. */
-#define SC_VECTOR(bytes)   (16 / (bytes))
-#define SC_STEPS_OF(bytes) (32 / SC_VECTOR(bytes) < SC_STEPS ? 32 / SC_VECTOR(bytes) : SC_STEPS)
-#define SC_TILE(bytes)     (SC_BLOCK * SC_VECTOR(bytes) * SC_STEPS_OF(bytes))
+#define SC_VECTOR(bytes)    (16 / (bytes))
+#define SC_STEPS_OF(bytes)  (32 / SC_VECTOR(bytes) < SC_STEPS ? 32 / SC_VECTOR(bytes) : SC_STEPS)
+#define SC_ROW_STEPS(bytes) (SC_STEPS_OF(bytes) < 4 ? SC_STEPS_OF(bytes) : 4)
+#define SC_TILE(bytes)      (SC_BLOCK * SC_VECTOR(bytes) * SC_STEPS_OF(bytes))
 
 /* All scans: SC_SCANS(X) is X(operation, type, type of the accumulator, type of the result) for
 ** each. */

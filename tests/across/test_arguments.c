@@ -126,6 +126,23 @@ MAKES(tide_segment_mean_offsets, a[0], a[1], 0)
 MAKES(tide_segment_min_offsets, a[0], a[1], 0)
 MAKES(tide_segment_max_offsets, a[0], a[1], 0)
 MAKES(tide_slice_ranges, a[0], 0, NULL)
+MAKES(tide_flip, a[0], NULL, 0)
+MAKES(tide_moveaxis, a[0], NULL, NULL, 0)
+MAKES(tide_diagonal, a[0], 0, 0, 1)
+MAKES(tide_windows, a[0], NULL, NULL, NULL, 0)
+MAKES(tide_reshape_with, a[0], 1, (const int64_t[]){-1}, TIDE_COPY_ALWAYS)
+MAKES(tide_roll, a[0], first, NULL, 1)
+MAKES(tide_pad, a[0], first, first, TIDE_PAD_EDGE, tide_arg_int(0))
+MAKES(tide_stack, a, 2, 0)
+MAKES(tide_tile, a[0], NULL, 0)
+MAKES(tide_tril, a[0], 0)
+MAKES(tide_triu, a[0], 0)
+MAKES(tide_empty_like, a[0])
+MAKES(tide_zeros_like, a[0])
+MAKES(tide_ones_like, a[0])
+MAKES(tide_full_like, a[0], tide_arg_int(1))
+MAKES(tide_diff, a[0], 1, 0)
+MAKES(tide_trapezoid, a[0], tide_arg_int(1), 0)
 MAKES(tide_retain, a[0])
 MAKES(tide_to_memory, a[0], TIDE_MEMORY_DEVICE)
 MAKES(tide_dot, a[0], a[1])
@@ -172,6 +189,14 @@ OUTS(tide_expr_apply_many, 1, sum_of_two,
      (const tide_arg[]){tide_arg_array(a[0]), tide_arg_array(a[1])}, 2, outs, 1)
 OUTS(tide_map_many_args, 1, rt, "(x, y) -> x * y",
      (const tide_arg[]){tide_arg_array(a[0]), tide_arg_array(a[1])}, 2, outs, 1)
+OUTS(tide_unstack, 2, a[0], 0, outs, 2)
+OUTS(tide_split, 2, a[0], NULL, 0, 0, outs, 2)
+OUTS(tide_broadcast_arrays, 2, a, 2, outs)
+CALL(tide_meshgrid) {
+    tide_array *outs[MOST] = {NULL}, *rows[2];
+    for (int i = 0; i < 2; i++) rows[i] = a[i] == good ? pivots : a[i];
+    return several(tide_meshgrid(rows, 2, TIDE_GRID_IJ, outs), outs, 2);
+}
 OUTS(tide_lu_factor, 2, a[0], &outs[0], &outs[1])
 OUTS(tide_lu, 3, a[0], &outs[0], &outs[1], &outs[2])
 OUTS(tide_qr, 2, a[0], TIDE_REDUCED, &outs[0], &outs[1])
@@ -229,6 +254,10 @@ static const struct call {
     ONE(tide_cumsum) ONE(tide_cumprod) ONE(tide_cummin) ONE(tide_cummax) ONE(tide_nonzero)
     ONE(tide_argwhere) ONE(tide_count_nonzero) TWO(tide_masked_select) THREE(tide_masked_put)
     TWO(tide_take) ONE(tide_slice_ranges) ONE(tide_retain) ONE(tide_to_memory) TWO(tide_dot)
+    ONE(tide_flip) ONE(tide_moveaxis) ONE(tide_diagonal) ONE(tide_windows) ONE(tide_reshape_with)
+    ONE(tide_unstack) ONE(tide_split) ONE(tide_roll) ONE(tide_pad) ONE(tide_tile) ONE(tide_tril)
+    ONE(tide_triu) ONE(tide_empty_like) ONE(tide_zeros_like) ONE(tide_ones_like)
+    ONE(tide_full_like) ONE(tide_diff) ONE(tide_trapezoid)
     ONE(tide_nrm2) TWO(tide_solve_triangular) THREE(tide_lu_solve) ONE(tide_cholesky)
     TWO(tide_solve) ONE(tide_inv) ONE(tide_det) ONE(tide_to_host) ONE(tide_item)
     ONE(tide_npy_write) TWO(tide_assign) ONE(tide_fill) ONE(tide_array_set_ordered) ONE(tide_memset)
@@ -245,6 +274,10 @@ static const struct call {
     AS(tide_ger, NULL, NULL, 3, false, {"argument 3", "argument 4", "argument 1"})
     AS(tide_axpy, NULL, NULL, 2, false, {"argument 3", "argument 1"})
     AS(tide_concat, NULL, NULL, 2, false, {"argument 1, index 0,", "argument 1, index 1,"})
+    AS(tide_stack, NULL, NULL, 2, false, {"argument 1, index 0,", "argument 1, index 1,"})
+    AS(tide_broadcast_arrays, NULL, NULL, 2, false,
+       {"argument 1, index 0,", "argument 1, index 1,"})
+    AS(tide_meshgrid, NULL, NULL, 2, false, {"argument 1, index 0,", "argument 1, index 1,"})
     AS(tide_index, NULL, NULL, 2, false, {"argument 1", "argument 3, index 0,"})
     AS(tide_index_put, NULL, NULL, 3, false, {"argument 1", "argument 3, index 0,", "argument 4"})
     TWO(tide_take_along_axis)
@@ -429,6 +462,16 @@ static void a_null_is_told_before_all_else(void **state) {
     expect_earlier(made(tide_to_memory(NULL, 77)));
     expect_earlier(made(tide_take(freed, NULL, 77)));
     expect_earlier(made(tide_concat(list, 2, 77)));
+    expect_earlier(made(tide_flip(NULL, (const int[]){77}, -1)));
+    expect_earlier(made(tide_windows(NULL, NULL, NULL, NULL, 77)));
+    expect_earlier(made(tide_roll(NULL, NULL, NULL, 77)));
+    expect_earlier(made(tide_pad(NULL, NULL, NULL, 77, none)));
+    expect_earlier(made(tide_stack(list, 2, 77)));
+    expect_earlier(made(tide_tile(NULL, NULL, 77)));
+    expect_earlier(made(tide_full_like(NULL, none)));
+    expect_earlier(made(tide_trapezoid(freed, tide_arg_array(NULL), 77)));
+    expect_earlier(tide_split(NULL, NULL, 0, 77, NULL, 0));
+    expect_earlier(tide_meshgrid(list, 2, 77, NULL));
     expect_earlier(made(tide_sum(NULL, (const int[]){77}, -1, 0)));
     expect_earlier(made(tide_argmax(NULL, (const int[]){77}, 0, 0)));
     expect_earlier(tide_gemm(good, none, freed, NULL, none));
