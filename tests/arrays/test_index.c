@@ -213,8 +213,8 @@ static tide_pick draw_range(model *m, int axis) {
     return tide_pick_range(tide_range_slice(first, TIDE_NONE, step));
 }
 
-/* Items for a source; the dimensions of index arrays go where NumPy has them. An ellipsis stands for
-** some axes, or none; without one the last axes may have no items. */
+/* Items for a source; the dimensions of index arrays go where NumPy has them. An ellipsis stands
+** for some axes, or none; without one the last axes may have no items. */
 static size_t draw_items(tide_runtime *rt, model *m, tide_pick *items) {
     size_t n = 0;
     int axis = 0, groups = 0, spot = 0, from = (int)below(2 * m->rank + 2), rest;
@@ -506,6 +506,7 @@ static void what_does_not_fit_is_refused(void **state) {
 
 /* The whole battery, by the kernels for a GPU. */
 static void a_gpus_kernels_do_the_same(void **state) {
+    if (!emu_compiler()) skip();
     an_index_takes_points_rows_and_columns(state);
     the_last_of_several_values_stays(state);
     what_is_put_may_share_memory(state);
