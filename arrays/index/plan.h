@@ -44,9 +44,8 @@ tide_array *tidei_plan_take(const tidei_plan *p);
 ** those for one place the last in row-major order. */
 tide_status tidei_plan_put(const tidei_plan *p, const tidei_operand *values);
 
-/* What both do before: checks values against the plan, and calls `update` with these cast and
-** broken off from `far`, and a plan whose index arrays are so too; not where there are no places.
-** */
+/* What both do before: checks values against the plan, and calls `update` with these cast and apart
+** from `far`, and a plan whose index arrays are so too; not where there are no places. */
 tide_status tidei_plan_update(const tidei_plan *p, const tidei_operand *values,
                               tide_status (*update)(const tidei_plan *p, const tidei_operand *near,
                                                     void *user),

@@ -289,6 +289,9 @@ static tide_status do_all(tide_runtime *rt, tide_array **made) {
     MAKE(tide_from_host(rt, TIDE_I64, SHAPE(3), (int64_t[]){0, 90, 200}));
     MAKE(tide_segment_mean_offsets(made[0], made[8], 0));
     MAKE(tide_segment_min_offsets(made[0], made[8], 0));
+    MAKE(tide_gt(made[1], made[4]));
+    const tide_pick mask = tide_pick_array(made[11]);
+    MAKE(tide_index(made[0], 1, &mask));
     return tide_synchronize(rt, NULL);
 }
 static void all_of_it(tide_runtime *rt, tide_status *status) {
