@@ -239,7 +239,7 @@ GA_FN int sc_void(ga_i64 key) { return key >= 0 && (key & SC_VOID) != 0; }
 GA_FN ga_i64 sc_offset(int ndim, const ga_i64 *shape, const ga_i64 *strides, ga_i64 i) {
     ga_i64 at = 0;
     for (int d = ndim - 1; d >= 0; d--) {
-        ga_i64 rest = i / shape[d];
+        ga_i64 rest = d ? pl_divide(i, shape[d]) : 0;
         at += (i - rest * shape[d]) * strides[d];
         i = rest;
     }
@@ -356,7 +356,7 @@ extern "C" __global__ void scatter_keys(const sc_list p) { PL_EACH(i) sc_key(&p,
         ga_i64 all = p.chunks * p.width;                                                           \
         for (ga_i64 i = (ga_i64)blockIdx.x * blockDim.x + threadIdx.x; i < all;                    \
              i += (ga_i64)gridDim.x * blockDim.x)                                                  \
-            sc_chunk_##name(&p, i / p.width, i % p.width);                                         \
+            sc_chunk_##name(&p, pl_divide(i, p.width), i - pl_divide(i, p.width) * p.width);       \
     }
 #else
 static void scatter_keys(const void *params) {
