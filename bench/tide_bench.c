@@ -68,6 +68,8 @@ static const struct {
     {"stress", bench_stress,
      "threads near the limit: failed allocations that arithmetic did not force (--n: steps; "
      "--threads)"},
+    {"operations", bench_operations,
+     "scans, sorts, selections, scatters: microseconds of each (cuda)"},
     {"scalar", bench_scalar,
      "B12: the host reads elements of unified and pinned arrays, against a plain pointer"},
 };
