@@ -316,7 +316,7 @@ SC_COMPLEX(sc_c64)
         ga_i64 far = sc_offset(p->ndim, p->shape, p->far_strides, col), head = -1, tail = -1;      \
         ga_i64 across = sc_offset(p->ndim, p->shape, p->near_strides, col), keys[SC_AHEAD];        \
         acc values[SC_AHEAD];                                                                      \
-        sc_run_##name r;                                                                           \
+        sc_run_##name r = {0};                                                                     \
         r.key = sc_plain(sc_entry_key(p, first));                                                  \
         r.begins = first == 0 || sc_plain(sc_entry_key(p, first - 1)) != r.key;                    \
         r.has = 0;                                                                                 \
