@@ -51,6 +51,12 @@ TIDE_API tide_array *tide_argpartition(tide_array *a, int64_t kth, int axis);
 TIDE_API TIDE_NODISCARD tide_status tide_topk(tide_array *a, int64_t k, int axis, int largest,
                                               tide_array **values, tide_array **indices);
 
+/* The places that sort n >= 1 keys at once along `axis` (TIDE_E_INVALID for none): arrays of one
+** shape (TIDE_E_SHAPE), of any types. The first key counts most, and each further one where those
+** before it are equal: i64, of their shape. (NumPy's lexsort takes keys from the last on.)
+** May collect. Never blocks. */
+TIDE_API tide_array *tide_lexsort(tide_array *const *keys, size_t n, int axis);
+
 /* ---- in sorted arrays, and sets ---- */
 
 /* Where `values` go in `sorted`, which has one axis (TIDE_E_SHAPE) and is sorted ascending: before
@@ -97,6 +103,25 @@ TIDE_API tide_array *tide_median(tide_array *a, const int *axes, int n, int keep
 ** then its axes come first in the result, of at most TIDE_MAX_RANK (TIDE_E_SHAPE), and what is not
 ** from 0 to 1 gives NaN. May collect. Never blocks. */
 TIDE_API tide_array *tide_quantile(tide_array *a, tide_arg q, const int *axes, int n, int keepdims);
+
+/* ---- counts ---- */
+
+/* How many elements of `a`, of any shape, lie in each of `bins` >= 1 bins (TIDE_E_INVALID) from low
+** to high: `counts` (bins), i64, and the bins' `edges` (bins + 1), f64: edge i is low + i * ((high -
+** low) / bins), the last one high. A bin has its lower edge, the last one both. What lies outside,
+** and NaN, is not counted. low and high NaN: the least and the greatest element, of no elements 0
+** and 1; where these are not finite nothing is counted. Equal ones are moved apart by a half each.
+** Otherwise low must be below high, both finite (TIDE_E_INVALID). Real types only (TIDE_E_DTYPE),
+** compared as f64. May collect. Never blocks. */
+TIDE_API TIDE_NODISCARD tide_status tide_histogram(tide_array *a, int64_t bins, double low,
+                                                   double high, tide_array **counts,
+                                                   tide_array **edges);
+/* How often each number from 0 to bins - 1 is among the elements of `a`, of bool or integers
+** (TIDE_E_DTYPE) and any shape: i64, of one axis; others are not counted. `weights` (may be NULL) of
+** the shape of `a` (TIDE_E_SHAPE), real (TIDE_E_DTYPE): their sums instead, in f64, in the same bits
+** in every run. bins < 0: as many as the greatest element wants, for which the call waits.
+** May collect. May block. */
+TIDE_API tide_array *tide_bincount(tide_array *a, tide_array *weights, int64_t bins);
 
 #if defined(__cplusplus)
 }
