@@ -32,6 +32,8 @@ static tide_status check_histogram(const histogram *h) {
                           tide_dtype_name(h->a->lay.dtype));
     if (h->bins < 1)
         return tidei_fail(TIDE_E_INVALID, op, "%" PRId64 " bins; wanted 1 or more", h->bins);
+    if (h->bins == INT64_MAX)
+        return tidei_fail(TIDE_E_NOMEM, op, "%" PRId64 " bins have 2^63 edges", h->bins);
     if (isnan(h->low) && isnan(h->high)) return TIDE_OK;
     if (isfinite(h->low) && isfinite(h->high) && h->low < h->high) return TIDE_OK;
     return tidei_fail(TIDE_E_INVALID, op, "bins from %g to %g; wanted finite numbers that ascend",
@@ -75,6 +77,7 @@ static void run_histogram(histogram *h, tide_array **counts, tide_array **edges)
     if (h->r.status == TIDE_OK) h->r.status = check_histogram(h);
     if (h->r.status == TIDE_OK) find_range(h, &s);
     (void)tidei_step_flat(&h->r, h->a, t, false, &h->flat); /* in its status */
+    if (h->r.status != TIDE_OK) return;
     if (edges) {
         tidei_step e = s;
         e.name = TIDEI_STEP_EDGES;
@@ -147,8 +150,9 @@ static void count_bins(count *c) {
     if (c->r.status == TIDE_OK) {
         c->r.status = tidei_operand_read(&o, most, c->r.op);
         tide_arg v = tidei_decode(most, o.lay.dtype);
-        bool far = v.kind == TIDE_ARG_UINT && v.value.u >= INT64_MAX;
-        if (c->r.status == TIDE_OK) c->bins = far ? INT64_MAX : v.value.i < 0 ? 0 : v.value.i + 1;
+        bool below = v.kind == TIDE_ARG_INT && v.value.i < 0;
+        if (c->r.status == TIDE_OK)
+            c->bins = below ? 0 : v.value.u >= INT64_MAX ? INT64_MAX : v.value.i + 1;
         tidei_operand_put(&o);
     }
     tidei_array_drop(found);
@@ -202,9 +206,10 @@ static void count_weights(count *c, tide_array **out) {
 static void run_count(count *c, tide_array **out) {
     if (c->r.status == TIDE_OK) c->r.status = check_count(c);
     count_bins(c);
-    (void)tidei_step_flat(&c->r, c->a, TIDE_I64, false, &c->flat); /* in its status */
     if (c->r.status == TIDE_OK && c->bins == INT64_MAX)
         c->r.status = tidei_fail(TIDE_E_NOMEM, c->r.op, "there would be 2^63 bins or more");
+    (void)tidei_step_flat(&c->r, c->a, TIDE_I64, false, &c->flat); /* in its status */
+    if (c->r.status != TIDE_OK) return;
     if (c->weights)
         count_weights(c, out);
     else
