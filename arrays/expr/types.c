@@ -141,7 +141,10 @@ tide_dtype tidei_op_result(int op, tide_dtype t) {
     case TIDEI_RULE_LOGIC:
     case TIDEI_RULE_TEST:
     case TIDEI_RULE_TEST_REAL: return TIDE_BOOL;
-    case TIDEI_RULE_ABS: return t == TIDE_C64 ? TIDE_F32 : t == TIDE_C128 ? TIDE_F64 : t;
+    case TIDEI_RULE_ABS:
+    case TIDEI_RULE_FLOAT_ABS: return t == TIDE_C64 ? TIDE_F32 : t == TIDE_C128 ? TIDE_F64 : t;
+    case TIDEI_RULE_COMPLEX: return t == TIDE_F64 ? TIDE_C128 : TIDE_C64;
+    case TIDEI_RULE_EXPONENT: return TIDE_I32;
     default: return t;
     }
 }
@@ -178,11 +181,8 @@ static tide_status fail_class(builder *b, int op, tide_dtype t, uint32_t at) {
         if (info->classes >> i & 1)
             used += (size_t)tidei_format(list + used, sizeof list - used, "%s%s", used ? ", " : "",
                                          names[i]);
-    return tidei_ast_fail(b->ast, at, TIDE_E_DTYPE, "%s is offered for %s, not for %s%s",
-                          info->name, list, tide_dtype_name(t),
-                          op == TIDEI_OP_POW && tidei_rank(t) == 3
-                              ? ": complex numbers have the written powers 2, 3, 4"
-                              : "");
+    return tidei_ast_fail(b->ast, at, TIDE_E_DTYPE, "%s is offered for %s, not for %s", info->name,
+                          list, tide_dtype_name(t));
 }
 
 /* The type T that the operation computes in, by its rule. *identity: the operation returns its
@@ -199,6 +199,9 @@ static tide_status operand_type(builder *b, int op, const value *in, uint32_t at
     if (tidei_rank(*t) < 2) switch (info->rule) {
         case TIDEI_RULE_FLOAT:
         case TIDEI_RULE_FLOAT_REAL:
+        case TIDEI_RULE_FLOAT_ABS:
+        case TIDEI_RULE_COMPLEX:
+        case TIDEI_RULE_EXPONENT:
         case TIDEI_RULE_TEST:
         case TIDEI_RULE_TEST_REAL: *t = TIDE_F64; break;
         case TIDEI_RULE_KEEP_INT: *identity = true; return TIDE_OK;
@@ -216,6 +219,7 @@ static tide_status weak_op(builder *b, int op, value *in, tide_dtype t, uint32_t
                     .at = at};
     tide_arg args[3] = {tide_arg_bool(0), tide_arg_bool(0), tide_arg_bool(0)};
     uint16_t ids[3] = {0};
+    if (info->rule == TIDEI_RULE_EXPONENT) w.dtype = TIDE_I64; /* as every weak integer */
     if (info->rule == TIDEI_RULE_SELECT) in[0] = weak_truth(b, in[0], at);
     if (op == TIDEI_OP_POW && t == TIDE_I64) {
         tide_status s = natural(b, in[1], at);
@@ -265,7 +269,7 @@ static int written_power(const builder *b, int op, const value *in) {
     return small ? (int)w->value.value.i : 0;
 }
 
-/* Makes the power of products, which works for complex numbers too. */
+/* Makes the power of products. */
 static tide_status power_by_products(builder *b, int n, const value *in, uint32_t at, value *out) {
     tide_dtype t;
     tide_status s = common(b, in, 0, 2, at, &t);

@@ -1,5 +1,5 @@
-/* concat.c: arrays joined along an axis, which may be a new one: each is cast and copied into its own
-** slice of the result. */
+/* concat.c: arrays joined along an axis, which may be a new one: each is cast and copied into its
+** own slice of the result. */
 #include <inttypes.h>
 
 #include "arrays/arrays.h"

@@ -1,6 +1,6 @@
 /* view.c: arrays that share another's memory: slices, transposes, reshapes, stretched shapes. Each
-** is a new layout over the same storage; only reshapes may copy, where no strides give the new shape,
-** or where the caller asks for it. */
+** is a new layout over the same storage; only reshapes may copy, where no strides give the new
+** shape, or where the caller asks for it. */
 #include <errno.h>
 #include <inttypes.h>
 

@@ -90,6 +90,18 @@ PK_FN int pk_is_16(const pk_pick *p, pk_i64 at) {
 }
 
 #ifdef __CUDACC_RTC__
+/* FA_IF of factor.h: a kernel's text where it is the wanted one. */
+#define PK_IF_0(...)
+#define PK_IF_1(...)         __VA_ARGS__
+#define PK_COMMA_1           0,
+#define PK_SECOND(a, b, ...) b
+#define PK_PICK_3(comma)     PK_SECOND(comma 1, 0, 0)
+#define PK_PICK_2(wants)     PK_PICK_3(PK_COMMA_##wants)
+#define PK_PICK_1(wants)     PK_PICK_2(wants)
+#define PK_JOIN_2(a, b)      a##b
+#define PK_JOIN_1(a, b)      PK_JOIN_2(a, b)
+#define PK_IF(name)          PK_JOIN_1(PK_IF_, PK_PICK_1(TIDE_WANTS_##name))
+
 #define PK_EACH  16 /* places of a thread: lane after lane, 32 apart */
 #define PK_WARPS 8
 
@@ -149,9 +161,11 @@ PK_FN unsigned pk_list(unsigned found, unsigned *warps, unsigned short *list) {
     return all;
 }
 
+#define PK_KERNEL(name, ...)                                                                       \
+    PK_IF(name)(extern "C" __global__ void name(const __grid_constant__ pk_pick p){__VA_ARGS__})
 #define PK_COUNT(size)                                                                             \
-    extern "C" __global__ void picks_count_##size(const __grid_constant__ pk_pick p) {             \
-        __shared__ unsigned warps[PK_WARPS];                                                       \
+    PK_KERNEL(                                                                                     \
+        picks_count_##size, __shared__ unsigned warps[PK_WARPS];                                   \
         for (pk_i64 tile = blockIdx.x; tile * PK_TILE < p.n; tile += gridDim.x) {                  \
             pk_warp_counts(pk_look_##size(p, pk_first(tile)), warps);                              \
             if (threadIdx.x == 0) {                                                                \
@@ -159,21 +173,18 @@ PK_FN unsigned pk_list(unsigned found, unsigned *warps, unsigned short *list) {
                 for (int k = 0; k < PK_WARPS; k++) all += warps[k];                                \
                 ((pk_i64 *)p.counts)[tile] = all;                                                  \
             }                                                                                      \
-        }                                                                                          \
-    }
-/* `...`: what is done with the `all` places in `list`, counted from `first`; the numbers of the
-** first one is `from`. */
+        })
+/* `...`: what is done with the `all` places in `list`, counted from `first`; the number of the
+** first is `from`. */
 #define PK_TILES(name, size, ...)                                                                  \
-    extern "C" __global__ void name(const __grid_constant__ pk_pick p) {                           \
-        __shared__ unsigned warps[PK_WARPS];                                                       \
-        __shared__ unsigned short list[PK_TILE];                                                   \
+    PK_KERNEL(                                                                                     \
+        name, __shared__ unsigned warps[PK_WARPS]; __shared__ unsigned short list[PK_TILE];        \
         for (pk_i64 tile = blockIdx.x; tile * PK_TILE < p.n; tile += gridDim.x) {                  \
             const pk_i64 first = tile * PK_TILE,                                                   \
                          from = p.same ? 0 : ((const pk_i64 *)p.counts)[tile],                     \
                          all = pk_list(pk_look_##size(p, pk_first(tile)), warps, list);            \
             __VA_ARGS__                                                                            \
-        }                                                                                          \
-    }
+        })
 #define PK_WHERE(size)                                                                             \
     PK_TILES(picks_where_##size, size,                                                             \
              for (pk_i64 j = threadIdx.x; j < all; j += PK_WARPS * 32)                             \

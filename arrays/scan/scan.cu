@@ -1,27 +1,27 @@
 /* scan.cu: scans on the device (scan.c chooses). Embedded as text (tidei_scan_text), behind
 ** scan_params.h, prelude.h and scan_ops.h.
 **
-** Model. A warp scans `steps` x 32 vectors that lie one after the other: each lane its vector, then
-** the lanes by shuffles, then step after step. Three kinds of kernels do that or without it:
+** Model. A warp scans some steps of 32 vectors that lie one after the other: each lane its vector,
+** then the lanes by shuffles, then step after step. Three kinds of kernels:
 **   rows     a warp a line, from its beginning to its end
 **   tiles    a block a tile of a line: tiles are taken by ticket, so all before a tile are done or
-**            under way. A block tells its tile's fold, and then waits for those of the tiles before
-**            it: of its group's tiles one by one, of the groups before it those of the whole groups,
-**            which each group's last tile tells. Whatever comes first, they are joined in one order,
-**            which the place of the tile fixes.
-**   columns  a thread a line, or a part of it, for lines that lie side by side. Parts get their sums
-**            first (column_sums), then those of all parts before them (column_joins).
+**            under way. A block tells its tile's fold, and then waits for those before it: of the
+**            tiles of its group, and of the whole groups before that, which each group's last tile
+**            tells. Whichever comes first, they are joined in one order, which the tile's place
+**            fixes.
+**   columns  a thread a line, or a part of it, for lines that lie side by side. Parts get their
+**            folds first (column_sums), then those of all parts up to them (column_joins).
 ** No fold begins with a neutral element: what has nothing before it is taken as it is. */
 #define SC_LANES 0xffffffffu
+/* Blocks that a multiprocessor has at once, by the bytes of an element and an accumulator: where
+** some wait, the others work. */
+#define SC_AT_ONCE(bytes) ((bytes) < 16 ? 4 : (bytes) < 32 ? 3 : 2)
 
 template <class E, int N> struct alignas(sizeof(E) * N) sc_vec { E v[N]; };
 
-/* FA_IF of factor.h: a kernel's text where it is the wanted one, or all are. */
+/* FA_IF of factor.h: a kernel's text where it is the wanted one. */
 #define SC_IF_0(...)
 #define SC_IF_1(...) __VA_ARGS__
-#ifdef TIDE_WANTS_ALL
-#define SC_IF(name) SC_IF_1
-#else
 #define SC_COMMA_1           0,
 #define SC_SECOND(a, b, ...) b
 #define SC_PICK_3(comma)     SC_SECOND(comma 1, 0, 0)
@@ -30,7 +30,6 @@ template <class E, int N> struct alignas(sizeof(E) * N) sc_vec { E v[N]; };
 #define SC_JOIN_2(a, b)      a##b
 #define SC_JOIN_1(a, b)      SC_JOIN_2(a, b)
 #define SC_IF(name)          SC_JOIN_1(SC_IF_, SC_PICK_1(TIDE_WANTS_##name))
-#endif
 
 /* ---- values between lanes, and between blocks ---- */
 
@@ -105,58 +104,75 @@ template <class E, int V> TD_FN bool sc_whole(const E *first, sc_i64 step) {
     const td_u64 at = (td_u64)(step < 0 ? first - (V - 1) : first);
     return (step == 1 || step == -1) && at % sizeof(sc_vec<E, V>) == 0;
 }
-template <class E, int V>
-TD_FN void sc_get(const E *first, sc_i64 step, bool whole, sc_i64 i, sc_i64 n, E (&x)[V]) {
-    if (whole && i + V <= n) {
-        const bool back = step < 0;
-        const sc_vec<E, V> y = *(const sc_vec<E, V> *)(back ? first - i - (V - 1) : first + i);
-#pragma unroll
-        for (int v = 0; v < V; v++) x[v] = back ? y.v[V - 1 - v] : y.v[v];
-        return;
-    }
-#pragma unroll
-    for (int v = 0; v < V; v++) x[v] = i + v < n ? first[(i + v) * step] : E();
-}
-template <class E, int V>
-TD_FN void sc_put(E *first, sc_i64 step, bool whole, sc_i64 i, sc_i64 n, const E (&x)[V]) {
-    if (whole && i + V <= n) {
-        const bool back = step < 0;
-        sc_vec<E, V> y;
-#pragma unroll
-        for (int v = 0; v < V; v++) y.v[v] = back ? x[V - 1 - v] : x[v];
-        *(sc_vec<E, V> *)(back ? first - i - (V - 1) : first + i) = y;
-        return;
-    }
-#pragma unroll
-    for (int v = 0; v < V; v++)
-        if (i + v < n) first[(i + v) * step] = x[v];
-}
 
-/* ---- a warp's part: `steps` x 32 vectors ---- */
+/* ---- a warp's part: S times 32 vectors ---- */
 
-template <class K> struct sc_part {
-    enum { V = SC_VECTOR(sizeof(typename K::out)), S = SC_STEPS_OF(sizeof(typename K::out)) };
+template <class K, int STEPS> struct sc_part {
+    enum { V = SC_VECTOR(sizeof(typename K::out)), S = STEPS, LENGTH = STEPS * 32 * V };
     typename K::in x[S][V];
     /* before the lane's vector of each step, within the part: none in the first step's first lane;
     ** and the whole part */
     typename K::acc before[S], all;
 };
 
-/* Lane's elements beyond n are nothing; only what lies behind all others is beyond. */
-template <class K>
-TD_FN void sc_load(sc_part<K> &w, const typename K::in *first, sc_i64 step, bool whole, sc_i64 i,
-                   sc_i64 n) {
+/* One step's vector at q, of which `left` elements are there; backwards, q is the vector's last. */
+template <int SIGN, class E, int V> TD_FN void sc_get(const E *q, int left, E (&x)[V]) {
+    if (left >= V) {
+        const sc_vec<E, V> y = *(const sc_vec<E, V> *)(SIGN < 0 ? q - (V - 1) : q);
 #pragma unroll
-    for (int s = 0; s < sc_part<K>::S; s++) sc_get(first, step, whole, i + s * 32 * sc_part<K>::V, n, w.x[s]);
+        for (int v = 0; v < V; v++) x[v] = y.v[SIGN < 0 ? V - 1 - v : v];
+    } else {
+#pragma unroll
+        for (int v = 0; v < V; v++) x[v] = v < left ? q[SIGN * v] : E();
+    }
+}
+template <int SIGN, class E, int V> TD_FN void sc_put(E *q, int left, const E (&x)[V]) {
+    if (left >= V) {
+        sc_vec<E, V> y;
+#pragma unroll
+        for (int v = 0; v < V; v++) y.v[SIGN < 0 ? V - 1 - v : v] = x[v];
+        *(sc_vec<E, V> *)(SIGN < 0 ? q - (V - 1) : q) = y;
+    } else {
+#pragma unroll
+        for (int v = 0; v < V; v++)
+            if (v < left) q[SIGN * v] = x[v];
+    }
 }
 
-template <class K> TD_FN void sc_join(sc_part<K> &w, int lane) {
+/* How many elements are there from place i on, at most so many as a part has. */
+template <class P> TD_FN int sc_left(sc_i64 n, sc_i64 i) {
+    return n - i < P::LENGTH ? (int)(n - i) : (int)P::LENGTH;
+}
+
+/* The lane's elements from place i of the line on. What is beyond the line's end is behind all that
+** is not, so that it does no harm. */
+template <class K, int S>
+TD_FN void sc_load(sc_part<K, S> &w, const typename K::in *first, sc_i64 step, bool whole, sc_i64 i,
+                   int left) {
+    enum { V = sc_part<K, S>::V };
+    const typename K::in *q = first + i * step;
+    if (whole && step > 0) {
+#pragma unroll
+        for (int s = 0; s < S; s++) sc_get<1>(q + s * 32 * V, left - s * 32 * V, w.x[s]);
+    } else if (whole) {
+#pragma unroll
+        for (int s = 0; s < S; s++) sc_get<-1>(q - s * 32 * V, left - s * 32 * V, w.x[s]);
+    } else {
+#pragma unroll
+        for (int s = 0; s < S; s++, q += 31 * V * step)
+#pragma unroll
+            for (int v = 0; v < V; v++, q += step)
+                w.x[s][v] = s * 32 * V + v < left ? *q : typename K::in();
+    }
+}
+
+template <class K, int S> TD_FN void sc_join(sc_part<K, S> &w, int lane) {
     typename K::acc so_far = typename K::acc();
 #pragma unroll
-    for (int s = 0; s < sc_part<K>::S; s++) {
+    for (int s = 0; s < S; s++) {
         typename K::acc a = K::load(w.x[s][0]);
 #pragma unroll
-        for (int v = 1; v < sc_part<K>::V; v++) a = K::join(a, K::load(w.x[s][v]));
+        for (int v = 1; v < sc_part<K, S>::V; v++) a = K::join(a, K::load(w.x[s][v]));
 #pragma unroll
         for (int by = 1; by < 32; by *= 2) {
             const typename K::acc b = sc_up(a, by);
@@ -169,26 +185,51 @@ template <class K> TD_FN void sc_join(sc_part<K> &w, int lane) {
     w.all = so_far;
 }
 
-template <class K>
-TD_FN void sc_store(const sc_part<K> &w, typename K::out *first, sc_i64 step, bool whole, sc_i64 i,
-                    sc_i64 n, int lane, const sc_some<typename K::acc> &before) {
+/* What a step of the scan gives, behind `before`. */
+template <class K, int S>
+TD_FN void sc_step(const sc_part<K, S> &w, int s, int lane, const sc_some<typename K::acc> &before,
+                   typename K::out (&y)[sc_part<K, S>::V]) {
+    sc_some<typename K::acc> a = before;
+    if (s > 0 || lane > 0) sc_add<K>(a, w.before[s]);
 #pragma unroll
-    for (int s = 0; s < sc_part<K>::S; s++) {
-        typename K::out y[sc_part<K>::V];
-        sc_some<typename K::acc> a = before;
-        if (s > 0 || lane > 0) sc_add<K>(a, w.before[s]);
+    for (int v = 0; v < sc_part<K, S>::V; v++) {
+        sc_add<K>(a, K::load(w.x[s][v]));
+        y[v] = K::store(a.a);
+    }
+}
+
+template <class K, int S>
+TD_FN void sc_store(const sc_part<K, S> &w, typename K::out *first, sc_i64 step, bool whole,
+                    sc_i64 i, int left, int lane, const sc_some<typename K::acc> &before) {
+    enum { V = sc_part<K, S>::V };
+    typename K::out *q = first + i * step, y[V];
+    if (whole && step > 0) {
 #pragma unroll
-        for (int v = 0; v < sc_part<K>::V; v++) {
-            sc_add<K>(a, K::load(w.x[s][v]));
-            y[v] = K::store(a.a);
+        for (int s = 0; s < S; s++) {
+            sc_step(w, s, lane, before, y);
+            sc_put<1>(q + s * 32 * V, left - s * 32 * V, y);
         }
-        sc_put(first, step, whole, i + s * 32 * sc_part<K>::V, n, y);
+    } else if (whole) {
+#pragma unroll
+        for (int s = 0; s < S; s++) {
+            sc_step(w, s, lane, before, y);
+            sc_put<-1>(q - s * 32 * V, left - s * 32 * V, y);
+        }
+    } else {
+#pragma unroll
+        for (int s = 0; s < S; s++, q += 31 * V * step) {
+            sc_step(w, s, lane, before, y);
+#pragma unroll
+            for (int v = 0; v < V; v++, q += step)
+                if (s * 32 * V + v < left) *q = y[v];
+        }
     }
 }
 
 /* ---- rows ---- */
 
 template <class K> TD_FN void sc_rows(const sc_scan &p) {
+    typedef sc_part<K, SC_ROW_STEPS(sizeof(typename K::out))> part;
     const int lane = threadIdx.x % 32;
     const sc_i64 warps = (sc_i64)gridDim.x * (SC_BLOCK / 32);
     for (sc_i64 line = (sc_i64)blockIdx.x * (SC_BLOCK / 32) + threadIdx.x / 32; line < p.lines;
@@ -196,16 +237,17 @@ template <class K> TD_FN void sc_rows(const sc_scan &p) {
         const typename K::in *in;
         typename K::out *out;
         sc_line<K>(p, line, in, out);
-        const bool whole_in = sc_whole<typename K::in, sc_part<K>::V>(in, p.step),
-                   whole_out = sc_whole<typename K::out, sc_part<K>::V>(out, p.out_step);
+        const bool whole_in = sc_whole<typename K::in, part::V>(in, p.step),
+                   whole_out = sc_whole<typename K::out, part::V>(out, p.out_step);
         sc_some<typename K::acc> before = {false, typename K::acc()};
         if (p.initial && lane == 0) out[-p.out_step] = K::store(K::none());
-        for (sc_i64 start = 0; start < p.n; start += sc_part<K>::S * 32 * sc_part<K>::V) {
-            const sc_i64 i = start + lane * sc_part<K>::V;
-            sc_part<K> w;
-            sc_load(w, in, p.step, whole_in, i, p.n);
+#pragma unroll 1
+        for (sc_i64 i = lane * part::V; i - lane * part::V < p.n; i += part::LENGTH) {
+            const int left = sc_left<part>(p.n, i);
+            part w;
+            sc_load(w, in, p.step, whole_in, i, left);
             sc_join(w, lane);
-            sc_store(w, out, p.out_step, whole_out, i, p.n, lane, before);
+            sc_store(w, out, p.out_step, whole_out, i, left, lane, before);
             sc_add<K>(before, w.all);
         }
     }
@@ -246,6 +288,7 @@ TD_FN sc_some<typename K::acc> sc_wait(const typename K::acc *values, const td_u
 
 template <class K> TD_FN void sc_tiles(const sc_scan &p) {
     typedef typename K::acc acc;
+    typedef sc_part<K, SC_STEPS_OF(sizeof(typename K::out))> part;
     __shared__ sc_i64 ticket;
     __shared__ acc warps[SC_BLOCK / 32], earlier[2];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -266,12 +309,13 @@ template <class K> TD_FN void sc_tiles(const sc_scan &p) {
         const typename K::in *in;
         typename K::out *out;
         sc_line<K>(p, line, in, out);
-        const bool whole_in = sc_whole<typename K::in, sc_part<K>::V>(in, p.step),
-                   whole_out = sc_whole<typename K::out, sc_part<K>::V>(out, p.out_step);
-        const sc_i64 i = tile * SC_TILE(sizeof(typename K::out)) +
-                         warp * (sc_part<K>::S * 32 * sc_part<K>::V) + lane * sc_part<K>::V;
-        sc_part<K> w;
-        sc_load(w, in, p.step, whole_in, i, p.n);
+        const bool whole_in = sc_whole<typename K::in, part::V>(in, p.step),
+                   whole_out = sc_whole<typename K::out, part::V>(out, p.out_step);
+        const sc_i64 i = tile * SC_TILE(sizeof(typename K::out)) + warp * part::LENGTH +
+                         lane * part::V;
+        const int left = sc_left<part>(p.n, i);
+        part w;
+        sc_load(w, in, p.step, whole_in, i, left);
         sc_join(w, lane);
         if (lane == 0) warps[warp] = w.all;
         __syncthreads();
@@ -302,7 +346,7 @@ template <class K> TD_FN void sc_tiles(const sc_scan &p) {
         if (group > 0) sc_add<K>(before, earlier[1]);
         if (within > 0) sc_add<K>(before, earlier[0]);
         for (int k = 0; k < warp; k++) sc_add<K>(before, warps[k]);
-        sc_store(w, out, p.out_step, whole_out, i, p.n, lane, before);
+        sc_store(w, out, p.out_step, whole_out, i, left, lane, before);
     }
 }
 
@@ -349,25 +393,33 @@ template <class K, bool STORE> TD_FN void sc_columns(const sc_scan &p) {
     }
 }
 
-/* The sums of parts become those of all up to each. */
+/* The folds of parts become those of all parts up to each. */
 template <class K> TD_FN void sc_column_joins(const sc_scan &p) {
+    enum { EACH = 8 };
     typename K::acc *sums = (typename K::acc *)p.state;
     const sc_i64 threads = (sc_i64)gridDim.x * SC_BLOCK;
     for (sc_i64 line = (sc_i64)blockIdx.x * SC_BLOCK + threadIdx.x; line < p.lines;
          line += threads) {
-        typename K::acc a = sums[line];
-#pragma unroll 8
-        for (sc_i64 c = 1; c < p.chunks; c++) {
-            a = K::join(a, sums[c * p.lines + line]);
-            sums[c * p.lines + line] = a;
+        sc_some<typename K::acc> a = {false, typename K::acc()};
+        for (sc_i64 c = 0; c < p.chunks; c += EACH) {
+            typename K::acc x[EACH]; /* loaded together, before what they become is stored */
+#pragma unroll
+            for (int k = 0; k < EACH; k++)
+                x[k] = c + k < p.chunks ? sums[(c + k) * p.lines + line] : typename K::acc();
+#pragma unroll
+            for (int k = 0; k < EACH; k++) {
+                sc_add<K>(a, x[k]);
+                if (c + k < p.chunks) sums[(c + k) * p.lines + line] = a.a;
+            }
         }
     }
 }
 
 /* ---- the kernels ---- */
 
-#define SC_KERNEL(name, ...)                                                                       \
-    SC_IF(name)(extern "C" __global__ void __launch_bounds__(SC_BLOCK)                             \
+#define SC_KERNEL(name, T, A, ...)                                                                 \
+    SC_IF(name)(extern "C" __global__ void __launch_bounds__(                                      \
+        SC_BLOCK, SC_AT_ONCE(sizeof(td_##T) + sizeof(td_##A)))                                     \
                     name(const __grid_constant__ sc_scan p) { __VA_ARGS__(p); })
 #define SC_KERNELS(op, T, A, O)                                                                    \
     struct sc_##op##_of_##T {                                                                      \
@@ -379,9 +431,9 @@ template <class K> TD_FN void sc_column_joins(const sc_scan &p) {
         static __device__ __forceinline__ acc join(acc a, acc b) { return sc_##op##_##A(a, b); }   \
         static __device__ __forceinline__ acc none() { return sc_none_##op##_##T(); }              \
     };                                                                                             \
-    SC_KERNEL(scan_rows_##op##_##T, sc_rows<sc_##op##_of_##T>)                                     \
-    SC_KERNEL(scan_tiles_##op##_##T, sc_tiles<sc_##op##_of_##T>)                                   \
-    SC_KERNEL(scan_columns_##op##_##T, sc_columns<sc_##op##_of_##T, true>)                         \
-    SC_KERNEL(scan_column_sums_##op##_##T, sc_columns<sc_##op##_of_##T, false>)                    \
-    SC_KERNEL(scan_column_joins_##op##_##T, sc_column_joins<sc_##op##_of_##T>)
+    SC_KERNEL(scan_rows_##op##_##T, T, A, sc_rows<sc_##op##_of_##T>)                               \
+    SC_KERNEL(scan_tiles_##op##_##T, T, A, sc_tiles<sc_##op##_of_##T>)                             \
+    SC_KERNEL(scan_columns_##op##_##T, T, A, sc_columns<sc_##op##_of_##T, true>)                   \
+    SC_KERNEL(scan_column_sums_##op##_##T, T, A, sc_columns<sc_##op##_of_##T, false>)              \
+    SC_KERNEL(scan_column_joins_##op##_##T, T, A, sc_column_joins<sc_##op##_of_##T>)
 SC_SCANS(SC_KERNELS)

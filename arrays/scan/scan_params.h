@@ -35,9 +35,10 @@ typedef struct sc_scan {
 #define SC_STEPS 8   /* vectors that a thread loads of a tile, at most */
 
 /* Elements of one vector, of a thread, of a tile, by the bytes of the result's element. */
-#define SC_VECTOR(bytes)   (16 / (bytes))
-#define SC_STEPS_OF(bytes) (32 / SC_VECTOR(bytes) < SC_STEPS ? 32 / SC_VECTOR(bytes) : SC_STEPS)
-#define SC_TILE(bytes)     (SC_BLOCK * SC_VECTOR(bytes) * SC_STEPS_OF(bytes))
+#define SC_VECTOR(bytes)    (16 / (bytes))
+#define SC_STEPS_OF(bytes)  (32 / SC_VECTOR(bytes) < SC_STEPS ? 32 / SC_VECTOR(bytes) : SC_STEPS)
+#define SC_ROW_STEPS(bytes) (SC_STEPS_OF(bytes) < 4 ? SC_STEPS_OF(bytes) : 4)
+#define SC_TILE(bytes)      (SC_BLOCK * SC_VECTOR(bytes) * SC_STEPS_OF(bytes))
 
 /* All scans: SC_SCANS(X) is X(operation, type, type of the accumulator, type of the result) for
 ** each. */

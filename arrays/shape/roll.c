@@ -1,8 +1,8 @@
 /* roll.c: arrays shifted around their ends, and repeated as a whole.
 **
-** Along each axis a shifted array is two parts of the other in turned order, so that it is a copy in
-** 2^k parts where k axes are shifted. A repeated one is one copy, of a source with an axis of stride
-** 0 for each axis that is repeated, where all these axes fit into one layout. */
+** Along each axis a shifted array is two parts of the other in turned order, so that it is a copy
+** in 2^k parts where k axes are shifted. A repeated one is one copy, of a source with an axis of
+** stride 0 for each axis that is repeated, where all these axes fit into one layout. */
 #include <inttypes.h>
 
 #include "arrays/arrays.h"
@@ -127,8 +127,8 @@ static tide_status tiling(const tidei_layout *l, const int64_t *reps, int n, tid
     return TIDE_OK;
 }
 
-/* One axis for the repetitions and one for the elements of each axis that has both; false: there are
-** too many. dst is the layout of the row-major result. */
+/* One axis for the repetitions and one for the elements of each axis that has both; false: there
+** are too many. dst is the layout of the row-major result. */
 static bool unfold(tidei_layout *dst, tidei_layout *src, const int64_t *times) {
     tidei_layout to = {.dtype = dst->dtype}, from = {.dtype = src->dtype, .offset = src->offset};
     for (int i = 0; i < src->ndim; i++) {

@@ -8,6 +8,7 @@
 #include <tide/device.h>
 #include <tide/pool.h>
 #include <tide/array.h>
+#include <tide/index.h>
 #include <tide/memory.h>
 #include <tide/expr.h>
 #include <tide/ops.h>

@@ -106,6 +106,18 @@ static tide_status run_assign(void) { /* overlapping: by a copy */
 static tide_status run_fill(void) { return tide_fill(w.dst, tide_arg_float(3)); }
 static tide_status run_memset(void) { return tide_memset(w.dst, 7); }
 static tide_status run_take(void) { return made(tide_take(w.f[0], w.index, 0)); }
+static tide_status run_index(void) {
+    return made(tide_index(
+        w.f[0], 2,
+        (const tide_pick[]){tide_pick_array(w.index), tide_pick_range(tide_range_all())}));
+}
+static tide_status run_index_put(void) { /* values that share its memory: by a copy */
+    return tide_index_put(w.dst, 1, (const tide_pick[]){tide_pick_array(w.index)}, w.dst);
+}
+static tide_status run_take_along(void) { return made(tide_take_along_axis(w.f[0], w.i[0], 0)); }
+static tide_status run_put_along(void) { /* of another type: by a cast */
+    return tide_put_along_axis(w.dst, w.i[0], 0, w.i[1]);
+}
 static tide_status run_cumsum(void) { return made(tide_cumsum(w.turned, 0, 0)); }
 static tide_status run_cumprod(void) {
     return made(tide_cumprod(w.f[0], 1, TIDE_SCAN_REVERSE | TIDE_SCAN_INITIAL));
@@ -153,6 +165,36 @@ static tide_status run_histogram(void) {
 static tide_status run_bincount(void) { return made(tide_bincount(w.i[0], w.f[0], -1)); }
 static tide_status run_concat(void) {
     return made(tide_concat((tide_array *const[]){w.f[0], w.i[0], w.turned}, 2, 0));
+}
+static tide_status run_reshape_with(void) {
+    return made(tide_reshape_with(w.f[0], SHAPE(elements()), TIDE_COPY_ALWAYS));
+}
+static tide_status run_roll(void) {
+    return made(tide_roll(w.turned, (const int64_t[]){3, 5}, (const int[]){0, 1}, 2));
+}
+static tide_status run_pad(void) {
+    return made(tide_pad(w.turned, (const int64_t[]){3, 5}, (const int64_t[]){7, 0},
+                         TIDE_PAD_REFLECT, tide_arg_int(0)));
+}
+static tide_status run_stack(void) {
+    return made(tide_stack((tide_array *const[]){w.f[0], w.i[0]}, 2, 1));
+}
+static tide_status run_tile(void) { return made(tide_tile(w.turned, (const int64_t[]){2, 1}, 2)); }
+static tide_status run_tril(void) { return made(tide_tril(w.turned, 3)); }
+static tide_status run_triu(void) { return made(tide_triu(w.turned, 3)); }
+static tide_status run_eye(void) { return made(tide_eye(w.rt, TIDE_F32, ROWS, w.cols, 3)); }
+static tide_status run_full_like(void) {
+    return made(tide_full_like(w.turned, tide_arg_float(2.5)));
+}
+static tide_status run_linspace(void) {
+    return made(tide_linspace(w.rt, TIDE_F32, 0, 1, elements(), 1));
+}
+static tide_status run_logspace(void) {
+    return made(tide_logspace(w.rt, TIDE_F32, 0, 1, elements(), 1, 10));
+}
+static tide_status run_diff(void) { return made(tide_diff(w.turned, 2, 0)); }
+static tide_status run_trapezoid(void) {
+    return made(tide_trapezoid(w.turned, tide_arg_float(0.5), 1));
 }
 static tide_status run_empty_in(void) {
     return made(tide_empty_in(w.rt, TIDE_MEMORY_DEVICE, TIDE_F32, 2, shape()));
@@ -335,6 +377,11 @@ static const struct row {
     ROW(count_nonzero, FOLD, fold),
     OWN(masked_select, run_masked_select),
     OWN(masked_put, run_masked_put),
+    /* index.h */
+    OWN(index, run_index),
+    OWN(index_put, run_index_put),
+    OWN(take_along_axis, run_take_along),
+    OWN(put_along_axis, run_put_along),
     /* ops.h */
     ROW(add, FLOATS_2, two),
     ROW(sub, FLOATS_2, two),
@@ -350,11 +397,22 @@ static const struct row {
     ROW(atan2, FLOATS_2, two),
     ROW(hypot, FLOATS_2, two),
     ROW(copysign, FLOATS_2, two),
+    ROW(nextafter, FLOATS_2, two),
+    ROW(ldexp, FLOATS_2, two),
+    ROW(logaddexp, FLOATS_2, two),
+    ROW(gcd, INTS_2, two),
     ROW(neg, FLOATS_1, one),
     ROW(abs, FLOATS_1, one),
     ROW(sign, FLOATS_1, one),
     ROW(square, FLOATS_1, one),
     ROW(reciprocal, FLOATS_1, one),
+    ROW(mantissa, FLOATS_1, one),
+    ROW(exponent, FLOATS_1, one),
+    ROW(real, FLOATS_1, one),
+    ROW(imag, FLOATS_1, one),
+    ROW(conj, FLOATS_1, one),
+    ROW(complex, FLOATS_2, two),
+    ROW(angle, FLOATS_1, one),
     ROW(eq, FLOATS_2, two),
     ROW(ne, FLOATS_2, two),
     ROW(lt, FLOATS_2, two),
@@ -375,6 +433,7 @@ static const struct row {
     ROW(bit_not, INTS_1, one),
     ROW(shl, INTS_2, two),
     ROW(shr, INTS_2, two),
+    ROW(popcount, INTS_1, one),
     ROW(floor, FLOATS_1, one),
     ROW(ceil, FLOATS_1, one),
     ROW(trunc, FLOATS_1, one),
@@ -399,6 +458,14 @@ static const struct row {
     ROW(asinh, FLOATS_1, one),
     ROW(acosh, FLOATS_1, one),
     ROW(atanh, FLOATS_1, one),
+    ROW(erf, FLOATS_1, one),
+    ROW(erfc, FLOATS_1, one),
+    ROW(erfinv, FLOATS_1, one),
+    ROW(norm_cdf, FLOATS_1, one),
+    ROW(norm_ppf, FLOATS_1, one),
+    ROW(lgamma, FLOATS_1, one),
+    ROW(digamma, FLOATS_1, one),
+    ROW(sinc, FLOATS_1, one),
     ROW(where, WHERE, three),
     ROW(clip, FLOATS_3, three),
     ROW(sum, FOLD, fold),
@@ -444,14 +511,48 @@ static const struct row {
     OWN(det, run_det),
     OWN(slogdet, run_slogdet),
     OWN(lstsq, run_lstsq),
+    /* shape.h */
+    OWN(reshape_with, run_reshape_with),
+    OWN(roll, run_roll),
+    OWN(pad, run_pad),
+    OWN(stack, run_stack),
+    OWN(tile, run_tile),
+    OWN(tril, run_tril),
+    OWN(triu, run_triu),
+    OWN(eye, run_eye),
+    ROW(empty_like, FLOATS_1, one),
+    ROW(zeros_like, FLOATS_1, one),
+    ROW(ones_like, FLOATS_1, one),
+    OWN(full_like, run_full_like),
+    OWN(linspace, run_linspace),
+    OWN(logspace, run_logspace),
+    OWN(diff, run_diff),
+    OWN(trapezoid, run_trapezoid),
 };
 
 /* These may collect for the record of an array, or for an array that was spilled. They take no
 ** memory of the device for a result. */
 static const char *const without[] = {
-    "tide_retain",       "tide_slice_ranges", "tide_slice",     "tide_transpose",
-    "tide_broadcast_to", "tide_expand_dims",  "tide_squeeze",   "tide_host_view_begin",
-    "tide_array_get",    "tide_array_set",    "tide_use_begin", "tide_slicef",
+    "tide_retain",
+    "tide_slice_ranges",
+    "tide_slice",
+    "tide_transpose",
+    "tide_broadcast_to",
+    "tide_expand_dims",
+    "tide_squeeze",
+    "tide_host_view_begin",
+    "tide_array_get",
+    "tide_array_set",
+    "tide_use_begin",
+    "tide_slicef",
+    "tide_flip",
+    "tide_moveaxis",
+    "tide_diagonal",
+    "tide_windows",
+    "tide_unstack",
+    "tide_split",
+    "tide_broadcast_arrays",
+    "tide_meshgrid",
 };
 
 static tide_status call(const struct row *r) {

@@ -404,13 +404,20 @@ static void a_failure_leaves_nothing(void **state) {
 }
 
 static void kernels_compile(void **state) {
+    static const char *const some[] = {"picks_count_1", "picks_count_16", "picks_where_2",
+                                       "picks_where_8", "picks_get_4",    "picks_put_16"};
+    char *text = malloc(strlen(tidei_picks_text) + 100);
     void *image;
     size_t bytes;
     (void)state;
     if (tidei_nvrtc_open(0) != TIDE_OK) skip();
-    assert_ok(tidei_nvrtc_compile(tidei_picks_text, "picks.h", 90, &image, &bytes));
-    assert_true(bytes > 0);
-    free(image);
+    for (unsigned i = 0; i < TIDEI_COUNT(some); i++) {
+        sprintf(text, "#define TIDE_WANTS_%s 1\n%s", some[i], tidei_picks_text);
+        assert_ok(tidei_nvrtc_compile(text, "picks.h", i % 2 ? 90 : 75, &image, &bytes));
+        assert_true(bytes > 0);
+        free(image);
+    }
+    free(text);
 }
 
 int main(void) {

@@ -25,10 +25,10 @@ static void on_bits(world *w) {
     (void)made(w, w->frame->c->fn.binary(x->a, y->a), NULL, ROW_MAJOR);
 }
 
-static void on_bit_not(world *w) {
+static void on_bits_of(world *w) {
     array *x = draw_array(w, INTEGER);
-    calling(w, "tide_bit_not(%s)", x->name);
-    (void)made(w, tide_bit_not(x->a), NULL, ROW_MAJOR);
+    calling(w, "%s(%s)", w->frame->c->name, x->name);
+    (void)made(w, w->frame->c->fn.unary(x->a), NULL, ROW_MAJOR);
 }
 
 static void on_ternary(world *w) {
@@ -494,31 +494,45 @@ const call compute_calls[] = {
     UNARY(abs),
     UNARY(acos),
     UNARY(acosh),
+    UNARY(angle),
     UNARY(asin),
     UNARY(asinh),
     UNARY(atan),
     UNARY(atanh),
     UNARY(ceil),
+    UNARY(conj),
     UNARY(cos),
     UNARY(cosh),
+    UNARY(digamma),
+    UNARY(erf),
+    UNARY(erfc),
+    UNARY(erfinv),
     UNARY(exp),
     UNARY(exp2),
     UNARY(expm1),
+    UNARY(exponent),
     UNARY(floor),
+    UNARY(imag),
     UNARY(isfinite),
     UNARY(isinf),
     UNARY(isnan),
+    UNARY(lgamma),
     UNARY(log),
     UNARY(log10),
     UNARY(log1p),
     UNARY(log2),
     UNARY(logical_not),
+    UNARY(mantissa),
     UNARY(neg),
+    UNARY(norm_cdf),
+    UNARY(norm_ppf),
+    UNARY(real),
     UNARY(reciprocal),
     UNARY(round),
     UNARY(sign),
     UNARY(signbit),
     UNARY(sin),
+    UNARY(sinc),
     UNARY(sinh),
     UNARY(sqrt),
     UNARY(square),
@@ -527,6 +541,7 @@ const call compute_calls[] = {
     UNARY(trunc),
     BINARY(add),
     BINARY(atan2),
+    BINARY(complex),
     BINARY(copysign),
     BINARY(div),
     BINARY(eq),
@@ -535,7 +550,9 @@ const call compute_calls[] = {
     BINARY(ge),
     BINARY(gt),
     BINARY(hypot),
+    BINARY(ldexp),
     BINARY(le),
+    BINARY(logaddexp),
     BINARY(logical_and),
     BINARY(logical_or),
     BINARY(logical_xor),
@@ -544,6 +561,7 @@ const call compute_calls[] = {
     BINARY(minimum),
     BINARY(mul),
     BINARY(ne),
+    BINARY(nextafter),
     BINARY(pow),
     BINARY(rem),
     BINARY(sub),
@@ -551,9 +569,11 @@ const call compute_calls[] = {
     BITS(bit_and),
     BITS(bit_or),
     BITS(bit_xor),
+    BITS(gcd),
     BITS(shl),
     BITS(shr),
-    ROW(bit_not, 0),
+    ROW_OF(bit_not, on_bits_of, unary, 0),
+    ROW_OF(popcount, on_bits_of, unary, 0),
     TERNARY(where),
     TERNARY(clip),
     FOLD(sum),

@@ -47,6 +47,11 @@ static const char emu_language[] =
     "ONE(log10) ONE(sin) ONE(cos) ONE(tan) ONE(asin) ONE(acos) ONE(atan) ONE(sinh) ONE(cosh) "
     "ONE(tanh) ONE(asinh)\n"
     "ONE(acosh) ONE(atanh) ONE(fabs) TWO(fmod) TWO(pow) TWO(atan2) TWO(hypot) TWO(copysign)\n"
+    "ONE(erf) ONE(erfc) ONE(lgamma)\n"
+    "static inline float ldexp(float x, int n) { return __builtin_ldexpf(x, n); }\n"
+    "static inline double ldexp(double x, int n) { return __builtin_ldexp(x, n); }\n"
+    "static inline float fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }\n"
+    "static inline double fma(double x, double y, double z) { return __builtin_fma(x, y, z); }\n"
     "#undef ONE\n#undef TWO\n";
 
 /* Warps: lanes are threads in a row, of blocks of one dimension. A lane that a call's mask names,
@@ -193,7 +198,8 @@ static inline void emu_say(emu_module *m, const char *text) {
 static inline unsigned emu_add(emu_module *m, const char *text, size_t body) {
     char line[128];
     unsigned k = m->kernels++;
-    if (!m->header) {
+    if (!m->header || body > strlen(m->header)) { /* the one with most functions */
+        free(m->header);
         size_t skip = strncmp(text, "#define TD_COMPLEX\n", 19) == 0 ? 19 : 0;
         m->header = malloc(body - skip + 32);
         if (!m->header) abort();

@@ -36,6 +36,7 @@ ENUMS = {
     "tide_log_fn.level": ("TIDE_LOG_*",),
     "tide_meshgrid.indexing": ("TIDE_GRID_*",),
     "tide_pad.mode": ("TIDE_PAD_*",),
+    "tide_pick.kind": ("TIDE_PICK_*",),
     "tide_pool_get_attribute.attribute": ("TIDE_POOL_*",),
     "tide_pool_set_attribute.attribute": ("TIDE_POOL_*",),
     "tide_print_options.float_mode": ("TIDE_PRINT_*",),
@@ -80,12 +81,13 @@ COUNTS = {
     "after": "rank(a)", "args": "n", "arrays": "n narrays", "axes": "n", "before": "rank(a)",
     "buf": "cap", "data": "elements(shape)", "destination": "n",
     "dst": "bytes", "dsts": "m", "fields": "nfields", "host": "elements(shape)",
-    "index": "rank(a)", "keys": "n", "indices": "n", "lengths": "n", "order": "norder", "outs": "m n",
-    "perm": "rank(a)", "ptrs": "n", "ranges": "n", "reps": "n", "samples": "n", "shape": "ndim",
-    "shifts": "n", "source": "n", "steps": "n", "strides": "ndim", "uses": "n",
+    "index": "rank(a)", "indices": "n", "keys": "n", "lengths": "n", "order": "norder",
+    "outs": "m n", "perm": "rank(a)", "picks": "n", "ptrs": "n", "ranges": "n", "reps": "n",
+    "samples": "n", "shape": "ndim", "shifts": "n", "source": "n", "steps": "n", "strides": "ndim", "uses": "n",
 }
-COUNTED = ("arrays in", "arrays in-out", "arrays out", "axes", "index", "numbers", "ranges",
-           "raw pointers out", "shape", "strides", "tagged arguments", "text buffer", "uses")
+COUNTED = ("arrays in", "arrays in-out", "arrays out", "axes", "index", "numbers", "picks",
+           "ranges", "raw pointers out", "shape", "strides", "tagged arguments", "text buffer",
+           "uses")
 
 # Pointers that may be NULL, which their texts do not say in a form that comments.py reads: those
 # that are counted, where the count is 0 (base.h), and some more. tests/across/test_nullable.c calls
@@ -98,7 +100,8 @@ tide_batches_config.arrays tide_batches_config.source tide_batches_config.type
 tide_batches_fill.samples tide_broadcast_to.shape tide_collector_is_device_library.name
 tide_data.host tide_data_host.host tide_data_host.shape tide_device_text.buf tide_empty_in.shape
 tide_expr_apply.args tide_expr_apply_into.args tide_expr_apply_many.args tide_host_view.data
-tide_map_args.args tide_map_into_args.args tide_map_many_args.args tide_moveaxis.destination
+tide_index.picks tide_index_put.picks tide_map_args.args
+tide_map_into_args.args tide_map_many_args.args tide_moveaxis.destination
 tide_moveaxis.source tide_pad.after tide_pad.before tide_pool_text.buf
 tide_random_integers.shape tide_random_normal.shape tide_random_uniform.shape tide_reshape.shape
 tide_reshape_with.shape tide_roll.axes tide_roll.shifts tide_split.indices
@@ -131,6 +134,7 @@ FAILURES = {
 CANNOT_FAIL = """
 tide_arg_array tide_arg_bool tide_arg_complex tide_arg_float tide_arg_int tide_arg_uint
 tide_collector_is_device_library tide_data_host tide_dtype_name tide_dtype_size tide_error_last
+tide_pick_array tide_pick_range
 tide_range_all tide_range_ellipsis tide_range_index tide_range_newaxis tide_range_slice
 tide_status_name tide_version
 """.split()
@@ -162,7 +166,7 @@ DEFAULTS = {
 CALLS = {"tide_slicef": "tide_slice"}
 
 # Headers whose heads name errors of all that may collect.
-HEADS = ("expr.h", "linalg.h", "ops.h", "order.h", "scan.h")
+HEADS = ("expr.h", "index.h", "linalg.h", "ops.h", "order.h", "scan.h")
 # Errors that another function is said to share: its name, and which of them; all where none stands.
 SHARED = {
     "tide_argmax": ("tide_argmin",),

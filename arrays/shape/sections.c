@@ -1,5 +1,5 @@
-/* parts.c: what gives several views at once: parts along an axis, arrays stretched to one shape, the
-** coordinates of grids. */
+/* sections.c: what gives several views at once: parts along an axis, arrays stretched to one shape,
+** the coordinates of grids. */
 #include <inttypes.h>
 
 #include "arrays/arrays.h"
