@@ -18,6 +18,7 @@
 #define TIDEI_SCATTER_H
 
 #ifndef __CUDACC_RTC__
+#include <math.h>
 #include "arrays/expr/prelude.h"
 #include "arrays/index/spots.h"
 #define SC_UNROLL

@@ -68,11 +68,11 @@ static void on_topk(world *w) {
 }
 
 static void on_lexsort(world *w) {
-    array *x = draw_array(w, VECTOR), *y = chance(w, 50) ? x : draw_partner(w, x, VECTOR);
+    array *x = draw_array(w, VECTOR), *y = x;
     int axis = draw_axis(w, x->ndim);
+    size_t n = 1 + below(w, 2);
+    if (n == 2 && chance(w, 50)) y = draw_partner(w, x, VECTOR);
     tide_array *const keys[] = {x->a, y->a};
-    size_t n = chance(w, 95) ? 1 + below(w, 2) : 0;
-    if (n < 2) y = x;
     calling(w, "tide_lexsort((tide_array *[]){%s, %s}, %zu, %d)", x->name, y->name, n, axis);
     (void)made(w, tide_lexsort(keys, n, axis), NULL, ROW_MAJOR);
 }
