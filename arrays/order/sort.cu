@@ -1,4 +1,5 @@
-/* sort.cu: the kernels that sort, after keys.h and runs.cu. Embedded as text (tidei_order_sort_text).
+/* sort.cu: the kernels that sort, after keys.h and runs.cu. Embedded as text
+** (tidei_order_sort_text).
 **
 ** Short rows (order_rows): a block sorts several rows at once in shared memory: each thread the
 ** items that lie together, then runs are merged two by two.
@@ -265,8 +266,8 @@ template <class K, class V> struct od_tile {
     od_u64 ticket;
 };
 
-/* A thread's share of a tile: in each warp's stretch every 32nd item, so that item i of lane l comes
-** before item i + 1 of any. */
+/* A thread's share of a tile: in each warp's stretch every 32nd item, so that item i of any lane
+** comes before item i + 1 of every one. */
 template <class K, class V> struct od_share {
     K key[ITEMS];
     V order[ITEMS];
