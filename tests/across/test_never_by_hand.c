@@ -115,6 +115,41 @@ static tide_status run_index_put(void) { /* values that share its memory: by a c
     return tide_index_put(w.dst, 1, (const tide_pick[]){tide_pick_array(w.index)}, w.dst);
 }
 static tide_status run_take_along(void) { return made(tide_take_along_axis(w.f[0], w.i[0], 0)); }
+static tide_status run_repeat(void) { return made(tide_repeat(w.turned, 3, 0)); }
+static tide_status run_repeat_each(void) { return made(tide_repeat_each(w.f[0], w.index, 0)); }
+static tide_status run_scatter_put(void) { return tide_scatter_put(w.dst, w.index, 0, w.i[0]); }
+static tide_status run_scatter_add(void) { /* sorted and folded, its own values: by a copy */
+    return tide_scatter_add(w.dst, w.index, 0, w.dst, 0);
+}
+static tide_status run_scatter_mul(void) { return tide_scatter_mul(w.dst, w.index, 0, w.i[0]); }
+static tide_status run_scatter_min(void) { return tide_scatter_min(w.dst, w.index, 0, w.f[0]); }
+static tide_status run_scatter_max(void) { return tide_scatter_max(w.dst, w.index, 0, w.f[0]); }
+static tide_status run_segment_sum(void) {
+    return made(tide_segment_sum(w.f[0], w.index, ROWS, 0));
+}
+static tide_status run_segment_mean(void) {
+    return made(tide_segment_mean(w.i[0], w.index, ROWS, 0));
+}
+static tide_status run_segment_min(void) {
+    return made(tide_segment_min(w.f[0], w.index, ROWS, 0));
+}
+static tide_status run_segment_max(void) {
+    return made(tide_segment_max(w.turned, w.index, ROWS, 1));
+}
+/* all rows in one segment; the offsets are what it needs too */
+static tide_status run_offsets(tide_array *(*fn)(tide_array *, tide_array *, int)) {
+    static const int64_t ends[] = {0, ROWS};
+    tide_array *offsets = tide_from_host(w.rt, TIDE_I64, SHAPE(2), ends);
+    if (!offsets) return tide_error_last()->status;
+    tide_status s = made(fn(w.f[0], offsets, 0));
+    tide_free(offsets);
+    if (w.counted) tide_release(offsets);
+    return s;
+}
+static tide_status run_sum_offsets(void) { return run_offsets(tide_segment_sum_offsets); }
+static tide_status run_mean_offsets(void) { return run_offsets(tide_segment_mean_offsets); }
+static tide_status run_min_offsets(void) { return run_offsets(tide_segment_min_offsets); }
+static tide_status run_max_offsets(void) { return run_offsets(tide_segment_max_offsets); }
 static tide_status run_put_along(void) { /* of another type: by a cast */
     return tide_put_along_axis(w.dst, w.i[0], 0, w.i[1]);
 }
@@ -382,6 +417,21 @@ static const struct row {
     OWN(index_put, run_index_put),
     OWN(take_along_axis, run_take_along),
     OWN(put_along_axis, run_put_along),
+    OWN(repeat, run_repeat),
+    OWN(repeat_each, run_repeat_each),
+    OWN(scatter_put, run_scatter_put),
+    OWN(scatter_add, run_scatter_add),
+    OWN(scatter_mul, run_scatter_mul),
+    OWN(scatter_min, run_scatter_min),
+    OWN(scatter_max, run_scatter_max),
+    OWN(segment_sum, run_segment_sum),
+    OWN(segment_mean, run_segment_mean),
+    OWN(segment_min, run_segment_min),
+    OWN(segment_max, run_segment_max),
+    OWN(segment_sum_offsets, run_sum_offsets),
+    OWN(segment_mean_offsets, run_mean_offsets),
+    OWN(segment_min_offsets, run_min_offsets),
+    OWN(segment_max_offsets, run_max_offsets),
     /* ops.h */
     ROW(add, FLOATS_2, two),
     ROW(sub, FLOATS_2, two),

@@ -82,6 +82,71 @@ static void update(world *w, update_fn *fn) {
 }
 static void on_put_along_axis(world *w) { update(w, tide_put_along_axis); }
 
+static void on_scatter_put(world *w) { update(w, tide_scatter_put); }
+static void on_scatter_mul(world *w) { update(w, tide_scatter_mul); }
+static void on_scatter_min(world *w) { update(w, tide_scatter_min); }
+static void on_scatter_max(world *w) { update(w, tide_scatter_max); }
+
+/* In an order that the indices alone decide, or integers: another order would be other bits. */
+static void on_scatter_add(world *w) {
+    array *x = draw_target(w, VECTOR), *at = draw_partner(w, x, INTEGER | VECTOR),
+          *y = draw_partner(w, x, 0);
+    int axis = draw_axis(w, x->ndim);
+    unsigned flags = chance(w, 90) ? below(w, 2) : ONE_OF(w, unsigned, 2, 3, UINT32_MAX);
+    if (flags > 1) expect(w, TIDE_E_INVALID);
+    calling(w, "tide_scatter_add(%s, %s, %d, %s, %u)", x->name, at->name, axis, y->name, flags);
+    tide_status s = tide_scatter_add(x->a, at->a, axis, y->a, flags);
+    wrote(w, x, s);
+    (void)gave(w, s);
+}
+
+/* How many segments, or repetitions. */
+static int64_t draw_count(world *w) {
+    return chance(w, 90) ? below(w, 9) : ONE_OF(w, int64_t, -1, INT64_MIN, INT64_MAX, 1 << 20);
+}
+
+typedef tide_array *segment_fn(tide_array *a, tide_array *ids, int64_t count, int axis);
+static void segment(world *w, segment_fn *fn) {
+    array *x = draw_array(w, VECTOR), *ids = draw_partner(w, x, INTEGER | VECTOR);
+    int axis = draw_axis(w, x->ndim);
+    int64_t count = draw_count(w);
+    if (count < 0) expect(w, TIDE_E_INVALID);
+    calling(w, "%s(%s, %s, %" PRId64 ", %d)", w->frame->c->name, x->name, ids->name, count, axis);
+    (void)made(w, fn(x->a, ids->a, count, axis), NULL, ROW_MAJOR);
+}
+static void on_segment_sum(world *w) { segment(w, tide_segment_sum); }
+static void on_segment_mean(world *w) { segment(w, tide_segment_mean); }
+static void on_segment_min(world *w) { segment(w, tide_segment_min); }
+static void on_segment_max(world *w) { segment(w, tide_segment_max); }
+
+typedef tide_array *offsets_fn(tide_array *a, tide_array *offsets, int axis);
+static void offsets(world *w, offsets_fn *fn) {
+    array *x = draw_array(w, VECTOR), *at = draw_partner(w, x, INTEGER | VECTOR);
+    int axis = draw_axis(w, x->ndim);
+    calling(w, "%s(%s, %s, %d)", w->frame->c->name, x->name, at->name, axis);
+    (void)made(w, fn(x->a, at->a, axis), NULL, ROW_MAJOR);
+}
+static void on_segment_sum_offsets(world *w) { offsets(w, tide_segment_sum_offsets); }
+static void on_segment_mean_offsets(world *w) { offsets(w, tide_segment_mean_offsets); }
+static void on_segment_min_offsets(world *w) { offsets(w, tide_segment_min_offsets); }
+static void on_segment_max_offsets(world *w) { offsets(w, tide_segment_max_offsets); }
+
+static void on_repeat(world *w) {
+    array *x = draw_array(w, VECTOR);
+    int axis = draw_axis(w, x->ndim);
+    int64_t count = draw_count(w);
+    if (count < 0) expect(w, TIDE_E_INVALID);
+    calling(w, "tide_repeat(%s, %" PRId64 ", %d)", x->name, count, axis);
+    (void)made(w, tide_repeat(x->a, count, axis), NULL, ROW_MAJOR);
+}
+static void on_repeat_each(world *w) { /* by few: arrays have all sorts of numbers */
+    array *x = draw_array(w, VECTOR | SMALL), *counts = draw_partner(w, x, INTEGER | SMALL);
+    int axis = draw_axis(w, x->ndim);
+    may(w, TIDE_E_INVALID);
+    calling(w, "tide_repeat_each(%s, %s, %d)", x->name, counts->name, axis);
+    (void)made(w, tide_repeat_each(x->a, counts->a, axis), NULL, ROW_MAJOR);
+}
+
 static void on_pick_range(world *w) {
     tide_range r = tide_range_slice(draw_int(w), draw_int(w), draw_int(w));
     calling(w, "tide_pick_range(range)");
@@ -105,6 +170,21 @@ const call index_calls[] = {
     ROW(pick_array, NEVER_FAILS),
     ROW(pick_range, NEVER_FAILS),
     ROW(put_along_axis, 0),
+    ROW(repeat, 0),
+    ROW(repeat_each, 0),
+    ROW(scatter_add, 0),
+    ROW(scatter_max, 0),
+    ROW(scatter_min, 0),
+    ROW(scatter_mul, 0),
+    ROW(scatter_put, 0),
+    ROW(segment_max, 0),
+    ROW(segment_max_offsets, 0),
+    ROW(segment_mean, 0),
+    ROW(segment_mean_offsets, 0),
+    ROW(segment_min, 0),
+    ROW(segment_min_offsets, 0),
+    ROW(segment_sum, 0),
+    ROW(segment_sum_offsets, 0),
     ROW(take_along_axis, 0),
     LAST_ROW,
 };

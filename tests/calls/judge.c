@@ -358,7 +358,7 @@ void marked(world *w, const void *p, size_t bytes) {
 
 /* ---- the rows ---- */
 
-runtime_calls, memory_calls, array_calls, compute_calls, data_calls, scan_calls, order_calls,
+compute_calls, array_calls, data_calls, runtime_calls, memory_calls, scan_calls, order_calls,
     index_calls, shape_calls
 }
 ;

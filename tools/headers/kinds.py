@@ -8,7 +8,8 @@ import re
 # The first argument of these is an array, or arrays, that exist; they write into it.
 WRITES = ("tide_array_set tide_assign tide_axpy tide_expr_apply_into tide_fill tide_gemm tide_gemv "
           "tide_ger tide_index_put tide_map_into tide_map_into_args tide_masked_put tide_memset "
-          "tide_put_along_axis").split()
+          "tide_put_along_axis tide_scatter_add tide_scatter_max tide_scatter_min tide_scatter_mul "
+          "tide_scatter_put").split()
 
 BY_TYPE = {
     "tide_runtime *": "runtime", "tide_runtime **": "runtime out",

@@ -48,11 +48,14 @@ histogram hypot imag index index_put inv isfinite isin isinf isnan item item_f64
 lgamma log log10 log1p log2 logaddexp logical_and logical_not logical_or logical_xor lstsq lt lu
 lu_factor lu_solve mantissa map_into_args masked_put masked_select matmul max maximum mean median
 memset meshgrid min minimum moveaxis mul ne neg nextafter nonzero norm_cdf norm_ppf nrm2 ones_like
-pad partition popcount pow prod put_along_axis qr quantile real reciprocal rem reshape
-reshape_with roll round searchsorted shl shr sign signbit sin sinc sinh slice slice_ranges slicef
-slogdet solve solve_triangular sort sort_both split sqrt square squeeze stack sub sum svd take
-take_along_axis tan tanh tile to_host to_memory topk transpose trapezoid tril triu trunc truncdiv
-unique_all unique_counts unique_inverse unique_values unstack where windows zeros_like
+pad partition popcount pow prod put_along_axis qr quantile real reciprocal rem repeat repeat_each
+reshape reshape_with roll round scatter_add scatter_max scatter_min scatter_mul scatter_put
+searchsorted segment_max segment_max_offsets segment_mean segment_mean_offsets segment_min
+segment_min_offsets segment_sum segment_sum_offsets shl shr sign signbit sin sinc sinh slice
+slice_ranges slicef slogdet solve solve_triangular sort sort_both split sqrt square squeeze stack
+sub sum svd take take_along_axis tan tanh tile to_host to_memory topk transpose trapezoid tril
+triu trunc truncdiv unique_all unique_counts unique_inverse unique_values unstack where windows
+zeros_like
 """.split() + ["free", "retain", "release"]
 # Functions whose order is another one, and why.
 OTHER_ORDER = {}
