@@ -196,6 +196,8 @@ CALL(tide_map_many_args, args) {
 #define FOLDS(X)   X(sum) X(prod) X(min) X(max) X(mean) X(any) X(all) X(argmin) X(argmax)
 #define FOLD(name) MAKES(tide_##name, axes, square, NULL, 0, 0)
 FOLDS(FOLD)
+MAKES(tide_var, axes, square, NULL, 0, 0, 0)
+MAKES(tide_std, axes, square, NULL, 0, 0, 0)
 
 /* Results that are not wanted, one at a time; x and y are for the others. */
 #define PAIR(name, arg, ...)                                                                       \
@@ -293,6 +295,8 @@ static const struct call {
     ROW(tide_array_get, index),
 #define FOLD_ROW(name) ROW(tide_##name, axes),
     FOLDS(FOLD_ROW)
+    ROW(tide_var, axes),
+    ROW(tide_std, axes),
     /* arguments of expressions */
     ROW(tide_expr_apply, args),
     ROW(tide_map_args, args),

@@ -49,10 +49,11 @@ tide_pool_config.reuse_wait
 """.split()
 SWITCHES = """
 tide_all.keepdims tide_any.keepdims tide_arg_bool.v tide_argmax.keepdims tide_argmin.keepdims
-tide_array_is_contiguous tide_array_is_freed tide_array_set_ordered.on
-tide_collector.may_collect tide_collector_is_device_library tide_device_reaches tide_max.keepdims
-tide_mean.keepdims tide_min.keepdims tide_print_options.suppress_small tide_prod.keepdims
-tide_reclaimable.dear tide_sum.keepdims tide_thread_allow_scalar tide_thread_allow_scalar.on
+tide_array_is_contiguous tide_array_is_freed tide_array_set_ordered.on tide_collector.may_collect
+tide_collector_is_device_library tide_device_reaches tide_max.keepdims tide_mean.keepdims
+tide_min.keepdims tide_print_options.suppress_small tide_prod.keepdims tide_reclaimable.dear
+tide_std.keepdims tide_sum.keepdims tide_thread_allow_scalar tide_thread_allow_scalar.on
+tide_var.keepdims
 """.split()
 # Ints that are numbers, by their names; and results that are.
 NUMBERS = """

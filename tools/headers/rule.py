@@ -47,7 +47,7 @@ ldexp le lgamma log log10 log1p log2 logaddexp logical_and logical_not logical_o
 lt lu lu_factor lu_solve mantissa map_into_args matmul max maximum mean memset min minimum mul ne
 neg nextafter norm_cdf norm_ppf nrm2 popcount pow prod qr real reciprocal rem reshape round shl shr
 sign signbit sin sinc sinh slice slice_ranges slicef slogdet solve solve_triangular sqrt square
-squeeze sub sum svd take tan tanh to_host to_memory transpose trunc truncdiv where
+squeeze std sub sum svd take tan tanh to_host to_memory transpose trunc truncdiv var where
 """.split() + ["free", "retain", "release"]
 # Functions whose order is another one, and why.
 OTHER_ORDER = {}
