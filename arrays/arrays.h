@@ -12,7 +12,9 @@
 #include <tide/expr.h>
 #include <tide/linalg.h>
 #include <tide/ops.h>
+#include <tide/order.h>
 #include <tide/random.h>
+#include <tide/shape.h>
 
 /* The state in rt->arrays: each part's own, made and freed by its own open and close. */
 typedef struct tidei_arrays {

@@ -89,13 +89,27 @@ void tidei_layout_extent(const tidei_layout *l, int64_t *lo, int64_t *hi) {
     ++*hi;
 }
 
+/* Elements lie apart where each step is beyond all that the smaller steps reach. So it is in every
+** view that slices, diagonals, and other orders and shapes make of a row-major array; not where a
+** step is 0, or less than the windows that it goes between. */
 bool tidei_layout_repeats(const tidei_layout *l) {
-    bool repeats = false;
+    int64_t step[TIDE_MAX_RANK], reach[TIDE_MAX_RANK], far = 0;
+    int n = 0;
     for (int i = 0; i < l->ndim; i++) {
+        int64_t s = l->strides[i] < 0 ? -l->strides[i] : l->strides[i];
+        int at = n;
         if (l->shape[i] == 0) return false;
-        if (l->shape[i] > 1 && l->strides[i] == 0) repeats = true;
+        if (l->shape[i] == 1) continue;
+        for (n++; at > 0 && step[at - 1] > s; at--) {
+            step[at] = step[at - 1];
+            reach[at] = reach[at - 1];
+        }
+        step[at] = s;
+        reach[at] = (l->shape[i] - 1) * s;
     }
-    return repeats;
+    bool apart = true;
+    for (int i = 0; i < n; far += reach[i++]) apart &= step[i] > far;
+    return !apart;
 }
 
 tide_status tidei_writable(const tidei_layout *l, const char *name, const char *op) {

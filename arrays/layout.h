@@ -26,8 +26,8 @@ bool tidei_layout_contiguous(const tidei_layout *l);
 void tidei_layout_extent(const tidei_layout *l, int64_t *lo,
                          /* element offsets touched: [lo, hi); equal if empty */
                          int64_t *hi);
-/* Whether several elements lie in one place, as in a stretched view; operations that write refuse
-** such a layout. */
+/* Whether several elements lie in one place, as in a stretched view and in windows that overlap;
+** operations that write refuse such a layout. */
 bool tidei_layout_repeats(const tidei_layout *l);
 #define TIDEI_STRETCHED "a stretched view: several of its elements lie in one place"
 /* TIDE_E_INVALID where it is stretched; `name`: of what is to be written, in the message. */

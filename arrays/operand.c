@@ -88,6 +88,36 @@ void tidei_operand_put(tidei_operand *o) {
     tidei_storage_release(o->st);
 }
 
+tide_status tidei_operands_get(tide_array *const *arrays, size_t n, const char *op,
+                               tidei_operand **out) {
+    tidei_operand first;
+    size_t got = 0;
+    if (n == 0 || !arrays)
+        return tidei_fail(TIDE_E_INVALID, op, n ? "arrays is NULL" : "there are no arrays");
+    for (size_t i = 0; i < n; i++)
+        if (!arrays[i]) return tidei_null_array(op, TIDEI_LISTED(1, i));
+    tide_status s = tidei_operand_get(arrays[0], op, TIDEI_LISTED(1, 0), &first);
+    if (s != TIDE_OK) return s;
+    tidei_runtime *rt = first.rt;
+    tidei_operand *o = n <= SIZE_MAX / sizeof *o ? tidei_scratch_host(rt, n * sizeof *o) : NULL;
+    if (!o) s = tidei_fail_host_memory(op, n * sizeof *o);
+    while (got < n && s == TIDE_OK) {
+        s = tidei_operand_get_of(rt, arrays[got], op, TIDEI_LISTED(1, got), &o[got]);
+        if (s == TIDE_OK) got++;
+    }
+    tidei_operand_put(&first);
+    if (s == TIDE_OK) return *out = o, TIDE_OK;
+    while (got > 0) tidei_operand_put(&o[--got]);
+    tidei_scratch_host_free(rt, o);
+    return s;
+}
+
+void tidei_operands_put(tidei_operand *o, size_t n) {
+    tidei_runtime *rt = o[0].rt;
+    while (n > 0) tidei_operand_put(&o[--n]);
+    tidei_scratch_host_free(rt, o);
+}
+
 void tidei_operand_keep(tidei_operand *o) {
     tidei_let(o->t, o->st);
     o->t = NULL;

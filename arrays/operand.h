@@ -42,6 +42,11 @@ tide_status tidei_operand_get(tide_array *a, const char *op, tidei_place place, 
 tide_status tidei_operand_get_of(tidei_runtime *rt, tide_array *a, const char *op,
                                  tidei_place place, tidei_operand *out);
 void tidei_operand_put(tidei_operand *o);
+/* A list of n >= 1 arrays of one runtime (TIDE_E_INVALID for none of them), the call's first
+** argument: as host memory of that runtime, to be put. */
+tide_status tidei_operands_get(tide_array *const *arrays, size_t n, const char *op,
+                               tidei_operand **out);
+void tidei_operands_put(tidei_operand *o, size_t n);
 /* Keeps the operand beyond the call; any thread may put it. */
 void tidei_operand_keep(tidei_operand *o);
 /* Passes the storage on to the caller, with its reference. */

@@ -9,7 +9,7 @@
 
 static tide_runtime *rt, *other;
 static tide_array *good, *foreign, *freed; /* f32, (2, 2) */
-static tide_array *pivots;
+static tide_array *pivots, *truth;
 static tide_expr *sum_of_two;
 
 static int open_both(void **state) {
@@ -23,6 +23,7 @@ static int open_both(void **state) {
     freed = tide_ones(rt, TIDE_F32, 2, shape);
     tide_free(freed);
     pivots = tide_zeros(rt, TIDE_I64, 1, shape);
+    truth = tide_ones(rt, TIDE_BOOL, 2, shape);
     sum_of_two = tide_expr_new(rt, "(x, y) -> x + y");
     return good && foreign && sum_of_two ? 0 : -1;
 }
@@ -34,6 +35,7 @@ static int close_both(void **state) {
     tide_release(foreign);
     tide_release(freed);
     tide_release(pivots);
+    tide_release(truth);
     return 0;
 }
 
@@ -97,7 +99,37 @@ MAKES(tide_contiguous, a[0])
 MAKES(tide_cast, a[0], TIDE_F64)
 MAKES(tide_take, a[0], a[1], 0)
 MAKES(tide_concat, a, 2, 0)
+MAKES(tide_cumsum, a[0], 0, 0)
+MAKES(tide_cumprod, a[0], 0, 0)
+MAKES(tide_cummin, a[0], 0, 0)
+MAKES(tide_cummax, a[0], 0, 0)
+MAKES(tide_argwhere, a[0])
+MAKES(tide_count_nonzero, a[0], NULL, 0, 0)
+MAKES(tide_masked_select, a[0], a[1] == good ? truth : a[1])
+GIVES(tide_masked_put, a[0], a[1] == good ? truth : a[1], a[2])
+OUTS(tide_nonzero, 2, a[0], outs, 2)
+MAKES(tide_index, a[0], 1, (const tide_pick[]){tide_pick_array(a[1])})
+MAKES(tide_take_along_axis, a[0], a[1], 0)
+GIVES(tide_index_put, a[0], 1, (const tide_pick[]){tide_pick_array(a[1])}, a[2])
+GIVES(tide_put_along_axis, a[0], a[1], 0, a[2])
 MAKES(tide_slice_ranges, a[0], 0, NULL)
+MAKES(tide_flip, a[0], NULL, 0)
+MAKES(tide_moveaxis, a[0], NULL, NULL, 0)
+MAKES(tide_diagonal, a[0], 0, 0, 1)
+MAKES(tide_windows, a[0], NULL, NULL, NULL, 0)
+MAKES(tide_reshape_with, a[0], 1, (const int64_t[]){-1}, TIDE_COPY_ALWAYS)
+MAKES(tide_roll, a[0], first, NULL, 1)
+MAKES(tide_pad, a[0], first, first, TIDE_PAD_EDGE, tide_arg_int(0))
+MAKES(tide_stack, a, 2, 0)
+MAKES(tide_tile, a[0], NULL, 0)
+MAKES(tide_tril, a[0], 0)
+MAKES(tide_triu, a[0], 0)
+MAKES(tide_empty_like, a[0])
+MAKES(tide_zeros_like, a[0])
+MAKES(tide_ones_like, a[0])
+MAKES(tide_full_like, a[0], tide_arg_int(1))
+MAKES(tide_diff, a[0], 1, 0)
+MAKES(tide_trapezoid, a[0], tide_arg_int(1), 0)
 MAKES(tide_retain, a[0])
 MAKES(tide_to_memory, a[0], TIDE_MEMORY_DEVICE)
 MAKES(tide_dot, a[0], a[1])
@@ -144,6 +176,14 @@ OUTS(tide_expr_apply_many, 1, sum_of_two,
      (const tide_arg[]){tide_arg_array(a[0]), tide_arg_array(a[1])}, 2, outs, 1)
 OUTS(tide_map_many_args, 1, rt, "(x, y) -> x * y",
      (const tide_arg[]){tide_arg_array(a[0]), tide_arg_array(a[1])}, 2, outs, 1)
+OUTS(tide_unstack, 2, a[0], 0, outs, 2)
+OUTS(tide_split, 2, a[0], NULL, 0, 0, outs, 2)
+OUTS(tide_broadcast_arrays, 2, a, 2, outs)
+CALL(tide_meshgrid) {
+    tide_array *outs[MOST] = {NULL}, *rows[2];
+    for (int i = 0; i < 2; i++) rows[i] = a[i] == good ? pivots : a[i];
+    return several(tide_meshgrid(rows, 2, TIDE_GRID_IJ, outs), outs, 2);
+}
 OUTS(tide_lu_factor, 2, a[0], &outs[0], &outs[1])
 OUTS(tide_lu, 3, a[0], &outs[0], &outs[1], &outs[2])
 OUTS(tide_qr, 2, a[0], TIDE_REDUCED, &outs[0], &outs[1])
@@ -186,6 +226,7 @@ static const struct call {
 #define PLACES_1 {"argument 1"}
 #define PLACES_2 {"argument 1", "argument 2"}
 #define PLACES_3 {"argument 1", "argument 2", "argument 3"}
+#define PLACES_124 {"argument 1", "argument 2", "argument 4"} /* a number stands third */
 #define AS(name, op, text, n, held, ...) {#name, op, text, n, held, __VA_ARGS__, call_##name},
 #define ONE(name)   AS(name, NULL, NULL, 1, false, PLACES_1)
 #define TWO(name)   AS(name, NULL, NULL, 2, false, PLACES_2)
@@ -197,7 +238,13 @@ static const struct call {
     FOLDS(FOLD_ROW) ONE(tide_var) ONE(tide_std)
     TWO(tide_matmul) ONE(tide_slice) ONE(tide_transpose) ONE(tide_reshape) ONE(tide_broadcast_to)
     ONE(tide_expand_dims) ONE(tide_squeeze) ONE(tide_copy) ONE(tide_contiguous) ONE(tide_cast)
+    ONE(tide_cumsum) ONE(tide_cumprod) ONE(tide_cummin) ONE(tide_cummax) ONE(tide_nonzero)
+    ONE(tide_argwhere) ONE(tide_count_nonzero) TWO(tide_masked_select) THREE(tide_masked_put)
     TWO(tide_take) ONE(tide_slice_ranges) ONE(tide_retain) ONE(tide_to_memory) TWO(tide_dot)
+    ONE(tide_flip) ONE(tide_moveaxis) ONE(tide_diagonal) ONE(tide_windows) ONE(tide_reshape_with)
+    ONE(tide_unstack) ONE(tide_split) ONE(tide_roll) ONE(tide_pad) ONE(tide_tile) ONE(tide_tril)
+    ONE(tide_triu) ONE(tide_empty_like) ONE(tide_zeros_like) ONE(tide_ones_like)
+    ONE(tide_full_like) ONE(tide_diff) ONE(tide_trapezoid)
     ONE(tide_nrm2) TWO(tide_solve_triangular) THREE(tide_lu_solve) ONE(tide_cholesky)
     TWO(tide_solve) ONE(tide_inv) ONE(tide_det) ONE(tide_to_host) ONE(tide_item)
     ONE(tide_npy_write) TWO(tide_assign) ONE(tide_fill) ONE(tide_array_set_ordered) ONE(tide_memset)
@@ -214,6 +261,14 @@ static const struct call {
     AS(tide_ger, NULL, NULL, 3, false, {"argument 3", "argument 4", "argument 1"})
     AS(tide_axpy, NULL, NULL, 2, false, {"argument 3", "argument 1"})
     AS(tide_concat, NULL, NULL, 2, false, {"argument 1, index 0,", "argument 1, index 1,"})
+    AS(tide_stack, NULL, NULL, 2, false, {"argument 1, index 0,", "argument 1, index 1,"})
+    AS(tide_broadcast_arrays, NULL, NULL, 2, false,
+       {"argument 1, index 0,", "argument 1, index 1,"})
+    AS(tide_meshgrid, NULL, NULL, 2, false, {"argument 1, index 0,", "argument 1, index 1,"})
+    AS(tide_index, NULL, NULL, 2, false, {"argument 1", "argument 3, index 0,"})
+    AS(tide_index_put, NULL, NULL, 3, false, {"argument 1", "argument 3, index 0,", "argument 4"})
+    TWO(tide_take_along_axis)
+    AS(tide_put_along_axis, NULL, NULL, 3, false, PLACES_124)
     AS(tide_use_begin, NULL, NULL, 2, true, {"argument 3, index 0,", "argument 3, index 1,"})
     AS(tide_expr_apply, NULL, "(x, y) -> x + y", 2, true, PLACES_2)
     AS(tide_expr_apply_many, NULL, "(x, y) -> x + y", 2, true, PLACES_2)
@@ -236,7 +291,8 @@ static void arguments(tide_array *a[MOST], int k, tide_array *odd, tide_array *r
 
 static bool is_listed(const char *name) {
     /* NULL is */
-    static const char *const legal[] = {"tide_free", "tide_release", "tide_arg_array"};
+    static const char *const legal[] = {"tide_free", "tide_release", "tide_arg_array",
+                                        "tide_pick_array"};
     for (size_t i = 0; i < TIDEI_COUNT(legal); i++)
         if (!strcmp(name, legal[i])) return true;
     for (size_t i = 0; i < TIDEI_COUNT(calls); i++)
@@ -253,7 +309,7 @@ static void the_table_has_every_function(void **state) {
         if (!is_listed(api_functions[i].name))
             fail_msg("%s takes an array, and the table has no call of it", api_functions[i].name);
     }
-    assert_int_equal(n, TIDEI_COUNT(calls) + 3); /* those to which NULL is legal */
+    assert_int_equal(n, TIDEI_COUNT(calls) + 4); /* those to which NULL is legal */
 }
 
 /* ---- NULL ---- */
@@ -385,6 +441,16 @@ static void a_null_is_told_before_all_else(void **state) {
     expect_earlier(made(tide_to_memory(NULL, 77)));
     expect_earlier(made(tide_take(freed, NULL, 77)));
     expect_earlier(made(tide_concat(list, 2, 77)));
+    expect_earlier(made(tide_flip(NULL, (const int[]){77}, -1)));
+    expect_earlier(made(tide_windows(NULL, NULL, NULL, NULL, 77)));
+    expect_earlier(made(tide_roll(NULL, NULL, NULL, 77)));
+    expect_earlier(made(tide_pad(NULL, NULL, NULL, 77, none)));
+    expect_earlier(made(tide_stack(list, 2, 77)));
+    expect_earlier(made(tide_tile(NULL, NULL, 77)));
+    expect_earlier(made(tide_full_like(NULL, none)));
+    expect_earlier(made(tide_trapezoid(freed, tide_arg_array(NULL), 77)));
+    expect_earlier(tide_split(NULL, NULL, 0, 77, NULL, 0));
+    expect_earlier(tide_meshgrid(list, 2, 77, NULL));
     expect_earlier(made(tide_sum(NULL, (const int[]){77}, -1, 0)));
     expect_earlier(made(tide_argmax(NULL, (const int[]){77}, 0, 0)));
     expect_earlier(tide_gemm(good, none, freed, NULL, none));

@@ -107,8 +107,67 @@ static tide_status run_memset(void) { return tide_memset(w.dst, 7); }
 static tide_status run_var(void) { return made(tide_var(w.f[0], (const int[]){0}, 1, 1, 0)); }
 static tide_status run_std(void) { return made(tide_std(w.turned, NULL, 0, 0, 1)); }
 static tide_status run_take(void) { return made(tide_take(w.f[0], w.index, 0)); }
+static tide_status run_index(void) {
+    return made(tide_index(
+        w.f[0], 2,
+        (const tide_pick[]){tide_pick_array(w.index), tide_pick_range(tide_range_all())}));
+}
+static tide_status run_index_put(void) { /* values that share its memory: by a copy */
+    return tide_index_put(w.dst, 1, (const tide_pick[]){tide_pick_array(w.index)}, w.dst);
+}
+static tide_status run_take_along(void) { return made(tide_take_along_axis(w.f[0], w.i[0], 0)); }
+static tide_status run_put_along(void) { /* of another type: by a cast */
+    return tide_put_along_axis(w.dst, w.i[0], 0, w.i[1]);
+}
+static tide_status run_cumsum(void) { return made(tide_cumsum(w.turned, 0, 0)); }
+static tide_status run_cumprod(void) {
+    return made(tide_cumprod(w.f[0], 1, TIDE_SCAN_REVERSE | TIDE_SCAN_INITIAL));
+}
+static tide_status run_cummin(void) { return made(tide_cummin(w.turned, 1, 0)); }
+static tide_status run_cummax(void) { return made(tide_cummax(w.i[0], 0, 0)); }
+static tide_status run_nonzero(void) { return tide_nonzero(w.turned, w.out, 2); }
+static tide_status run_argwhere(void) { return made(tide_argwhere(w.b)); }
+static tide_status run_masked_select(void) { return made(tide_masked_select(w.f[0], w.b)); }
+static tide_status run_masked_put(void) { /* as many values as there are places */
+    tide_array *values = tide_masked_select(w.i[0], w.b);
+    if (!values) return tide_error_last()->status;
+    tide_status s = tide_masked_put(w.dst, w.b, values);
+    tide_free(values);
+    if (w.counted) tide_release(values);
+    return s;
+}
 static tide_status run_concat(void) {
     return made(tide_concat((tide_array *const[]){w.f[0], w.i[0], w.turned}, 2, 0));
+}
+static tide_status run_reshape_with(void) {
+    return made(tide_reshape_with(w.f[0], SHAPE(elements()), TIDE_COPY_ALWAYS));
+}
+static tide_status run_roll(void) {
+    return made(tide_roll(w.turned, (const int64_t[]){3, 5}, (const int[]){0, 1}, 2));
+}
+static tide_status run_pad(void) {
+    return made(tide_pad(w.turned, (const int64_t[]){3, 5}, (const int64_t[]){7, 0},
+                         TIDE_PAD_REFLECT, tide_arg_int(0)));
+}
+static tide_status run_stack(void) {
+    return made(tide_stack((tide_array *const[]){w.f[0], w.i[0]}, 2, 1));
+}
+static tide_status run_tile(void) { return made(tide_tile(w.turned, (const int64_t[]){2, 1}, 2)); }
+static tide_status run_tril(void) { return made(tide_tril(w.turned, 3)); }
+static tide_status run_triu(void) { return made(tide_triu(w.turned, 3)); }
+static tide_status run_eye(void) { return made(tide_eye(w.rt, TIDE_F32, ROWS, w.cols, 3)); }
+static tide_status run_full_like(void) {
+    return made(tide_full_like(w.turned, tide_arg_float(2.5)));
+}
+static tide_status run_linspace(void) {
+    return made(tide_linspace(w.rt, TIDE_F32, 0, 1, elements(), 1));
+}
+static tide_status run_logspace(void) {
+    return made(tide_logspace(w.rt, TIDE_F32, 0, 1, elements(), 1, 10));
+}
+static tide_status run_diff(void) { return made(tide_diff(w.turned, 2, 0)); }
+static tide_status run_trapezoid(void) {
+    return made(tide_trapezoid(w.turned, tide_arg_float(0.5), 1));
 }
 static tide_status run_empty_in(void) {
     return made(tide_empty_in(w.rt, TIDE_MEMORY_DEVICE, TIDE_F32, 2, shape()));
@@ -263,6 +322,21 @@ static const struct row {
     OWN(memset, run_memset),
     OWN(take, run_take),
     OWN(concat, run_concat),
+    /* scan.h, select.h */
+    OWN(cumsum, run_cumsum),
+    OWN(cumprod, run_cumprod),
+    OWN(cummin, run_cummin),
+    OWN(cummax, run_cummax),
+    OWN(nonzero, run_nonzero),
+    OWN(argwhere, run_argwhere),
+    ROW(count_nonzero, FOLD, fold),
+    OWN(masked_select, run_masked_select),
+    OWN(masked_put, run_masked_put),
+    /* index.h */
+    OWN(index, run_index),
+    OWN(index_put, run_index_put),
+    OWN(take_along_axis, run_take_along),
+    OWN(put_along_axis, run_put_along),
     /* ops.h */
     ROW(add, FLOATS_2, two),
     ROW(sub, FLOATS_2, two),
@@ -394,14 +468,48 @@ static const struct row {
     OWN(det, run_det),
     OWN(slogdet, run_slogdet),
     OWN(lstsq, run_lstsq),
+    /* shape.h */
+    OWN(reshape_with, run_reshape_with),
+    OWN(roll, run_roll),
+    OWN(pad, run_pad),
+    OWN(stack, run_stack),
+    OWN(tile, run_tile),
+    OWN(tril, run_tril),
+    OWN(triu, run_triu),
+    OWN(eye, run_eye),
+    ROW(empty_like, FLOATS_1, one),
+    ROW(zeros_like, FLOATS_1, one),
+    ROW(ones_like, FLOATS_1, one),
+    OWN(full_like, run_full_like),
+    OWN(linspace, run_linspace),
+    OWN(logspace, run_logspace),
+    OWN(diff, run_diff),
+    OWN(trapezoid, run_trapezoid),
 };
 
 /* These may collect for the record of an array, or for an array that was spilled. They take no
 ** memory of the device for a result. */
 static const char *const without[] = {
-    "tide_retain",       "tide_slice_ranges", "tide_slice",     "tide_transpose",
-    "tide_broadcast_to", "tide_expand_dims",  "tide_squeeze",   "tide_host_view_begin",
-    "tide_array_get",    "tide_array_set",    "tide_use_begin", "tide_slicef",
+    "tide_retain",
+    "tide_slice_ranges",
+    "tide_slice",
+    "tide_transpose",
+    "tide_broadcast_to",
+    "tide_expand_dims",
+    "tide_squeeze",
+    "tide_host_view_begin",
+    "tide_array_get",
+    "tide_array_set",
+    "tide_use_begin",
+    "tide_slicef",
+    "tide_flip",
+    "tide_moveaxis",
+    "tide_diagonal",
+    "tide_windows",
+    "tide_unstack",
+    "tide_split",
+    "tide_broadcast_arrays",
+    "tide_meshgrid",
 };
 
 static tide_status call(const struct row *r) {

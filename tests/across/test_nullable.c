@@ -149,6 +149,22 @@ MAKES(tide_reshape, shape, one, 0, NULL)
 MAKES(tide_broadcast_to, shape, one, 0, NULL)
 MAKES(tide_slice_ranges, ranges, none, 0, NULL)
 MAKES(tide_transpose, perm, square, NULL)
+MAKES(tide_flip, axes, square, NULL, 0)
+MAKES(tide_moveaxis, source, square, NULL, NULL, 0)
+MAKES(tide_windows, lengths, square, NULL, NULL, NULL, 0)
+MAKES(tide_reshape_with, shape, one, 0, NULL, TIDE_COPY_NEVER)
+MAKES(tide_roll, shifts, square, NULL, NULL, 0)
+MAKES(tide_pad, before, one, NULL, NULL, TIDE_PAD_EDGE, tide_arg_int(0))
+MAKES(tide_tile, reps, square, NULL, 0)
+GIVES(tide_unstack, outs, none, 0, NULL, 0)
+CALL(tide_split, indices) {
+    tide_array *x = NULL, *y = NULL, *outs[2];
+    tide_status s = tide_split(square, NULL, 0, 0, outs, 2);
+    if (s == TIDE_OK) x = outs[0], y = outs[1];
+    return gave(s, &x, &y);
+}
+MAKES(tide_index, picks, square, 0, NULL)
+GIVES(tide_index_put, picks, square, 0, NULL, one)
 CALL(tide_from_host, shape) {
     const float x = 1;
     return made(tide_from_host(rt, TIDE_F32, 0, NULL, &x));
@@ -193,7 +209,8 @@ CALL(tide_map_many_args, args) {
     return gave(tide_map_many(rt, &out, 1, "() -> 1.0"), &out, NULL); /* which gives it NULL */
 }
 
-#define FOLDS(X)   X(sum) X(prod) X(min) X(max) X(mean) X(any) X(all) X(argmin) X(argmax)
+#define FOLDS(X) X(sum) X(prod) X(min) X(max) X(mean) X(any) X(all) X(argmin) X(argmax)
+MAKES(tide_count_nonzero, axes, square, NULL, 0, 0)
 #define FOLD(name) MAKES(tide_##name, axes, square, NULL, 0, 0)
 FOLDS(FOLD)
 MAKES(tide_var, axes, square, NULL, 0, 0, 0)
@@ -284,6 +301,22 @@ static const struct call {
     ROW(tide_broadcast_to, shape),
     ROW(tide_slice_ranges, ranges),
     ROW(tide_transpose, perm),
+    ROW(tide_flip, axes),
+    ROW(tide_moveaxis, source),
+    AS(tide_moveaxis, destination, tide_moveaxis_source),
+    ROW(tide_windows, lengths),
+    AS(tide_windows, axes, tide_windows_lengths),
+    AS(tide_windows, steps, tide_windows_lengths),
+    ROW(tide_reshape_with, shape),
+    ROW(tide_roll, shifts),
+    AS(tide_roll, axes, tide_roll_shifts),
+    ROW(tide_pad, before),
+    AS(tide_pad, after, tide_pad_before),
+    ROW(tide_tile, reps),
+    ROW(tide_unstack, outs),
+    ROW(tide_split, indices),
+    ROW(tide_index, picks),
+    ROW(tide_index_put, picks),
     ROW(tide_from_host, shape),
     ROW(tide_from_host, data),
     ROW(tide_data_host, shape),
@@ -294,7 +327,7 @@ static const struct call {
     ROW(tide_array_set, index),
     ROW(tide_array_get, index),
 #define FOLD_ROW(name) ROW(tide_##name, axes),
-    FOLDS(FOLD_ROW)
+    FOLDS(FOLD_ROW) ROW(tide_count_nonzero, axes),
     ROW(tide_var, axes),
     ROW(tide_std, axes),
     /* arguments of expressions */

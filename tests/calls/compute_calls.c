@@ -367,9 +367,11 @@ static void draw_arguments(world *w, int params, const array *like, arguments *a
     a->n = params >= 0 && chance(w, 95) ? (size_t)params : below(w, 6);
     for (size_t i = 0; i < a->n && i < ARGS; i++) {
         array *x = NULL;
-        if (chance(w, 30))
+        if (chance(w, 30)) {
             a->at[i] = draw_number(w, (tide_dtype)below(w, TIDE_DTYPE_COUNT));
-        else
+            if (a->at[i].kind == TIDE_ARG_ARRAY && !a->at[i].value.array)
+                w->frame->null_array = true;
+        } else
             x = like   ? draw_partner(w, like, SMALL)
                 : last ? draw_partner(w, last, SMALL)
                        : draw_array(w, SMALL);
@@ -589,6 +591,7 @@ const call compute_calls[] = {
     FOLD(all),
     FOLD(argmin),
     FOLD(argmax),
+    FOLD(count_nonzero),
     {"tide_var", on_fold, {NULL}, 0},
     {"tide_std", on_fold, {NULL}, 0},
     ROW(matmul, 0),

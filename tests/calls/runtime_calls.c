@@ -528,6 +528,8 @@ static void on_use_begin(world *w) {
     size_t n = draw_uses(w, uses, of);
     unsigned missing = below(w, 60); /* 0 to 2: an argument */
     if (missing == 0 || (missing < 3 && n)) expect(w, TIDE_E_INVALID);
+    if (missing == 2)
+        w->frame->null_array = false; /* what is in a list that is absent is not seen */
     mark(&scope, sizeof scope);
     mark(ptrs, sizeof ptrs);
     calling(w, "tide_use_begin(%s, %s, (tide_use[]){{%s, %d}, ...}, %zu, %s, %s)", r->name,

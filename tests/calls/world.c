@@ -121,6 +121,22 @@ array *room_for_array(world *w) {
     return victim;
 }
 
+/* Whether elements lie in one place: of some axis a step is within what the axes of smaller steps
+** reach. */
+static bool meets_itself(const array *x) {
+    for (int i = 0; i < x->ndim; i++) {
+        int64_t step = tide_array_stride(x->a, i), far = 0;
+        if (x->shape[i] < 2) continue;
+        for (int k = 0; k < x->ndim; k++) {
+            int64_t other = tide_array_stride(x->a, k);
+            bool smaller = llabs(other) < llabs(step) || (llabs(other) == llabs(step) && k < i);
+            if (smaller && x->shape[k] > 1) far += (x->shape[k] - 1) * llabs(other);
+        }
+        if (llabs(step) <= far || step == 0) return x->size > 0;
+    }
+    return false;
+}
+
 static void learn_layout(array *x) {
     const tidei_header *h = tidei_cell_header(x->a);
     x->counted = x->a == &h->cell;
@@ -130,10 +146,8 @@ static void learn_layout(array *x) {
     x->dense = tide_array_is_contiguous(x->a);
     x->device = tide_array_device(x->a);
     x->memory = tide_array_memory(x->a);
-    for (int i = 0; i < x->ndim; i++) {
-        x->shape[i] = tide_array_dim(x->a, i);
-        if (x->shape[i] > 1 && tide_array_stride(x->a, i) == 0) x->stretched = x->size > 0;
-    }
+    for (int i = 0; i < x->ndim; i++) x->shape[i] = tide_array_dim(x->a, i);
+    x->stretched = meets_itself(x);
 }
 
 array *world_add(world *w, tide_array *a, int rt, const array *of) {

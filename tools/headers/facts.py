@@ -27,15 +27,23 @@ ENUMS = {
         ("TIDE_COLLECT_DONE, TIDE_COLLECT_BUSY, TIDE_COLLECT_UNSUPPORTED",),
     "tide_collector.collect.level": ("TIDE_COLLECT_MINOR, TIDE_COLLECT_FULL",),
     "tide_config.log_level": ("TIDE_LOG_*",),
+    "tide_cummax.flags": ("TIDE_SCAN_*", "flags"),
+    "tide_cummin.flags": ("TIDE_SCAN_*", "flags"),
+    "tide_cumprod.flags": ("TIDE_SCAN_*", "flags"),
+    "tide_cumsum.flags": ("TIDE_SCAN_*", "flags"),
     "tide_eigh.how": (TRIANGLE, ONE_TRIANGLE),
     "tide_host_view_begin.mode": (ACCESS, "flags"),
     "tide_log_fn.level": ("TIDE_LOG_*",),
+    "tide_meshgrid.indexing": ("TIDE_GRID_*",),
+    "tide_pad.mode": ("TIDE_PAD_*",),
+    "tide_pick.kind": ("TIDE_PICK_*",),
     "tide_pool_get_attribute.attribute": ("TIDE_POOL_*",),
     "tide_pool_set_attribute.attribute": ("TIDE_POOL_*",),
     "tide_print_options.float_mode": ("TIDE_PRINT_*",),
     "tide_qr.mode": ("TIDE_REDUCED, TIDE_COMPLETE",),
     "tide_range.kind": ("TIDE_RANGE_*",),
     "tide_reclaim.level": ("TIDE_RECLAIM_*",),
+    "tide_reshape_with.copy": ("TIDE_COPY_*",),
     "tide_solve_triangular.how": (TRIANGLE, "flags"),
     "tide_svd.mode": ("TIDE_REDUCED, TIDE_COMPLETE",),
     "tide_use.mode": (ACCESS, "flags"),
@@ -50,15 +58,16 @@ tide_pool_config.reuse_wait
 SWITCHES = """
 tide_all.keepdims tide_any.keepdims tide_arg_bool.v tide_argmax.keepdims tide_argmin.keepdims
 tide_array_is_contiguous tide_array_is_freed tide_array_set_ordered.on tide_collector.may_collect
-tide_collector_is_device_library tide_device_reaches tide_max.keepdims tide_mean.keepdims
+tide_collector_is_device_library tide_count_nonzero.keepdims tide_device_reaches
+tide_linspace.endpoint tide_logspace.endpoint tide_max.keepdims tide_mean.keepdims
 tide_min.keepdims tide_print_options.suppress_small tide_prod.keepdims tide_reclaimable.dear
 tide_std.keepdims tide_sum.keepdims tide_thread_allow_scalar tide_thread_allow_scalar.on
 tide_var.keepdims
 """.split()
 # Ints that are numbers, by their names; and results that are.
 NUMBERS = """
-axis debug debug_sample depth device edge_items host_devices line_width n ndim owner precision
-reserved value
+axis axis1 axis2 debug debug_sample depth device edge_items host_devices line_width n ndim order
+owner precision reserved value
 """.split()
 NUMBER_RESULTS = """
 tide_array_device tide_array_ndim tide_device_count tide_device_current tide_scope_depth
@@ -68,13 +77,16 @@ INTS = ("int", "unsigned int", "int32_t", "uint32_t")
 # What counts the elements of a pointer (bytes of memory without a type): an argument beside it, by
 # its name, or what follows from one.
 COUNTS = {
-    "args": "n", "arrays": "n narrays", "axes": "n", "buf": "cap", "data": "elements(shape)",
+    "after": "rank(a)", "args": "n", "arrays": "n narrays", "axes": "n", "before": "rank(a)",
+    "buf": "cap", "data": "elements(shape)", "destination": "n",
     "dst": "bytes", "dsts": "m", "fields": "nfields", "host": "elements(shape)",
-    "index": "rank(a)", "order": "norder", "outs": "m", "perm": "rank(a)", "ptrs": "n",
-    "ranges": "n", "samples": "n", "shape": "ndim", "strides": "ndim", "uses": "n",
+    "index": "rank(a)", "indices": "n", "lengths": "n", "order": "norder", "outs": "m n",
+    "perm": "rank(a)", "picks": "n", "ptrs": "n", "ranges": "n", "reps": "n", "samples": "n",
+    "shape": "ndim", "shifts": "n", "source": "n", "steps": "n", "strides": "ndim", "uses": "n",
 }
-COUNTED = ("arrays in", "arrays in-out", "arrays out", "axes", "index", "numbers", "ranges",
-           "raw pointers out", "shape", "strides", "tagged arguments", "text buffer", "uses")
+COUNTED = ("arrays in", "arrays in-out", "arrays out", "axes", "index", "numbers", "picks",
+           "ranges", "raw pointers out", "shape", "strides", "tagged arguments", "text buffer",
+           "uses")
 
 # Pointers that may be NULL, which their texts do not say in a form that comments.py reads: those
 # that are counted, where the count is 0 (base.h), and some more. tests/across/test_nullable.c calls
@@ -86,16 +98,22 @@ tide_batches_config.arrays tide_batches_config.source tide_batches_config.type
 tide_batches_fill.samples tide_broadcast_to.shape tide_collector_is_device_library.name
 tide_data.host tide_data_host.host tide_data_host.shape tide_device_text.buf tide_empty_in.shape
 tide_expr_apply.args tide_expr_apply_into.args tide_expr_apply_many.args tide_host_view.data
-tide_map_args.args tide_map_into_args.args tide_map_many_args.args tide_pool_text.buf
+tide_index.picks tide_index_put.picks tide_map_args.args
+tide_map_into_args.args tide_map_many_args.args tide_moveaxis.destination
+tide_moveaxis.source tide_pad.after tide_pad.before tide_pool_text.buf
 tide_random_integers.shape tide_random_normal.shape tide_random_uniform.shape tide_reshape.shape
-tide_runtime_text.buf tide_slice_ranges.ranges tide_stream_wrap.native tide_to_host.dst
-tide_torch_free.stream tide_torch_malloc.stream tide_use_begin.ptrs tide_use_begin.uses
+tide_reshape_with.shape tide_roll.axes tide_roll.shifts tide_split.indices
+tide_runtime_text.buf tide_slice_ranges.ranges tide_stream_wrap.native tide_tile.reps
+tide_to_host.dst
+tide_torch_free.stream tide_torch_malloc.stream tide_unstack.outs
+tide_use_begin.ptrs tide_use_begin.uses tide_windows.lengths tide_windows.steps
 """.split()
 
 # Counted pointers that may not: there is always something.
 NEVER_NULL = """
-tide_concat.arrays tide_expr_apply_into.dsts tide_expr_apply_many.outs tide_map_many.outs
-tide_map_many_args.outs
+tide_broadcast_arrays.arrays tide_broadcast_arrays.outs tide_concat.arrays
+tide_expr_apply_into.dsts tide_expr_apply_many.outs tide_map_many.outs tide_map_many_args.outs
+tide_meshgrid.arrays tide_meshgrid.outs tide_nonzero.outs tide_split.outs tide_stack.arrays
 """.split()
 
 # What a failure returns, where that is no status and no array (NULL).
@@ -114,6 +132,7 @@ FAILURES = {
 CANNOT_FAIL = """
 tide_arg_array tide_arg_bool tide_arg_complex tide_arg_float tide_arg_int tide_arg_uint
 tide_collector_is_device_library tide_data_host tide_dtype_name tide_dtype_size tide_error_last
+tide_pick_array tide_pick_range
 tide_range_all tide_range_ellipsis tide_range_index tide_range_newaxis tide_range_slice
 tide_status_name tide_version
 """.split()
@@ -143,7 +162,7 @@ DEFAULTS = {
 CALLS = {"tide_slicef": "tide_slice"}
 
 # Headers whose heads name errors of all that may collect.
-HEADS = ("expr.h", "linalg.h", "ops.h")
+HEADS = ("expr.h", "index.h", "linalg.h", "ops.h", "scan.h")
 # Errors that another function is said to share: its name, and which of them; all where none stands.
 SHARED = {
     "tide_argmax": ("tide_argmin",),
@@ -153,19 +172,24 @@ SHARED = {
     "tide_array_text_with": ("tide_array_text",),
     "tide_device_synchronize": ("tide_synchronize",),
     "tide_empty_in": ("tide_empty",),
+    "tide_eye": ("tide_zeros",),
     "tide_fill": ("tide_full", "TIDE_E_DTYPE"),
+    "tide_full_like": ("tide_full", "TIDE_E_DTYPE"),
     "tide_item": ("tide_to_host", "TIDE_E_BOUNDS"),
     "tide_item_f64": ("tide_item",),
+    "tide_logspace": ("tide_linspace",),
     "tide_map": ("tide_map_args",),
     "tide_map_args": ("tide_expr_new",),
     "tide_map_into": ("tide_map_into_args",),
     "tide_map_into_args": ("tide_expr_new",),
     "tide_map_many": ("tide_map_many_args",),
     "tide_map_many_args": ("tide_expr_new",),
+    "tide_pad": ("tide_full", "TIDE_E_DTYPE"),
     "tide_pool_get_attribute": ("tide_pool_set_attribute",),
     "tide_random_integers": ("tide_empty", "TIDE_E_SHAPE", "TIDE_E_NOMEM"),
     "tide_random_normal": ("tide_empty", "TIDE_E_SHAPE", "TIDE_E_NOMEM"),
     "tide_random_uniform": ("tide_empty", "TIDE_E_SHAPE", "TIDE_E_NOMEM"),
+    "tide_reshape_with": ("tide_reshape",),
     "tide_slice": ("tide_slice_ranges",),
     "tide_slicef": ("tide_slice",),
     "tide_to_memory": ("tide_empty_in",),
@@ -179,6 +203,7 @@ OTHERS = {
     "tide_free": ["TIDE_E_FREED"],
     "tide_lu_solve": ["TIDE_E_INVALID"],
     "tide_nrm2": ["TIDE_E_INVALID"],
+    "tide_reshape_with": ["TIDE_E_BOUNDS"],
     "tide_status_name": ["TIDE_E_NOMEM"],
     "tide_thread_allow_scalar": ["TIDE_E_BOUNDS", "TIDE_E_UNSUPPORTED"],
 }
