@@ -15,7 +15,7 @@ _Static_assert(SC_RANK == TIDE_MAX_RANK && SC_BLOCK == TIDEI_OWN_BLOCK, "as ever
 #define SHORT_LINE    8    /* elements that a thread takes in turn, of lines one behind the other */
 #define SIDE_BY_SIDE  32   /* lines, that neighbours' elements are fetched together */
 #define LINE_OF_ONE   1024 /* elements that a warp scans as fast as tiles would begin */
-#define WARPS_AN_SM   16   /* that keep it busy */
+#define WARPS_AN_SM   32   /* that keep it busy */
 #define THREADS_AN_SM 2048
 #define PART          64  /* elements at least, so that parts cost little */
 #define PARTS         512 /* of a line: their sums are joined one after the other */
@@ -87,10 +87,6 @@ static tide_status launch(const scan *x, int form, const tidei_operand *state, u
                          items, x->op);
 }
 
-static tide_status make_state(const scan *x, int64_t bytes, tidei_operand *state) {
-    return tidei_operand_make(x->out.rt, TIDE_U8, 1, &bytes, x->op, state);
-}
-
 static tide_status run_tiles(scan *x) {
     static const uint32_t none = 0;
     int64_t tile = SC_TILE((int64_t)tide_dtype_size(x->kind->out)), told, flags;
@@ -99,7 +95,8 @@ static tide_status run_tiles(scan *x) {
     x->p.groups = (x->p.tiles + SC_GROUP - 1) / SC_GROUP;
     told = x->p.lines * (x->p.tiles + x->p.groups);
     flags = (told + 3) / 4 * 16 + 16; /* with the ticket */
-    tide_status s = make_state(x, flags + told * (int64_t)x->kind->acc, &state);
+    int64_t bytes = flags + told * (int64_t)tide_dtype_size(x->kind->acc);
+    tide_status s = tidei_operand_make(x->out.rt, TIDE_U8, 1, &bytes, x->op, &state);
     if (s != TIDE_OK) return s;
     s = tidei_submit_fill(tidei_stream_here(x->out.rt), state.st, 0, &none, sizeof none,
                           (size_t)flags / sizeof none, x->op);
@@ -110,21 +107,43 @@ static tide_status run_tiles(scan *x) {
     return s;
 }
 
+/* The folds of parts, which are scanned in place. */
+static scan of_parts(const scan *x, const tidei_operand *sums) {
+    return (scan){.kind = tidei_scan_find(x->kind->fold, x->kind->acc),
+                  .op = x->op,
+                  .in = *sums,
+                  .out = *sums,
+                  .p = {.n = x->p.chunks,
+                        .step = x->p.lines,
+                        .out_step = x->p.lines,
+                        .lines = x->p.lines,
+                        .inner = x->p.lines,
+                        .places = x->p.chunks,
+                        .chunks = 1,
+                        .chunk = x->p.chunks,
+                        .ndim = 1,
+                        .shape = {x->p.lines},
+                        .strides = {1}}};
+}
+
+static tide_status run(scan *x);
+
 static tide_status run_columns(scan *x, int64_t threads) {
-    int64_t most = x->p.n / PART < PARTS ? x->p.n / PART : PARTS, parts = threads / x->p.lines;
-    tidei_operand state;
+    int64_t most = x->p.n / PART, parts = threads / x->p.lines;
+    tidei_operand sums;
     if (parts > most) parts = most;
     if (parts < 2 || x->p.inner < SIDE_BY_SIDE)
         return launch(x, TIDEI_SCAN_COLUMNS, NULL, (uint64_t)x->p.lines);
     x->p.chunk = (x->p.n + parts - 1) / parts;
     x->p.chunks = (x->p.n + x->p.chunk - 1) / x->p.chunk;
-    uint64_t items = (uint64_t)(x->p.lines * x->p.chunks);
-    tide_status s = make_state(x, (int64_t)(items * x->kind->acc), &state);
+    int64_t items = x->p.lines * x->p.chunks;
+    tide_status s = tidei_operand_make(x->out.rt, x->kind->acc, 1, &items, x->op, &sums);
     if (s != TIDE_OK) return s;
-    s = launch(x, TIDEI_SCAN_COLUMN_SUMS, &state, items);
-    if (s == TIDE_OK) s = launch(x, TIDEI_SCAN_COLUMN_JOINS, &state, (uint64_t)x->p.lines);
-    if (s == TIDE_OK) s = launch(x, TIDEI_SCAN_COLUMNS, &state, items);
-    tidei_operand_put(&state);
+    scan among = of_parts(x, &sums);
+    s = launch(x, TIDEI_SCAN_COLUMN_SUMS, &sums, (uint64_t)items);
+    if (s == TIDE_OK) s = run(&among);
+    if (s == TIDE_OK) s = launch(x, TIDEI_SCAN_COLUMNS, &sums, (uint64_t)items);
+    tidei_operand_put(&sums);
     return s;
 }
 

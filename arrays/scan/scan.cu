@@ -9,8 +9,8 @@
 **            tiles of its group, and of the whole groups before that, which each group's last tile
 **            tells. Whichever comes first, they are joined in one order, which the tile's place
 **            fixes.
-**   columns  a thread a line, or a part of it, for lines that lie side by side. Parts get their
-**            folds first (column_sums), then those of all parts up to them (column_joins).
+**   columns  a thread a line, or a part of it, for lines that lie side by side. The folds of parts
+**            come first (column_sums); a scan of these gives what is before each part.
 ** No fold begins with a neutral element: what has nothing before it is taken as it is. */
 #define SC_LANES 0xffffffffu
 /* Blocks that a multiprocessor has at once, by the bytes of an element and an accumulator: where
@@ -393,28 +393,6 @@ template <class K, bool STORE> TD_FN void sc_columns(const sc_scan &p) {
     }
 }
 
-/* The folds of parts become those of all parts up to each. */
-template <class K> TD_FN void sc_column_joins(const sc_scan &p) {
-    enum { EACH = 8 };
-    typename K::acc *sums = (typename K::acc *)p.state;
-    const sc_i64 threads = (sc_i64)gridDim.x * SC_BLOCK;
-    for (sc_i64 line = (sc_i64)blockIdx.x * SC_BLOCK + threadIdx.x; line < p.lines;
-         line += threads) {
-        sc_some<typename K::acc> a = {false, typename K::acc()};
-        for (sc_i64 c = 0; c < p.chunks; c += EACH) {
-            typename K::acc x[EACH]; /* loaded together, before what they become is stored */
-#pragma unroll
-            for (int k = 0; k < EACH; k++)
-                x[k] = c + k < p.chunks ? sums[(c + k) * p.lines + line] : typename K::acc();
-#pragma unroll
-            for (int k = 0; k < EACH; k++) {
-                sc_add<K>(a, x[k]);
-                if (c + k < p.chunks) sums[(c + k) * p.lines + line] = a.a;
-            }
-        }
-    }
-}
-
 /* ---- the kernels ---- */
 
 #define SC_KERNEL(name, T, A, ...)                                                                 \
@@ -434,6 +412,5 @@ template <class K> TD_FN void sc_column_joins(const sc_scan &p) {
     SC_KERNEL(scan_rows_##op##_##T, T, A, sc_rows<sc_##op##_of_##T>)                               \
     SC_KERNEL(scan_tiles_##op##_##T, T, A, sc_tiles<sc_##op##_of_##T>)                             \
     SC_KERNEL(scan_columns_##op##_##T, T, A, sc_columns<sc_##op##_of_##T, true>)                   \
-    SC_KERNEL(scan_column_sums_##op##_##T, T, A, sc_columns<sc_##op##_of_##T, false>)              \
-    SC_KERNEL(scan_column_joins_##op##_##T, T, A, sc_column_joins<sc_##op##_of_##T>)
+    SC_KERNEL(scan_column_sums_##op##_##T, T, A, sc_columns<sc_##op##_of_##T, false>)
 SC_SCANS(SC_KERNELS)

@@ -15,14 +15,11 @@ enum {
     TIDEI_SCAN_TILES,
     TIDEI_SCAN_COLUMNS,
     TIDEI_SCAN_COLUMN_SUMS,
-    TIDEI_SCAN_COLUMN_JOINS,
     TIDEI_SCAN_FORMS
 };
 typedef struct tidei_scan_kind {
     int fold;
-    tide_dtype in;
-    size_t acc; /* bytes of an accumulator */
-    tide_dtype out;
+    tide_dtype in, acc, out;     /* of elements, accumulators, the result's elements */
     void (*none)(void *element); /* writes the fold of no elements */
     tidei_own_kernel forms[TIDEI_SCAN_FORMS];
 } tidei_scan_kind;

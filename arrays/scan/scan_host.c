@@ -63,11 +63,11 @@ extern const char tidei_scan_text[];
 #define KERNELS(op, T, A, O)                                                                       \
     {TIDEI_SCAN_##op,                                                                              \
      TYPE_##T,                                                                                     \
-     sizeof(td_##A),                                                                               \
+     TYPE_##A,                                                                                     \
      TYPE_##O,                                                                                     \
      none_##op##_##T,                                                                              \
      {KERNEL(rows, op, T), KERNEL(tiles, op, T), KERNEL(columns, op, T),                           \
-      KERNEL(column_sums, op, T), KERNEL(column_joins, op, T)}},
+      KERNEL(column_sums, op, T)}},
 #define TYPE_truth TIDE_BOOL
 #define TYPE_i8    TIDE_I8
 #define TYPE_i16   TIDE_I16
