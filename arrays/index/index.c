@@ -1,5 +1,5 @@
-/* index.c: an array at ranges and index arrays, axis by axis, as NumPy indexes: tide_index takes the
-** elements, tide_index_put writes them.
+/* index.c: an array at ranges and index arrays, axis by axis, as NumPy indexes: tide_index takes
+** the elements, tide_index_put writes them.
 **
 ** Ranges say which part of the array is meant: a view of it. Index arrays broadcast together, and
 ** their shape takes the place of the axes that they go along: where the first of these was, if they

@@ -3,12 +3,12 @@
 **
 ** As gather.h, which is the same for one index array and one axis.
 **
-** Of elements that are put into one place the last in the order of iteration wins. The host's kernel
-** goes in that order. The device's threads do not, so a first kernel, places_claim, notes for each
-** place the last of its claims: over the dimensions alone along which places differ (a place stands
-** for a whole row where rows are put). A place has a key, a number made of the indices and of where
-** the claim is; `winners` has a word for each key or, with `keys`, is a hash table. Then those
-** elements alone are written whose claim is the winner. */
+** Of elements that are put into one place the last in the order of iteration wins. The host's
+** kernel goes in that order. The device's threads do not, so a first kernel, places_claim, notes
+** for each place the last of its claims: over the dimensions alone along which places differ (a
+** place stands for a whole row where rows are put). A place has a key, a number made of the indices
+** and of where the claim is; `winners` has a word for each key or, with `keys`, is a hash table.
+** Then those elements alone are written whose claim is the winner. */
 #ifndef TIDEI_PLACES_H
 #define TIDEI_PLACES_H
 

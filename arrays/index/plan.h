@@ -1,8 +1,9 @@
 /* plan.h: which elements an operation with index arrays takes or puts, dimension by dimension, and
 ** the running of that (places.c).
 **
-** Model. A plan is a list of dimensions, those of what is taken or put. Along each of them the array
-** that is indexed has a stride (0 where an index array says where), and so have the index arrays. */
+** Model. A plan is a list of dimensions, those of what is taken or put. Along each of them the
+** array that is indexed has a stride (0 where an index array says where), and so have the index
+** arrays. */
 #ifndef TIDEI_PLAN_H
 #define TIDEI_PLAN_H
 
@@ -39,12 +40,13 @@ tide_status tidei_plan_add_lists(tidei_plan *p, int ndim, const int64_t *shape);
 tide_status tidei_plan_check(const tidei_plan *p);
 /* A new array of the elements. */
 tide_array *tidei_plan_take(const tidei_plan *p);
-/* Puts values, broadcast to the plan's shape and cast as tide_assign does, into the places; of those
-** for one place the last in row-major order. */
+/* Puts values, broadcast to the plan's shape and cast as tide_assign does, into the places; of
+** those for one place the last in row-major order. */
 tide_status tidei_plan_put(const tidei_plan *p, const tidei_operand *values);
 
-/* What both do before: checks values against the plan, and calls `update` with these cast and broken
-** off from `far`, and a plan whose index arrays are so too; not where there are no places. */
+/* What both do before: checks values against the plan, and calls `update` with these cast and
+** broken off from `far`, and a plan whose index arrays are so too; not where there are no places.
+** */
 tide_status tidei_plan_update(const tidei_plan *p, const tidei_operand *values,
                               tide_status (*update)(const tidei_plan *p, const tidei_operand *near,
                                                     void *user),

@@ -13,6 +13,8 @@
 #include "arrays/order/sort.h"
 #include <tide/index.h>
 
+_Static_assert((int)SC_ADD == TIDEI_SCATTER_ADD && (int)SC_MAX == TIDEI_SCATTER_MAX, "one list");
+
 extern const char tidei_scatter_text[];
 
 #define KERNEL(name)                                                                               \
@@ -55,7 +57,8 @@ static tide_status combine_each(const tidei_plan *p, const tidei_operand *near, 
 
 #define NARROW_KEYS UINT32_MAX /* of an axis of fewer elements the keys have four bytes */
 
-static bool keys_are_wide(int64_t length) { return length >= NARROW_KEYS; }
+tide_dtype tidei_ids_type(int64_t length) { return length < NARROW_KEYS ? TIDE_U32 : TIDE_I64; }
+static bool keys_are_wide(int64_t length) { return tidei_ids_type(length) == TIDE_I64; }
 
 /* Copies the shape of some dimensions, without those of length 1; at least one is left. */
 static int copy_dims(int n, const int64_t *shape, const int64_t *a, const int64_t *b,
@@ -203,8 +206,8 @@ static void make_fold(const tidei_plan *p, const tidei_operand *near, int op, sc
                              c->long_shape, c->long_strides, same);
 }
 
-tide_status tidei_fold_sorted(const tidei_plan *p, const tidei_operand *near,
-                              const tidei_operand *keys, const tidei_operand *places, int op) {
+static tide_status fold_sorted(const tidei_plan *p, const tidei_operand *near,
+                               const tidei_operand *keys, const tidei_operand *places, int op) {
     sc_fold c;
     make_fold(p, near, op, &c);
     return fold_levels(p, &c, &(entries){near, keys, places});
@@ -216,7 +219,7 @@ static tide_status fold(const tidei_plan *p, const tidei_operand *near, int op) 
     if (s != TIDE_OK) return s;
     s = sort_keys(p, &keys, &places);
     if (s == TIDE_OK) {
-        s = tidei_fold_sorted(p, near, &keys, &places, op);
+        s = fold_sorted(p, near, &keys, &places, op);
         tidei_operand_put(&places);
     }
     tidei_operand_put(&keys);
@@ -249,22 +252,21 @@ static tide_status check_type(tide_dtype t, int op, const char *name) {
                       sum ? "integers, floats or complex" : "bool, integers or floats");
 }
 
-struct how {
-    int op;
-    bool any_order;
-};
 static tide_status update(const tidei_plan *p, const tidei_operand *near, void *user) {
-    const struct how *how = user;
+    const struct tidei_scatter_how *how = user;
     tide_dtype t = p->far->lay.dtype;
     bool integers = tidei_dtype_kind(t) < TIDEI_KIND_FLOAT, small = t == TIDE_F16 || t == TIDE_BF16,
          each = integers || how->op == SC_MIN || how->op == SC_MAX ||
                 (how->op == SC_ADD && how->any_order && !small);
-    return each ? combine_each(p, near, how->op) : fold(p, near, how->op);
+    if (each) return combine_each(p, near, how->op);
+    return how->sorted ? fold_sorted(p, near, p->lists[0].indices, NULL, how->op)
+                       : fold(p, near, how->op);
 }
 
-tide_status tidei_scatter(tidei_plan *p, const tidei_operand *values, int op, bool any_order) {
-    tide_status s = check_type(p->far->lay.dtype, op, p->op);
-    return s == TIDE_OK ? tidei_plan_update(p, values, update, &(struct how){op, any_order}) : s;
+tide_status tidei_scatter(tidei_plan *p, const tidei_operand *values,
+                          struct tidei_scatter_how how) {
+    tide_status s = check_type(p->far->lay.dtype, how.op, p->op);
+    return s == TIDE_OK ? tidei_plan_update(p, values, update, &how) : s;
 }
 
 static tide_status scatter(tide_array *a, tide_array *indices, int axis, tide_array *values,
@@ -276,7 +278,8 @@ static tide_status scatter(tide_array *a, tide_array *indices, int axis, tide_ar
     if (flags & ~(unsigned)TIDE_SCATTER_ANY_ORDER)
         s = tidei_fail(TIDE_E_INVALID, name, "flags are %#x", flags);
     if (s == TIDE_OK) s = tidei_scatter_plan(&u.a, &u.indices, axis, &p);
-    if (s == TIDE_OK) s = tidei_scatter(&p, &u.values, op, flags & TIDE_SCATTER_ANY_ORDER);
+    if (s == TIDE_OK)
+        s = tidei_scatter(&p, &u.values, (struct tidei_scatter_how){op, flags != 0, false});
     tidei_updated_put(&u);
     return s;
 }

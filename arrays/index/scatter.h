@@ -2,22 +2,23 @@
 ** behind prelude.h, indices.h and spots.h.
 **
 ** Two ways. Where the result does not depend on the order (integers, the least and the greatest),
-** each value is combined at once: scatter_each, with atomics on a device. The least and the greatest
-** go by the numbers' order, -0.0 below 0.0, and a NaN that wins has always the same bits.
+** each value is combined at once: scatter_each, with atomics on a device. The least and the
+** greatest go by the numbers' order, -0.0 below 0.0, and a NaN that wins has always the same bits.
 **
-** Where it does (floats: they are rounded), values are folded in an order of their own. Keys say for
-** each entry (a row of values) which place it is for; they are sorted, and `places` says where each
-** entry was. A chunk is a fixed number of entries, folded by one thread for each column, run by run:
-** a run is the entries with one key. A run that lies within its chunk is done with, and combined with
-** what is at its place. What it has in this chunk of another is a partial result: an entry of the
-** next level, which is folded in the same way, until one chunk has them all. So a chunk makes two
-** entries at most, at 2c for the run that it begins in the midst of, at 2c + 1 for the one that it
-** does not see the end of. Of a run that fills the chunk the second one is void: it has the key, so
-** that entries of one run stay neighbours, and no value. */
+** Where it does (floats: they are rounded), values are folded in an order of their own. Keys say
+** for each entry (a row of values) which place it is for; they are sorted, and `places` says where
+** each entry was. A chunk is a fixed number of entries, folded by one thread for each column, run
+** by run: a run is the entries with one key. A run that lies within its chunk is done with, and
+** combined with what is at its place. What it has in this chunk of another is a partial result: an
+** entry of the next level, which is folded in the same way, until one chunk has them all. So a
+** chunk makes two entries at most, at 2c for the run that it begins in the midst of, at 2c + 1 for
+** the one that it does not see the end of. Of a run that fills the chunk the second one is void: it
+** has the key, so that entries of one run stay neighbours, and no value. */
 #ifndef TIDEI_SCATTER_H
 #define TIDEI_SCATTER_H
 
 #ifndef __CUDACC_RTC__
+#include <math.h>
 #include "arrays/expr/prelude.h"
 #include "arrays/index/spots.h"
 #define SC_UNROLL
@@ -35,18 +36,27 @@ GA_FN ga_u64 sc_bits(ga_u64 address, ga_i64 at, int size, int is_signed) {
     return (ga_u64)ga_read(address, at, size, is_signed);
 }
 
+GA_FN double sc_from_bits(ga_u64 bits) {
+    union {
+        ga_u64 u;
+        double f;
+    } v;
+    v.u = bits;
+    return v.f;
+}
+
 GA_FN double sc_number(int type, ga_u64 bits) {
     return type == SC_F16    ? (double)td_load_f16((td_f16)bits)
            : type == SC_BF16 ? (double)td_load_bf16((td_bf16)bits)
            : type == SC_F32  ? (double)td_from_bits_f32((td_u32)bits)
-                             : td_from_bits_f64(bits);
+                             : sc_from_bits(bits);
 }
 
 /* The sum of floats: f32 in f32. */
 GA_FN ga_u64 sc_sum(int type, ga_u64 a, ga_u64 b) {
     if (type == SC_F32)
         return td_bits_f32(td_from_bits_f32((td_u32)a) + td_from_bits_f32((td_u32)b));
-    return td_bits_f64(td_from_bits_f64(a) + td_from_bits_f64(b));
+    return td_bits_f64(sc_from_bits(a) + sc_from_bits(b));
 }
 
 /* The bits of the least or the greatest of two floats, the same in whatever order they come. */
@@ -80,7 +90,7 @@ GA_FN int sc_by_instruction(const pl_call *p, ga_i64 at, ga_u64 value, int size)
         if (p->type == SC_F32)
             atomicAdd(&((float *)p->far)[at], td_from_bits_f32((td_u32)value));
         else
-            atomicAdd(&((double *)p->far)[at], td_from_bits_f64(value));
+            atomicAdd(&((double *)p->far)[at], sc_from_bits(value));
         return 1;
     }
     if (size < 4 || p->op == SC_MUL) return 0;
@@ -277,6 +287,10 @@ SC_COMPLEX(sc_c64)
 /* The end of a run's part in chunk c: `ends` where that is the run's end too. The keys of what is
 ** left for the next level go to head and tail. */
 #define SC_END(name, elem, acc, LOAD, STORE, PLUS, TIMES)                                          \
+    GA_FN acc sc_none_##name(void) {                                                               \
+        acc none = {0};                                                                            \
+        return none;                                                                               \
+    }                                                                                              \
     GA_FN acc sc_join_##name(const sc_fold *p, acc a, acc b) {                                     \
         return p->op == SC_MUL ? TIMES(acc, a, b) : PLUS(acc, a, b);                               \
     }                                                                                              \
@@ -305,6 +319,7 @@ SC_COMPLEX(sc_c64)
         r.key = sc_plain(sc_entry_key(p, first));                                                  \
         r.begins = first == 0 || sc_plain(sc_entry_key(p, first - 1)) != r.key;                    \
         r.has = 0;                                                                                 \
+        r.value = sc_none_##name();                                                                \
         for (ga_i64 e = first; e < last; e += SC_AHEAD) {                                          \
             SC_UNROLL for (int j = 0; j < SC_AHEAD; j++) {                                         \
                 keys[j] = e + j < last ? sc_entry_key(p, e + j) : SC_VOID;                         \

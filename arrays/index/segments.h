@@ -1,5 +1,5 @@
-/* segments.h: what scatter.c does for segment.c: values combined with the elements at indices along
-** an axis. */
+/* segments.h: what the files of this folder do for each other: values combined with the elements at
+** indices along an axis (scatter.c), and which segment each element is of (segment.c). */
 #ifndef TIDEI_SEGMENTS_H
 #define TIDEI_SEGMENTS_H
 
@@ -8,11 +8,21 @@
 /* The places along an axis of `a`; p has its names. */
 tide_status tidei_scatter_plan(const tidei_operand *a, const tidei_operand *indices, int axis,
                                tidei_plan *p);
-/* Combines values with their places; op: SC_ADD to SC_MAX of scatter.h. */
-tide_status tidei_scatter(tidei_plan *p, const tidei_operand *values, int op, bool any_order);
-/* Folds floats by keys that are sorted already, i64 or, where the axis has fewer than 2^32 - 1
-** elements, u32; `places` says where each entry was, NULL: where it is. */
-tide_status tidei_fold_sorted(const tidei_plan *p, const tidei_operand *near,
-                              const tidei_operand *keys, const tidei_operand *places, int op);
+/* Combines values with their places. */
+enum { TIDEI_SCATTER_ADD, TIDEI_SCATTER_MUL, TIDEI_SCATTER_MIN, TIDEI_SCATTER_MAX };
+struct tidei_scatter_how {
+    int op;
+    bool any_order; /* floats too */
+    bool sorted;    /* the indices rise, and are of tidei_ids_type */
+};
+tide_status tidei_scatter(tidei_plan *p, const tidei_operand *values, struct tidei_scatter_how how);
+
+/* The type of keys for an axis of so many elements. */
+tide_dtype tidei_ids_type(int64_t length);
+/* Writes to `ids`, a new operand of n elements, the number of the segment that each is of: by
+** offsets, of which there is one more than segments, or, where `offsets` is NULL, `each` by `each`.
+** Bad offsets are reported as by `by`. */
+tide_status tidei_make_ids(tidei_runtime *rt, int64_t n, const tidei_operand *offsets, int64_t each,
+                           unsigned by, const char *op, tidei_operand *ids);
 
 #endif

@@ -1,9 +1,10 @@
 /* spots.h: where an operation with index arrays finds each element: text for both back ends, which
 ** goes before that of the kernels (places.h, scatter.h).
 **
-** The iteration space is that of what is taken or put (`near`), row-major; the array that is indexed
-** (`far`), the index arrays and `near` have strides over it, 0 where they do not vary. A row is its
-** innermost dimension: the host's kernels loop over rows, the device's threads over elements. */
+** The iteration space is that of what is taken or put (`near`), row-major; the array that is
+** indexed (`far`), the index arrays and `near` have strides over it, 0 where they do not vary. A
+** row is its innermost dimension: the host's kernels loop over rows, the device's threads over
+** elements. */
 #ifndef TIDEI_SPOTS_H
 #define TIDEI_SPOTS_H
 

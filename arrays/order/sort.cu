@@ -182,22 +182,41 @@ OD_FN od_u64 od_word(const od_sort &p, bool whole, od_u64 n) {
     return (od_u64)(2 * p.pass + 1 + whole) << 56 | n;
 }
 
+/* Where the thread's digit goes behind what the tiles before `tile` have of it. Several of them are
+** asked at once, as each answer takes its time. */
+OD_FN od_u64 od_before(const od_sort &p, od_i64 tile, od_i64 in_row) {
+    enum { ASKED = 8 };
+    const od_i64 first = tile - in_row;
+    od_u64 before = 0;
+    for (od_i64 t = tile - 1;;) {
+        od_u64 word[ASKED];
+#pragma unroll
+        for (int k = 0; k < ASKED; k++)
+            word[k] = t - k >= first ? od_said(p, t - k)[threadIdx.x] : 0;
+        int heard = 0;
+        bool last = false, silent = false;
+#pragma unroll
+        for (int k = 0; k < ASKED; k++) {
+            const int what = (int)(word[k] >> 56) - 2 * p.pass;
+            silent = silent || what < 1; /* it has said nothing yet */
+            if (silent || last) continue;
+            before += word[k] & OD_LIMIT(56);
+            last = what == 2;
+            heard++;
+        }
+        if (last) return before;
+        t -= heard;
+    }
+}
+
 /* Where in the row the thread's digit goes, of which this tile has n. */
 OD_FN od_u64 od_look_back(const od_sort &p, od_i64 tile, od_i64 in_row, od_u32 n, od_u64 start) {
-    const od_u32 digit = threadIdx.x;
     od_u64 before = start;
     if (in_row > 0) {
-        od_said(p, tile)[digit] = od_word(p, false, n);
-        for (od_i64 t = tile - 1;;) {
-            const od_u64 word = od_said(p, t)[digit];
-            const int what = (int)(word >> 56) - 2 * p.pass;
-            if (what < 1) continue; /* it has said nothing yet */
-            before += word & OD_LIMIT(56);
-            if (what == 2) break;
-            t--;
-        }
+        od_said(p, tile)[threadIdx.x] = od_word(p, false, n);
+        before += od_before(p, tile, in_row);
     }
-    od_said(p, tile)[digit] = od_word(p, true, before + n);
+    od_said(p, tile)[threadIdx.x] = od_word(p, true, before + n);
     return before;
 }
 

@@ -89,17 +89,17 @@ static tide_status launch(const scan *x, int form, const tidei_operand *state, u
 
 static tide_status run_tiles(scan *x) {
     static const uint32_t none = 0;
-    int64_t tile = SC_TILE((int64_t)tide_dtype_size(x->kind->out)), told, flags;
+    int64_t tile = SC_TILE((int64_t)tide_dtype_size(x->kind->out));
     tidei_operand state;
     x->p.tiles = (x->p.n + tile - 1) / tile;
     x->p.groups = (x->p.tiles + SC_GROUP - 1) / SC_GROUP;
-    told = x->p.lines * (x->p.tiles + x->p.groups);
-    flags = (told + 3) / 4 * 16 + 16; /* with the ticket */
-    int64_t bytes = flags + told * (int64_t)tide_dtype_size(x->kind->acc);
+    /* the ticket, and two bytes for each that is told */
+    int64_t bytes = (int64_t)sizeof(sc_u64) + x->p.lines * (x->p.tiles + x->p.groups) * 2 *
+                                                  (int64_t)tide_dtype_size(x->kind->acc);
     tide_status s = tidei_operand_make(x->out.rt, TIDE_U8, 1, &bytes, x->op, &state);
     if (s != TIDE_OK) return s;
     s = tidei_submit_fill(tidei_stream_here(x->out.rt), state.st, 0, &none, sizeof none,
-                          (size_t)flags / sizeof none, x->op);
+                          (size_t)bytes / sizeof none, x->op);
     if (s == TIDE_OK)
         s = launch(x, TIDEI_SCAN_TILES, &state,
                    (uint64_t)(x->p.lines * x->p.tiles) * TIDEI_OWN_BLOCK);

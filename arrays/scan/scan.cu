@@ -36,7 +36,6 @@ template <class E, int N> struct alignas(sizeof(E) * N) sc_vec { E v[N]; };
 template <class A> TD_FN A sc_up(A a, int by) { return __shfl_up_sync(SC_LANES, a, by); }
 template <class A> TD_FN A sc_down(A a, int by) { return __shfl_down_sync(SC_LANES, a, by); }
 template <class A> TD_FN A sc_of(A a, int lane) { return __shfl_sync(SC_LANES, a, lane); }
-template <class A> TD_FN A sc_read(const A *p) { return *(const volatile A *)p; }
 #define SC_PARTS(A)                                                                                \
     TD_FN A sc_up(A a, int by) {                                                                   \
         A z;                                                                                       \
@@ -55,21 +54,34 @@ template <class A> TD_FN A sc_read(const A *p) { return *(const volatile A *)p; 
         z.re = sc_of(a.re, lane);                                                                  \
         z.im = sc_of(a.im, lane);                                                                  \
         return z;                                                                                  \
-    }                                                                                              \
-    TD_FN A sc_read(const A *p) {                                                                  \
-        A z;                                                                                       \
-        z.re = sc_read(&p->re);                                                                    \
-        z.im = sc_read(&p->im);                                                                    \
-        return z;                                                                                  \
     }
 SC_PARTS(td_c64)
 SC_PARTS(td_c128)
 
-/* Tells a value to other blocks: whoever sees the flag sees the value. */
-template <class A> TD_FN void sc_tell(A *value, td_u32 *flag, A a) {
-    *value = a;
-    __threadfence();
-    *(volatile td_u32 *)flag = 1;
+/* Values go to other blocks in words of which the upper half says that the lower one is there, so
+** that no word has to be there before another: a fence would wait for all that was stored before. */
+template <class A> union sc_halves {
+    A a;
+    td_u32 half[sizeof(A) / 4];
+};
+template <class A> TD_FN void sc_tell(td_u64 *words, A a) {
+    sc_halves<A> x;
+    x.a = a;
+#pragma unroll
+    for (int h = 0; h < (int)sizeof(A) / 4; h++)
+        ((volatile td_u64 *)words)[h] = (td_u64)1 << 32 | x.half[h];
+}
+template <class A> TD_FN bool sc_told(const td_u64 *words, A &a) {
+    sc_halves<A> x;
+    bool all = true;
+#pragma unroll
+    for (int h = 0; h < (int)sizeof(A) / 4; h++) {
+        const td_u64 word = ((const volatile td_u64 *)words)[h];
+        all = all && word >> 32;
+        x.half[h] = (td_u32)word;
+    }
+    a = x.a;
+    return all;
 }
 
 /* What was joined so far, if there was anything. */
@@ -257,24 +269,23 @@ template <class K> TD_FN void sc_rows(const sc_scan &p) {
 
 /* Joins the first n values in their order, once they are told: by a whole warp; lane 0 gets it. */
 template <class K>
-TD_FN sc_some<typename K::acc> sc_wait(const typename K::acc *values, const td_u32 *flags, sc_i64 n,
-                                       int lane) {
-    enum { EACH = 4 };
+TD_FN sc_some<typename K::acc> sc_wait(const td_u64 *words, sc_i64 n, int lane) {
+    enum { EACH = 4, WORDS = sizeof(typename K::acc) / 4 };
     sc_some<typename K::acc> found = {false, typename K::acc()};
     for (sc_i64 start = 0; start < n; start += 32 * EACH) {
         const sc_i64 mine = start + lane * EACH;
         sc_some<typename K::acc> a = {false, typename K::acc()};
+        typename K::acc got[EACH];
         bool all;
         do {
             all = true;
 #pragma unroll
             for (int k = 0; k < EACH; k++)
-                if (mine + k < n) all &= sc_read(&flags[mine + k]) != 0;
+                if (mine + k < n) all = sc_told(words + (mine + k) * WORDS, got[k]) && all;
         } while (!all);
-        __threadfence();
 #pragma unroll
         for (int k = 0; k < EACH; k++)
-            if (mine + k < n) sc_add<K>(a, sc_read(&values[mine + k]));
+            if (mine + k < n) sc_add<K>(a, got[k]);
         __syncwarp();
 #pragma unroll
         for (int by = 1; by < 32; by *= 2) {
@@ -292,19 +303,16 @@ template <class K> TD_FN void sc_tiles(const sc_scan &p) {
     __shared__ sc_i64 ticket;
     __shared__ acc warps[SC_BLOCK / 32], earlier[2];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const sc_i64 told = p.lines * (p.tiles + p.groups); /* values and flags, of tiles, of groups */
-    td_u32 *flags = (td_u32 *)(p.state + 16);
-    acc *values = (acc *)(p.state + 16 + (told + 3) / 4 * 16);
+    enum { WORDS = sizeof(acc) / 4 };
+    td_u64 *of_tiles = (td_u64 *)p.state + 1, *of_groups = of_tiles + p.lines * p.tiles * WORDS;
     for (;;) {
         if (threadIdx.x == 0) ticket = (sc_i64)atomicAdd((sc_u64 *)p.state, 1ULL);
         __syncthreads();
         const sc_i64 line = ticket / p.tiles, tile = ticket - line * p.tiles;
         if (line >= p.lines) return;
         const sc_i64 group = tile / SC_GROUP, within = tile % SC_GROUP;
-        td_u32 *tile_flags = flags + line * p.tiles,
-               *group_flags = flags + p.lines * p.tiles + line * p.groups;
-        acc *tile_values = values + line * p.tiles,
-            *group_values = values + p.lines * p.tiles + line * p.groups;
+        td_u64 *tile_words = of_tiles + line * p.tiles * WORDS,
+               *group_words = of_groups + line * p.groups * WORDS;
 
         const typename K::in *in;
         typename K::out *out;
@@ -324,20 +332,19 @@ template <class K> TD_FN void sc_tiles(const sc_scan &p) {
             acc all = warps[0];
 #pragma unroll
             for (int k = 1; k < SC_BLOCK / 32; k++) all = K::join(all, warps[k]);
-            if (lane == 0) sc_tell(&tile_values[tile], &tile_flags[tile], all);
+            if (lane == 0) sc_tell(tile_words + tile * WORDS, all);
             if (within > 0) {
                 const sc_some<acc> x =
-                    sc_wait<K>(tile_values + group * SC_GROUP, tile_flags + group * SC_GROUP,
-                               within, lane);
+                    sc_wait<K>(tile_words + group * SC_GROUP * WORDS, within, lane);
                 if (lane == 0) {
                     earlier[0] = x.a;
                     if (within == SC_GROUP - 1)
-                        sc_tell(&group_values[group], &group_flags[group], K::join(x.a, all));
+                        sc_tell(group_words + group * WORDS, K::join(x.a, all));
                 }
             }
             if (p.initial && tile == 0 && lane == 0) out[-p.out_step] = K::store(K::none());
         } else if (warp == 1 && group > 0) {
-            const sc_some<acc> x = sc_wait<K>(group_values, group_flags, group, lane);
+            const sc_some<acc> x = sc_wait<K>(group_words, group, lane);
             if (lane == 0) earlier[1] = x.a;
         }
         __syncthreads();

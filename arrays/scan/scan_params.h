@@ -19,7 +19,7 @@ typedef unsigned long long sc_u64;
 
 typedef struct sc_scan {
     sc_u64 in, out;        /* addresses of the first elements */
-    sc_u64 state;          /* tiles: ticket, flags, values; chunks: their sums */
+    sc_u64 state;          /* tiles: ticket, what is told; chunks: their sums */
     sc_i64 n;              /* elements of a line, > 0 */
     sc_i64 step, out_step; /* along the axis */
     sc_i64 lines, inner;   /* both > 0 */

@@ -296,6 +296,10 @@ enum {
     TIDEI_FAULT_BY_SEGMENT_MEAN,
     TIDEI_FAULT_BY_SEGMENT_MIN,
     TIDEI_FAULT_BY_SEGMENT_MAX,
+    TIDEI_FAULT_BY_SEGMENT_SUM_OFFSETS,
+    TIDEI_FAULT_BY_SEGMENT_MEAN_OFFSETS,
+    TIDEI_FAULT_BY_SEGMENT_MIN_OFFSETS,
+    TIDEI_FAULT_BY_SEGMENT_MAX_OFFSETS,
     TIDEI_FAULT_BY_COUNT
 }; /* operations whose kernels report */
 static inline uint64_t tidei_fault_report(unsigned kind, bool is_unsigned, unsigned by) {

@@ -78,6 +78,10 @@ static const char *raised_by(uint64_t word) {
         [TIDEI_FAULT_BY_SEGMENT_MEAN] = "tide_segment_mean",
         [TIDEI_FAULT_BY_SEGMENT_MIN] = "tide_segment_min",
         [TIDEI_FAULT_BY_SEGMENT_MAX] = "tide_segment_max",
+        [TIDEI_FAULT_BY_SEGMENT_SUM_OFFSETS] = "tide_segment_sum_offsets",
+        [TIDEI_FAULT_BY_SEGMENT_MEAN_OFFSETS] = "tide_segment_mean_offsets",
+        [TIDEI_FAULT_BY_SEGMENT_MIN_OFFSETS] = "tide_segment_min_offsets",
+        [TIDEI_FAULT_BY_SEGMENT_MAX_OFFSETS] = "tide_segment_max_offsets",
     };
     unsigned by = tidei_fault_by(word);
     return by < TIDEI_FAULT_BY_COUNT && names[by] ? names[by] : "a kernel";
@@ -90,7 +94,7 @@ static const char *const wrong[] = {[TIDEI_FAULT_INDEX] = "index",
 static const char *const done[] = {[TIDEI_FAULT_INDEX] = "; the nearest valid one was read",
                                    [TIDEI_FAULT_SKIPPED] = "; its element was left out",
                                    [TIDEI_FAULT_OFFSET] =
-                                       ", or below the one before it; its segment is wrong"};
+                                       ", or below the one before it; segments are wrong"};
 
 static tide_status report_fault(_Atomic uint64_t *words, const char *op) {
     uint64_t word = claim_report(words), index = words[1], bound = words[2];
