@@ -68,6 +68,8 @@ enum { MOST = 3 };
 #define FOLD(name)                                                                                 \
     CALL(tide_##name) { return made(tide_##name(a[0], NULL, 0, 0)); }
 FOLDS(FOLD)
+CALL(tide_var) { return made(tide_var(a[0], NULL, 0, 0, 0)); }
+CALL(tide_std) { return made(tide_std(a[0], NULL, 0, 0, 0)); }
 
 #define MAKES(name, ...)                                                                           \
     CALL(name) { return made(name(__VA_ARGS__)); }
@@ -265,7 +267,7 @@ static const struct call {
 #include "arrays/expr/ops.def"
 #undef TIDEI_OP
 #define FOLD_ROW(name) ONE(tide_##name)
-    FOLDS(FOLD_ROW)
+    FOLDS(FOLD_ROW) ONE(tide_var) ONE(tide_std)
     TWO(tide_matmul) ONE(tide_slice) ONE(tide_transpose) ONE(tide_reshape) ONE(tide_broadcast_to)
     ONE(tide_expand_dims) ONE(tide_squeeze) ONE(tide_copy) ONE(tide_contiguous) ONE(tide_cast)
     ONE(tide_cumsum) ONE(tide_cumprod) ONE(tide_cummin) ONE(tide_cummax) ONE(tide_nonzero)

@@ -105,6 +105,8 @@ static tide_status run_assign(void) { /* overlapping: by a copy */
 }
 static tide_status run_fill(void) { return tide_fill(w.dst, tide_arg_float(3)); }
 static tide_status run_memset(void) { return tide_memset(w.dst, 7); }
+static tide_status run_var(void) { return made(tide_var(w.f[0], (const int[]){0}, 1, 1, 0)); }
+static tide_status run_std(void) { return made(tide_std(w.turned, NULL, 0, 0, 1)); }
 static tide_status run_take(void) { return made(tide_take(w.f[0], w.index, 0)); }
 static tide_status run_index(void) {
     return made(tide_index(
@@ -527,6 +529,8 @@ static const struct row {
     ROW(all, FOLD, fold),
     ROW(argmin, FOLD, fold),
     ROW(argmax, FOLD, fold),
+    OWN(var, run_var),
+    OWN(std, run_std),
     OWN(matmul, run_matmul),
     /* memory.h, random.h, expr.h */
     OWN(empty_in, run_empty_in),

@@ -213,6 +213,8 @@ CALL(tide_map_many_args, args) {
 MAKES(tide_count_nonzero, axes, square, NULL, 0, 0)
 #define FOLD(name) MAKES(tide_##name, axes, square, NULL, 0, 0)
 FOLDS(FOLD)
+MAKES(tide_var, axes, square, NULL, 0, 0, 0)
+MAKES(tide_std, axes, square, NULL, 0, 0, 0)
 
 /* Results that are not wanted, one at a time; x and y are for the others. */
 #define PAIR(name, arg, ...)                                                                       \
@@ -352,6 +354,8 @@ static const struct call {
     ROW(tide_median, axes),
     ROW(tide_quantile, axes),
     ROW(tide_bincount, weights),
+    ROW(tide_var, axes),
+    ROW(tide_std, axes),
     /* arguments of expressions */
     ROW(tide_expr_apply, args),
     ROW(tide_map_args, args),

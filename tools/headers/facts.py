@@ -63,8 +63,8 @@ tide_collector.may_collect tide_collector_is_device_library tide_count_nonzero.k
 tide_device_reaches tide_linspace.endpoint tide_logspace.endpoint tide_max.keepdims
 tide_mean.keepdims tide_median.keepdims tide_min.keepdims tide_print_options.suppress_small
 tide_prod.keepdims tide_quantile.keepdims tide_reclaimable.dear tide_searchsorted.right
-tide_sort.descending tide_sort_both.descending tide_sum.keepdims tide_thread_allow_scalar
-tide_thread_allow_scalar.on tide_topk.largest
+tide_sort.descending tide_sort_both.descending tide_std.keepdims tide_sum.keepdims
+tide_thread_allow_scalar tide_thread_allow_scalar.on tide_topk.largest tide_var.keepdims
 """.split()
 # Ints that are numbers, by their names; and results that are.
 NUMBERS = """

@@ -53,9 +53,9 @@ reshape reshape_with roll round scatter_add scatter_max scatter_min scatter_mul 
 searchsorted segment_max segment_max_offsets segment_mean segment_mean_offsets segment_min
 segment_min_offsets segment_sum segment_sum_offsets shl shr sign signbit sin sinc sinh slice
 slice_ranges slicef slogdet solve solve_triangular sort sort_both split sqrt square squeeze stack
-sub sum svd take take_along_axis tan tanh tile to_host to_memory topk transpose trapezoid tril
-triu trunc truncdiv unique_all unique_counts unique_inverse unique_values unstack where windows
-zeros_like
+std sub sum svd take take_along_axis tan tanh tile to_host to_memory topk transpose trapezoid tril
+triu trunc truncdiv unique_all unique_counts unique_inverse unique_values unstack var where
+windows zeros_like
 """.split() + ["free", "retain", "release"]
 # Functions whose order is another one, and why.
 OTHER_ORDER = {}
