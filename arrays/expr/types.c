@@ -386,6 +386,24 @@ static tide_status type_fold(builder *b, const tidei_ast_node *n, value *out) {
     return s;
 }
 
+/* ---- positions ---- */
+
+static uint16_t of_shape(builder *b, int what, uint16_t axis, uint32_t at) {
+    return node(
+        b, (tidei_gnode){
+               .op = TIDEI_OP_SCALAR, .dtype = TIDE_I64, .a = (uint16_t)(what + axis), .at = at});
+}
+
+/* index(axis): how often the axis' step goes into the row-major index, beyond whole lengths. */
+static value type_index(builder *b, uint16_t axis, uint32_t at) {
+    const uint8_t t = TIDE_I64;
+    uint16_t i = node(b, (tidei_gnode){.op = TIDEI_OP_LINEAR, .dtype = t, .at = at}),
+             step = of_shape(b, TIDEI_AXIS_STEP, axis, at),
+             length = of_shape(b, TIDEI_AXIS_LENGTH, axis, at);
+    i = node(b, (tidei_gnode){TIDEI_OP_TRUNCDIV, t, i, step, 0, at});
+    return strong(b, (tidei_gnode){TIDEI_OP_FMOD, t, i, length, 0, at});
+}
+
 /* ---- the whole ---- */
 
 static tide_status type_node(builder *b, const uint8_t *sig, const tidei_ast_node *n, value *out) {
@@ -410,6 +428,7 @@ static tide_status type_node(builder *b, const uint8_t *sig, const tidei_ast_nod
         s = to_node(b, b->values[n->a], n->what, n->at, &id);
         if (s == TIDE_OK) *out = (value){false, n->what, id};
         return s;
+    case TIDEI_AST_INDEX: *out = type_index(b, n->a, n->at); return TIDE_OK;
     default: return type_fold(b, n, out);
     }
 }
@@ -459,12 +478,16 @@ static int weak_operands_of(const tidei_weak *w) {
     return w->constant || w->op == TIDEI_OP_INPUT ? 0 : tidei_op_infos[w->op].arity;
 }
 
+static bool is_weak_scalar(const tidei_gnode *n) {
+    return n->op == TIDEI_OP_SCALAR && n->a < TIDEI_AXIS_LENGTH;
+}
+
 /* The same for weak numbers, which SCALAR nodes need; computed ones get their slots. */
 static void keep_live_weaks(tidei_graph *g, uint16_t *map) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < g->nweaks; i++) map[i] = NONE;
     for (uint32_t i = 0; i < g->nnodes; i++)
-        if (g->nodes[i].op == TIDEI_OP_SCALAR) map[g->nodes[i].a] = 0;
+        if (is_weak_scalar(&g->nodes[i])) map[g->nodes[i].a] = 0;
     for (uint32_t i = g->nweaks; i-- > 0;) {
         const uint16_t operands[3] = {g->weaks[i].a, g->weaks[i].b, g->weaks[i].c};
         for (int k = 0; map[i] != NONE && k < weak_operands_of(&g->weaks[i]); k++)
@@ -481,7 +504,7 @@ static void keep_live_weaks(tidei_graph *g, uint16_t *map) {
     }
     g->nweaks = kept;
     for (uint32_t i = 0; i < g->nnodes; i++)
-        if (g->nodes[i].op == TIDEI_OP_SCALAR) g->nodes[i].a = map[g->nodes[i].a];
+        if (is_weak_scalar(&g->nodes[i])) g->nodes[i].a = map[g->nodes[i].a];
     for (uint32_t i = 0; i < g->nlimits; i++) g->limits[i].weak = map[g->limits[i].weak];
 }
 

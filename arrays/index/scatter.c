@@ -4,6 +4,7 @@
 ** atomics. Sums and products of floats do not: their indices are sorted stably, and equal ones
 ** folded in the order in which they stand, chunk by chunk and level by level (scatter.h). */
 #include <inttypes.h>
+#include <math.h>
 
 #include "arrays/arrays.h"
 #include "arrays/expr/copy.h"

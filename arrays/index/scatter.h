@@ -160,7 +160,7 @@ GA_FN void sc_one(const pl_call *p, ga_i64 far, ga_i64 near, int size) {
 
 #ifdef __CUDACC_RTC__
 #define SC_EACH(name, size)                                                                        \
-    extern "C" __global__ void name(const pl_call p) {                                             \
+    extern "C" __global__ void name(const __grid_constant__ pl_call p) {                           \
         PL_EACH(i) {                                                                               \
             pl_spot s = pl_find(&p, i);                                                            \
             if (!s.bad) sc_one(&p, s.far, s.near, size);                                           \
@@ -196,8 +196,9 @@ typedef struct sc_list { /* indices that become keys */
 GA_FN void sc_key(const sc_list *p, ga_i64 i) {
     ga_i64 at = 0, rest = i;
     for (int d = p->ndim - 1; d >= 0; d--) {
-        at += rest % p->shape[d] * p->strides[d];
-        rest /= p->shape[d];
+        ga_i64 outer = ga_quotient(rest, p->shape[d]);
+        at += (rest - outer * p->shape[d]) * p->strides[d];
+        rest = outer;
     }
     ga_i64 given = ga_read(p->indices, at, p->size, p->is_signed);
     ga_i64 v = ga_from_start(given, p->length, p->is_signed);
@@ -228,7 +229,7 @@ typedef struct sc_fold {
 } sc_fold;
 
 #define SC_VOID  (1LL << 62) /* in a key: the entry has no value */
-#define SC_AHEAD 4           /* entries that are read before they are folded */
+#define SC_AHEAD 8           /* entries that are read before they are folded */
 
 GA_FN ga_i64 sc_entry_key(const sc_fold *p, ga_i64 e) {
     return p->wide ? ((const ga_i64 *)p->keys)[e] : (ga_i64)((const unsigned *)p->keys)[e];
@@ -238,12 +239,12 @@ GA_FN int sc_void(ga_i64 key) { return key >= 0 && (key & SC_VOID) != 0; }
 
 GA_FN ga_i64 sc_offset(int ndim, const ga_i64 *shape, const ga_i64 *strides, ga_i64 i) {
     ga_i64 at = 0;
-    for (int d = ndim - 1; d >= 0; d--) {
-        ga_i64 rest = d ? pl_divide(i, shape[d]) : 0;
+    for (int d = ndim - 1; d > 0; d--) {
+        ga_i64 rest = ga_quotient(i, shape[d]);
         at += (i - rest * shape[d]) * strides[d];
         i = rest;
     }
-    return at;
+    return ndim > 0 ? at + i * strides[0] : 0;
 }
 
 /* Where an entry's value for column `col`, whose own offset is `across`, lies. */
@@ -315,7 +316,7 @@ SC_COMPLEX(sc_c64)
         ga_i64 far = sc_offset(p->ndim, p->shape, p->far_strides, col), head = -1, tail = -1;      \
         ga_i64 across = sc_offset(p->ndim, p->shape, p->near_strides, col), keys[SC_AHEAD];        \
         acc values[SC_AHEAD];                                                                      \
-        sc_run_##name r;                                                                           \
+        sc_run_##name r = {0};                                                                     \
         r.key = sc_plain(sc_entry_key(p, first));                                                  \
         r.begins = first == 0 || sc_plain(sc_entry_key(p, first - 1)) != r.key;                    \
         r.has = 0;                                                                                 \
@@ -350,13 +351,17 @@ SC_COMPLEX(sc_c64)
     }
 
 #ifdef __CUDACC_RTC__
-extern "C" __global__ void scatter_keys(const sc_list p) { PL_EACH(i) sc_key(&p, i); }
+extern "C" __global__ void scatter_keys(const __grid_constant__ sc_list p) {
+    PL_EACH(i) sc_key(&p, i);
+}
 #define SC_KERNEL(name)                                                                            \
-    extern "C" __global__ void scatter_fold_##name(const sc_fold p) {                              \
+    extern "C" __global__ void scatter_fold_##name(const __grid_constant__ sc_fold p) {            \
         ga_i64 all = p.chunks * p.width;                                                           \
         for (ga_i64 i = (ga_i64)blockIdx.x * blockDim.x + threadIdx.x; i < all;                    \
-             i += (ga_i64)gridDim.x * blockDim.x)                                                  \
-            sc_chunk_##name(&p, pl_divide(i, p.width), i - pl_divide(i, p.width) * p.width);       \
+             i += (ga_i64)gridDim.x * blockDim.x) {                                                \
+            ga_i64 c = ga_quotient(i, p.width);                                                    \
+            sc_chunk_##name(&p, c, i - c * p.width);                                               \
+        }                                                                                          \
     }
 #else
 static void scatter_keys(const void *params) {

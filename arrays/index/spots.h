@@ -41,39 +41,38 @@ typedef struct pl_spot {
     int bad; /* an index was out of range; `far` goes by the nearest valid one */
 } pl_spot;
 
-/* i / n, of numbers that are not negative; of small ones it takes a third of the time. */
-GA_FN ga_i64 pl_divide(ga_i64 i, ga_i64 n) {
-    if (((i | n) >> 32) == 0) return (ga_i64)((unsigned)i / (unsigned)n);
-    return i / n;
+/* Goes where index array l says, at the offset `at` of it. */
+GA_FN void pl_follow(const pl_call *p, int l, ga_i64 at, pl_spot *s) {
+    const pl_list *list = &p->lists[l];
+    ga_i64 given = ga_read(list->at, at, list->size, list->is_signed);
+    ga_i64 v = ga_from_start(given, list->length, list->is_signed);
+    if (v < 0 || v >= list->length) {
+        ga_report(p->fault, p->report | (list->is_signed ? 0 : GA_UNSIGNED), given, list->length);
+        v = v < 0 ? 0 : list->length - 1;
+        s->bad = 1;
+    }
+    s->far += v * list->step;
+    s->key += v * list->key_step;
 }
 
-/* Where element i of the iteration space lies. */
+/* Where element i of the iteration space lies. The first index array is apart from the others, of
+** which there are seldom any: a device has no registers that can be counted through. */
 GA_FN pl_spot pl_find(const pl_call *p, ga_i64 i) {
     pl_spot s = {0, 0, 0, 0, 0};
-    ga_i64 at[PL_RANK];
-    for (int l = 0; l < p->nlists; l++) at[l] = 0;
+    ga_i64 first = 0, at[PL_RANK];
+    for (int l = 1; l < p->nlists; l++) at[l] = 0;
     for (int d = p->ndim - 1; d >= 0; d--) {
-        ga_i64 rest = d ? pl_divide(i, p->shape[d]) : 0, x = i - rest * p->shape[d];
+        ga_i64 rest = d > 0 ? ga_quotient(i, p->shape[d]) : 0, x = i - rest * p->shape[d];
         i = rest;
         s.far += x * p->far_strides[d];
         s.near += x * p->near_strides[d];
         s.key += x * p->key_strides[d];
         s.order += x * p->order_strides[d];
-        for (int l = 0; l < p->nlists; l++) at[l] += x * p->lists[l].strides[d];
+        first += x * p->lists[0].strides[d];
+        for (int l = 1; l < p->nlists; l++) at[l] += x * p->lists[l].strides[d];
     }
-    for (int l = 0; l < p->nlists; l++) {
-        const pl_list *list = &p->lists[l];
-        ga_i64 given = ga_read(list->at, at[l], list->size, list->is_signed);
-        ga_i64 v = ga_from_start(given, list->length, list->is_signed);
-        if (v < 0 || v >= list->length) {
-            ga_report(p->fault, p->report | (list->is_signed ? 0 : GA_UNSIGNED), given,
-                      list->length);
-            v = v < 0 ? 0 : list->length - 1;
-            s.bad = 1;
-        }
-        s.far += v * list->step;
-        s.key += v * list->key_step;
-    }
+    if (p->nlists > 0) pl_follow(p, 0, first, &s);
+    for (int l = 1; l < p->nlists; l++) pl_follow(p, l, at[l], &s);
     return s;
 }
 

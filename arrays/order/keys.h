@@ -50,6 +50,7 @@ typedef struct od_sort {
     int round, shift; /* of one pass: which keys, and from which of their bits on */
     int pass, passes; /* its number, and how many there are */
     int first;        /* the first of its round: keys are made */
+    int planned;      /* order_plan has said in which passes there is nothing to do */
     int digits;       /* in keys of the round */
 } od_sort;
 

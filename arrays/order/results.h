@@ -14,7 +14,7 @@ typedef struct tidei_results {
         tide_array *array;
         tide_array **to; /* NULL: it is dropped at the end, whatever comes of the call */
         tidei_operand o;
-    } at[4];
+    } at[8];
 } tidei_results;
 
 /* A row-major array that is written to *to at the end; `to` NULL: of use during the call alone.

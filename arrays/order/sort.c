@@ -3,8 +3,9 @@
 ** On the host one kernel sorts row after row (sort_host.c). Where kernels are text, rows of up to
 ** SHORT elements are sorted in shared memory by one launch. Longer ones take a launch to clear the
 ** counts, one to count the digits of each round of keys, and one for each digit; all rows are in
-** all launches. Keys and places go back and forth between two pieces of memory; the first pass
-** makes them from the elements, the last one writes the results. */
+** all launches. Of one row those digits are left out, on the device, that are the same in all keys.
+** Keys and places go back and forth between two pieces of memory; the first pass makes them from
+** the elements, the last one writes the results. */
 #include "arrays/arrays.h"
 #include "arrays/kernels/launch.h"
 #include "arrays/order/sort.h"
@@ -13,7 +14,8 @@
 
 #define SHORT 4096               /* TILE of runs.cu: elements of a row, items of a tile */
 #define NEAR  ((int64_t)1 << 32) /* elements of a row whose places fit into 32 bits */
-enum { DIGITS = 256, TICKETS = 64, BUFFERS = 2 };
+enum { DIGITS = 256, TICKETS = 64, BUFFERS = 2 }; /* TICKETS: with plans */
+#define PLANNED 4 /* passes from which on it is worth a launch to know which have nothing to do */
 
 extern const char tidei_order_sort_text[];
 
@@ -21,6 +23,7 @@ extern const char tidei_order_sort_text[];
     { #name, tidei_order_sort_text, NULL }
 static const tidei_own_kernel rows_kernels[] = {KERNEL(order_rows_32), KERNEL(order_rows_64)};
 static const tidei_own_kernel count_kernels[] = {KERNEL(order_count_32), KERNEL(order_count_64)};
+static const tidei_own_kernel plan_kernel = KERNEL(order_plan);
 static const tidei_own_kernel sweep_kernels[] = {KERNEL(order_sweep_32), KERNEL(order_sweep_64),
                                                  KERNEL(order_sweep_32_far),
                                                  KERNEL(order_sweep_64_far)};
@@ -106,6 +109,7 @@ static tide_status run_round(job *j, int64_t tiles) {
     j->p.shift = 0;
     j->p.first = 1;
     tide_status s = launch(j, &count_kernels[wide], tiles);
+    if (s == TIDE_OK && j->p.planned) s = launch(j, &plan_kernel, 1);
     for (int d = 0; d < j->p.digits && s == TIDE_OK; d++) {
         j->p.shift = 8 * d;
         j->p.first = d == 0;
@@ -119,6 +123,7 @@ static tide_status long_rows(job *j) {
     const int rounds = j->p.type.parts > 1 ? OD_ROUNDS : 1, digits = j->p.digits;
     int64_t tiles = (j->p.space.length + SHORT - 1) / SHORT * j->p.space.rows;
     j->p.passes = rounds == 1 ? digits : 2 * digits + 1;
+    j->p.planned = rounds == 1 && j->p.space.rows == 1 && digits >= PLANNED;
     tide_status s = make_room(j, tiles);
     for (int r = 0; r < rounds && s == TIDE_OK; r++) {
         j->p.round = r;

@@ -1,4 +1,5 @@
-/* sort.cu: the kernels that sort, after keys.h and runs.cu. Embedded as text (tidei_order_sort_text).
+/* sort.cu: the kernels that sort, after keys.h and runs.cu. Embedded as text
+** (tidei_order_sort_text).
 **
 ** Short rows (order_rows): a block sorts several rows at once in shared memory: each thread the
 ** items that lie together, then runs are merged two by two.
@@ -85,12 +86,12 @@ template <class K> OD_FN void od_rows_kernel(const od_sort &p) {
     }
 }
 #if WANTS(order_rows_32)
-extern "C" __global__ void __launch_bounds__(256) order_rows_32(const od_sort p) {
+extern "C" __global__ void __launch_bounds__(256) order_rows_32(const __grid_constant__ od_sort p) {
     od_rows_kernel<od_u32>(p);
 }
 #endif
 #if WANTS(order_rows_64)
-extern "C" __global__ void __launch_bounds__(256) order_rows_64(const od_sort p) {
+extern "C" __global__ void __launch_bounds__(256) order_rows_64(const __grid_constant__ od_sort p) {
     od_rows_kernel<od_u64>(p);
 }
 #endif
@@ -99,9 +100,10 @@ extern "C" __global__ void __launch_bounds__(256) order_rows_64(const od_sort p)
 
 OD_FN od_i64 od_tiles_a_row(const od_sort &p) { return (p.space.length + TILE - 1) / TILE; }
 
-/* The room for counts: a ticket for each pass; for each row and pass, how often each digit occurs;
+/* The room for counts: a ticket for each pass; for each pass a plan; for each row and pass, how often each digit occurs;
 ** for each tile, what it has said of each digit. */
 OD_FN od_u64 *od_tickets(const od_sort &p) { return (od_u64 *)p.state; }
+OD_FN od_i64 *od_plan(const od_sort &p) { return (od_i64 *)p.state + 32; }
 OD_FN od_u64 *od_counts(const od_sort &p, od_i64 row, int pass) {
     return (od_u64 *)p.state + 64 + (row * p.passes + pass) * DIGITS;
 }
@@ -153,15 +155,48 @@ template <class K, int PARTS> OD_FN void od_count_kernel(const od_sort &p) {
     }
 }
 #if WANTS(order_count_32)
-extern "C" __global__ void __launch_bounds__(256) order_count_32(const od_sort p) {
+extern "C" __global__ void __launch_bounds__(256) order_count_32(const __grid_constant__ od_sort p) {
     od_count_kernel<od_u32, PARTS_32>(p);
 }
 #endif
 #if WANTS(order_count_64)
-extern "C" __global__ void __launch_bounds__(256) order_count_64(const od_sort p) {
+extern "C" __global__ void __launch_bounds__(256) order_count_64(const __grid_constant__ od_sort p) {
     od_count_kernel<od_u64, PARTS_64>(p);
 }
 #endif
+
+/* ---- which passes there are ---- Of one row a pass has nothing to do whose digit is the same in
+** all keys: large integers are often small numbers. The last pass writes the results, always. */
+
+#if WANTS(order_plan)
+extern "C" __global__ void __launch_bounds__(256) order_plan(const __grid_constant__ od_sort p) {
+    od_i64 before = 0;
+    for (int pass = 0; pass < p.passes; pass++) {
+        const bool all = od_counts(p, 0, pass)[threadIdx.x] == (od_u64)p.space.length;
+        const bool idle = __syncthreads_or(all) && pass < p.passes - 1;
+        if (threadIdx.x == 0) od_plan(p)[pass] = idle ? -1 : before;
+        before += !idle;
+    }
+}
+#endif
+
+/* What a pass does: whether it is the first of all (which numbers the places), or of its round
+** (which makes the keys); from which buffer to which. */
+typedef struct od_turn {
+    bool idle, begins, first;
+    int in, to;
+} od_turn;
+
+OD_FN od_turn od_turn_of(const od_sort &p) {
+    const int before = p.planned ? (int)od_plan(p)[p.pass] : p.pass;
+    od_turn t;
+    t.idle = before < 0;
+    t.begins = before == 0;
+    t.first = p.planned ? before == 0 : p.first;
+    t.in = (before + 1) & 1;
+    t.to = before & 1;
+    return t;
+}
 
 /* ---- a pass ---- */
 
@@ -231,8 +266,8 @@ template <class K, class V> struct od_tile {
     od_u64 ticket;
 };
 
-/* A thread's share of a tile: in each warp's stretch every 32nd item, so that item i of lane l comes
-** before item i + 1 of any. */
+/* A thread's share of a tile: in each warp's stretch every 32nd item, so that item i of any lane
+** comes before item i + 1 of every one. */
 template <class K, class V> struct od_share {
     K key[ITEMS];
     V order[ITEMS];
@@ -244,24 +279,25 @@ OD_FN int od_item_in_tile(int i) {
 }
 
 template <class K, class V>
-OD_FN void od_fetch(const od_sort &p, od_share<K, V> &mine, od_i64 row, od_i64 source,
-                    od_i64 first, int n) {
+OD_FN void od_fetch(const od_sort &p, const od_turn &turn, od_share<K, V> &mine, od_i64 row,
+                    od_i64 source, od_i64 first, int n) {
     const od_i64 base = row * p.space.length + first;
-    const int in = (p.pass + 1) & 1;
+    const V *order = (const V *)(turn.in ? p.order[1] : p.order[0]);
+    const K *keys = (const K *)(turn.in ? p.keys[1] : p.keys[0]);
 #pragma unroll
     for (int i = 0; i < ITEMS; i++) {
         const int j = od_item_in_tile(i);
         mine.key[i] = ~(K)0;
         if (j >= n) continue;
-        if (p.pass == 0)
+        if (turn.begins)
             mine.order[i] = (V)(first + j);
-        else if (p.order[in])
-            mine.order[i] = ((const V *)p.order[in])[base + j];
-        if (p.first) {
-            const od_i64 at = p.pass ? (od_i64)mine.order[i] : first + j;
+        else if (order)
+            mine.order[i] = order[base + j];
+        if (turn.first) {
+            const od_i64 at = turn.begins ? first + j : (od_i64)mine.order[i];
             mine.key[i] = (K)od_key(p.type, p.source, source + at * p.space.step, p.round);
         } else
-            mine.key[i] = ((const K *)p.keys[in])[base + j];
+            mine.key[i] = keys[base + j];
     }
 }
 
@@ -327,10 +363,11 @@ template <class K, class V> OD_FN void od_exchange(const od_sort &p, od_tile<K, 
 }
 
 template <class K, class V>
-OD_FN void od_scatter(const od_sort &p, const od_tile<K, V> &s, const od_share<K, V> &mine,
-                      od_i64 row, int n) {
+OD_FN void od_scatter(const od_sort &p, const od_turn &turn, const od_tile<K, V> &s,
+                      const od_share<K, V> &mine, od_i64 row, int n) {
     const od_i64 base = row * p.space.length;
-    const int to = p.pass & 1;
+    V *order = (V *)(turn.to ? p.order[1] : p.order[0]);
+    K *keys = (K *)(turn.to ? p.keys[1] : p.keys[0]);
     od_i64 source, out;
     od_row(&p.space, row, &source, &out);
 #pragma unroll
@@ -341,8 +378,8 @@ OD_FN void od_scatter(const od_sort &p, const od_tile<K, V> &s, const od_share<K
         if (p.pass == p.passes - 1)
             od_put(&p, source, (od_i64)mine.order[i], out + at * p.space.out_step, mine.key[i]);
         else {
-            ((K *)p.keys[to])[base + at] = mine.key[i];
-            if (p.order[to]) ((V *)p.order[to])[base + at] = mine.order[i];
+            keys[base + at] = mine.key[i];
+            if (order) order[base + at] = mine.order[i];
         }
     }
 }
@@ -350,6 +387,8 @@ OD_FN void od_scatter(const od_sort &p, const od_tile<K, V> &s, const od_share<K
 template <class K, class V> OD_FN void od_sweep_kernel(const od_sort &p) {
     __shared__ od_tile<K, V> s;
     od_share<K, V> mine;
+    const od_turn turn = od_turn_of(p);
+    if (turn.idle) return;
     const od_i64 a_row = od_tiles_a_row(p), tiles = a_row * p.space.rows;
     for (;;) {
         __syncthreads();
@@ -362,16 +401,16 @@ template <class K, class V> OD_FN void od_sweep_kernel(const od_sort &p) {
         const int n = left < TILE ? (int)left : TILE;
         od_i64 source, out;
         od_row(&p.space, row, &source, &out);
-        od_fetch(p, mine, row, source, in_row * TILE, n);
+        od_fetch(p, turn, mine, row, source, in_row * TILE, n);
         od_rank(p, s, mine);
         __syncthreads();
         od_find_places(p, s, mine, row, in_row);
         od_exchange(p, s, mine);
-        od_scatter(p, s, mine, row, n);
+        od_scatter(p, turn, s, mine, row, n);
     }
 }
 #define SWEEP(name, K, V)                                                                          \
-    extern "C" __global__ void __launch_bounds__(256) name(const od_sort p) {                      \
+    extern "C" __global__ void __launch_bounds__(256) name(const __grid_constant__ od_sort p) {    \
         od_sweep_kernel<K, V>(p);                                                                  \
     }
 #if WANTS(order_sweep_32)

@@ -12,15 +12,21 @@ typedef enum {
     TIDEI_STEP_TELL,
     TIDEI_STEP_INVERT,
     TIDEI_STEP_ALONG,
-    TIDEI_STEP_QUANTILE
+    TIDEI_STEP_QUANTILE,
+    TIDEI_STEP_EDGES,
+    TIDEI_STEP_BINS,
+    TIDEI_STEP_STARTS,
+    TIDEI_STEP_WEIGH
 } tidei_step_name;
 
 /* The arrays of a step, as od_steps names them; NULL: there is none. */
 typedef struct tidei_step {
     tidei_step_name name;
-    const tidei_operand *sorted, *given, *order, *starts, *values, *places, *inverse, *counts;
+    const tidei_operand *sorted, *given, *order, *starts, *least, *greatest;
+    const tidei_operand *values, *places, *inverse, *counts;
     int64_t n, m, length, inner;
-    bool right;
+    bool right, whole;
+    double low, high;
     tide_dtype type; /* of sorted, given */
 } tidei_step;
 /* Nothing is done for n = 0. */

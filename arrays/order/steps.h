@@ -13,7 +13,7 @@
 
 typedef struct od_steps {
     /* addresses; 0: there is none. Read: */
-    od_u64 sorted, given, order, starts;
+    od_u64 sorted, given, order, starts, least, greatest;
     /* written: */
     od_u64 values, places, inverse, counts;
     od_i64 n, m;
@@ -21,6 +21,8 @@ typedef struct od_steps {
     od_i64 length, inner; /* of an axis, and elements between its neighbours */
     od_type type;
     int right;
+    int whole;        /* bins: number i is for the integer i */
+    double low, high; /* of all bins; NaN: they are at least and greatest */
 } od_steps;
 
 #define OD_AT(type, address, i) (((type *)(address))[i])
@@ -137,6 +139,51 @@ OD_FN void od_quantile(const od_steps *p, od_i64 i) {
     OD_AT(double, p->values, i) = a == b || t == 0 ? a : t < 0.5 ? a + d * t : b - d * (1 - t);
 }
 
+/* ---- bins: m of them, each as wide as all others, the last one with its end ---- */
+
+OD_FN void od_range(const od_steps *p, double *low, double *high) {
+    *low = p->least ? OD_AT(const double, p->least, 0) : p->low;
+    *high = p->greatest ? OD_AT(const double, p->greatest, 0) : p->high;
+    if (*low == *high) *low -= 0.5, *high += 0.5;
+}
+OD_FN double od_edge(const od_steps *p, double low, double high, od_i64 i) {
+    return i == p->m ? high : low + (double)i * ((high - low) / (double)p->m);
+}
+OD_FN void od_tell_edge(const od_steps *p, od_i64 i) {
+    double low, high;
+    od_range(p, &low, &high);
+    OD_AT(double, p->values, i) = od_edge(p, low, high, i);
+}
+/* The bin of number x, as its edges are; -1: none. */
+OD_FN od_i64 od_bin(const od_steps *p, double low, double high, double x) {
+    if (!(x >= low && x <= high)) return -1;
+    od_i64 i = (od_i64)((x - low) * ((double)p->m / (high - low)));
+    if (i >= p->m) i = p->m - 1;
+    if (i > 0 && x < od_edge(p, low, high, i)) i--;
+    if (i + 1 < p->m && x >= od_edge(p, low, high, i + 1)) i++;
+    return i;
+}
+OD_FN od_i64 od_bin_of(const od_steps *p, double low, double high, od_i64 i) {
+    if (!p->whole) return od_bin(p, low, high, od_number(p->type, p->given, i));
+    const od_i64 bin = OD_AT(const od_i64, p->given, i);
+    return bin >= 0 && bin < p->m ? bin : -1;
+}
+
+/* Where the bin of number i begins, in m sorted i64. */
+OD_FN void od_start(const od_steps *p, od_i64 i) {
+    od_i64 low = 0, high = p->m;
+    while (low < high) {
+        const od_i64 middle = low + (high - low) / 2;
+        if (OD_AT(const od_i64, p->sorted, middle) < i)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    OD_AT(od_i64, p->places, i) = low;
+}
+
+/* ---- kernels ---- */
+
 #ifdef __CUDACC_RTC__
 #define OD_EACH(name, fn)                                                                          \
     extern "C" __global__ void name(const od_steps p) {                                            \
@@ -173,6 +220,85 @@ OD_EACH(order_along, od_along)
 #endif
 #if OD_WANTS(order_quantile)
 OD_EACH(order_quantile, od_quantile)
+#endif
+#if OD_WANTS(order_starts)
+OD_EACH(order_starts, od_start)
+#endif
+#if OD_WANTS(order_edges)
+OD_EACH(order_edges, od_tell_edge)
+#endif
+
+#ifdef __CUDACC_RTC__
+#if OD_WANTS(order_bins)
+/* Each block counts by itself first, as often side by side as there is room: many elements of one
+** bin would wait for each other. */
+extern "C" __global__ void __launch_bounds__(256) order_bins(const od_steps p) {
+    enum { ROOM = 4096 };
+    __shared__ od_u32 counts[ROOM];
+    const int parts = p.m > ROOM ? 0 : p.m * 32 > ROOM ? (int)(ROOM / p.m) : 32;
+    od_u32 *mine = counts + (parts ? threadIdx.x % parts * (od_u32)p.m : 0);
+    double low, high;
+    od_range(&p, &low, &high);
+    for (int i = threadIdx.x; i < ROOM; i += 256) counts[i] = 0;
+    __syncthreads();
+    const od_i64 all = (od_i64)gridDim.x * 256;
+    for (od_i64 i = (od_i64)blockIdx.x * 256 + threadIdx.x; i < p.n; i += all) {
+        const od_i64 bin = od_bin_of(&p, low, high, i);
+        if (bin < 0) continue;
+        if (parts)
+            atomicAdd(&mine[bin], 1u);
+        else
+            atomicAdd((od_u64 *)p.counts + bin, 1ULL);
+    }
+    __syncthreads();
+    for (int bin = threadIdx.x; parts && bin < p.m; bin += 256) {
+        od_u64 sum = 0;
+        for (int part = 0; part < parts; part++) sum += counts[part * (int)p.m + bin];
+        if (sum) atomicAdd((od_u64 *)p.counts + bin, sum);
+    }
+}
+#endif
+#if OD_WANTS(order_weigh)
+/* A block a bin: the weights of its elements, which lie together in order, always in the same
+** way. */
+extern "C" __global__ void __launch_bounds__(256) order_weigh(const od_steps p) {
+    __shared__ double sums[256];
+    const int t = threadIdx.x;
+    for (od_i64 bin = blockIdx.x; bin < p.n; bin += gridDim.x) {
+        const od_i64 start = OD_AT(const od_i64, p.starts, bin);
+        const od_i64 end = OD_AT(const od_i64, p.starts, bin + 1);
+        double sum = 0;
+        for (od_i64 i = start + t; i < end; i += 256)
+            sum += OD_AT(const double, p.given, OD_AT(const od_i64, p.order, i));
+        sums[t] = sum;
+        for (int half = 128; half; half /= 2) {
+            __syncthreads();
+            if (t < half) sums[t] += sums[t + half];
+        }
+        if (t == 0) OD_AT(double, p.values, bin) = sums[0];
+        __syncthreads();
+    }
+}
+#endif
+#else
+static void order_bins(const void *params) {
+    const od_steps *p = params;
+    double low, high;
+    od_range(p, &low, &high);
+    for (od_i64 i = 0; i < p->n; i++) {
+        const od_i64 bin = od_bin_of(p, low, high, i);
+        if (bin >= 0) OD_AT(od_i64, p->counts, bin)++;
+    }
+}
+static void order_weigh(const void *params) {
+    const od_steps *p = params;
+    for (od_i64 bin = 0; bin < p->n; bin++) {
+        double sum = 0;
+        for (od_i64 i = OD_AT(od_i64, p->starts, bin); i < OD_AT(od_i64, p->starts, bin + 1); i++)
+            sum += OD_AT(double, p->given, OD_AT(od_i64, p->order, i));
+        OD_AT(double, p->values, bin) = sum;
+    }
+}
 #endif
 
 #endif

@@ -300,6 +300,17 @@ TIDE_API tide_array *tide_argmin(tide_array *a, const int *axes, int n, int keep
 /* Where the largest element is: as tide_argmin. May collect. Never blocks. */
 TIDE_API tide_array *tide_argmax(tide_array *a, const int *axes, int n, int keepdims);
 
+/* The variance: the mean of the squared distances from the mean, in two passes over a, which lose
+** nothing where the mean is large; of anything, of complex numbers by |.|, real. It is divided by
+** the number of elements less `correction`, or by 0 where that is negative: 0 gives the variance of
+** the elements themselves, 1 what they tell of a population that they were drawn from. bool and
+** integers give f64. Of no elements it is NaN. May collect. Never blocks. */
+TIDE_API tide_array *tide_var(tide_array *a, const int *axes, int n, double correction,
+                              int keepdims);
+/* The standard deviation, the square root of tide_var. May collect. Never blocks. */
+TIDE_API tide_array *tide_std(tide_array *a, const int *axes, int n, double correction,
+                              int keepdims);
+
 /* ---- matrix product ---- */
 
 /* The matrix product over the last two axes, the others being a batch that broadcasts: (..., m, k)

@@ -51,6 +51,12 @@ TIDE_API tide_array *tide_argpartition(tide_array *a, int64_t kth, int axis);
 TIDE_API TIDE_NODISCARD tide_status tide_topk(tide_array *a, int64_t k, int axis, int largest,
                                               tide_array **values, tide_array **indices);
 
+/* The places that sort n >= 1 keys at once along `axis` (TIDE_E_INVALID for none): arrays of one
+** shape (TIDE_E_SHAPE), of any types. The first key counts most, and each further one where those
+** before it are equal: i64, of their shape. (NumPy's lexsort takes keys from the last on.)
+** May collect. Never blocks. */
+TIDE_API tide_array *tide_lexsort(tide_array *const *keys, size_t n, int axis);
+
 /* ---- in sorted arrays, and sets ---- */
 
 /* Where `values` go in `sorted`, which has one axis (TIDE_E_SHAPE) and is sorted ascending: before
@@ -58,8 +64,8 @@ TIDE_API TIDE_NODISCARD tide_status tide_topk(tide_array *a, int64_t k, int axis
 ** what comes of an array that is not sorted is not promised. Types promote (TIDE_E_DTYPE). Each
 ** value takes log2 of the length looks. May collect. Never blocks. */
 TIDE_API tide_array *tide_searchsorted(tide_array *sorted, tide_array *values, int right);
-/* Whether each element of `a` is among those of `b`, of any shape: bool, of the shape of `a`. NaN is
-** in nothing. Types promote (TIDE_E_DTYPE). May collect. Never blocks. */
+/* Whether each element of `a` is among those of `b`, of any shape: bool, of the shape of `a`. NaN
+** is in nothing. Types promote (TIDE_E_DTYPE). May collect. Never blocks. */
 TIDE_API tide_array *tide_isin(tide_array *a, tide_array *b);
 
 /* ---- distinct elements ---- The four take an array of any shape as one row, in row-major order.
@@ -72,8 +78,8 @@ TIDE_API tide_array *tide_unique_values(tide_array *a);
 /* The same, and how often each occurs (i64). May collect. Blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_unique_counts(tide_array *a, tide_array **values,
                                                        tide_array **counts);
-/* The same, and for each element of `a` its place among the distinct ones: i64, of the shape of `a`.
-** May collect. Blocks. */
+/* The same, and for each element of `a` its place among the distinct ones: i64, of the shape of
+** `a`. May collect. Blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_unique_inverse(tide_array *a, tide_array **values,
                                                         tide_array **inverse);
 /* All of these, and in `indices` where each distinct element first stands in `a` (i64, counted
@@ -91,12 +97,31 @@ TIDE_API TIDE_NODISCARD tide_status tide_unique_all(tide_array *a, tide_array **
 /* The middle element, or the mean of the two in the middle: the quantile 0.5. May collect.
 ** Never blocks. */
 TIDE_API tide_array *tide_median(tide_array *a, const int *axes, int n, int keepdims);
-/* NumPy's linear quantile: of a sorted row x of length k, with j the whole part of q * (k - 1) and t
-** the rest, x[j] + t * (x[j + 1] - x[j]); x[j] where t is 0 or the two are equal, infinities too. q
-** is a number from 0 to 1 (else TIDE_E_INVALID), or an array of them, of real type (TIDE_E_DTYPE):
-** then its axes come first in the result, of at most TIDE_MAX_RANK (TIDE_E_SHAPE), and what is not
-** from 0 to 1 gives NaN. May collect. Never blocks. */
+/* NumPy's linear quantile: of a sorted row x of length k, with j the whole part of q * (k - 1) and
+** t the rest, x[j] + t * (x[j + 1] - x[j]); x[j] where t is 0 or the two are equal, infinities too.
+** q is a number from 0 to 1 (else TIDE_E_INVALID), or an array of them, of real type
+** (TIDE_E_DTYPE): then its axes come first in the result, of at most TIDE_MAX_RANK (TIDE_E_SHAPE),
+** and what is not from 0 to 1 gives NaN. May collect. Never blocks. */
 TIDE_API tide_array *tide_quantile(tide_array *a, tide_arg q, const int *axes, int n, int keepdims);
+
+/* ---- counts ---- */
+
+/* How many elements of `a`, of any shape, lie in each of `bins` >= 1 bins (TIDE_E_INVALID) from
+** low to high: `counts` (bins), i64, and the bins' `edges` (bins + 1), f64: edge i is low + i * w,
+** where w is (high - low) / bins, and the last one high. A bin has its lower edge, the last one
+** both. What lies outside, and NaN, is not counted. low and high NaN: the least and the greatest
+** element, of no elements 0 and 1; where these are not finite nothing is counted, and where they
+** are equal they are moved apart by a half each. Otherwise low must be below high, both finite
+** (TIDE_E_INVALID). Real types only (TIDE_E_DTYPE), compared as f64. May collect. Never blocks. */
+TIDE_API TIDE_NODISCARD tide_status tide_histogram(tide_array *a, int64_t bins, double low,
+                                                   double high, tide_array **counts,
+                                                   tide_array **edges);
+/* How often each number from 0 to bins - 1 is among the elements of `a`, of bool or integers
+** (TIDE_E_DTYPE) and any shape: i64, of one axis; others are not counted. `weights` (may be NULL)
+** of the shape of `a` (TIDE_E_SHAPE), real (TIDE_E_DTYPE): their sums instead, in f64, in the same
+** bits in every run. bins < 0: as many as the greatest element wants, for which the call waits.
+** May collect. May block. */
+TIDE_API tide_array *tide_bincount(tide_array *a, tide_array *weights, int64_t bins);
 
 #if defined(__cplusplus)
 }

@@ -101,8 +101,8 @@ TIDE_API tide_array *tide_pad(tide_array *a, const int64_t *before, const int64_
 TIDE_API tide_array *tide_stack(tide_array *const *arrays, size_t n, int axis);
 /* The array repeated as a whole reps[i] times along axis i, n of them; of fewer than the array has
 ** axes they are the last ones, and to more of them axes are added in front. Negative ones, or a
-** result of more than TIDE_MAX_RANK dimensions, are TIDE_E_SHAPE, a negative n TIDE_E_INVALID. Waits
-** where tide_copy does. May collect. May block. */
+** result of more than TIDE_MAX_RANK dimensions, are TIDE_E_SHAPE, a negative n TIDE_E_INVALID.
+** Waits where tide_copy does. May collect. May block. */
 TIDE_API tide_array *tide_tile(tide_array *a, const int64_t *reps, int n);
 
 /* ---- triangles and diagonals ---- */

@@ -133,17 +133,20 @@ static tide_status reduce(void) {
     MAKE(tide_map(work.rt, "(x) -> sum(x*2, axis=0)", work.in[0]));
     MAKE(tide_map(work.rt, "(x) -> x - max(x)", work.in[0]));
     MAKE(tide_mean(work.in[2], NULL, 0, 0));
+    MAKE(tide_std(work.in[2], NULL, 0, 0, 0));
     return TIDE_OK;
 }
 static double reduce_0(int64_t k) { return (void)k, 70000.0 * 70001 / 2; }
 static double reduce_1(int64_t k) { return (double)(2 * (37 * k + 5 * 36 * 37 / 2)); }
 static double reduce_2(int64_t k) { return (double)(k - 184); }
 static double reduce_3(int64_t k) { return (void)k, 69999.0 / 2; }
+static double reduce_4(int64_t k) { return (void)k, sqrt((70000.0 * 70000 - 1) / 12); }
 static void check_reduce(void) {
     check_values(0, 1, reduce_0, 0);
     check_values(1, 5, reduce_1, 1e-6);
     check_values(2, 185, reduce_2, 0);
     check_values(3, 1, reduce_3, 1e-6);
+    check_values(4, 1, reduce_4, 1e-6);
 }
 
 static tide_status matmul(void) {

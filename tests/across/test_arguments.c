@@ -68,6 +68,8 @@ enum { MOST = 3 };
 #define FOLD(name)                                                                                 \
     CALL(tide_##name) { return made(tide_##name(a[0], NULL, 0, 0)); }
 FOLDS(FOLD)
+CALL(tide_var) { return made(tide_var(a[0], NULL, 0, 0, 0)); }
+CALL(tide_std) { return made(tide_std(a[0], NULL, 0, 0, 0)); }
 
 #define MAKES(name, ...)                                                                           \
     CALL(name) { return made(name(__VA_ARGS__)); }
@@ -106,6 +108,23 @@ MAKES(tide_count_nonzero, a[0], NULL, 0, 0)
 MAKES(tide_masked_select, a[0], a[1] == good ? truth : a[1])
 GIVES(tide_masked_put, a[0], a[1] == good ? truth : a[1], a[2])
 OUTS(tide_nonzero, 2, a[0], outs, 2)
+MAKES(tide_sort, a[0], 0, 0)
+MAKES(tide_argsort, a[0], 0, 0)
+MAKES(tide_partition, a[0], 0, 0)
+MAKES(tide_argpartition, a[0], 0, 0)
+MAKES(tide_lexsort, a, 2, 0)
+MAKES(tide_searchsorted, a[0] == good ? pivots : a[0], a[1], 0)
+MAKES(tide_isin, a[0], a[1])
+MAKES(tide_unique_values, a[0])
+MAKES(tide_median, a[0], NULL, 0, 0)
+MAKES(tide_quantile, a[0], tide_arg_array(a[1]), NULL, 0, 0)
+MAKES(tide_bincount, a[0] == good ? pivots : a[0], NULL, 3)
+OUTS(tide_sort_both, 2, a[0], 0, 0, &outs[0], &outs[1])
+OUTS(tide_topk, 2, a[0], 1, 0, 1, &outs[0], &outs[1])
+OUTS(tide_unique_counts, 2, a[0], &outs[0], &outs[1])
+OUTS(tide_unique_inverse, 2, a[0], &outs[0], &outs[1])
+OUTS(tide_unique_all, 3, a[0], &outs[0], &outs[1], &outs[2], NULL)
+OUTS(tide_histogram, 2, a[0], 3, 0, 1, &outs[0], &outs[1])
 MAKES(tide_index, a[0], 1, (const tide_pick[]){tide_pick_array(a[1])})
 MAKES(tide_take_along_axis, a[0], a[1], 0)
 GIVES(tide_index_put, a[0], 1, (const tide_pick[]){tide_pick_array(a[1])}, a[2])
@@ -248,11 +267,16 @@ static const struct call {
 #include "arrays/expr/ops.def"
 #undef TIDEI_OP
 #define FOLD_ROW(name) ONE(tide_##name)
-    FOLDS(FOLD_ROW)
+    FOLDS(FOLD_ROW) ONE(tide_var) ONE(tide_std)
     TWO(tide_matmul) ONE(tide_slice) ONE(tide_transpose) ONE(tide_reshape) ONE(tide_broadcast_to)
     ONE(tide_expand_dims) ONE(tide_squeeze) ONE(tide_copy) ONE(tide_contiguous) ONE(tide_cast)
     ONE(tide_cumsum) ONE(tide_cumprod) ONE(tide_cummin) ONE(tide_cummax) ONE(tide_nonzero)
     ONE(tide_argwhere) ONE(tide_count_nonzero) TWO(tide_masked_select) THREE(tide_masked_put)
+    ONE(tide_sort) ONE(tide_argsort) ONE(tide_sort_both) ONE(tide_partition) ONE(tide_argpartition)
+    ONE(tide_topk) TWO(tide_searchsorted) TWO(tide_isin) ONE(tide_unique_values)
+    ONE(tide_unique_counts) ONE(tide_unique_inverse) ONE(tide_unique_all) ONE(tide_median)
+    TWO(tide_quantile) ONE(tide_histogram) ONE(tide_bincount)
+    AS(tide_lexsort, NULL, NULL, 2, false, {"argument 1, index 0,", "argument 1, index 1,"})
     TWO(tide_take) ONE(tide_slice_ranges) ONE(tide_retain) ONE(tide_to_memory) TWO(tide_dot)
     ONE(tide_flip) ONE(tide_moveaxis) ONE(tide_diagonal) ONE(tide_windows) ONE(tide_reshape_with)
     ONE(tide_unstack) ONE(tide_split) ONE(tide_roll) ONE(tide_pad) ONE(tide_tile) ONE(tide_tril)

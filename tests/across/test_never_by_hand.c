@@ -7,6 +7,7 @@
 ** api_table.h, which is made from the headers: one that is new has no row in the table below, and
 ** the first case says so. */
 #include <cblas.h>
+#include <math.h>
 #include <unistd.h>
 #include "gc/collector.h"
 #include "tests/support/tidetest.h"
@@ -104,6 +105,8 @@ static tide_status run_assign(void) { /* overlapping: by a copy */
 }
 static tide_status run_fill(void) { return tide_fill(w.dst, tide_arg_float(3)); }
 static tide_status run_memset(void) { return tide_memset(w.dst, 7); }
+static tide_status run_var(void) { return made(tide_var(w.f[0], (const int[]){0}, 1, 1, 0)); }
+static tide_status run_std(void) { return made(tide_std(w.turned, NULL, 0, 0, 1)); }
 static tide_status run_take(void) { return made(tide_take(w.f[0], w.index, 0)); }
 static tide_status run_index(void) {
     return made(tide_index(
@@ -169,6 +172,34 @@ static tide_status run_masked_put(void) { /* as many values as there are places 
     if (w.counted) tide_release(values);
     return s;
 }
+static tide_status run_sort(void) { return made(tide_sort(w.turned, 0, 0)); }
+static tide_status run_argsort(void) { return made(tide_argsort(w.turned, 1, 1)); }
+static tide_status run_sort_both(void) {
+    return tide_sort_both(w.i[0], 0, 0, &w.out[0], &w.out[1]);
+}
+static tide_status run_partition(void) { return made(tide_partition(w.f[0], 3, 1)); }
+static tide_status run_argpartition(void) { return made(tide_argpartition(w.f[0], 3, 0)); }
+static tide_status run_topk(void) { return tide_topk(w.f[0], 5, 0, 1, &w.out[0], &w.out[1]); }
+static tide_status run_lexsort(void) {
+    return made(tide_lexsort((tide_array *const[]){w.i[0], w.b, w.f[0]}, 3, 0));
+}
+static tide_status run_searchsorted(void) { return made(tide_searchsorted(w.vec, w.turned, 0)); }
+static tide_status run_unique_counts(void) {
+    return tide_unique_counts(w.turned, &w.out[0], &w.out[1]);
+}
+static tide_status run_unique_inverse(void) {
+    return tide_unique_inverse(w.f[0], &w.out[0], &w.out[1]);
+}
+static tide_status run_unique_all(void) {
+    return tide_unique_all(w.turned, &w.out[0], &w.out[1], &w.out[2], NULL);
+}
+static tide_status run_quantile(void) {
+    return made(tide_quantile(w.f[0], tide_arg_float(0.3), NULL, 0, 0));
+}
+static tide_status run_histogram(void) {
+    return tide_histogram(w.turned, 10, NAN, NAN, &w.out[0], &w.out[1]);
+}
+static tide_status run_bincount(void) { return made(tide_bincount(w.i[0], w.f[0], -1)); }
 static tide_status run_concat(void) {
     return made(tide_concat((tide_array *const[]){w.f[0], w.i[0], w.turned}, 2, 0));
 }
@@ -355,6 +386,24 @@ static const struct row {
     OWN(memset, run_memset),
     OWN(take, run_take),
     OWN(concat, run_concat),
+    /* order.h */
+    OWN(sort, run_sort),
+    OWN(argsort, run_argsort),
+    OWN(sort_both, run_sort_both),
+    OWN(partition, run_partition),
+    OWN(argpartition, run_argpartition),
+    OWN(topk, run_topk),
+    OWN(lexsort, run_lexsort),
+    OWN(searchsorted, run_searchsorted),
+    ROW(isin, FLOATS_2, two),
+    ROW(unique_values, FLOATS_1, one),
+    OWN(unique_counts, run_unique_counts),
+    OWN(unique_inverse, run_unique_inverse),
+    OWN(unique_all, run_unique_all),
+    OWN(quantile, run_quantile),
+    ROW(median, FOLD, fold),
+    OWN(histogram, run_histogram),
+    OWN(bincount, run_bincount),
     /* scan.h, select.h */
     OWN(cumsum, run_cumsum),
     OWN(cumprod, run_cumprod),
@@ -480,6 +529,8 @@ static const struct row {
     ROW(all, FOLD, fold),
     ROW(argmin, FOLD, fold),
     ROW(argmax, FOLD, fold),
+    OWN(var, run_var),
+    OWN(std, run_std),
     OWN(matmul, run_matmul),
     /* memory.h, random.h, expr.h */
     OWN(empty_in, run_empty_in),

@@ -137,6 +137,30 @@ static void several_long_rows(tide_runtime *rt) {
         tide_release(a);
     }
 }
+/* Keys whose digits are alike but for one, two or none: the others' passes have nothing to do. */
+static void alike_but_for_some_digits(tide_runtime *rt) {
+    static const int shifts[][2] = {{0, 0}, {24, 24}, {56, 56}, {8, 40}, {0, 56}};
+    enum { N = 4500 };
+    static int64_t x[N];
+    for (size_t k = 0; k <= TIDEI_COUNT(shifts); k++) {
+        for (int i = 0; i < N; i++) {
+            x[i] = 0x0102030405060708;
+            for (int d = 0; d < 2 && k < TIDEI_COUNT(shifts); d++)
+                x[i] ^= random_below(1 << (7 * d + 1)) << shifts[k][d];
+        }
+        tide_array *a = tide_from_host(rt, TIDE_I64, 1, (int64_t[]){N}, x);
+        assert_array(a);
+        both_are_right(a, 0, k & 1);
+        tide_release(a);
+    }
+}
+static void digits_that_all_keys_have_are_passed_over(void **state) {
+    alike_but_for_some_digits(*state);
+}
+static void a_gpus_kernels_pass_over_such_digits(void **state) {
+    if (!*state) skip();
+    alike_but_for_some_digits(*state);
+}
 static void rows_beside_each_other_are_sorted_alone(void **state) { several_long_rows(*state); }
 static void a_gpus_kernels_keep_long_rows_apart(void **state) {
     if (!*state) skip();
@@ -239,6 +263,8 @@ int main(void) {
         EMULATED(a_gpus_kernels_sort_the_same),
         CASE(long_rows_are_sorted),
         EMULATED(a_gpus_kernels_sort_long_rows),
+        CASE(digits_that_all_keys_have_are_passed_over),
+        EMULATED(a_gpus_kernels_pass_over_such_digits),
         CASE(rows_beside_each_other_are_sorted_alone),
         EMULATED(a_gpus_kernels_keep_long_rows_apart),
         CASE(equals_keep_their_order_both_ways),

@@ -38,6 +38,8 @@ static void on_ternary(world *w) {
 }
 
 static void on_fold(world *w) {
+    const bool var = !strcmp(w->frame->c->name, "tide_var"),
+               spread = var || !strcmp(w->frame->c->name, "tide_std");
     int axes[10];
     array *x = draw_array(w, chance(w, 70) ? REAL : 0);
     bool all = chance(w, 40);
@@ -48,7 +50,11 @@ static void on_fold(world *w) {
     int keep = ONE_OF(w, int, 0, 0, 1, 1, -7);
     calling(w, "%s(%s, %s, %d, %d)", w->frame->c->name, x->name,
             all ? "NULL" : say(w, "(int[]){%d, %d, %d, ...}", axes[0], axes[1], axes[2]), n, keep);
-    (void)made(w, w->frame->c->fn.fold(x->a, all ? NULL : axes, n, keep), NULL, ROW_MAJOR);
+    const int *given = all ? NULL : axes;
+    tide_array *made_of = !spread ? w->frame->c->fn.fold(x->a, given, n, keep)
+                          : var   ? tide_var(x->a, given, n, 1, keep)
+                                  : tide_std(x->a, given, n, 0, keep);
+    (void)made(w, made_of, NULL, ROW_MAJOR);
 }
 
 /* ---- matrices ---- */
@@ -586,6 +592,8 @@ const call compute_calls[] = {
     FOLD(argmin),
     FOLD(argmax),
     FOLD(count_nonzero),
+    {"tide_var", on_fold, {NULL}, 0},
+    {"tide_std", on_fold, {NULL}, 0},
     ROW(matmul, 0),
     ROW(dot, 0),
     ROW(nrm2, 0),

@@ -58,11 +58,13 @@ tide_pool_config.reuse_wait
 """.split()
 SWITCHES = """
 tide_all.keepdims tide_any.keepdims tide_arg_bool.v tide_argmax.keepdims tide_argmin.keepdims
-tide_array_is_contiguous tide_array_is_freed tide_array_set_ordered.on
+tide_argsort.descending tide_array_is_contiguous tide_array_is_freed tide_array_set_ordered.on
 tide_collector.may_collect tide_collector_is_device_library tide_count_nonzero.keepdims
 tide_device_reaches tide_linspace.endpoint tide_logspace.endpoint tide_max.keepdims
-tide_mean.keepdims tide_min.keepdims tide_print_options.suppress_small tide_prod.keepdims
-tide_reclaimable.dear tide_sum.keepdims tide_thread_allow_scalar tide_thread_allow_scalar.on
+tide_mean.keepdims tide_median.keepdims tide_min.keepdims tide_print_options.suppress_small
+tide_prod.keepdims tide_quantile.keepdims tide_reclaimable.dear tide_searchsorted.right
+tide_sort.descending tide_sort_both.descending tide_std.keepdims tide_sum.keepdims
+tide_thread_allow_scalar tide_thread_allow_scalar.on tide_topk.largest tide_var.keepdims
 """.split()
 # Ints that are numbers, by their names; and results that are.
 NUMBERS = """
@@ -80,9 +82,9 @@ COUNTS = {
     "after": "rank(a)", "args": "n", "arrays": "n narrays", "axes": "n", "before": "rank(a)",
     "buf": "cap", "data": "elements(shape)", "destination": "n",
     "dst": "bytes", "dsts": "m", "fields": "nfields", "host": "elements(shape)",
-    "index": "rank(a)", "indices": "n", "lengths": "n", "order": "norder", "outs": "m n",
-    "perm": "rank(a)", "picks": "n", "ptrs": "n", "ranges": "n", "reps": "n", "samples": "n",
-    "shape": "ndim", "shifts": "n", "source": "n", "steps": "n", "strides": "ndim", "uses": "n",
+    "index": "rank(a)", "indices": "n", "keys": "n", "lengths": "n", "order": "norder",
+    "outs": "m n", "perm": "rank(a)", "picks": "n", "ptrs": "n", "ranges": "n", "reps": "n",
+    "samples": "n", "shape": "ndim", "shifts": "n", "source": "n", "steps": "n", "strides": "ndim", "uses": "n",
 }
 COUNTED = ("arrays in", "arrays in-out", "arrays out", "axes", "index", "numbers", "picks",
            "ranges", "raw pointers out", "shape", "strides", "tagged arguments", "text buffer",
@@ -92,6 +94,7 @@ COUNTED = ("arrays in", "arrays in-out", "arrays out", "axes", "index", "numbers
 # that are counted, where the count is 0 (base.h), and some more. tests/across/test_nullable.c calls
 # each function with it.
 NULLABLE = """
+tide_median.axes tide_quantile.axes
 tide_adapt_rule.fields tide_array_get.index tide_array_set.index tide_array_text_with.buf
 tide_array_text_with.options
 tide_batches_config.arrays tide_batches_config.source tide_batches_config.type
@@ -111,7 +114,7 @@ tide_use_begin.ptrs tide_use_begin.uses tide_windows.lengths tide_windows.steps
 
 # Counted pointers that may not: there is always something.
 NEVER_NULL = """
-tide_broadcast_arrays.arrays tide_broadcast_arrays.outs tide_concat.arrays
+tide_lexsort.keys tide_broadcast_arrays.arrays tide_broadcast_arrays.outs tide_concat.arrays
 tide_expr_apply_into.dsts tide_expr_apply_many.outs tide_map_many.outs tide_map_many_args.outs
 tide_meshgrid.arrays tide_meshgrid.outs tide_nonzero.outs tide_split.outs tide_stack.arrays
 """.split()
@@ -152,7 +155,9 @@ RELEASES = {
 
 # What a language with optional arguments may leave out, by place or by name.
 DEFAULTS = {
-    "axes": "NULL", "freed": "NULL", "keepdims": 0, "options": "NULL", "rcond": -1,
+    "axes": "NULL", "descending": 0, "freed": "NULL", "keepdims": 0, "options": "NULL", "rcond": -1,
+    "tide_bincount.bins": -1, "tide_bincount.weights": "NULL", "tide_searchsorted.right": 0,
+    "tide_topk.largest": 1,
     "tide_open.config": "NULL", "tide_pool_free.s": "NULL", "tide_pool_malloc.s": "NULL",
     "tide_pool_new.config": "NULL", "tide_synchronize.s": "NULL", "tide_transpose.perm": "NULL",
     "tide_use_begin.s": "NULL",
@@ -162,7 +167,7 @@ DEFAULTS = {
 CALLS = {"tide_slicef": "tide_slice"}
 
 # Headers whose heads name errors of all that may collect.
-HEADS = ("expr.h", "index.h", "linalg.h", "ops.h", "scan.h")
+HEADS = ("expr.h", "index.h", "linalg.h", "ops.h", "order.h", "scan.h")
 # Errors that another function is said to share: its name, and which of them; all where none stands.
 SHARED = {
     "tide_argmax": ("tide_argmin",),
@@ -347,8 +352,10 @@ def of_head(error, f):
     has a right type where any is."""
     if error == "TIDE_E_FREED":
         return False
-    if f["header"] == "linalg.h" and error == "TIDE_E_INVALID":
+    if f["header"] in ("linalg.h", "order.h") and error == "TIDE_E_INVALID":
         return any(a["kind"] == "array out" for a in f["args"])
+    if f["header"] == "order.h" and error == "TIDE_E_BOUNDS":
+        return any(a["name"] == "axis" for a in f["args"])
     if f["header"] != "ops.h" or sum(a["kind"] == "array in" for a in f["args"]) > 1:
         return True
     return error != "TIDE_E_SHAPE" and not re.search(r"\bof anything\b", f["text"])
