@@ -42,7 +42,7 @@ tide_status tidei_several_end(tidei_several *l, tide_status s, tide_array **outs
         undo(l->rt, l->t, l, 0);
         return s;
     }
-    memcpy(outs, l->made, l->n * sizeof *outs);
+    for (size_t i = 0; i < l->n; i++) outs[i] = l->made[i];
     for (size_t i = 0; i < l->n; i++) tide_release(outs[i]); /* the caller's roots keep them now */
     tidei_keep(outs);
     tidei_host_free(l->rt, l);

@@ -435,6 +435,34 @@ static void check_by_index(void) {
     check_values(5, 3, by_index_5, 0);
 }
 
+/* What makes temporaries, and several views at once. */
+static tide_status shape(void) {
+    static const int64_t two[] = {2}, three[] = {3};
+    tide_array *parts[2];
+    DO(tide_split(work.in[2], NULL, 0, 0, parts, 2));
+    made(parts[0]), made(parts[1]);
+    MAKE(tide_pad(work.in[1], two, three, TIDE_PAD_REFLECT, tide_arg_int(0)));
+    MAKE(tide_roll(work.in[0], three, NULL, 1)); /* (37, 5) */
+    MAKE(tide_tril(work.in[3], 0));
+    MAKE(tide_diff(work.in[2], 2, 0));
+    MAKE(tide_trapezoid(work.in[1], tide_arg_array(work.in[1]), 0));
+    return tide_synchronize(work.rt, NULL);
+}
+static double shape_1(int64_t k) { return (double)(35000 + k); }
+static double shape_2(int64_t k) { return (double[]){3, 2, 1, 2, 3, 4, 5, 4, 3, 2}[k]; }
+static double shape_3(int64_t k) { return (double)((k + 182) % 185); }
+static double shape_4(int64_t k) { return k % 5 <= k / 5 ? (double)k : 0; }
+static double shape_5(int64_t k) { return 0 * (double)k; }
+static double shape_6(int64_t k) { return 12 + (double)k; }
+static void check_shape(void) {
+    check_values(1, 35000, shape_1, 0);
+    check_values(2, 10, shape_2, 0);
+    check_values(3, 185, shape_3, 0);
+    check_values(4, 35, shape_4, 0);
+    check_values(5, 69998, shape_5, 0);
+    check_values(6, 1, shape_6, 0);
+}
+
 /* Another stream, events between the two, and memory lent. */
 static tide_status on_streams(void) {
     DO(tide_stream_new(work.rt, &work.stream));
@@ -552,6 +580,9 @@ static const struct task {
     {"random", random_numbers, check_random, false},
     {"take and concat", gather, check_gather, false},
     {"index", by_index, check_by_index, false},
+}
+
+    {"shapes", shape, check_shape, false},
     {"streams", on_streams, check_streams, false},
     {"batches", batches, check_batches, false},
     {"adapt", adapt, check_adapt, false},

@@ -186,6 +186,43 @@ static void operations(tide_array *x) {
     MAKE(tide_matmul, x, x);
 }
 
+/* tide/shape.h, of a matrix of 3 rows and columns. */
+static void shapes(tide_runtime *rt, tide_array *x) {
+    const int64_t one[2] = {1, 1};
+    const int axes[2] = {0, 1};
+    tide_array *outs[3] = {NULL}, *list[2] = {x, x}, *row = CALL(tide_slice, x, "0");
+    tide_array *rows[2] = {row, row};
+    MAKE(tide_flip, x, NULL, 0);
+    MAKE(tide_moveaxis, x, axes, axes, 2);
+    MAKE(tide_diagonal, x, 0, 0, 1);
+    MAKE(tide_windows, x, NULL, one, NULL, 2);
+    MAKE(tide_reshape_with, x, 2, (int64_t[2]){9, 1}, TIDE_COPY_ALWAYS);
+    OK(tide_unstack, x, 0, outs, 3);
+    for (int i = 0; i < 3; i++) DROP(outs[i]);
+    OK(tide_split, x, NULL, 0, 0, outs, 2);
+    for (int i = 0; i < 2; i++) DROP(outs[i]);
+    OK(tide_broadcast_arrays, list, 2, outs);
+    for (int i = 0; i < 2; i++) DROP(outs[i]);
+    OK(tide_meshgrid, rows, 2, TIDE_GRID_XY, outs);
+    for (int i = 0; i < 2; i++) DROP(outs[i]);
+    MAKE(tide_roll, x, one, axes, 2);
+    MAKE(tide_pad, x, one, one, TIDE_PAD_WRAP, tide_arg_int(0));
+    MAKE(tide_stack, list, 2, 0);
+    MAKE(tide_tile, x, one, 2);
+    MAKE(tide_tril, x, 0);
+    MAKE(tide_triu, x, 0);
+    MAKE(tide_eye, rt, TIDE_F32, 3, 3, 0);
+    MAKE(tide_empty_like, x);
+    MAKE(tide_zeros_like, x);
+    MAKE(tide_ones_like, x);
+    MAKE(tide_full_like, x, tide_arg_int(2));
+    MAKE(tide_linspace, rt, TIDE_F64, 0, 1, 5, 1);
+    MAKE(tide_logspace, rt, TIDE_F64, 0, 1, 5, 1, 10);
+    MAKE(tide_diff, x, 2, 0);
+    MAKE(tide_trapezoid, x, tide_arg_array(row), 1);
+    DROP(row);
+}
+
 static void making(tide_runtime *rt) {
     const int64_t shape[2] = {3, 3}, nine = 9;
     double data[9] = {2, 1, 0, 1, 3, 1, 0, 1, 4};
@@ -195,6 +232,7 @@ static void making(tide_runtime *rt) {
     tide_array *x = CALL(tide_from_host, rt, TIDE_F64, 2, shape, data);
     OK(tide_to_host, x, data, sizeof data);
     operations(x);
+    shapes(rt, x);
     MAKE(tide_empty, rt, TIDE_F32, 2, shape);
     MAKE(tide_zeros, rt, TIDE_F32, 2, shape);
     MAKE(tide_ones, rt, TIDE_F32, 2, shape);
