@@ -159,12 +159,38 @@ GA_FN void sc_one(const pl_call *p, ga_i64 far, ga_i64 near, int size) {
 }
 
 #ifdef __CUDACC_RTC__
+/* Elements that lie `step` apart, several at once: their indices and values are all asked for before
+** one is looked at. */
+#define SC_AT_ONCE 4
+template <int SIZE> GA_FN void sc_several(const pl_call *p, ga_i64 i, ga_i64 step) {
+    pl_spot s[SC_AT_ONCE];
+    ga_i64 at[SC_AT_ONCE], given[SC_AT_ONCE];
+    ga_u64 value[SC_AT_ONCE];
+    SC_UNROLL for (int k = 0; k < SC_AT_ONCE; k++) {
+        ga_i64 one = i + k * step;
+        s[k] = pl_place(p, one < p->n ? one : i, &at[k]);
+    }
+    SC_UNROLL for (int k = 0; k < SC_AT_ONCE; k++) given[k] = pl_given(&p->lists[0], at[k]);
+    SC_UNROLL for (int k = 0; k < SC_AT_ONCE; k++) value[k] =
+        sc_bits(p->near, s[k].near, SIZE, p->type == SC_INT);
+    SC_UNROLL for (int k = 0; k < SC_AT_ONCE; k++) {
+        if (i + k * step >= p->n) return;
+        pl_follow(p, 0, given[k], &s[k]);
+        if (!s[k].bad) sc_merge(p, s[k].far, value[k], SIZE);
+    }
+}
+
 #define SC_EACH(name, size)                                                                        \
     extern "C" __global__ void name(const __grid_constant__ pl_call p) {                           \
-        PL_EACH(i) {                                                                               \
-            pl_spot s = pl_find(&p, i);                                                            \
-            if (!s.bad) sc_one(&p, s.far, s.near, size);                                           \
-        }                                                                                          \
+        ga_i64 step = (ga_i64)gridDim.x * blockDim.x;                                              \
+        ga_i64 begin = (ga_i64)blockIdx.x * blockDim.x + threadIdx.x;                              \
+        if (p.parts == 1)                                                                          \
+            for (ga_i64 i = begin; i < p.n; i += SC_AT_ONCE * step) sc_several<size>(&p, i, step); \
+        else                                                                                       \
+            for (ga_i64 i = begin; i < p.n; i += step) {                                           \
+                pl_spot s = pl_find(&p, i);                                                        \
+                if (!s.bad) sc_one(&p, s.far, s.near, size);                                       \
+            }                                                                                      \
     }
 #else
 #define SC_ONE_1(f, n) sc_one(p, f, n, 1)
@@ -229,7 +255,7 @@ typedef struct sc_fold {
 } sc_fold;
 
 #define SC_VOID  (1LL << 62) /* in a key: the entry has no value */
-#define SC_AHEAD 8           /* entries that are read before they are folded */
+#define SC_AHEAD 4           /* entries that are read before they are folded */
 
 GA_FN ga_i64 sc_entry_key(const sc_fold *p, ga_i64 e) {
     return p->wide ? ((const ga_i64 *)p->keys)[e] : (ga_i64)((const unsigned *)p->keys)[e];
@@ -247,11 +273,23 @@ GA_FN ga_i64 sc_offset(int ndim, const ga_i64 *shape, const ga_i64 *strides, ga_
     return ndim > 0 ? at + i * strides[0] : 0;
 }
 
-/* Where an entry's value for column `col`, whose own offset is `across`, lies. */
-GA_FN ga_i64 sc_entry(const sc_fold *p, ga_i64 e, ga_i64 col, ga_i64 across) {
-    if (p->level) return e * p->width + col;
-    if (p->places) e = ((const ga_i64 *)p->places)[e];
-    return across + sc_offset(p->long_ndim, p->long_shape, p->long_strides, e);
+/* The keys of the entries from e on, void from `last` on, and where their values lie: of a level
+** above the first, by their number. All keys are read before one is looked at, and all places. */
+GA_FN void sc_read_keys(const sc_fold *p, ga_i64 e, ga_i64 last, ga_i64 *keys, ga_i64 *at) {
+    if (p->wide)
+        SC_UNROLL for (int j = 0; j < SC_AHEAD; j++) keys[j] =
+            e + j < last ? ((const ga_i64 *)p->keys)[e + j] : SC_VOID;
+    else
+        SC_UNROLL for (int j = 0; j < SC_AHEAD; j++) keys[j] =
+            e + j < last ? (ga_i64)((const unsigned *)p->keys)[e + j] : SC_VOID;
+    if (p->places)
+        SC_UNROLL for (int j = 0; j < SC_AHEAD; j++) at[j] =
+            e + j < last ? ((const ga_i64 *)p->places)[e + j] : 0;
+    else
+        SC_UNROLL for (int j = 0; j < SC_AHEAD; j++) at[j] = e + j < last ? e + j : 0;
+    if (p->level) return;
+    SC_UNROLL for (int j = 0; j < SC_AHEAD; j++) at[j] =
+        sc_offset(p->long_ndim, p->long_shape, p->long_strides, at[j]);
 }
 
 typedef struct sc_c32 {
@@ -314,7 +352,8 @@ SC_COMPLEX(sc_c64)
     GA_FN void sc_chunk_##name(const sc_fold *p, ga_i64 c, ga_i64 col) {                           \
         ga_i64 first = c * p->chunk, last = first + p->chunk < p->n ? first + p->chunk : p->n;     \
         ga_i64 far = sc_offset(p->ndim, p->shape, p->far_strides, col), head = -1, tail = -1;      \
-        ga_i64 across = sc_offset(p->ndim, p->shape, p->near_strides, col), keys[SC_AHEAD];        \
+        ga_i64 across = sc_offset(p->ndim, p->shape, p->near_strides, col);                        \
+        ga_i64 keys[SC_AHEAD], at[SC_AHEAD];                                                       \
         acc values[SC_AHEAD];                                                                      \
         sc_run_##name r = {0};                                                                     \
         r.key = sc_plain(sc_entry_key(p, first));                                                  \
@@ -322,13 +361,11 @@ SC_COMPLEX(sc_c64)
         r.has = 0;                                                                                 \
         r.value = sc_none_##name();                                                                \
         for (ga_i64 e = first; e < last; e += SC_AHEAD) {                                          \
-            SC_UNROLL for (int j = 0; j < SC_AHEAD; j++) {                                         \
-                keys[j] = e + j < last ? sc_entry_key(p, e + j) : SC_VOID;                         \
-                if (sc_void(keys[j]) || keys[j] < 0) continue;                                     \
-                ga_i64 at = sc_entry(p, e + j, col, across);                                       \
-                values[j] =                                                                        \
-                    p->level ? ((const acc *)p->near)[at] : LOAD(((const elem *)p->near)[at]);     \
-            }                                                                                      \
+            sc_read_keys(p, e, last, keys, at);                                                    \
+            SC_UNROLL for (int j = 0; j < SC_AHEAD; j++) values[j] =                               \
+                sc_void(keys[j]) || keys[j] < 0 ? sc_none_##name()                                 \
+                : p->level                      ? ((const acc *)p->near)[at[j] * p->width + col]   \
+                                                : LOAD(((const elem *)p->near)[across + at[j]]);                        \
             SC_UNROLL for (int j = 0; j < SC_AHEAD; j++) {                                         \
                 ga_i64 key = sc_plain(keys[j]);                                                    \
                 if (e + j >= last) break;                                                          \

@@ -41,10 +41,13 @@ typedef struct pl_spot {
     int bad; /* an index was out of range; `far` goes by the nearest valid one */
 } pl_spot;
 
-/* Goes where index array l says, at the offset `at` of it. */
-GA_FN void pl_follow(const pl_call *p, int l, ga_i64 at, pl_spot *s) {
+GA_FN ga_i64 pl_given(const pl_list *list, ga_i64 at) {
+    return ga_read(list->at, at, list->size, list->is_signed);
+}
+
+/* Goes where index array l says, of which `given` was read. */
+GA_FN void pl_follow(const pl_call *p, int l, ga_i64 given, pl_spot *s) {
     const pl_list *list = &p->lists[l];
-    ga_i64 given = ga_read(list->at, at, list->size, list->is_signed);
     ga_i64 v = ga_from_start(given, list->length, list->is_signed);
     if (v < 0 || v >= list->length) {
         ga_report(p->fault, p->report | (list->is_signed ? 0 : GA_UNSIGNED), given, list->length);
@@ -55,12 +58,11 @@ GA_FN void pl_follow(const pl_call *p, int l, ga_i64 at, pl_spot *s) {
     s->key += v * list->key_step;
 }
 
-/* Where element i of the iteration space lies. The first index array is apart from the others, of
-** which there are seldom any: a device has no registers that can be counted through. */
-GA_FN pl_spot pl_find(const pl_call *p, ga_i64 i) {
+/* Where element i of the iteration space lies as far as its own place says, and where the first
+** index array has its index. */
+GA_FN pl_spot pl_place(const pl_call *p, ga_i64 i, ga_i64 *first) {
     pl_spot s = {0, 0, 0, 0, 0};
-    ga_i64 first = 0, at[PL_RANK];
-    for (int l = 1; l < p->nlists; l++) at[l] = 0;
+    *first = 0;
     for (int d = p->ndim - 1; d >= 0; d--) {
         ga_i64 rest = d > 0 ? ga_quotient(i, p->shape[d]) : 0, x = i - rest * p->shape[d];
         i = rest;
@@ -68,11 +70,27 @@ GA_FN pl_spot pl_find(const pl_call *p, ga_i64 i) {
         s.near += x * p->near_strides[d];
         s.key += x * p->key_strides[d];
         s.order += x * p->order_strides[d];
-        first += x * p->lists[0].strides[d];
-        for (int l = 1; l < p->nlists; l++) at[l] += x * p->lists[l].strides[d];
+        *first += x * p->lists[0].strides[d];
     }
-    if (p->nlists > 0) pl_follow(p, 0, first, &s);
-    for (int l = 1; l < p->nlists; l++) pl_follow(p, l, at[l], &s);
+    return s;
+}
+
+/* Where element i lies. Of several index arrays each goes through the dimensions for itself: there
+** are seldom any but the first, and a device has no registers that can be counted through. */
+GA_FN pl_spot pl_find(const pl_call *p, ga_i64 i) {
+    ga_i64 at;
+    pl_spot s = pl_place(p, i, &at);
+    if (p->nlists > 0) pl_follow(p, 0, pl_given(&p->lists[0], at), &s);
+    for (int l = 1; l < p->nlists; l++) {
+        ga_i64 left = i;
+        at = 0;
+        for (int d = p->ndim - 1; d >= 0; d--) {
+            ga_i64 rest = d > 0 ? ga_quotient(left, p->shape[d]) : 0;
+            at += (left - rest * p->shape[d]) * p->lists[l].strides[d];
+            left = rest;
+        }
+        pl_follow(p, l, pl_given(&p->lists[l], at), &s);
+    }
     return s;
 }
 

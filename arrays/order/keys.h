@@ -93,12 +93,16 @@ OD_FN od_u64 od_key_of_bits(od_type t, od_u64 bits) {
     return bits & top ? ~bits & mask : bits | top;
 }
 
+/* The key of an element of one part. */
+OD_FN od_u64 od_key_of_element(od_type t, od_u64 bits) {
+    return od_key_of_bits(t, bits) ^ (t.descending ? OD_LIMIT(8 * t.size) : 0);
+}
+
 /* The key of element `at` in a round. */
 OD_FN od_u64 od_key(od_type t, od_u64 source, od_i64 at, int round) {
     od_u64 key, mask = OD_LIMIT(8 * t.size);
-    if (t.parts == 1)
-        key = od_key_of_bits(t, od_load(source, at, t.size));
-    else if (round < 2)
+    if (t.parts == 1) return od_key_of_element(t, od_load(source, at, t.size));
+    if (round < 2)
         key = od_key_of_bits(t, od_load(source, 2 * at + 1 - round, t.size));
     else {
         key = (od_u64)(2 * od_nan(t, od_load(source, 2 * at, t.size)) +

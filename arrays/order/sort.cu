@@ -111,6 +111,45 @@ OD_FN volatile od_u64 *od_said(const od_sort &p, od_i64 tile) {
     return (od_u64 *)p.state + 64 + (p.space.rows * p.passes + tile) * DIGITS;
 }
 
+/* ---- the keys of a tile's elements ---- */
+
+/* A thread's share of a tile: in each warp's stretch every 32nd item, so that item i of lane l comes
+** before item i + 1 of any. */
+OD_FN int od_item_in_tile(int i) {
+    return (int)(threadIdx.x / 32) * 32 * ITEMS + i * 32 + (int)(threadIdx.x % 32);
+}
+
+template <class T, class K>
+OD_FN void od_read_tile(const od_sort &p, K (&bits)[ITEMS], od_i64 source, od_i64 first, int n) {
+#pragma unroll
+    for (int i = 0; i < ITEMS; i++) {
+        const int j = od_item_in_tile(i);
+        bits[i] = j < n ? (K)((const T *)p.source)[source + (first + j) * p.space.step] : (K)0;
+    }
+}
+
+/* All are read before one is looked at, so that no load waits for another. What pads the tile comes
+** last. */
+template <class K>
+OD_FN void od_keys_of_tile(const od_sort &p, K (&key)[ITEMS], od_i64 source, od_i64 first, int n) {
+    switch (p.type.parts > 1 ? 0 : p.type.size) {
+    case 1: od_read_tile<unsigned char>(p, key, source, first, n); break;
+    case 2: od_read_tile<unsigned short>(p, key, source, first, n); break;
+    case 4: od_read_tile<od_u32>(p, key, source, first, n); break;
+    case 8: od_read_tile<od_u64>(p, key, source, first, n); break;
+    }
+#pragma unroll
+    for (int i = 0; i < ITEMS; i++) {
+        const int j = od_item_in_tile(i);
+        if (j >= n)
+            key[i] = ~(K)0;
+        else if (p.type.parts > 1)
+            key[i] = (K)od_key(p.type, p.source, source + (first + j) * p.space.step, p.round);
+        else
+            key[i] = (K)od_key_of_element(p.type, key[i]);
+    }
+}
+
 /* ---- how often each digit occurs ---- */
 
 enum { PARTS_32 = 8, PARTS_64 = 4 }; /* of counts: neighbouring threads use different ones */
@@ -120,12 +159,15 @@ OD_FN void od_count_tile(const od_sort &p, od_u32 (*counts)[sizeof(K)][DIGITS], 
                          od_i64 first) {
     const od_i64 left = p.space.length - first;
     const int n = left < TILE ? (int)left : TILE;
-    for (int i = threadIdx.x; i < n; i += THREADS) {
-        const K key = (K)od_key(p.type, p.source, source + (first + i) * p.space.step, p.round);
+    K key[ITEMS];
+    od_keys_of_tile(p, key, source, first, n);
+#pragma unroll
+    for (int i = 0; i < ITEMS; i++) {
+        if (od_item_in_tile(i) >= n) continue;
 #pragma unroll
         for (int d = 0; d < (int)sizeof(K); d++)
             if (d < p.digits)
-                atomicAdd(&counts[threadIdx.x % PARTS][d][(od_u32)(key >> 8 * d) & 255], 1u);
+                atomicAdd(&counts[threadIdx.x % PARTS][d][(od_u32)(key[i] >> 8 * d) & 255], 1u);
     }
 }
 
@@ -220,7 +262,7 @@ OD_FN od_u64 od_word(const od_sort &p, bool whole, od_u64 n) {
 /* Where the thread's digit goes behind what the tiles before `tile` have of it. Several of them are
 ** asked at once, as each answer takes its time. */
 OD_FN od_u64 od_before(const od_sort &p, od_i64 tile, od_i64 in_row) {
-    enum { ASKED = 8 };
+    enum { ASKED = 4 };
     const od_i64 first = tile - in_row;
     od_u64 before = 0;
     for (od_i64 t = tile - 1;;) {
@@ -274,30 +316,31 @@ template <class K, class V> struct od_share {
     od_u32 to[ITEMS]; /* its place in the tile, sorted */
 };
 
-OD_FN int od_item_in_tile(int i) {
-    return (int)(threadIdx.x / 32) * 32 * ITEMS + i * 32 + (int)(threadIdx.x % 32);
-}
-
 template <class K, class V>
 OD_FN void od_fetch(const od_sort &p, const od_turn &turn, od_share<K, V> &mine, od_i64 row,
                     od_i64 source, od_i64 first, int n) {
     const od_i64 base = row * p.space.length + first;
     const V *order = (const V *)(turn.in ? p.order[1] : p.order[0]);
     const K *keys = (const K *)(turn.in ? p.keys[1] : p.keys[0]);
+    if (turn.begins)
+        od_keys_of_tile(p, mine.key, source, first, n);
+    else if (!turn.first) {
+#pragma unroll
+        for (int i = 0; i < ITEMS; i++) {
+            const int j = od_item_in_tile(i);
+            mine.key[i] = j < n ? keys[base + j] : ~(K)0;
+        }
+    }
 #pragma unroll
     for (int i = 0; i < ITEMS; i++) {
         const int j = od_item_in_tile(i);
-        mine.key[i] = ~(K)0;
-        if (j >= n) continue;
-        if (turn.begins)
-            mine.order[i] = (V)(first + j);
-        else if (order)
-            mine.order[i] = order[base + j];
-        if (turn.first) {
-            const od_i64 at = turn.begins ? first + j : (od_i64)mine.order[i];
-            mine.key[i] = (K)od_key(p.type, p.source, source + at * p.space.step, p.round);
-        } else
-            mine.key[i] = keys[base + j];
+        mine.order[i] = turn.begins ? (V)(first + j) : order && j < n ? order[base + j] : (V)0;
+    }
+    if (turn.begins || !turn.first) return;
+#pragma unroll
+    for (int i = 0; i < ITEMS; i++) { /* another round's keys */
+        const od_i64 at = source + (od_i64)mine.order[i] * p.space.step;
+        mine.key[i] = od_item_in_tile(i) < n ? (K)od_key(p.type, p.source, at, p.round) : ~(K)0;
     }
 }
 

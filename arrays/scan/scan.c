@@ -89,7 +89,8 @@ static tide_status launch(const scan *x, int form, const tidei_operand *state, u
 
 static tide_status run_tiles(scan *x) {
     static const uint32_t none = 0;
-    int64_t tile = SC_TILE((int64_t)tide_dtype_size(x->kind->out));
+    int64_t in = (int64_t)tide_dtype_size(x->kind->in),
+            out = (int64_t)tide_dtype_size(x->kind->out), tile = SC_TILE(SC_UNIT(in, out));
     tidei_operand state;
     x->p.tiles = (x->p.n + tile - 1) / tile;
     x->p.groups = (x->p.tiles + SC_GROUP - 1) / SC_GROUP;

@@ -120,35 +120,29 @@ template <class E, int V> TD_FN bool sc_whole(const E *first, sc_i64 step) {
 /* ---- a warp's part: S times 32 vectors ---- */
 
 template <class K, int STEPS> struct sc_part {
-    enum { V = SC_VECTOR(sizeof(typename K::out)), S = STEPS, LENGTH = STEPS * 32 * V };
+    enum {
+        V = SC_VECTOR(SC_UNIT(sizeof(typename K::in), sizeof(typename K::out))),
+        S = STEPS,
+        LENGTH = STEPS * 32 * V,
+        ALL = LENGTH - 31 * V /* what there is from a lane's first element on to its last one */
+    };
     typename K::in x[S][V];
     /* before the lane's vector of each step, within the part: none in the first step's first lane;
     ** and the whole part */
     typename K::acc before[S], all;
 };
 
-/* One step's vector at q, of which `left` elements are there; backwards, q is the vector's last. */
-template <int SIGN, class E, int V> TD_FN void sc_get(const E *q, int left, E (&x)[V]) {
-    if (left >= V) {
-        const sc_vec<E, V> y = *(const sc_vec<E, V> *)(SIGN < 0 ? q - (V - 1) : q);
+/* One step's vector at q; backwards, q is the vector's last element. */
+template <int SIGN, class E, int V> TD_FN void sc_get(const E *q, E (&x)[V]) {
+    const sc_vec<E, V> y = *(const sc_vec<E, V> *)(SIGN < 0 ? q - (V - 1) : q);
 #pragma unroll
-        for (int v = 0; v < V; v++) x[v] = y.v[SIGN < 0 ? V - 1 - v : v];
-    } else {
-#pragma unroll
-        for (int v = 0; v < V; v++) x[v] = v < left ? q[SIGN * v] : E();
-    }
+    for (int v = 0; v < V; v++) x[v] = y.v[SIGN < 0 ? V - 1 - v : v];
 }
-template <int SIGN, class E, int V> TD_FN void sc_put(E *q, int left, const E (&x)[V]) {
-    if (left >= V) {
-        sc_vec<E, V> y;
+template <int SIGN, class E, int V> TD_FN void sc_put(E *q, const E (&x)[V]) {
+    sc_vec<E, V> y;
 #pragma unroll
-        for (int v = 0; v < V; v++) y.v[SIGN < 0 ? V - 1 - v : v] = x[v];
-        *(sc_vec<E, V> *)(SIGN < 0 ? q - (V - 1) : q) = y;
-    } else {
-#pragma unroll
-        for (int v = 0; v < V; v++)
-            if (v < left) q[SIGN * v] = x[v];
-    }
+    for (int v = 0; v < V; v++) y.v[SIGN < 0 ? V - 1 - v : v] = x[v];
+    *(sc_vec<E, V> *)(SIGN < 0 ? q - (V - 1) : q) = y;
 }
 
 /* How many elements are there from place i on, at most so many as a part has. */
@@ -163,12 +157,13 @@ TD_FN void sc_load(sc_part<K, S> &w, const typename K::in *first, sc_i64 step, b
                    int left) {
     enum { V = sc_part<K, S>::V };
     const typename K::in *q = first + i * step;
-    if (whole && step > 0) {
+    const bool vectors = whole && left >= sc_part<K, S>::ALL; /* loads do not wait for each other */
+    if (vectors && step > 0) {
 #pragma unroll
-        for (int s = 0; s < S; s++) sc_get<1>(q + s * 32 * V, left - s * 32 * V, w.x[s]);
-    } else if (whole) {
+        for (int s = 0; s < S; s++) sc_get<1>(q + s * 32 * V, w.x[s]);
+    } else if (vectors) {
 #pragma unroll
-        for (int s = 0; s < S; s++) sc_get<-1>(q - s * 32 * V, left - s * 32 * V, w.x[s]);
+        for (int s = 0; s < S; s++) sc_get<-1>(q - s * 32 * V, w.x[s]);
     } else {
 #pragma unroll
         for (int s = 0; s < S; s++, q += 31 * V * step)
@@ -215,17 +210,18 @@ TD_FN void sc_store(const sc_part<K, S> &w, typename K::out *first, sc_i64 step,
                     sc_i64 i, int left, int lane, const sc_some<typename K::acc> &before) {
     enum { V = sc_part<K, S>::V };
     typename K::out *q = first + i * step, y[V];
-    if (whole && step > 0) {
+    const bool vectors = whole && left >= sc_part<K, S>::ALL;
+    if (vectors && step > 0) {
 #pragma unroll
         for (int s = 0; s < S; s++) {
             sc_step(w, s, lane, before, y);
-            sc_put<1>(q + s * 32 * V, left - s * 32 * V, y);
+            sc_put<1>(q + s * 32 * V, y);
         }
-    } else if (whole) {
+    } else if (vectors) {
 #pragma unroll
         for (int s = 0; s < S; s++) {
             sc_step(w, s, lane, before, y);
-            sc_put<-1>(q - s * 32 * V, left - s * 32 * V, y);
+            sc_put<-1>(q - s * 32 * V, y);
         }
     } else {
 #pragma unroll
@@ -241,7 +237,8 @@ TD_FN void sc_store(const sc_part<K, S> &w, typename K::out *first, sc_i64 step,
 /* ---- rows ---- */
 
 template <class K> TD_FN void sc_rows(const sc_scan &p) {
-    typedef sc_part<K, SC_ROW_STEPS(sizeof(typename K::out))> part;
+    enum { UNIT = SC_UNIT(sizeof(typename K::in), sizeof(typename K::out)) };
+    typedef sc_part<K, SC_ROW_STEPS(UNIT)> part;
     const int lane = threadIdx.x % 32;
     const sc_i64 warps = (sc_i64)gridDim.x * (SC_BLOCK / 32);
     for (sc_i64 line = (sc_i64)blockIdx.x * (SC_BLOCK / 32) + threadIdx.x / 32; line < p.lines;
@@ -299,7 +296,8 @@ TD_FN sc_some<typename K::acc> sc_wait(const td_u64 *words, sc_i64 n, int lane) 
 
 template <class K> TD_FN void sc_tiles(const sc_scan &p) {
     typedef typename K::acc acc;
-    typedef sc_part<K, SC_STEPS_OF(sizeof(typename K::out))> part;
+    enum { UNIT = SC_UNIT(sizeof(typename K::in), sizeof(typename K::out)) };
+    typedef sc_part<K, SC_STEPS_OF(UNIT)> part;
     __shared__ sc_i64 ticket;
     __shared__ acc warps[SC_BLOCK / 32], earlier[2];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -319,7 +317,7 @@ template <class K> TD_FN void sc_tiles(const sc_scan &p) {
         sc_line<K>(p, line, in, out);
         const bool whole_in = sc_whole<typename K::in, part::V>(in, p.step),
                    whole_out = sc_whole<typename K::out, part::V>(out, p.out_step);
-        const sc_i64 i = tile * SC_TILE(sizeof(typename K::out)) + warp * part::LENGTH +
+        const sc_i64 i = tile * SC_TILE(UNIT) + warp * part::LENGTH +
                          lane * part::V;
         const int left = sc_left<part>(p.n, i);
         part w;

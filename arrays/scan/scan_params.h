@@ -34,7 +34,10 @@ typedef struct sc_scan {
 #define SC_BLOCK 256 /* threads */
 #define SC_STEPS 8   /* vectors that a thread loads of a tile, at most */
 
-/* Elements of one vector, of a thread, of a tile, by the bytes of the result's element. */
+/* What counts of an element's bytes, in the source and in the result: a thread loads 16 of them at
+** once, and stores up to 32. */
+#define SC_UNIT(in, out) ((in) > (out) / 2 ? (in) : (out) / 2)
+/* Elements of one vector, of a thread, of a tile, by those bytes. */
 #define SC_VECTOR(bytes)    (16 / (bytes))
 #define SC_STEPS_OF(bytes)  (32 / SC_VECTOR(bytes) < SC_STEPS ? 32 / SC_VECTOR(bytes) : SC_STEPS)
 #define SC_ROW_STEPS(bytes) (SC_STEPS_OF(bytes) < 4 ? SC_STEPS_OF(bytes) : 4)
