@@ -12,6 +12,7 @@
 #include <tide/expr.h>
 #include <tide/linalg.h>
 #include <tide/ops.h>
+#include <tide/order.h>
 #include <tide/random.h>
 #include <tide/shape.h>
 

@@ -63,9 +63,13 @@ static const struct {
     {"move", bench_move, "the speed at which blocks of 64 KiB are moved to make room"},
     {"debug", bench_debug,
      "small operations with TIDE_DEBUG=sample:1000, against the same without"},
+    {"scans", bench_scans,
+     "running sums, nonzero and masks, against a copy: how much of its bandwidth (--n: elements)"},
     {"stress", bench_stress,
      "threads near the limit: failed allocations that arithmetic did not force (--n: steps; "
      "--threads)"},
+    {"operations", bench_operations,
+     "scans, sorts, selections, scatters: microseconds of each (cuda)"},
     {"scalar", bench_scalar,
      "B12: the host reads elements of unified and pinned arrays, against a plain pointer"},
 };

@@ -83,13 +83,23 @@ static const char *wrap_name(int t) {
 
 /* ---- traits ---- */
 
+/* The type that the operation of a node computes in. */
+static int operand_type(const tidei_program *p, const tidei_node *n) {
+    return p->nodes[tidei_op_infos[n->op].rule == TIDEI_RULE_SELECT ? n->b : n->a].dtype;
+}
+static bool needs_functions(const tidei_program *p, const tidei_node *n) {
+    return n->op > TIDEI_OP_CAST &&
+           strstr(op_texts[n->op].expr[class_of(operand_type(p, n))], "G(");
+}
+
 /* Instructions of a node, roughly. */
 static unsigned node_cost(const tidei_program *p, const tidei_node *n) {
     if (n->op == TIDEI_OP_CAST) return is_half(n->dtype) ? 16 : 2;
     if (n->op < TIDEI_OP_CAST) return is_half(n->dtype) ? 4 : 0;
-    int t = p->nodes[op_texts[n->op].arity == 3 ? n->b : n->a].dtype;
+    int t = operand_type(p, n);
     const char *e = op_texts[n->op].expr[class_of(t)];
-    unsigned cost = tidei_op_infos[n->op].ulps                             ? 20
+    unsigned cost = needs_functions(p, n)                                  ? 60
+                    : tidei_op_infos[n->op].ulps                           ? 20
                     : strstr(e, "F(") || strstr(e, "M(") || strchr(e, '/') ? 8
                                                                            : 1;
     if (t == TIDE_F64 || t == TIDE_C128) cost *= cost > 1 ? 3 : 1;
@@ -111,6 +121,7 @@ void tidei_cuda_traits_of(const tidei_program *p, tidei_cuda_traits *out) {
     memset(out, 0, sizeof *out);
     for (unsigned i = 0; i < p->nnodes; i++) {
         out->linear |= p->nodes[i].op == TIDEI_OP_LINEAR;
+        out->functions |= needs_functions(p, &p->nodes[i]);
         out->complex |= tidei_dtype_kind(p->nodes[i].dtype) == TIDEI_KIND_COMPLEX;
         cost += node_cost(p, &p->nodes[i]);
     }
@@ -229,7 +240,9 @@ static void say_operation(text *t, int op, int type, int result, const char *n,
     }
     sayf(t, "        %s = ", n);
     const char *expr = op_texts[op].expr[class_of(type)];
-    if (is_half(result))
+    if (is_half(type) && op == TIDEI_OP_NEXTAFTER)
+        sayf(t, "td_nextafter_%s(a, b);\n    }\n", tide_dtype_name(type));
+    else if (is_half(result))
         sayf(t, "td_round_%s(%s);\n    }\n", tide_dtype_name(result), expr);
     else if (class_of(result) == 3)
         say(t, expr), say(t, ";\n    }\n");
@@ -268,8 +281,7 @@ static void say_node(text *t, const tidei_program *p, unsigned i) {
     const uint16_t slots[3] = {n->a, n->b, n->c};
     for (int k = 0; k < 3; k++) tidei_format(operand[k], sizeof operand[k], "n%u", slots[k]);
     tidei_format(self, sizeof self, "n%u", i);
-    int type = p->nodes[tidei_op_infos[n->op].rule == TIDEI_RULE_SELECT ? n->b : n->a].dtype;
-    say_operation(t, n->op, type, n->dtype, self,
+    say_operation(t, n->op, operand_type(p, n), n->dtype, self,
                   (const char *const[]){operand[0], operand[1], operand[2]});
 }
 
@@ -570,6 +582,12 @@ char *tidei_cuda_text(tidei_runtime *rt, const tidei_program *p, const tidei_cud
     text t = {.rt = rt};
     if (k->complex) say(&t, "#define TD_COMPLEX\n");
     say(&t, tidei_prelude_text);
+    if (k->functions) {
+        say(&t, "#define TD_WIDTH 32\n");
+        say(&t, tidei_functions_text);
+        say(&t, "#undef TD_WIDTH\n#define TD_WIDTH 64\n");
+        say(&t, tidei_functions_text);
+    }
     say(&t, tidei_cuda_base_text);
     if (body) *body = t.n;
     if (cls == TIDEI_CUDA_TILED)

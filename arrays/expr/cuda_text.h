@@ -34,6 +34,7 @@ typedef enum {
 typedef struct tidei_cuda_traits {
     bool linear; /* uses TIDEI_OP_LINEAR */
     bool complex;
+    bool functions; /* those of functions.h occur */
     /* the body is long: a function that is called, not a part of each unrolled element */
     bool outline;
     uint8_t vec[TIDEI_CUDA_CLASSES];    /* elements of a group */
@@ -46,7 +47,7 @@ void tidei_cuda_traits_of(const tidei_program *p, tidei_cuda_traits *out);
 
 /* A kernel's text, to be freed with tidei_host_free; NULL: host memory is exhausted. The kernel is
 ** called "tide_k". The text before *body (may be NULL) is the same for all programs, but for one
-** line where complex numbers occur. */
+** line where complex numbers occur, and functions.h where its functions do. */
 char *tidei_cuda_text(tidei_runtime *rt, const tidei_program *p, const tidei_cuda_traits *k,
                       tidei_cuda_class cls, size_t *body);
 size_t tidei_cuda_params_bytes(const tidei_program *p, const tidei_cuda_traits *k,

@@ -9,7 +9,7 @@
 **   program.c    programs themselves, and the table of them
 **   collapse.c   dimensions that lie behind each other in every operand become one
 **   copy.c       elements moved by programs of one or two nodes
-**   expr.c, named.c, reduce.c          the public functions
+**   expr.c, named.c, reduce.c, spread.c   the public functions
 **
 ** Each list is in topological order: operands come before their users. So no pass but the parser
 ** recurses, and the parser's depth is bounded. What must stay true: nothing here depends on shapes
@@ -30,7 +30,8 @@ enum {
     TIDEI_AST_NUMBER, /* a: index into numbers */
     TIDEI_AST_OP,     /* what: tidei_op; a, b, c: operands */
     TIDEI_AST_CAST,   /* what: tide_dtype; a: operand */
-    TIDEI_AST_FOLD    /* what: tidei_fold; a: body, b: index into folds */
+    TIDEI_AST_FOLD,   /* what: tidei_fold; a: body, b: index into folds */
+    TIDEI_AST_INDEX   /* a: the axis, as written, plus TIDE_MAX_RANK */
 };
 typedef struct tidei_ast_node {
     uint8_t kind, what;
@@ -110,7 +111,12 @@ static inline bool tidei_fold_keeps(int fold) {
 enum { TIDEI_OP_FOLD = 255 };
 _Static_assert((int)TIDEI_OP_COUNT < (int)TIDEI_OP_FOLD, "operations fit a byte");
 
-/* as tidei_node; INPUT: a is the parameter, SCALAR: a is the weak number */
+/* What a SCALAR's `a` is from here on: no weak number, but one that each pass finds from the shape
+** that it runs over, the axis as in the ast: the axis' length, or the elements between neighbours
+** along it. With TIDEI_OP_LINEAR they give index(axis). */
+enum { TIDEI_AXIS_LENGTH = 0xf000, TIDEI_AXIS_STEP = TIDEI_AXIS_LENGTH + 2 * TIDE_MAX_RANK };
+
+/* as tidei_node; INPUT: a is the parameter, SCALAR: a is the weak number, or of a shape */
 typedef struct tidei_gnode {
     uint8_t op, dtype;
     uint16_t a, b, c;
@@ -171,7 +177,7 @@ enum { TIDEI_SOURCE_STORED = TIDE_MAX_ARGS };
 typedef struct tidei_pass {
     tidei_program *prog;
     uint8_t in[TIDEI_INPUTS_MAX];                /* the sources of its inputs */
-    uint16_t scalar[TIDEI_SCALARS_MAX];          /* the weak numbers of its scalars */
+    uint16_t scalar[TIDEI_SCALARS_MAX];          /* `a` of its SCALAR nodes */
     unsigned char values[TIDEI_SCALARS_MAX][16]; /* of the constant ones, encoded */
 } tidei_pass;
 

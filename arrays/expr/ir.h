@@ -145,8 +145,9 @@ enum {
     TIDEI_CLASS_ANY = 15
 };
 
-/* prelude.h as a string: what the expressions of ops.def need, for text back ends. */
-extern const char tidei_prelude_text[];
+/* prelude.h and functions.h as strings: what the expressions of ops.def need, for text back
+** ends. */
+extern const char tidei_prelude_text[], tidei_functions_text[];
 
 /* How an operation types (front end) and which element types a back end must offer for it. T: the
 ** promoted type of the operands. */
@@ -167,6 +168,9 @@ typedef enum {
     TIDEI_RULE_TEST_REAL, /* as TEST, no complex */
     TIDEI_RULE_SELECT,    /* (bool, T, T) -> T, any T */
     TIDEI_RULE_ABS,       /* as ARITH; complex -> its real type */
+    TIDEI_RULE_FLOAT_ABS, /* as FLOAT; complex -> its real type */
+    TIDEI_RULE_COMPLEX,   /* as FLOAT_REAL -> the complex type with such parts */
+    TIDEI_RULE_EXPONENT,  /* as FLOAT_REAL -> i32 */
     TIDEI_RULE_KEEP_INT,  /* floats -> T; integers and bool: identity, no node is made */
     TIDEI_RULE_LEAF,      /* INPUT, SCALAR, LINEAR */
     TIDEI_RULE_CAST

@@ -25,9 +25,13 @@ const tidei_op_info tidei_op_infos[TIDEI_OP_COUNT] = {
 int tidei_op_ulps(int op, tide_dtype t) {
     if (tidei_dtype_kind(t) != TIDEI_KIND_COMPLEX) return tidei_op_infos[op].ulps;
     switch (op) {
+    case TIDEI_OP_ANGLE: return tidei_op_infos[op].ulps;
     case TIDEI_OP_ABS: return tidei_op_infos[TIDEI_OP_HYPOT].ulps;
     /* by that; ulps differ by 2 in size */
     case TIDEI_OP_SIGN: return 2 * tidei_op_infos[TIDEI_OP_HYPOT].ulps + 2;
-    default: return 0;
+    case TIDEI_OP_POW: /* beside what grows with its exponent */
+    case TIDEI_OP_TAN:
+    case TIDEI_OP_TANH: return 20;
+    default: return tidei_op_infos[op].ulps || op == TIDEI_OP_SQRT ? 16 : 0;
     }
 }

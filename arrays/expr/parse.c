@@ -208,13 +208,19 @@ static int find_name(const parser *p, const token *t) {
     return NONE;
 }
 
-/* What a call may name: operations, then folds, then element types; NULL after the last. */
-enum { FIRST_OP = TIDEI_OP_CAST + 1, NOPS = TIDEI_OP_COUNT - FIRST_OP, NFOLDS = TIDEI_FOLD_MEAN };
+/* What a call may name: operations, then folds, then element types, then index; NULL after the
+** last. */
+enum {
+    FIRST_OP = TIDEI_OP_CAST + 1,
+    NOPS = TIDEI_OP_COUNT - FIRST_OP,
+    NFOLDS = TIDEI_FOLD_MEAN,
+    INDEX = NOPS + NFOLDS + TIDE_DTYPE_COUNT
+};
 static const char *function_name(int i) {
     if (i < NOPS) return tidei_op_infos[FIRST_OP + i].name;
     if (i < NOPS + NFOLDS) return tidei_fold_name(TIDEI_FOLD_SUM + i - NOPS);
-    if (i < NOPS + NFOLDS + TIDE_DTYPE_COUNT) return tide_dtype_name(i - NOPS - NFOLDS);
-    return NULL;
+    if (i < INDEX) return tide_dtype_name(i - NOPS - NFOLDS);
+    return i == INDEX ? "index" : NULL;
 }
 
 static int find_function(const parser *p, const token *t) {
@@ -503,6 +509,13 @@ static int op_call(parser *p, int op, const char *name, int arity, uint32_t at) 
                .kind = TIDEI_AST_CAST, .what = (uint8_t)(-1 - op), .a = (uint16_t)in[0], .at = at});
 }
 
+static int index_call(parser *p, uint32_t at) {
+    int8_t axis;
+    if (!axis_value(p, &axis) || !expect(p, ')', "\")\"")) return NONE;
+    return add(p, (tidei_ast_node){
+                      .kind = TIDEI_AST_INDEX, .a = (uint16_t)(axis + TIDE_MAX_RANK), .at = at});
+}
+
 /* A name and "(" have been read. */
 static int call(parser *p, const token *name) {
     int f = find_function(p, name);
@@ -519,6 +532,7 @@ static int call(parser *p, const token *name) {
         return op_call(p, FIRST_OP + f, function_name(f), tidei_op_infos[FIRST_OP + f].arity,
                        name->at);
     if (f < NOPS + NFOLDS) return fold_call(p, TIDEI_FOLD_SUM + f - NOPS, name->at);
+    if (f == INDEX) return index_call(p, name->at);
     return op_call(p, -1 - (f - NOPS - NFOLDS), function_name(f), 1, name->at);
 }
 

@@ -70,6 +70,7 @@ static int by_number(const void *a, const void *b) {
 static tide_status encode_constants(const tidei_ast *ast, const tidei_graph *g,
                                     const tidei_program *p, tidei_pass *pass) {
     for (unsigned i = 0; i < p->nscalars; i++) {
+        if (pass->scalar[i] >= TIDEI_AXIS_LENGTH) continue;
         const tidei_weak *w = &g->weaks[pass->scalar[i]];
         if (!w->constant) continue;
         tide_status s = tidei_encode(w->value, p->scalar_dtype[i], ast->op, pass->values[i]);
@@ -78,13 +79,26 @@ static tide_status encode_constants(const tidei_ast *ast, const tidei_graph *g,
     return TIDE_OK;
 }
 
+/* Whether an operation of index(axis) changes nothing in a map, where axes keep their order: the
+** last one's step is 1, and the first one is gone through once. */
+static bool is_idle(const cone *c, const tidei_gnode *n) {
+    const uint16_t of = n->op == TIDEI_OP_TRUNCDIV ? TIDEI_AXIS_STEP + TIDE_MAX_RANK - 1
+                        : n->op == TIDEI_OP_FMOD   ? TIDEI_AXIS_LENGTH + TIDE_MAX_RANK
+                                                   : 0;
+    return of && c->g->nodes[n->b].op == TIDEI_OP_SCALAR && c->g->nodes[n->b].a == of;
+}
+
 /* The program of a gathered cone: its nodes in order, sources as inputs. */
-static void write_nodes(const cone *c, bool inside, uint16_t root, tidei_program *p,
+static void write_nodes(const cone *c, bool inside, uint16_t root, bool fold, tidei_program *p,
                         tidei_pass *pass, uint16_t *number) {
     for (uint32_t k = 0; k < c->n; k++) {
         uint16_t i = c->nodes[k];
         const tidei_gnode *n = &c->g->nodes[i];
         tidei_node *o = &p->nodes[p->nnodes];
+        if (!fold && is_idle(c, n)) {
+            number[i] = number[n->a];
+            continue;
+        }
         number[i] = p->nnodes++;
         *o = (tidei_node){.op = n->op, .dtype = n->dtype};
         if (is_source(c, i) && !(inside && i == root)) {
@@ -117,7 +131,7 @@ static tide_status make_pass(tidei_runtime *rt, const tidei_ast *ast, cone *c,
     tidei_check(fits); /* the plan made it so */
     (void)fits;
     qsort(c->nodes, c->n, sizeof *c->nodes, by_number);
-    write_nodes(c, inside, roots[0], &p, pass, number);
+    write_nodes(c, inside, roots[0], fold != NULL, &p, pass, number);
     p.nouts = (uint16_t)nroots;
     for (uint32_t i = 0; i < nroots; i++) {
         p.out_node[i] = number[roots[i]];
@@ -144,6 +158,14 @@ static tide_status store(const tidei_ast *ast, tidei_plan *p, uint16_t node) {
     return TIDE_OK;
 }
 
+/* Whether the cone has positions: what holds them means another thing in a pass over another
+** shape. */
+static bool has_positions(const cone *c) {
+    for (uint32_t k = 0; k < c->n; k++)
+        if (c->g->nodes[c->nodes[k]].op == TIDEI_OP_LINEAR) return true;
+    return false;
+}
+
 /* The operand of node i with the greatest cone among those worth storing; NONE if there is none. */
 static uint16_t greatest_operand(cone *c, const tidei_gnode *n) {
     const uint16_t operands[3] = {n->a, n->b, n->c};
@@ -154,7 +176,7 @@ static uint16_t greatest_operand(cone *c, const tidei_gnode *n) {
         bool fits = gather(c, &operands[j], 1, false);
         tidei_check(fits);
         (void)fits;
-        if (c->n > size) size = c->n, best = operands[j];
+        if (c->n > size && !has_positions(c)) size = c->n, best = operands[j];
     }
     return best;
 }
@@ -168,7 +190,9 @@ static tide_status choose_stored(const tidei_ast *ast, tidei_plan *p, cone *c) {
             if (!stored) s = store(ast, p, i);
         } else if (!gather(c, &i, 1, stored)) {
             uint16_t operand = greatest_operand(c, n);
-            tidei_check(operand != NONE); /* three leaves fit */
+            if (operand == NONE) /* three leaves would fit */
+                return tidei_ast_fail(ast, n->at, TIDE_E_UNSUPPORTED,
+                                      "what holds index() is too large for one pass: split it");
             s = store(ast, p, operand);
             i = operand; /* continue behind the operand */
         }

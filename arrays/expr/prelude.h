@@ -4,7 +4,7 @@
 ** (tidei_prelude_text), which goes before the generated CUDA text. So it is written in the common
 ** subset of C17 and CUDA C++, includes nothing, and what differs is confined to the first block.
 ** With NVRTC functions are overloaded (td_rem), in C they end in the type's name (td_rem_f32).
-** Complex functions are there where TD_COMPLEX is defined.
+** Complex functions are there where TD_COMPLEX is defined. functions.h goes on.
 **
 ** Element types have a storage type, td_<name>, and a value type, in which expressions compute: the
 ** same but for f16 and bf16, which are 16 bits in memory and a float that the type represents as a
@@ -29,6 +29,9 @@ typedef unsigned long long td_u64;
 #define td_bits_f32(x)      __float_as_uint(x)
 #define td_bits_f64(x)      ((td_u64)__double_as_longlong(x))
 #define td_from_bits_f32(x) __uint_as_float(x)
+#define td_from_bits_f64(x) __longlong_as_double((td_i64)(x))
+#define G(f)                td_##f
+#define td_lgamma(x)        lgamma(x)
 #define F(f)                td_##f
 #define M(f)                f
 #define td_apart_f32(x)     (x)
@@ -67,6 +70,22 @@ static inline float td_from_bits_f32(td_u32 x) {
     } v = {x};
     return v.f;
 }
+static inline double td_from_bits_f64(td_u64 x) {
+    union {
+        td_u64 u;
+        double f;
+    } v = {x};
+    return v.f;
+}
+/* lgamma writes to a global variable. */
+static inline float td_lgamma_f32(float x) {
+    int sign;
+    return lgammaf_r(x, &sign);
+}
+static inline double td_lgamma_f64(double x) {
+    int sign;
+    return lgamma_r(x, &sign);
+}
 /* A product that is rounded by itself. GCC 12 takes alternating sums and differences of products,
 ** as complex numbers have them, for its fmaddsub pattern even under -ffp-contract=off. */
 static inline float td_apart_f32(float x) {
@@ -95,6 +114,15 @@ typedef double td_f64;
     TD_FN T TD_NAME(clip, S)(T a, T lo, T hi) {                                                    \
         T x = a > lo ? a : lo;                                                                     \
         return x < hi ? x : hi;                                                                    \
+    }                                                                                              \
+    /* sums of neighbouring bits: in pairs, fours, bytes, then all bytes */                        \
+    TD_FN T TD_NAME(popcount, S)(T a) {                                                            \
+        const U ones = (U)-1;                                                                      \
+        U x = (U)a & ones >> (sizeof(U) * 8 - TB);                                                 \
+        x -= x >> 1 & ones / 3;                                                                    \
+        x = (x & ones / 5) + (x >> 2 & ones / 5);                                                  \
+        x = (x + (x >> 4)) & ones / 17;                                                            \
+        return (T)(x * (ones / 255) >> (sizeof(U) * 8 - 8));                                       \
     }
 #define TD_SIGNED(T, U, S, TB)                                                                     \
     TD_INTEGER(T, U, S, TB)                                                                        \
@@ -122,6 +150,11 @@ typedef double td_f64;
         return (T)p;                                                                               \
     }                                                                                              \
     TD_FN T TD_NAME(abs, S)(T a) { return a < 0 ? (T)(0 - (U)a) : a; }                             \
+    TD_FN T TD_NAME(gcd, S)(T a, T b) {                                                            \
+        U x = a < 0 ? 0 - (U)a : (U)a, y = b < 0 ? 0 - (U)b : (U)b, z;                             \
+        while (y) z = x % y, x = y, y = z;                                                         \
+        return (T)x;                                                                               \
+    }                                                                                              \
     TD_FN T TD_NAME(sign, S)(T a) { return (T)((a > 0) - (a < 0)); }
 #define TD_UNSIGNED(T, U, S, TB)                                                                   \
     TD_INTEGER(T, U, S, TB)                                                                        \
@@ -137,6 +170,11 @@ typedef double td_f64;
         return (T)p;                                                                               \
     }                                                                                              \
     TD_FN T TD_NAME(abs, S)(T a) { return a; }                                                     \
+    TD_FN T TD_NAME(gcd, S)(T a, T b) {                                                            \
+        T z;                                                                                       \
+        while (b) z = (T)(a % b), a = b, b = z;                                                    \
+        return a;                                                                                  \
+    }                                                                                              \
     TD_FN T TD_NAME(sign, S)(T a) { return (T)(a != 0); }
 TD_SIGNED(td_i8, td_u32, i8, 8)
 TD_SIGNED(td_i16, td_u32, i16, 16)
@@ -163,6 +201,32 @@ TD_UNSIGNED(td_u64, td_u64, u64, 64)
     }
 TD_FLOAT(td_f32, f32, 31)
 TD_FLOAT(td_f64, f64, 63)
+
+/* By bits. B: the unsigned type as wide; DIGITS: the fraction's; BIAS: the exponent's of numbers in
+** [0.5, 1); LEAST: the least normal number. */
+#define TD_FLOAT_BITS(T, S, B, DIGITS, BIAS, LEAST)                                                \
+    TD_FN T TD_NAME(nextafter, S)(T a, T b) {                                                      \
+        B x = td_bits_##S(a), sign = td_bits_##S(b) & (B)1 << (sizeof(B) * 8 - 1);                 \
+        if (a != a || b != b) return a + b;                                                        \
+        if (a == b) return b;                                                                      \
+        return td_from_bits_##S(a == 0 ? sign | 1 : (a < b) == (a > 0) ? x + 1 : x - 1);           \
+    }                                                                                              \
+    TD_FN T TD_NAME(ldexp, S)(T a, T b) { return TD_MATH_##S(ldexp)(a, td_sat_##S##_i32(b)); }     \
+    /* of any finite number but 0: normal, by 2^64 for those that are not */                       \
+    TD_FN td_bool TD_NAME(small, S)(T a) { return a < LEAST && a > -LEAST; }                       \
+    TD_FN B TD_NAME(normal, S)(T a) {                                                              \
+        return td_bits_##S(TD_NAME(small, S)(a) ? a * (T)0x1p64 : a);                              \
+    }                                                                                              \
+    TD_FN T TD_NAME(mantissa, S)(T a) {                                                            \
+        const B exponent = (2 * (B)BIAS + 3) << DIGITS;                                            \
+        B x = TD_NAME(normal, S)(a);                                                               \
+        return a == 0 || a - a != 0 ? a : td_from_bits_##S((x & ~exponent) | (B)BIAS << DIGITS);   \
+    }                                                                                              \
+    TD_FN td_i32 TD_NAME(exponent, S)(T a) {                                                       \
+        B x = TD_NAME(normal, S)(a) << 1 >> (DIGITS + 1);                                          \
+        if (a == 0 || a - a != 0) return 0;                                                        \
+        return (td_i32)x - BIAS - (TD_NAME(small, S)(a) ? 64 : 0);                                 \
+    }
 
 /* f16 and bf16: 16 bits <-> float, to nearest even. */
 TD_FN td_f32 td_load_f16(td_f16 h) {
@@ -208,6 +272,23 @@ TD_SAT(u8, 0, 0xff, 0x0p0, 0x1p8)
 TD_SAT(u16, 0, 0xffff, 0x0p0, 0x1p16)
 TD_SAT(u32, 0, 0xffffffffu, 0x0p0, 0x1p32)
 TD_SAT(u64, 0, 0xffffffffffffffffull, 0x0p0, 0x1p64)
+
+TD_FLOAT_BITS(td_f32, f32, td_u32, 23, 126, 0x1p-126f)
+TD_FLOAT_BITS(td_f64, f64, td_u64, 52, 1022, 0x1p-1022)
+/* f16 and bf16 compute in f32, but next to a number is another number of the type itself. */
+#define TD_NEXT(S)                                                                                 \
+    TD_FN td_f32 td_nextafter_##S(td_f32 a, td_f32 b) {                                            \
+        td_##S x = td_store_##S(a);                                                                \
+        if (a != a || b != b) return a + b;                                                        \
+        if (a == b) return b;                                                                      \
+        if (a == 0)                                                                                \
+            x = (td_##S)(b < 0 ? 0x8001 : 1);                                                      \
+        else                                                                                       \
+            x = (td_##S)((a < b) == (a > 0) ? x + 1 : x - 1);                                      \
+        return td_load_##S(x);                                                                     \
+    }
+TD_NEXT(f16)
+TD_NEXT(bf16)
 
 /* To a narrower type "to odd": cut off, with the last bit set if anything was lost. A further
 ** rounding to a type at least two bits narrower then gives what one rounding would. */
@@ -276,6 +357,12 @@ typedef struct td_c128 {
     TD_FN T TD_NAME(reciprocal, S)(T a) { return TD_NAME(div, S)(td_make_##S(1, 0), a); }          \
     TD_FN T TD_NAME(neg, S)(T a) { return td_make_##S(-a.re, -a.im); }                             \
     TD_FN R TD_NAME(abs, S)(T a) { return TD_MATH_##RS(hypot)(a.re, a.im); }                       \
+    TD_FN R TD_NAME(angle, S)(T a) { return TD_MATH_##RS(atan2)(a.im, a.re); }                     \
+    TD_FN T TD_NAME(complex, RS)(R re, R im) { return td_make_##S(re, im); }                       \
+    TD_FN T TD_NAME(conj, S)(T a) { return td_make_##S(a.re, -a.im); }                             \
+    TD_FN T TD_NAME(round, S)(T a) {                                                               \
+        return td_make_##S(TD_MATH_##RS(rint)(a.re), TD_MATH_##RS(rint)(a.im));                    \
+    }                                                                                              \
     TD_FN T TD_NAME(sign, S)(T a) {                                                                \
         T z = td_times_##S(a, td_scale_##S(a));                                                    \
         R r = TD_NAME(abs, S)(z);                                                                  \

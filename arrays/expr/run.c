@@ -106,21 +106,53 @@ static tide_status compute_numbers(run *r) {
     return s;
 }
 
-static tide_status encode_scalars(const run *r, const tidei_pass *pass, tidei_call *c) {
+static tide_status fail_index(const run *r, uint16_t a, tide_status s) {
+    const tidei_graph *g = &r->plan->graph;
+    uint32_t i = 0;
+    while (g->nodes[i].op != TIDEI_OP_SCALAR || g->nodes[i].a != a) i++;
+    return tidei_ast_fail(r->ast, g->nodes[i].at, s, "%s", tide_error_last()->message);
+}
+
+/* What a SCALAR of a shape stands for, in a pass over s whose dimensions come in this order (NULL:
+** in their own). */
+static tide_status encode_of_shape(const run *r, uint16_t a, const shape *s, const int *order,
+                                   unsigned char *out) {
+    const bool step = a >= TIDEI_AXIS_STEP;
+    int64_t v = 1;
+    int i;
+    tide_status status = tidei_axis(
+        a - (step ? TIDEI_AXIS_STEP : TIDEI_AXIS_LENGTH) - TIDE_MAX_RANK, s->ndim, r->op, &i);
+    if (status != TIDE_OK) return fail_index(r, a, status);
+    if (!step) v = s->dim[i];
+    for (int k = s->ndim - 1; step && (order ? order[k] : k) != i; k--)
+        v *= s->dim[order ? order[k] : k];
+    memcpy(out, &v, sizeof v);
+    return TIDE_OK;
+}
+
+static tide_status encode_scalars(const run *r, const tidei_pass *pass, const shape *s,
+                                  const int *order, tidei_call *c) {
     memcpy(c->scalars, pass->values, pass->prog->nscalars * sizeof *c->scalars);
     for (unsigned i = 0; i < pass->prog->nscalars; i++) {
+        tide_status status;
+        if (pass->scalar[i] >= TIDEI_AXIS_LENGTH) {
+            status = encode_of_shape(r, pass->scalar[i], s, order, c->scalars[i]);
+            if (status != TIDE_OK) return status;
+            continue;
+        }
         const tidei_weak *w = &r->plan->graph.weaks[pass->scalar[i]];
         if (w->constant) continue;
-        tide_status s =
+        status =
             tidei_encode(r->numbers[w->slot], pass->prog->scalar_dtype[i], r->op, c->scalars[i]);
-        if (s != TIDE_OK) return tidei_ast_fail(r->ast, w->at, s, "%s", tide_error_last()->message);
+        if (status != TIDE_OK)
+            return tidei_ast_fail(r->ast, w->at, status, "%s", tide_error_last()->message);
     }
     return TIDE_OK;
 }
 
-static OWN_FRAME tide_status try_scalars(const run *r, const tidei_pass *pass) {
+static OWN_FRAME tide_status try_scalars(const run *r, const tidei_pass *pass, const shape *s) {
     tidei_call c;
-    return encode_scalars(r, pass, &c);
+    return encode_scalars(r, pass, s, NULL, &c);
 }
 
 /* ---- calls ---- */
@@ -152,7 +184,7 @@ static tide_status run_map(const run *r, const tidei_pass *pass, const shape *s,
         tidei_broadcast_strides(&o->lay, s->ndim, s->dim, c.in[i].strides);
     }
     for (unsigned i = 0; i < pass->prog->nouts; i++) put_view(&c.out[i], outs[i]);
-    tide_status status = encode_scalars(r, pass, &c);
+    tide_status status = encode_scalars(r, pass, s, NULL, &c);
     return status == TIDE_OK ? submit(r, &c) : status;
 }
 
@@ -278,7 +310,7 @@ static tide_status run_fold(const run *r, const tidei_stored *v, const shape *bo
         c.shape[c.ndim++] = 1;
         for (unsigned k = 0; k < c.prog->ninputs; k++) c.in[k].strides[0] = 0;
     }
-    tide_status s = encode_scalars(r, &v->pass, &c);
+    tide_status s = encode_scalars(r, &v->pass, body, order, &c);
     return s == TIDE_OK ? submit(r, &c) : s;
 }
 
@@ -428,7 +460,7 @@ static OWN_FRAME tide_status try_groups(run *r, const groups *g) {
         const tidei_pass *pass;
         if (!elements(group_shape(g, i))) continue;
         s = tidei_plan_group(r->rt, r->ast, r->plan, g->sets[i], &pass);
-        if (s == TIDE_OK) s = try_scalars(r, pass);
+        if (s == TIDE_OK) s = try_scalars(r, pass, group_shape(g, i));
     }
     return s;
 }
@@ -466,7 +498,7 @@ static OWN_FRAME tide_status rehearse_stored(run *r, unsigned k) {
     memcpy(r->stored[k].lay.shape, s.dim, (size_t)s.ndim * sizeof *s.dim);
     if (v->result >= 0) status = check_destination(r, (unsigned)v->result, &s);
     if (status != TIDE_OK || !elements(&s)) return status;
-    return elements(&body) ? try_scalars(r, &v->pass) : fold_nothing(r, v, &value);
+    return elements(&body) ? try_scalars(r, &v->pass, &body) : fold_nothing(r, v, &value);
 }
 
 static OWN_FRAME tide_status rehearse(run *r) {

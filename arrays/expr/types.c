@@ -141,7 +141,10 @@ tide_dtype tidei_op_result(int op, tide_dtype t) {
     case TIDEI_RULE_LOGIC:
     case TIDEI_RULE_TEST:
     case TIDEI_RULE_TEST_REAL: return TIDE_BOOL;
-    case TIDEI_RULE_ABS: return t == TIDE_C64 ? TIDE_F32 : t == TIDE_C128 ? TIDE_F64 : t;
+    case TIDEI_RULE_ABS:
+    case TIDEI_RULE_FLOAT_ABS: return t == TIDE_C64 ? TIDE_F32 : t == TIDE_C128 ? TIDE_F64 : t;
+    case TIDEI_RULE_COMPLEX: return t == TIDE_F64 ? TIDE_C128 : TIDE_C64;
+    case TIDEI_RULE_EXPONENT: return TIDE_I32;
     default: return t;
     }
 }
@@ -178,11 +181,8 @@ static tide_status fail_class(builder *b, int op, tide_dtype t, uint32_t at) {
         if (info->classes >> i & 1)
             used += (size_t)tidei_format(list + used, sizeof list - used, "%s%s", used ? ", " : "",
                                          names[i]);
-    return tidei_ast_fail(b->ast, at, TIDE_E_DTYPE, "%s is offered for %s, not for %s%s",
-                          info->name, list, tide_dtype_name(t),
-                          op == TIDEI_OP_POW && tidei_rank(t) == 3
-                              ? ": complex numbers have the written powers 2, 3, 4"
-                              : "");
+    return tidei_ast_fail(b->ast, at, TIDE_E_DTYPE, "%s is offered for %s, not for %s", info->name,
+                          list, tide_dtype_name(t));
 }
 
 /* The type T that the operation computes in, by its rule. *identity: the operation returns its
@@ -199,6 +199,9 @@ static tide_status operand_type(builder *b, int op, const value *in, uint32_t at
     if (tidei_rank(*t) < 2) switch (info->rule) {
         case TIDEI_RULE_FLOAT:
         case TIDEI_RULE_FLOAT_REAL:
+        case TIDEI_RULE_FLOAT_ABS:
+        case TIDEI_RULE_COMPLEX:
+        case TIDEI_RULE_EXPONENT:
         case TIDEI_RULE_TEST:
         case TIDEI_RULE_TEST_REAL: *t = TIDE_F64; break;
         case TIDEI_RULE_KEEP_INT: *identity = true; return TIDE_OK;
@@ -216,6 +219,7 @@ static tide_status weak_op(builder *b, int op, value *in, tide_dtype t, uint32_t
                     .at = at};
     tide_arg args[3] = {tide_arg_bool(0), tide_arg_bool(0), tide_arg_bool(0)};
     uint16_t ids[3] = {0};
+    if (info->rule == TIDEI_RULE_EXPONENT) w.dtype = TIDE_I64; /* as every weak integer */
     if (info->rule == TIDEI_RULE_SELECT) in[0] = weak_truth(b, in[0], at);
     if (op == TIDEI_OP_POW && t == TIDE_I64) {
         tide_status s = natural(b, in[1], at);
@@ -265,7 +269,7 @@ static int written_power(const builder *b, int op, const value *in) {
     return small ? (int)w->value.value.i : 0;
 }
 
-/* Makes the power of products, which works for complex numbers too. */
+/* Makes the power of products. */
 static tide_status power_by_products(builder *b, int n, const value *in, uint32_t at, value *out) {
     tide_dtype t;
     tide_status s = common(b, in, 0, 2, at, &t);
@@ -382,6 +386,24 @@ static tide_status type_fold(builder *b, const tidei_ast_node *n, value *out) {
     return s;
 }
 
+/* ---- positions ---- */
+
+static uint16_t of_shape(builder *b, int what, uint16_t axis, uint32_t at) {
+    return node(
+        b, (tidei_gnode){
+               .op = TIDEI_OP_SCALAR, .dtype = TIDE_I64, .a = (uint16_t)(what + axis), .at = at});
+}
+
+/* index(axis): how often the axis' step goes into the row-major index, beyond whole lengths. */
+static value type_index(builder *b, uint16_t axis, uint32_t at) {
+    const uint8_t t = TIDE_I64;
+    uint16_t i = node(b, (tidei_gnode){.op = TIDEI_OP_LINEAR, .dtype = t, .at = at}),
+             step = of_shape(b, TIDEI_AXIS_STEP, axis, at),
+             length = of_shape(b, TIDEI_AXIS_LENGTH, axis, at);
+    i = node(b, (tidei_gnode){TIDEI_OP_TRUNCDIV, t, i, step, 0, at});
+    return strong(b, (tidei_gnode){TIDEI_OP_FMOD, t, i, length, 0, at});
+}
+
 /* ---- the whole ---- */
 
 static tide_status type_node(builder *b, const uint8_t *sig, const tidei_ast_node *n, value *out) {
@@ -406,6 +428,7 @@ static tide_status type_node(builder *b, const uint8_t *sig, const tidei_ast_nod
         s = to_node(b, b->values[n->a], n->what, n->at, &id);
         if (s == TIDE_OK) *out = (value){false, n->what, id};
         return s;
+    case TIDEI_AST_INDEX: *out = type_index(b, n->a, n->at); return TIDE_OK;
     default: return type_fold(b, n, out);
     }
 }
@@ -455,12 +478,16 @@ static int weak_operands_of(const tidei_weak *w) {
     return w->constant || w->op == TIDEI_OP_INPUT ? 0 : tidei_op_infos[w->op].arity;
 }
 
+static bool is_weak_scalar(const tidei_gnode *n) {
+    return n->op == TIDEI_OP_SCALAR && n->a < TIDEI_AXIS_LENGTH;
+}
+
 /* The same for weak numbers, which SCALAR nodes need; computed ones get their slots. */
 static void keep_live_weaks(tidei_graph *g, uint16_t *map) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < g->nweaks; i++) map[i] = NONE;
     for (uint32_t i = 0; i < g->nnodes; i++)
-        if (g->nodes[i].op == TIDEI_OP_SCALAR) map[g->nodes[i].a] = 0;
+        if (is_weak_scalar(&g->nodes[i])) map[g->nodes[i].a] = 0;
     for (uint32_t i = g->nweaks; i-- > 0;) {
         const uint16_t operands[3] = {g->weaks[i].a, g->weaks[i].b, g->weaks[i].c};
         for (int k = 0; map[i] != NONE && k < weak_operands_of(&g->weaks[i]); k++)
@@ -477,7 +504,7 @@ static void keep_live_weaks(tidei_graph *g, uint16_t *map) {
     }
     g->nweaks = kept;
     for (uint32_t i = 0; i < g->nnodes; i++)
-        if (g->nodes[i].op == TIDEI_OP_SCALAR) g->nodes[i].a = map[g->nodes[i].a];
+        if (is_weak_scalar(&g->nodes[i])) g->nodes[i].a = map[g->nodes[i].a];
     for (uint32_t i = 0; i < g->nlimits; i++) g->limits[i].weak = map[g->limits[i].weak];
 }
 

@@ -7,6 +7,11 @@
 #undef bool /* the name of an element type in these files */
 #define TD_COMPLEX
 #include "arrays/expr/prelude.h"
+#define TD_WIDTH 32
+#include "arrays/expr/functions.h"
+#undef TD_WIDTH
+#define TD_WIDTH 64
+#include "arrays/expr/functions.h"
 
 #define PASTE_(a, b) a##_##b
 #define PASTE(a, b)  PASTE_(a, b)

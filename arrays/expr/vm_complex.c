@@ -7,13 +7,13 @@
 
 #define T                     td_c64
 #define S                     c64
-#define REAL                  td_f32
+#define PART                  td_f32
 #define CLASS(be, ie, fe, ce) ce
 #define VM_COMPLEX
 #include "arrays/expr/vm_loops.h"
 #define T                     td_c128
 #define S                     c128
-#define REAL                  td_f64
+#define PART                  td_f64
 #define CLASS(be, ie, fe, ce) ce
 #define VM_COMPLEX
 #include "arrays/expr/vm_loops.h"

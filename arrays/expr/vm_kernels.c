@@ -10,69 +10,71 @@
 /* ---- the operations and folds, a value type at a time ---- */
 #define T                     td_bool
 #define S                     bool
-#define REAL                  td_bool
+#define PART                  td_bool
 #define CLASS(be, ie, fe, ce) be
 #define VM_BOOL
 #include "arrays/expr/vm_loops.h"
 #define T                     td_i8
 #define S                     i8
 #define U                     td_u32
-#define REAL                  td_i8
+#define PART                  td_i8
 #define CLASS(be, ie, fe, ce) ie
 #include "arrays/expr/vm_loops.h"
 #define T                     td_i16
 #define S                     i16
 #define U                     td_u32
-#define REAL                  td_i16
+#define PART                  td_i16
 #define CLASS(be, ie, fe, ce) ie
 #include "arrays/expr/vm_loops.h"
 #define T                     td_i32
 #define S                     i32
 #define U                     td_u32
-#define REAL                  td_i32
+#define PART                  td_i32
 #define CLASS(be, ie, fe, ce) ie
 #include "arrays/expr/vm_loops.h"
 #define T                     td_i64
 #define S                     i64
 #define U                     td_u64
-#define REAL                  td_i64
+#define PART                  td_i64
 #define CLASS(be, ie, fe, ce) ie
 #include "arrays/expr/vm_loops.h"
 #define T                     td_u8
 #define S                     u8
 #define U                     td_u32
-#define REAL                  td_u8
+#define PART                  td_u8
 #define CLASS(be, ie, fe, ce) ie
 #include "arrays/expr/vm_loops.h"
 #define T                     td_u16
 #define S                     u16
 #define U                     td_u32
-#define REAL                  td_u16
+#define PART                  td_u16
 #define CLASS(be, ie, fe, ce) ie
 #include "arrays/expr/vm_loops.h"
 #define T                     td_u32
 #define S                     u32
 #define U                     td_u32
-#define REAL                  td_u32
+#define PART                  td_u32
 #define CLASS(be, ie, fe, ce) ie
 #include "arrays/expr/vm_loops.h"
 #define T                     td_u64
 #define S                     u64
 #define U                     td_u64
-#define REAL                  td_u64
+#define PART                  td_u64
 #define CLASS(be, ie, fe, ce) ie
 #include "arrays/expr/vm_loops.h"
 #define T                     td_f32
 #define S                     f32
 #define M(f)                  TD_MATH_f32(f)
-#define REAL                  td_f32
+#define PART                  td_f32
+#define PAIR                  td_c64
 #define CLASS(be, ie, fe, ce) fe
 #define VM_FLOAT
 #include "arrays/expr/vm_loops.h"
 #define T                     td_f64
 #define S                     f64
 #define M(f)                  TD_MATH_f64(f)
-#define REAL                  td_f64
+#define PART                  td_f64
+#define PAIR                  td_c128
 #define CLASS(be, ie, fe, ce) fe
 #define VM_FLOAT
 #include "arrays/expr/vm_loops.h"
@@ -147,6 +149,14 @@ EACH_CAST(CAST_FN)
     }
 HALF_FNS(f16)
 HALF_FNS(bf16)
+#define NEXT_FN(S)                                                                                 \
+    static void next_##S(void *pd, const void *pa, const void *pb, const void *pc, size_t n) {     \
+        (void)pc;                                                                                  \
+        LOOP(n)                                                                                    \
+        ((td_f32 *)pd)[i] = td_nextafter_##S(((const td_f32 *)pa)[i], ((const td_f32 *)pb)[i]);    \
+    }
+NEXT_FN(f16)
+NEXT_FN(bf16)
 
 /* ---- moving elements, by width ---- */
 typedef struct pair {
@@ -249,6 +259,8 @@ void PASTE(tidei_vm_kernels, VM_SET)(tidei_vm_kernels *k) {
     enlist_u64(k, TIDE_U64);
     enlist_f32(k, TIDE_F16);
     enlist_f32(k, TIDE_BF16);
+    k->op[TIDEI_OP_NEXTAFTER][TIDE_F16] = next_f16;
+    k->op[TIDEI_OP_NEXTAFTER][TIDE_BF16] = next_bf16;
     enlist_f32(k, TIDE_F32);
     enlist_f64(k, TIDE_F64);
     tidei_vm_kernels_complex(k);

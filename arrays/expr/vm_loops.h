@@ -2,10 +2,11 @@
 ** included once a type.
 **
 ** Takes T (the value type), S (its name), CLASS(be, ie, fe, ce) (its column of ops.def), and where
-** they apply U and NAN handling: U (integers), M (floats), REAL (complex). Undefines them. Defines
-** enlist_S(), which puts the loops into a table. An empty expression gives no loop. */
+** they apply U and NAN handling: U (integers), M and PAIR (floats), PART (complex). Undefines them.
+** Defines enlist_S(), which puts the loops into a table. An empty expression gives no loop. */
 
 #define F(f) PASTE(td_##f, S)
+#define G(f) F(f)
 
 /* By rule: the result's type and operand a's (b's and c's is T). */
 #define TYPES_ARITH      T, T
@@ -22,7 +23,11 @@
 #define TYPES_LOGIC      td_bool, T
 #define TYPES_TEST       td_bool, T
 #define TYPES_TEST_REAL  td_bool, T
-#define TYPES_ABS        REAL, T
+#define TYPES_ABS        PART, T
+#define TYPES_ARITH_BOOL T, T
+#define TYPES_FLOAT_ABS  PART, T
+#define TYPES_COMPLEX    PAIR, T
+#define TYPES_EXPONENT   td_i32, T
 
 /* The expression as a function of one element, and its loop. */
 #define SCALARS_1(A)                      const A a
@@ -153,7 +158,9 @@ static void PASTE(enlist, S)(tidei_vm_kernels *k, tide_dtype t) {
 #undef U
 #undef M
 #undef F
-#undef REAL
+#undef G
+#undef PART
+#undef PAIR
 #undef CLASS
 #undef VM_BOOL
 #undef VM_FLOAT

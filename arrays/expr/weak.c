@@ -4,6 +4,8 @@
 #include <math.h>
 #define TD_COMPLEX
 #include "arrays/expr/prelude.h"
+#define TD_WIDTH 64
+#include "arrays/expr/functions.h"
 
 tide_dtype tidei_weak_dtype(const tide_arg *v) {
     switch (v->kind) {
@@ -50,8 +52,10 @@ static bool gives_bool(int op) {
 /* The expression, or 0 where the class is not offered (which typing has ruled out). */
 #define OR_ZERO(...) (__VA_OPT__(1 ? (__VA_ARGS__) :) 0)
 
-#define F(f) td_##f##_f64
-#define M(f) f
+#define F(f)                   td_##f##_f64
+#define G(f)                   F(f)
+#define M(f)                   f
+#define td_complex_f64(re, im) 0 /* no f64: tidei_weak_eval has it */
 static double eval_f64(int op, double a, double b, double c) {
     typedef double T;
     switch (op) {
@@ -65,6 +69,7 @@ static double eval_f64(int op, double a, double b, double c) {
     }
 }
 #undef F
+#undef td_complex_f64
 
 #define F(f) td_##f##_i64
 static int64_t eval_i64(int op, int64_t a, int64_t b, int64_t c) {
@@ -95,6 +100,38 @@ static bool eval_bool(int op, bool a, bool b, bool c) {
     }
 }
 
+#define FUNCTION(IDENT, name)                                                                      \
+    case TIDEI_OP_##IDENT: *out = td_##name##_c128(a); return true;
+static bool eval_function(int op, td_c128 a, td_c128 *out) {
+    switch (op) {
+        FUNCTION(NEG, neg)
+        FUNCTION(SIGN, sign)
+        FUNCTION(RECIPROCAL, reciprocal)
+        FUNCTION(CONJ, conj)
+        FUNCTION(ROUND, round)
+        FUNCTION(SQRT, sqrt)
+        FUNCTION(EXP, exp)
+        FUNCTION(EXPM1, expm1)
+        FUNCTION(LOG, log)
+        FUNCTION(LOG1P, log1p)
+        FUNCTION(LOG2, log2)
+        FUNCTION(LOG10, log10)
+        FUNCTION(SIN, sin)
+        FUNCTION(COS, cos)
+        FUNCTION(TAN, tan)
+        FUNCTION(ASIN, asin)
+        FUNCTION(ACOS, acos)
+        FUNCTION(ATAN, atan)
+        FUNCTION(SINH, sinh)
+        FUNCTION(COSH, cosh)
+        FUNCTION(TANH, tanh)
+        FUNCTION(ASINH, asinh)
+        FUNCTION(ACOSH, acosh)
+        FUNCTION(ATANH, atanh)
+    default: return false;
+    }
+}
+
 /* Written out, because the results' types differ. False where ops.def has no complex expression. */
 static bool eval_c128(int op, const tide_arg *in, tide_arg *out) {
     td_c128 a = to_c128(&in[0]), b = to_c128(&in[1]), r;
@@ -103,18 +140,20 @@ static bool eval_c128(int op, const tide_arg *in, tide_arg *out) {
     case TIDEI_OP_SUB: r = td_sub_c128(a, b); break;
     case TIDEI_OP_MUL: r = td_mul_c128(a, b); break;
     case TIDEI_OP_DIV: r = td_div_c128(a, b); break;
-    case TIDEI_OP_NEG: r = td_neg_c128(a); break;
-    case TIDEI_OP_SIGN: r = td_sign_c128(a); break;
     case TIDEI_OP_SQUARE: r = td_mul_c128(a, a); break;
-    case TIDEI_OP_RECIPROCAL: r = td_reciprocal_c128(a); break;
+    case TIDEI_OP_POW: r = td_pow_c128(a, b); break;
     case TIDEI_OP_WHERE: r = to_bool(&in[0]) ? b : to_c128(&in[2]); break;
     case TIDEI_OP_ABS: return *out = tide_arg_float(td_abs_c128(a)), true;
+    case TIDEI_OP_ANGLE: return *out = tide_arg_float(td_angle_c128(a)), true;
+    case TIDEI_OP_REAL: return *out = tide_arg_float(a.re), true;
+    case TIDEI_OP_IMAG: return *out = tide_arg_float(a.im), true;
     case TIDEI_OP_EQ: return *out = tide_arg_bool(td_eq_c128(a, b)), true;
     case TIDEI_OP_NE: return *out = tide_arg_bool(!td_eq_c128(a, b)), true;
     case TIDEI_OP_ISNAN: return *out = tide_arg_bool(td_isnan_c128(a)), true;
     case TIDEI_OP_ISINF: return *out = tide_arg_bool(td_isinf_c128(a)), true;
     case TIDEI_OP_ISFINITE: return *out = tide_arg_bool(td_isfinite_c128(a)), true;
-    default: return false;
+    default:
+        if (!eval_function(op, a, &r)) return false;
     }
     *out = tide_arg_complex(r.re, r.im);
     return true;
@@ -132,9 +171,13 @@ static int64_t order_of(const tide_arg *a, const tide_arg *b) {
 bool tidei_weak_eval(int op, tide_dtype t, const tide_arg *in, tide_arg *out) {
     if (op == TIDEI_OP_CAST) return *out = tide_arg_bool(to_bool(&in[0])), true;
     if (t == TIDE_C128) return eval_c128(op, in, out);
-    if (t == TIDE_F64) {
+    if (op == TIDEI_OP_COMPLEX)
+        *out = tide_arg_complex(to_f64(&in[0]), to_f64(&in[1]));
+    else if (t == TIDE_F64) {
         double v = eval_f64(op, to_f64(&in[0]), to_f64(&in[1]), to_f64(&in[2]));
-        *out = gives_bool(op) ? tide_arg_bool(v != 0) : tide_arg_float(v);
+        *out = gives_bool(op)            ? tide_arg_bool(v != 0)
+               : op == TIDEI_OP_EXPONENT ? tide_arg_int((int64_t)v)
+                                         : tide_arg_float(v);
     } else if (t == TIDE_I64 && (tidei_op_infos[op].rule == TIDEI_RULE_COMPARE ||
                                  tidei_op_infos[op].rule == TIDEI_RULE_COMPARE_EQ)) {
         *out = tide_arg_bool(eval_i64(op, order_of(&in[0], &in[1]), 0, 0) != 0);

@@ -1,37 +1,20 @@
 /* gather.h: elements of an array at the places that an index array names: one text for both back
 ** ends (take.c).
 **
-** As philox.h: the host includes it as C, the build embeds it as a string (tidei_gather_text) for
-** NVRTC. The iteration space is the result's, which is row-major; the source and the indices have
+** As philox.h: the host includes it as C, the build embeds it as a string (tidei_gather_text, behind
+** indices.h) for NVRTC. The iteration space is the result's, which is row-major; the source and the indices have
 ** strides over it. A row is its innermost dimension: the host's kernel loops over rows, the
 ** device's threads over single elements. */
 #ifndef TIDEI_GATHER_H
 #define TIDEI_GATHER_H
 
-typedef long long ga_i64;
-typedef unsigned long long ga_u64;
+#ifndef __CUDACC_RTC__
+#include "arrays/make/indices.h"
+#endif
+
 typedef struct ga_16 {
     ga_u64 part[2];
 } ga_16;
-
-#define GA_WRITING 255ULL /* a report is being written */
-
-/* The steps of a report: a thread that claims it has the words to itself until the last step, after
-** which others may read them. */
-#ifdef __CUDACC_RTC__
-#define GA_FN          static __device__ __forceinline__
-#define GA_CLAIM(w)    (atomicCAS((w), 0ULL, GA_WRITING) == 0ULL)
-#define GA_WRITE(w, v) (*(volatile ga_u64 *)(w) = (v))
-#define GA_LAST(w, v)  (__threadfence_system(), GA_WRITE(w, v))
-#else
-#define GA_FN          static inline
-#define GA_WRITE(w, v) __atomic_store_n((w), (v), __ATOMIC_RELAXED)
-#define GA_LAST(w, v)  __atomic_store_n((w), (v), __ATOMIC_RELEASE)
-static inline int GA_CLAIM(unsigned long long *w) {
-    unsigned long long none = 0;
-    return __atomic_compare_exchange_n(w, &none, GA_WRITING, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
-}
-#endif
 
 #define GA_RANK 8
 
@@ -46,38 +29,13 @@ typedef struct ga_take {
     ga_i64 shape[GA_RANK], source_strides[GA_RANK], index_strides[GA_RANK];
 } ga_take;
 
-/* Reports an index; only the first report is kept until the host has taken it. */
-GA_FN void ga_report(const ga_take *p, ga_i64 index) {
-    ga_u64 *w = (ga_u64 *)p->fault;
-    if (!GA_CLAIM(w)) return;
-    GA_WRITE(w + 1, (ga_u64)index);
-    GA_WRITE(w + 2, (ga_u64)p->length);
-    GA_LAST(w, p->report);
-}
-
 /* The index at an offset, counted from the start; one out of range is reported, and read as the
 ** nearest valid one. */
 GA_FN ga_i64 ga_index(const ga_take *p, ga_i64 at) {
-    ga_i64 v, given;
-    switch (p->size) {
-    case 1:
-        v = p->is_signed ? ((const signed char *)p->indices)[at]
-                         : ((const unsigned char *)p->indices)[at];
-        break;
-    case 2:
-        v = p->is_signed ? ((const short *)p->indices)[at]
-                         : ((const unsigned short *)p->indices)[at];
-        break;
-    case 4:
-        v = p->is_signed ? ((const int *)p->indices)[at]
-                         : (ga_i64)((const unsigned *)p->indices)[at];
-        break;
-    default: v = ((const ga_i64 *)p->indices)[at];
-    }
-    given = v;
-    if (v < 0) v = p->is_signed ? v + p->length : p->length; /* unsigned: 2^63 or more */
+    ga_i64 given = ga_read(p->indices, at, p->size, p->is_signed);
+    ga_i64 v = ga_from_start(given, p->length, p->is_signed);
     if (v >= 0 && v < p->length) return v;
-    ga_report(p, given);
+    ga_report(p->fault, p->report, given, p->length);
     return v < 0 ? 0 : p->length - 1;
 }
 

@@ -42,8 +42,9 @@ TIDE_API tide_array *tide_truncdiv(tide_array *a, tide_array *b);
 /* C's fmod, and % of integers; of integers, floats: it has the sign of a. Integers: x % 0 is 0.
 ** Floats: of a divisor 0 NaN. May collect. Never blocks. */
 TIDE_API tide_array *tide_fmod(tide_array *a, tide_array *b);
-/* a to the power b, of integers, floats. Integers wrap, and a negative exponent gives 0. x to the 0
-** is 1, of NaN too; 1 to the NaN is 1. May collect. Never blocks. */
+/* a to the power b, of integers, floats, complex: there the principal value. Integers wrap, and a
+** negative exponent gives 0. x to the 0 is 1, of NaN too; 1 to the NaN is 1; a complex 0 to what
+** has no positive real part is NaN. May collect. Never blocks. */
 TIDE_API tide_array *tide_pow(tide_array *a, tide_array *b);
 /* The larger one, of bool, integers, floats. NaN wins; of 0.0 and -0.0 either may come.
 ** May collect. Never blocks. */
@@ -60,6 +61,19 @@ TIDE_API tide_array *tide_hypot(tide_array *a, tide_array *b);
 /* |a| with the sign bit of b, of floats; b's may be that of a zero or NaN too (of a NaN that was
 ** computed it is the device's choice). May collect. Never blocks. */
 TIDE_API tide_array *tide_copysign(tide_array *a, tide_array *b);
+/* The number of a's type next to a on the way to b, of floats; where they are equal b. May collect.
+** Never blocks. */
+TIDE_API tide_array *tide_nextafter(tide_array *a, tide_array *b);
+/* a * 2**b, rounded once, of floats; b is a whole number (it is cut off towards 0, and of NaN 0),
+** an array of any real type, which takes the common type: there f16 holds whole numbers to 2048,
+** bf16 to 256. May collect. Never blocks. */
+TIDE_API tide_array *tide_ldexp(tide_array *a, tide_array *b);
+/* log(exp(a) + exp(b)) without overflow on the way, of floats. Of -inf and b it is b. May collect.
+** Never blocks. */
+TIDE_API tide_array *tide_logaddexp(tide_array *a, tide_array *b);
+/* The greatest common divisor, of integers; not negative, but where it is the least number's own
+** absolute value, which wraps. Of x and 0 it is |x|. May collect. Never blocks. */
+TIDE_API tide_array *tide_gcd(tide_array *a, tide_array *b);
 /* -a, of integers (which wrap), floats, complex. Of 0.0 it is -0.0. May collect. Never blocks. */
 TIDE_API tide_array *tide_neg(tide_array *a);
 /* |a|, of integers (of the least one it is that one), floats, complex: there the modulus, real.
@@ -72,6 +86,28 @@ TIDE_API tide_array *tide_sign(tide_array *a);
 TIDE_API tide_array *tide_square(tide_array *a);
 /* 1 / a, of floats, complex; integers and bool give f64. May collect. Never blocks. */
 TIDE_API tide_array *tide_reciprocal(tide_array *a);
+/* The m in [0.5, 1), or its negative, with a = m * 2**e, of floats; 0, inf and NaN are their own.
+** tide_exponent gives e. "(x) -> (mantissa(x), exponent(x))" finds both in one pass. May collect.
+** Never blocks. */
+TIDE_API tide_array *tide_mantissa(tide_array *a);
+/* The e of tide_mantissa, of floats; i32. Of 0, inf and NaN it is 0. May collect. Never blocks. */
+TIDE_API tide_array *tide_exponent(tide_array *a);
+
+/* ---- the parts of complex numbers ---- */
+
+/* The real part, of anything; of what is real itself. May collect. Never blocks. */
+TIDE_API tide_array *tide_real(tide_array *a);
+/* The imaginary part, of anything; of what is real 0, in its type. May collect. Never blocks. */
+TIDE_API tide_array *tide_imag(tide_array *a);
+/* The conjugate, of anything; of what is real itself. May collect. Never blocks. */
+TIDE_API tide_array *tide_conj(tide_array *a);
+/* The complex numbers with the real parts a and the imaginary parts b, of floats; infinities, NaN
+** and the signs of zeros stay as they are. f16, bf16 and f32 give c64, other types c128.
+** May collect. Never blocks. */
+TIDE_API tide_array *tide_complex(tide_array *a, tide_array *b);
+/* The angle in [-pi, pi], of floats, complex: there atan2 of the parts, a float; of real numbers 0,
+** below zero and of -0.0 pi. May collect. Never blocks. */
+TIDE_API tide_array *tide_angle(tide_array *a);
 
 /* ---- comparison ---- */
 
@@ -124,68 +160,100 @@ TIDE_API tide_array *tide_shl(tide_array *a, tide_array *b);
 /* a with its bits b places down, of integers; signed ones keep their sign. A count of bits or more
 ** leaves 0, of a negative a -1; a negative count gives 0. May collect. Never blocks. */
 TIDE_API tide_array *tide_shr(tide_array *a, tide_array *b);
-
-/* ---- rounding ---- Of floats; integers and bool stay as they are. */
-
-/* The nearest whole number that is not above a; keeps -0.0. May collect. Never blocks. */
-TIDE_API tide_array *tide_floor(tide_array *a);
-/* The nearest whole number that is not below a; keeps -0.0, and of -0.5 it is -0.0. May collect.
+/* How many bits are set, of integers; of negative ones in two's complement. May collect.
 ** Never blocks. */
+TIDE_API tide_array *tide_popcount(tide_array *a);
+
+/* ---- rounding ---- Integers and bool stay as they are. */
+
+/* The nearest whole number that is not above a, of floats; keeps -0.0. May collect.
+** Never blocks. */
+TIDE_API tide_array *tide_floor(tide_array *a);
+/* The nearest whole number that is not below a, of floats; keeps -0.0, and of -0.5 it is -0.0.
+** May collect. Never blocks. */
 TIDE_API tide_array *tide_ceil(tide_array *a);
-/* The nearest whole number towards 0; keeps -0.0. May collect. Never blocks. */
+/* The nearest whole number towards 0, of floats; keeps -0.0. May collect. Never blocks. */
 TIDE_API tide_array *tide_trunc(tide_array *a);
-/* The nearest whole number, of two the even one; keeps -0.0. May collect. Never blocks. */
+/* The nearest whole number, of two the even one; of floats, complex (each part); keeps -0.0.
+** May collect. Never blocks. */
 TIDE_API tide_array *tide_round(tide_array *a);
 
-/* ---- exponentials, logarithms, trigonometry ---- Angles are in radians. */
+/* ---- exponentials, logarithms, trigonometry ---- Angles are in radians. Complex functions have
+** the cuts and special values of C17, Annex G. */
 
-/* The square root, of floats. Of -0.0 it is -0.0, below zero NaN. May collect. Never blocks. */
+/* The square root, of floats, complex. Of -0.0 it is -0.0, below zero NaN. May collect.
+** Never blocks. */
 TIDE_API tide_array *tide_sqrt(tide_array *a);
-/* e to the a, of floats. May collect. Never blocks. */
+/* e to the a, of floats, complex. May collect. Never blocks. */
 TIDE_API tide_array *tide_exp(tide_array *a);
-/* e to the a, less 1, exact near 0; of floats; keeps -0.0. May collect. Never blocks. */
+/* e to the a, less 1, exact near 0; of floats, complex; keeps -0.0. May collect. Never blocks. */
 TIDE_API tide_array *tide_expm1(tide_array *a);
 /* 2 to the a, of floats. May collect. Never blocks. */
 TIDE_API tide_array *tide_exp2(tide_array *a);
-/* The natural logarithm, of floats. Of 0 it is -inf, below zero NaN. May collect. Never blocks. */
-TIDE_API tide_array *tide_log(tide_array *a);
-/* log(1 + a), exact near 0; of floats; keeps -0.0. Of -1 it is -inf, below NaN. May collect.
+/* The natural logarithm, of floats, complex. Of 0 it is -inf, below zero NaN. May collect.
 ** Never blocks. */
+TIDE_API tide_array *tide_log(tide_array *a);
+/* log(1 + a), exact near 0; of floats, complex; keeps -0.0. Of -1 it is -inf, below NaN.
+** May collect. Never blocks. */
 TIDE_API tide_array *tide_log1p(tide_array *a);
-/* The logarithm to base 2, of floats. Of 0 it is -inf, below zero NaN. May collect.
+/* The logarithm to base 2, of floats, complex. Of 0 it is -inf, below zero NaN. May collect.
 ** Never blocks. */
 TIDE_API tide_array *tide_log2(tide_array *a);
-/* The logarithm to base 10, of floats. Of 0 it is -inf, below zero NaN. May collect.
+/* The logarithm to base 10, of floats, complex. Of 0 it is -inf, below zero NaN. May collect.
 ** Never blocks. */
 TIDE_API tide_array *tide_log10(tide_array *a);
-/* The sine, of floats. Of an infinity NaN. May collect. Never blocks. */
+/* The sine, of floats, complex. Of an infinity NaN. May collect. Never blocks. */
 TIDE_API tide_array *tide_sin(tide_array *a);
-/* The cosine, of floats. Of an infinity NaN. May collect. Never blocks. */
+/* The cosine, of floats, complex. Of an infinity NaN. May collect. Never blocks. */
 TIDE_API tide_array *tide_cos(tide_array *a);
-/* The tangent, of floats. Of an infinity NaN. May collect. Never blocks. */
+/* The tangent, of floats, complex. Of an infinity NaN. May collect. Never blocks. */
 TIDE_API tide_array *tide_tan(tide_array *a);
-/* The angle whose sine is a, in [-pi/2, pi/2], of floats. NaN outside [-1, 1]. May collect.
-** Never blocks. */
+/* The angle whose sine is a, in [-pi/2, pi/2], of floats, complex. NaN outside [-1, 1].
+** May collect. Never blocks. */
 TIDE_API tide_array *tide_asin(tide_array *a);
-/* The angle whose cosine is a, in [0, pi], of floats. NaN outside [-1, 1]. May collect.
+/* The angle whose cosine is a, in [0, pi], of floats, complex. NaN outside [-1, 1]. May collect.
 ** Never blocks. */
 TIDE_API tide_array *tide_acos(tide_array *a);
-/* The angle whose tangent is a, in [-pi/2, pi/2], of floats. May collect. Never blocks. */
+/* The angle whose tangent is a, in [-pi/2, pi/2], of floats, complex. May collect. Never blocks. */
 TIDE_API tide_array *tide_atan(tide_array *a);
-/* The hyperbolic sine, of floats. May collect. Never blocks. */
+/* The hyperbolic sine, of floats, complex. May collect. Never blocks. */
 TIDE_API tide_array *tide_sinh(tide_array *a);
-/* The hyperbolic cosine, of floats. May collect. Never blocks. */
+/* The hyperbolic cosine, of floats, complex. May collect. Never blocks. */
 TIDE_API tide_array *tide_cosh(tide_array *a);
-/* The hyperbolic tangent, of floats. May collect. Never blocks. */
+/* The hyperbolic tangent, of floats, complex. May collect. Never blocks. */
 TIDE_API tide_array *tide_tanh(tide_array *a);
-/* The number whose hyperbolic sine is a, of floats. May collect. Never blocks. */
+/* The number whose hyperbolic sine is a, of floats, complex. May collect. Never blocks. */
 TIDE_API tide_array *tide_asinh(tide_array *a);
-/* The number, not negative, whose hyperbolic cosine is a, of floats. NaN below 1. May collect.
-** Never blocks. */
-TIDE_API tide_array *tide_acosh(tide_array *a);
-/* The number whose hyperbolic tangent is a, of floats. Of 1 it is inf, NaN outside [-1, 1].
+/* The number, not negative, whose hyperbolic cosine is a, of floats, complex. NaN below 1.
 ** May collect. Never blocks. */
+TIDE_API tide_array *tide_acosh(tide_array *a);
+/* The number whose hyperbolic tangent is a, of floats, complex. Of 1 it is inf, NaN outside [-1,
+** 1]. May collect. Never blocks. */
 TIDE_API tide_array *tide_atanh(tide_array *a);
+
+/* ---- special functions ---- Of floats, f16 and bf16 too. */
+
+/* The error function, of floats; keeps -0.0. May collect. Never blocks. */
+TIDE_API tide_array *tide_erf(tide_array *a);
+/* 1 - erf(a), exact for large a too; of floats. May collect. Never blocks. */
+TIDE_API tide_array *tide_erfc(tide_array *a);
+/* The number whose erf is a, of floats; keeps -0.0. Of -1 and 1 an infinity, NaN outside.
+** May collect. Never blocks. */
+TIDE_API tide_array *tide_erfinv(tide_array *a);
+/* The probability that a normally distributed number, of mean 0 and variance 1, is at most a; exact
+** for large -a too; of floats. May collect. Never blocks. */
+TIDE_API tide_array *tide_norm_cdf(tide_array *a);
+/* The number whose tide_norm_cdf is a, of floats. Of 0 and 1 an infinity, NaN outside. May collect.
+** Never blocks. */
+TIDE_API tide_array *tide_norm_ppf(tide_array *a);
+/* log(|gamma(a)|), of floats. Of 0, -1, -2, ... it is inf. May collect. Never blocks. */
+TIDE_API tide_array *tide_lgamma(tide_array *a);
+/* The derivative of tide_lgamma, of floats. Of 0.0 it is -inf, of -1, -2, ... NaN. May collect.
+** Never blocks. */
+TIDE_API tide_array *tide_digamma(tide_array *a);
+/* sin(pi*a) / (pi*a), of floats; of 0 it is 1, of other whole numbers and infinities 0.
+** May collect. Never blocks. */
+TIDE_API tide_array *tide_sinc(tide_array *a);
 
 /* ---- choice ---- */
 
@@ -231,6 +299,17 @@ TIDE_API tide_array *tide_all(tide_array *a, const int *axes, int n, int keepdim
 TIDE_API tide_array *tide_argmin(tide_array *a, const int *axes, int n, int keepdims);
 /* Where the largest element is: as tide_argmin. May collect. Never blocks. */
 TIDE_API tide_array *tide_argmax(tide_array *a, const int *axes, int n, int keepdims);
+
+/* The variance: the mean of the squared distances from the mean, in two passes over a, which lose
+** nothing where the mean is large; of anything, of complex numbers by |.|, real. It is divided by
+** the number of elements less `correction`, or by 0 where that is negative: 0 gives the variance of
+** the elements themselves, 1 what they tell of a population that they were drawn from. bool and
+** integers give f64. Of no elements it is NaN. May collect. Never blocks. */
+TIDE_API tide_array *tide_var(tide_array *a, const int *axes, int n, double correction,
+                              int keepdims);
+/* The standard deviation, the square root of tide_var. May collect. Never blocks. */
+TIDE_API tide_array *tide_std(tide_array *a, const int *axes, int n, double correction,
+                              int keepdims);
 
 /* ---- matrix product ---- */
 

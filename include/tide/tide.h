@@ -8,11 +8,15 @@
 #include <tide/device.h>
 #include <tide/pool.h>
 #include <tide/array.h>
+#include <tide/index.h>
 #include <tide/memory.h>
 #include <tide/expr.h>
 #include <tide/ops.h>
+#include <tide/order.h>
 #include <tide/shape.h>
 #include <tide/linalg.h>
+#include <tide/scan.h>
+#include <tide/select.h>
 #include <tide/random.h>
 #include <tide/adapt.h>
 #include <tide/batches.h>

@@ -275,11 +275,33 @@ static inline void tidei_device_speak(tidei_device *d) {
 enum { TIDEI_FAULT_WORDS = 3 };
 enum {
     TIDEI_FAULT_NONE = 0,
-    TIDEI_FAULT_INDEX = 1,
+    TIDEI_FAULT_INDEX = 1,   /* the nearest valid one was read */
+    TIDEI_FAULT_SKIPPED = 2, /* an index too, whose element was left out */
+    TIDEI_FAULT_OFFSET = 3,  /* an offset below the one before it, or beyond the elements */
     TIDEI_FAULT_WRITING = 255
-};                                                      /* the first word's low byte: the kind */
-enum { TIDEI_FAULT_UNSIGNED = 256 };                    /* the index is unsigned */
-enum { TIDEI_FAULT_BY_TAKE = 1, TIDEI_FAULT_BY_COUNT }; /* operations whose kernels report */
+};                                   /* the first word's low byte: the kind */
+enum { TIDEI_FAULT_UNSIGNED = 256 }; /* the index is unsigned */
+enum {
+    TIDEI_FAULT_BY_TAKE = 1,
+    TIDEI_FAULT_BY_INDEX,
+    TIDEI_FAULT_BY_INDEX_PUT,
+    TIDEI_FAULT_BY_TAKE_ALONG,
+    TIDEI_FAULT_BY_PUT_ALONG,
+    TIDEI_FAULT_BY_SCATTER_PUT,
+    TIDEI_FAULT_BY_SCATTER_ADD,
+    TIDEI_FAULT_BY_SCATTER_MUL,
+    TIDEI_FAULT_BY_SCATTER_MIN,
+    TIDEI_FAULT_BY_SCATTER_MAX,
+    TIDEI_FAULT_BY_SEGMENT_SUM,
+    TIDEI_FAULT_BY_SEGMENT_MEAN,
+    TIDEI_FAULT_BY_SEGMENT_MIN,
+    TIDEI_FAULT_BY_SEGMENT_MAX,
+    TIDEI_FAULT_BY_SEGMENT_SUM_OFFSETS,
+    TIDEI_FAULT_BY_SEGMENT_MEAN_OFFSETS,
+    TIDEI_FAULT_BY_SEGMENT_MIN_OFFSETS,
+    TIDEI_FAULT_BY_SEGMENT_MAX_OFFSETS,
+    TIDEI_FAULT_BY_COUNT
+}; /* operations whose kernels report */
 static inline uint64_t tidei_fault_report(unsigned kind, bool is_unsigned, unsigned by) {
     return kind | (is_unsigned ? TIDEI_FAULT_UNSIGNED : 0) | (uint64_t)by << 16;
 }

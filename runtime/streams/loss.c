@@ -63,22 +63,52 @@ static uint64_t claim_report(_Atomic uint64_t *words) {
 }
 
 static const char *raised_by(uint64_t word) {
-    static const char *const names[TIDEI_FAULT_BY_COUNT] = {[TIDEI_FAULT_BY_TAKE] = "tide_take"};
+    static const char *const names[TIDEI_FAULT_BY_COUNT] = {
+        [TIDEI_FAULT_BY_TAKE] = "tide_take",
+        [TIDEI_FAULT_BY_INDEX] = "tide_index",
+        [TIDEI_FAULT_BY_INDEX_PUT] = "tide_index_put",
+        [TIDEI_FAULT_BY_TAKE_ALONG] = "tide_take_along_axis",
+        [TIDEI_FAULT_BY_PUT_ALONG] = "tide_put_along_axis",
+        [TIDEI_FAULT_BY_SCATTER_PUT] = "tide_scatter_put",
+        [TIDEI_FAULT_BY_SCATTER_ADD] = "tide_scatter_add",
+        [TIDEI_FAULT_BY_SCATTER_MUL] = "tide_scatter_mul",
+        [TIDEI_FAULT_BY_SCATTER_MIN] = "tide_scatter_min",
+        [TIDEI_FAULT_BY_SCATTER_MAX] = "tide_scatter_max",
+        [TIDEI_FAULT_BY_SEGMENT_SUM] = "tide_segment_sum",
+        [TIDEI_FAULT_BY_SEGMENT_MEAN] = "tide_segment_mean",
+        [TIDEI_FAULT_BY_SEGMENT_MIN] = "tide_segment_min",
+        [TIDEI_FAULT_BY_SEGMENT_MAX] = "tide_segment_max",
+        [TIDEI_FAULT_BY_SEGMENT_SUM_OFFSETS] = "tide_segment_sum_offsets",
+        [TIDEI_FAULT_BY_SEGMENT_MEAN_OFFSETS] = "tide_segment_mean_offsets",
+        [TIDEI_FAULT_BY_SEGMENT_MIN_OFFSETS] = "tide_segment_min_offsets",
+        [TIDEI_FAULT_BY_SEGMENT_MAX_OFFSETS] = "tide_segment_max_offsets",
+    };
     unsigned by = tidei_fault_by(word);
     return by < TIDEI_FAULT_BY_COUNT && names[by] ? names[by] : "a kernel";
 }
 
+/* What was wrong with the number that a report names, and what was done about it. */
+static const char *const wrong[] = {[TIDEI_FAULT_INDEX] = "index",
+                                    [TIDEI_FAULT_SKIPPED] = "index",
+                                    [TIDEI_FAULT_OFFSET] = "offset"};
+static const char *const done[] = {[TIDEI_FAULT_INDEX] = "; the nearest valid one was read",
+                                   [TIDEI_FAULT_SKIPPED] = "; its element was left out",
+                                   [TIDEI_FAULT_OFFSET] =
+                                       ", or below the one before it; segments are wrong"};
+
 static tide_status report_fault(_Atomic uint64_t *words, const char *op) {
     uint64_t word = claim_report(words), index = words[1], bound = words[2];
+    unsigned kind = word & 0xff;
     char number[24];
     if (!word) return TIDE_OK;
+    if (kind >= TIDEI_COUNT(wrong)) kind = TIDEI_FAULT_INDEX;
     atomic_store(words, TIDEI_FAULT_NONE);
     tidei_format(number, sizeof number, word & TIDEI_FAULT_UNSIGNED ? "%" PRIu64 : "%" PRId64,
                  index);
     return tidei_fail(TIDE_E_BOUNDS, op,
-                      "%s: index %s is out of range for %" PRIu64
-                      " elements, in work done before this point; the nearest valid one was read",
-                      raised_by(word), number, bound);
+                      "%s: %s %s is out of range for %" PRIu64
+                      " elements, in work done before this point%s",
+                      raised_by(word), wrong[kind], number, bound, done[kind]);
 }
 
 tide_status tidei_take_fault(tidei_runtime *rt, const char *op) {

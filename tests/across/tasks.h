@@ -133,17 +133,20 @@ static tide_status reduce(void) {
     MAKE(tide_map(work.rt, "(x) -> sum(x*2, axis=0)", work.in[0]));
     MAKE(tide_map(work.rt, "(x) -> x - max(x)", work.in[0]));
     MAKE(tide_mean(work.in[2], NULL, 0, 0));
+    MAKE(tide_std(work.in[2], NULL, 0, 0, 0));
     return TIDE_OK;
 }
 static double reduce_0(int64_t k) { return (void)k, 70000.0 * 70001 / 2; }
 static double reduce_1(int64_t k) { return (double)(2 * (37 * k + 5 * 36 * 37 / 2)); }
 static double reduce_2(int64_t k) { return (double)(k - 184); }
 static double reduce_3(int64_t k) { return (void)k, 69999.0 / 2; }
+static double reduce_4(int64_t k) { return (void)k, sqrt((70000.0 * 70000 - 1) / 12); }
 static void check_reduce(void) {
     check_values(0, 1, reduce_0, 0);
     check_values(1, 5, reduce_1, 1e-6);
     check_values(2, 185, reduce_2, 0);
     check_values(3, 1, reduce_3, 1e-6);
+    check_values(4, 1, reduce_4, 1e-6);
 }
 
 static tide_status matmul(void) {
@@ -438,6 +441,28 @@ static void check_shape(void) {
     check_values(6, 1, shape_6, 0);
 }
 
+/* Indices on several axes, along one, values for one place, segments. */
+static tide_status by_index(void) {
+    static const int64_t rows[] = {6, 0, -1}, counts[] = {2, 0, 1};
+    MAKE(tide_from_host(work.rt, TIDE_I64, SHAPE(3), rows));
+    const tide_pick picks[] = {tide_pick_array(work.made[0]), tide_pick_range(tide_range_index(2))};
+    MAKE(tide_index(work.in[3], 2, picks)); /* (3) */
+    MAKE(tide_zeros(work.rt, TIDE_F32, SHAPE(7)));
+    DO(tide_index_put(work.made[2], 1, picks, work.made[1]));
+    DO(tide_put_along_axis(work.made[2], work.made[0], 0, work.made[1]));
+    DO(tide_scatter_add(work.made[2], work.made[0], 0, work.made[1], 0));
+    MAKE(tide_from_host(work.rt, TIDE_I64, SHAPE(3), counts));
+    MAKE(tide_repeat_each(work.made[1], work.made[3], 0)); /* (3) */
+    MAKE(tide_segment_mean(work.made[4], work.made[3], 3, 0));
+    return tide_synchronize(work.rt, NULL);
+}
+static double by_index_2(int64_t k) { return k == 6 ? 32 + 32 + 32 : k == 0 ? 2 + 2 : 0; }
+static double by_index_5(int64_t k) { return (void)k, 32; }
+static void check_by_index(void) {
+    check_values(2, 7, by_index_2, 0);
+    check_values(5, 3, by_index_5, 0);
+}
+
 /* Another stream, events between the two, and memory lent. */
 static tide_status on_streams(void) {
     DO(tide_stream_new(work.rt, &work.stream));
@@ -555,6 +580,7 @@ static const struct task {
     {"random", random_numbers, check_random, false},
     {"take and concat", gather, check_gather, false},
     {"shapes", shape, check_shape, false},
+    {"index", by_index, check_by_index, false},
     {"streams", on_streams, check_streams, false},
     {"batches", batches, check_batches, false},
     {"adapt", adapt, check_adapt, false},

@@ -7,6 +7,7 @@
 ** api_table.h, which is made from the headers: one that is new has no row in the table below, and
 ** the first case says so. */
 #include <cblas.h>
+#include <math.h>
 #include <unistd.h>
 #include "gc/collector.h"
 #include "tests/support/tidetest.h"
@@ -104,7 +105,101 @@ static tide_status run_assign(void) { /* overlapping: by a copy */
 }
 static tide_status run_fill(void) { return tide_fill(w.dst, tide_arg_float(3)); }
 static tide_status run_memset(void) { return tide_memset(w.dst, 7); }
+static tide_status run_var(void) { return made(tide_var(w.f[0], (const int[]){0}, 1, 1, 0)); }
+static tide_status run_std(void) { return made(tide_std(w.turned, NULL, 0, 0, 1)); }
 static tide_status run_take(void) { return made(tide_take(w.f[0], w.index, 0)); }
+static tide_status run_index(void) {
+    return made(tide_index(
+        w.f[0], 2,
+        (const tide_pick[]){tide_pick_array(w.index), tide_pick_range(tide_range_all())}));
+}
+static tide_status run_index_put(void) { /* values that share its memory: by a copy */
+    return tide_index_put(w.dst, 1, (const tide_pick[]){tide_pick_array(w.index)}, w.dst);
+}
+static tide_status run_take_along(void) { return made(tide_take_along_axis(w.f[0], w.i[0], 0)); }
+static tide_status run_repeat(void) { return made(tide_repeat(w.turned, 3, 0)); }
+static tide_status run_repeat_each(void) { return made(tide_repeat_each(w.f[0], w.index, 0)); }
+static tide_status run_scatter_put(void) { return tide_scatter_put(w.dst, w.index, 0, w.i[0]); }
+static tide_status run_scatter_add(void) { /* sorted and folded, its own values: by a copy */
+    return tide_scatter_add(w.dst, w.index, 0, w.dst, 0);
+}
+static tide_status run_scatter_mul(void) { return tide_scatter_mul(w.dst, w.index, 0, w.i[0]); }
+static tide_status run_scatter_min(void) { return tide_scatter_min(w.dst, w.index, 0, w.f[0]); }
+static tide_status run_scatter_max(void) { return tide_scatter_max(w.dst, w.index, 0, w.f[0]); }
+static tide_status run_segment_sum(void) {
+    return made(tide_segment_sum(w.f[0], w.index, ROWS, 0));
+}
+static tide_status run_segment_mean(void) {
+    return made(tide_segment_mean(w.i[0], w.index, ROWS, 0));
+}
+static tide_status run_segment_min(void) {
+    return made(tide_segment_min(w.f[0], w.index, ROWS, 0));
+}
+static tide_status run_segment_max(void) {
+    return made(tide_segment_max(w.turned, w.index, ROWS, 1));
+}
+/* all rows in one segment; the offsets are what it needs too */
+static tide_status run_offsets(tide_array *(*fn)(tide_array *, tide_array *, int)) {
+    static const int64_t ends[] = {0, ROWS};
+    tide_array *offsets = tide_from_host(w.rt, TIDE_I64, SHAPE(2), ends);
+    if (!offsets) return tide_error_last()->status;
+    tide_status s = made(fn(w.f[0], offsets, 0));
+    tide_free(offsets);
+    if (w.counted) tide_release(offsets);
+    return s;
+}
+static tide_status run_sum_offsets(void) { return run_offsets(tide_segment_sum_offsets); }
+static tide_status run_mean_offsets(void) { return run_offsets(tide_segment_mean_offsets); }
+static tide_status run_min_offsets(void) { return run_offsets(tide_segment_min_offsets); }
+static tide_status run_max_offsets(void) { return run_offsets(tide_segment_max_offsets); }
+static tide_status run_put_along(void) { /* of another type: by a cast */
+    return tide_put_along_axis(w.dst, w.i[0], 0, w.i[1]);
+}
+static tide_status run_cumsum(void) { return made(tide_cumsum(w.turned, 0, 0)); }
+static tide_status run_cumprod(void) {
+    return made(tide_cumprod(w.f[0], 1, TIDE_SCAN_REVERSE | TIDE_SCAN_INITIAL));
+}
+static tide_status run_cummin(void) { return made(tide_cummin(w.turned, 1, 0)); }
+static tide_status run_cummax(void) { return made(tide_cummax(w.i[0], 0, 0)); }
+static tide_status run_nonzero(void) { return tide_nonzero(w.turned, w.out, 2); }
+static tide_status run_argwhere(void) { return made(tide_argwhere(w.b)); }
+static tide_status run_masked_select(void) { return made(tide_masked_select(w.f[0], w.b)); }
+static tide_status run_masked_put(void) { /* as many values as there are places */
+    tide_array *values = tide_masked_select(w.i[0], w.b);
+    if (!values) return tide_error_last()->status;
+    tide_status s = tide_masked_put(w.dst, w.b, values);
+    tide_free(values);
+    if (w.counted) tide_release(values);
+    return s;
+}
+static tide_status run_sort(void) { return made(tide_sort(w.turned, 0, 0)); }
+static tide_status run_argsort(void) { return made(tide_argsort(w.turned, 1, 1)); }
+static tide_status run_sort_both(void) {
+    return tide_sort_both(w.i[0], 0, 0, &w.out[0], &w.out[1]);
+}
+static tide_status run_partition(void) { return made(tide_partition(w.f[0], 3, 1)); }
+static tide_status run_argpartition(void) { return made(tide_argpartition(w.f[0], 3, 0)); }
+static tide_status run_topk(void) { return tide_topk(w.f[0], 5, 0, 1, &w.out[0], &w.out[1]); }
+static tide_status run_lexsort(void) {
+    return made(tide_lexsort((tide_array *const[]){w.i[0], w.b, w.f[0]}, 3, 0));
+}
+static tide_status run_searchsorted(void) { return made(tide_searchsorted(w.vec, w.turned, 0)); }
+static tide_status run_unique_counts(void) {
+    return tide_unique_counts(w.turned, &w.out[0], &w.out[1]);
+}
+static tide_status run_unique_inverse(void) {
+    return tide_unique_inverse(w.f[0], &w.out[0], &w.out[1]);
+}
+static tide_status run_unique_all(void) {
+    return tide_unique_all(w.turned, &w.out[0], &w.out[1], &w.out[2], NULL);
+}
+static tide_status run_quantile(void) {
+    return made(tide_quantile(w.f[0], tide_arg_float(0.3), NULL, 0, 0));
+}
+static tide_status run_histogram(void) {
+    return tide_histogram(w.turned, 10, NAN, NAN, &w.out[0], &w.out[1]);
+}
+static tide_status run_bincount(void) { return made(tide_bincount(w.i[0], w.f[0], -1)); }
 static tide_status run_concat(void) {
     return made(tide_concat((tide_array *const[]){w.f[0], w.i[0], w.turned}, 2, 0));
 }
@@ -291,6 +386,54 @@ static const struct row {
     OWN(memset, run_memset),
     OWN(take, run_take),
     OWN(concat, run_concat),
+    /* order.h */
+    OWN(sort, run_sort),
+    OWN(argsort, run_argsort),
+    OWN(sort_both, run_sort_both),
+    OWN(partition, run_partition),
+    OWN(argpartition, run_argpartition),
+    OWN(topk, run_topk),
+    OWN(lexsort, run_lexsort),
+    OWN(searchsorted, run_searchsorted),
+    ROW(isin, FLOATS_2, two),
+    ROW(unique_values, FLOATS_1, one),
+    OWN(unique_counts, run_unique_counts),
+    OWN(unique_inverse, run_unique_inverse),
+    OWN(unique_all, run_unique_all),
+    OWN(quantile, run_quantile),
+    ROW(median, FOLD, fold),
+    OWN(histogram, run_histogram),
+    OWN(bincount, run_bincount),
+    /* scan.h, select.h */
+    OWN(cumsum, run_cumsum),
+    OWN(cumprod, run_cumprod),
+    OWN(cummin, run_cummin),
+    OWN(cummax, run_cummax),
+    OWN(nonzero, run_nonzero),
+    OWN(argwhere, run_argwhere),
+    ROW(count_nonzero, FOLD, fold),
+    OWN(masked_select, run_masked_select),
+    OWN(masked_put, run_masked_put),
+    /* index.h */
+    OWN(index, run_index),
+    OWN(index_put, run_index_put),
+    OWN(take_along_axis, run_take_along),
+    OWN(put_along_axis, run_put_along),
+    OWN(repeat, run_repeat),
+    OWN(repeat_each, run_repeat_each),
+    OWN(scatter_put, run_scatter_put),
+    OWN(scatter_add, run_scatter_add),
+    OWN(scatter_mul, run_scatter_mul),
+    OWN(scatter_min, run_scatter_min),
+    OWN(scatter_max, run_scatter_max),
+    OWN(segment_sum, run_segment_sum),
+    OWN(segment_mean, run_segment_mean),
+    OWN(segment_min, run_segment_min),
+    OWN(segment_max, run_segment_max),
+    OWN(segment_sum_offsets, run_sum_offsets),
+    OWN(segment_mean_offsets, run_mean_offsets),
+    OWN(segment_min_offsets, run_min_offsets),
+    OWN(segment_max_offsets, run_max_offsets),
     /* ops.h */
     ROW(add, FLOATS_2, two),
     ROW(sub, FLOATS_2, two),
@@ -306,11 +449,22 @@ static const struct row {
     ROW(atan2, FLOATS_2, two),
     ROW(hypot, FLOATS_2, two),
     ROW(copysign, FLOATS_2, two),
+    ROW(nextafter, FLOATS_2, two),
+    ROW(ldexp, FLOATS_2, two),
+    ROW(logaddexp, FLOATS_2, two),
+    ROW(gcd, INTS_2, two),
     ROW(neg, FLOATS_1, one),
     ROW(abs, FLOATS_1, one),
     ROW(sign, FLOATS_1, one),
     ROW(square, FLOATS_1, one),
     ROW(reciprocal, FLOATS_1, one),
+    ROW(mantissa, FLOATS_1, one),
+    ROW(exponent, FLOATS_1, one),
+    ROW(real, FLOATS_1, one),
+    ROW(imag, FLOATS_1, one),
+    ROW(conj, FLOATS_1, one),
+    ROW(complex, FLOATS_2, two),
+    ROW(angle, FLOATS_1, one),
     ROW(eq, FLOATS_2, two),
     ROW(ne, FLOATS_2, two),
     ROW(lt, FLOATS_2, two),
@@ -331,6 +485,7 @@ static const struct row {
     ROW(bit_not, INTS_1, one),
     ROW(shl, INTS_2, two),
     ROW(shr, INTS_2, two),
+    ROW(popcount, INTS_1, one),
     ROW(floor, FLOATS_1, one),
     ROW(ceil, FLOATS_1, one),
     ROW(trunc, FLOATS_1, one),
@@ -355,6 +510,14 @@ static const struct row {
     ROW(asinh, FLOATS_1, one),
     ROW(acosh, FLOATS_1, one),
     ROW(atanh, FLOATS_1, one),
+    ROW(erf, FLOATS_1, one),
+    ROW(erfc, FLOATS_1, one),
+    ROW(erfinv, FLOATS_1, one),
+    ROW(norm_cdf, FLOATS_1, one),
+    ROW(norm_ppf, FLOATS_1, one),
+    ROW(lgamma, FLOATS_1, one),
+    ROW(digamma, FLOATS_1, one),
+    ROW(sinc, FLOATS_1, one),
     ROW(where, WHERE, three),
     ROW(clip, FLOATS_3, three),
     ROW(sum, FOLD, fold),
@@ -366,6 +529,8 @@ static const struct row {
     ROW(all, FOLD, fold),
     ROW(argmin, FOLD, fold),
     ROW(argmax, FOLD, fold),
+    OWN(var, run_var),
+    OWN(std, run_std),
     OWN(matmul, run_matmul),
     /* memory.h, random.h, expr.h */
     OWN(empty_in, run_empty_in),

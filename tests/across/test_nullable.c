@@ -163,6 +163,8 @@ CALL(tide_split, indices) {
     if (s == TIDE_OK) x = outs[0], y = outs[1];
     return gave(s, &x, &y);
 }
+MAKES(tide_index, picks, square, 0, NULL)
+GIVES(tide_index_put, picks, square, 0, NULL, one)
 CALL(tide_from_host, shape) {
     const float x = 1;
     return made(tide_from_host(rt, TIDE_F32, 0, NULL, &x));
@@ -207,9 +209,12 @@ CALL(tide_map_many_args, args) {
     return gave(tide_map_many(rt, &out, 1, "() -> 1.0"), &out, NULL); /* which gives it NULL */
 }
 
-#define FOLDS(X)   X(sum) X(prod) X(min) X(max) X(mean) X(any) X(all) X(argmin) X(argmax)
+#define FOLDS(X) X(sum) X(prod) X(min) X(max) X(mean) X(any) X(all) X(argmin) X(argmax)
+MAKES(tide_count_nonzero, axes, square, NULL, 0, 0)
 #define FOLD(name) MAKES(tide_##name, axes, square, NULL, 0, 0)
 FOLDS(FOLD)
+MAKES(tide_var, axes, square, NULL, 0, 0, 0)
+MAKES(tide_std, axes, square, NULL, 0, 0, 0)
 
 /* Results that are not wanted, one at a time; x and y are for the others. */
 #define PAIR(name, arg, ...)                                                                       \
@@ -234,6 +239,29 @@ PAIR(tide_slogdet, logabs, &x, NULL)
 PAIR(tide_lstsq, x, square, -1, NULL, &x, &y)
 PAIR(tide_lstsq, rank, square, -1, &x, NULL, &y)
 PAIR(tide_lstsq, s, square, -1, &x, &y, NULL)
+
+PAIR(tide_sort_both, values, 0, 0, NULL, &x)
+PAIR(tide_sort_both, indices, 0, 0, &x, NULL)
+PAIR(tide_topk, values, 1, 0, 1, NULL, &x)
+PAIR(tide_topk, indices, 1, 0, 1, &x, NULL)
+PAIR(tide_unique_counts, values, NULL, &x)
+PAIR(tide_unique_counts, counts, &x, NULL)
+PAIR(tide_unique_inverse, values, NULL, &x)
+PAIR(tide_unique_inverse, inverse, &x, NULL)
+PAIR(tide_unique_all, values, NULL, &x, &y, NULL)
+PAIR(tide_unique_all, indices, &x, NULL, &y, NULL)
+PAIR(tide_unique_all, inverse, &x, &y, NULL, NULL)
+PAIR(tide_unique_all, counts, &x, NULL, &y, NULL)
+PAIR(tide_histogram, counts, 2, 0, 1, NULL, &x)
+PAIR(tide_histogram, edges, 2, 0, 1, &x, NULL)
+MAKES(tide_median, axes, square, NULL, 0, 0)
+MAKES(tide_quantile, axes, square, tide_arg_float(0.5), NULL, 0, 0)
+CALL(tide_bincount, weights) {
+    tide_array *whole = tide_ones(rt, TIDE_I32, 0, NULL);
+    tide_status s = made(tide_bincount(whole, NULL, 2));
+    tide_release(whole);
+    return s;
+}
 
 /* ---- the table ---- */
 
@@ -310,6 +338,8 @@ static const struct call {
     ROW(tide_tile, reps),
     ROW(tide_unstack, outs),
     ROW(tide_split, indices),
+    ROW(tide_index, picks),
+    ROW(tide_index_put, picks),
     ROW(tide_from_host, shape),
     ROW(tide_from_host, data),
     ROW(tide_data_host, shape),
@@ -320,7 +350,12 @@ static const struct call {
     ROW(tide_array_set, index),
     ROW(tide_array_get, index),
 #define FOLD_ROW(name) ROW(tide_##name, axes),
-    FOLDS(FOLD_ROW)
+    FOLDS(FOLD_ROW) ROW(tide_count_nonzero, axes),
+    ROW(tide_median, axes),
+    ROW(tide_quantile, axes),
+    ROW(tide_bincount, weights),
+    ROW(tide_var, axes),
+    ROW(tide_std, axes),
     /* arguments of expressions */
     ROW(tide_expr_apply, args),
     ROW(tide_map_args, args),
@@ -329,6 +364,20 @@ static const struct call {
     ROW(tide_expr_apply_many, args),
     ROW(tide_map_many_args, args),
     /* results that are not wanted */
+    ROW(tide_sort_both, values),
+    ROW(tide_sort_both, indices),
+    ROW(tide_topk, values),
+    ROW(tide_topk, indices),
+    ROW(tide_unique_counts, values),
+    ROW(tide_unique_counts, counts),
+    ROW(tide_unique_inverse, values),
+    ROW(tide_unique_inverse, inverse),
+    ROW(tide_unique_all, values),
+    ROW(tide_unique_all, indices),
+    ROW(tide_unique_all, inverse),
+    ROW(tide_unique_all, counts),
+    ROW(tide_histogram, counts),
+    ROW(tide_histogram, edges),
     ROW(tide_lu_factor, lu),
     ROW(tide_lu_factor, pivots),
     ROW(tide_lu, perm),

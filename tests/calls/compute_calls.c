@@ -25,10 +25,10 @@ static void on_bits(world *w) {
     (void)made(w, w->frame->c->fn.binary(x->a, y->a), NULL, ROW_MAJOR);
 }
 
-static void on_bit_not(world *w) {
+static void on_bits_of(world *w) {
     array *x = draw_array(w, INTEGER);
-    calling(w, "tide_bit_not(%s)", x->name);
-    (void)made(w, tide_bit_not(x->a), NULL, ROW_MAJOR);
+    calling(w, "%s(%s)", w->frame->c->name, x->name);
+    (void)made(w, w->frame->c->fn.unary(x->a), NULL, ROW_MAJOR);
 }
 
 static void on_ternary(world *w) {
@@ -38,6 +38,8 @@ static void on_ternary(world *w) {
 }
 
 static void on_fold(world *w) {
+    const bool var = !strcmp(w->frame->c->name, "tide_var"),
+               spread = var || !strcmp(w->frame->c->name, "tide_std");
     int axes[10];
     array *x = draw_array(w, chance(w, 70) ? REAL : 0);
     bool all = chance(w, 40);
@@ -48,7 +50,11 @@ static void on_fold(world *w) {
     int keep = ONE_OF(w, int, 0, 0, 1, 1, -7);
     calling(w, "%s(%s, %s, %d, %d)", w->frame->c->name, x->name,
             all ? "NULL" : say(w, "(int[]){%d, %d, %d, ...}", axes[0], axes[1], axes[2]), n, keep);
-    (void)made(w, w->frame->c->fn.fold(x->a, all ? NULL : axes, n, keep), NULL, ROW_MAJOR);
+    const int *given = all ? NULL : axes;
+    tide_array *made_of = !spread ? w->frame->c->fn.fold(x->a, given, n, keep)
+                          : var   ? tide_var(x->a, given, n, 1, keep)
+                                  : tide_std(x->a, given, n, 0, keep);
+    (void)made(w, made_of, NULL, ROW_MAJOR);
 }
 
 /* ---- matrices ---- */
@@ -494,31 +500,45 @@ const call compute_calls[] = {
     UNARY(abs),
     UNARY(acos),
     UNARY(acosh),
+    UNARY(angle),
     UNARY(asin),
     UNARY(asinh),
     UNARY(atan),
     UNARY(atanh),
     UNARY(ceil),
+    UNARY(conj),
     UNARY(cos),
     UNARY(cosh),
+    UNARY(digamma),
+    UNARY(erf),
+    UNARY(erfc),
+    UNARY(erfinv),
     UNARY(exp),
     UNARY(exp2),
     UNARY(expm1),
+    UNARY(exponent),
     UNARY(floor),
+    UNARY(imag),
     UNARY(isfinite),
     UNARY(isinf),
     UNARY(isnan),
+    UNARY(lgamma),
     UNARY(log),
     UNARY(log10),
     UNARY(log1p),
     UNARY(log2),
     UNARY(logical_not),
+    UNARY(mantissa),
     UNARY(neg),
+    UNARY(norm_cdf),
+    UNARY(norm_ppf),
+    UNARY(real),
     UNARY(reciprocal),
     UNARY(round),
     UNARY(sign),
     UNARY(signbit),
     UNARY(sin),
+    UNARY(sinc),
     UNARY(sinh),
     UNARY(sqrt),
     UNARY(square),
@@ -527,6 +547,7 @@ const call compute_calls[] = {
     UNARY(trunc),
     BINARY(add),
     BINARY(atan2),
+    BINARY(complex),
     BINARY(copysign),
     BINARY(div),
     BINARY(eq),
@@ -535,7 +556,9 @@ const call compute_calls[] = {
     BINARY(ge),
     BINARY(gt),
     BINARY(hypot),
+    BINARY(ldexp),
     BINARY(le),
+    BINARY(logaddexp),
     BINARY(logical_and),
     BINARY(logical_or),
     BINARY(logical_xor),
@@ -544,6 +567,7 @@ const call compute_calls[] = {
     BINARY(minimum),
     BINARY(mul),
     BINARY(ne),
+    BINARY(nextafter),
     BINARY(pow),
     BINARY(rem),
     BINARY(sub),
@@ -551,9 +575,11 @@ const call compute_calls[] = {
     BITS(bit_and),
     BITS(bit_or),
     BITS(bit_xor),
+    BITS(gcd),
     BITS(shl),
     BITS(shr),
-    ROW(bit_not, 0),
+    ROW_OF(bit_not, on_bits_of, unary, 0),
+    ROW_OF(popcount, on_bits_of, unary, 0),
     TERNARY(where),
     TERNARY(clip),
     FOLD(sum),
@@ -565,6 +591,9 @@ const call compute_calls[] = {
     FOLD(all),
     FOLD(argmin),
     FOLD(argmax),
+    FOLD(count_nonzero),
+    {"tide_var", on_fold, {NULL}, 0},
+    {"tide_std", on_fold, {NULL}, 0},
     ROW(matmul, 0),
     ROW(dot, 0),
     ROW(nrm2, 0),

@@ -600,12 +600,13 @@ static void put_value(writer *m, int depth) {
     } else if (what < 74) {
         put_call(m, depth,
                  ONE_OF(w, const char *, "sqrt", "exp", "log", "sin", "tanh", "abs", "neg", "floor",
-                        "round", "isnan", "sign", "square", "logical_not", "bit_not", "reciprocal"),
+                        "round", "isnan", "sign", "erf", "real", "imag", "conj", "angle",
+                        "mantissa", "square", "logical_not", "bit_not", "reciprocal"),
                  1);
     } else if (what < 80) {
         put_call(m, depth,
                  ONE_OF(w, const char *, "maximum", "minimum", "pow", "atan2", "hypot", "fmod",
-                        "shl", "bit_and"),
+                        "shl", "bit_and", "complex", "logaddexp", "nextafter", "gcd"),
                  2);
     } else if (what < 85) {
         put_call(m, depth, ONE_OF(w, const char *, "where", "clip"), 3);

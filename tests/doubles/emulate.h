@@ -9,6 +9,7 @@
 
 #include "tests/support/tidetest.h"
 #include <dlfcn.h>
+#include <setjmp.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -46,6 +47,11 @@ static const char emu_language[] =
     "ONE(log10) ONE(sin) ONE(cos) ONE(tan) ONE(asin) ONE(acos) ONE(atan) ONE(sinh) ONE(cosh) "
     "ONE(tanh) ONE(asinh)\n"
     "ONE(acosh) ONE(atanh) ONE(fabs) TWO(fmod) TWO(pow) TWO(atan2) TWO(hypot) TWO(copysign)\n"
+    "ONE(erf) ONE(erfc) ONE(lgamma)\n"
+    "static inline float ldexp(float x, int n) { return __builtin_ldexpf(x, n); }\n"
+    "static inline double ldexp(double x, int n) { return __builtin_ldexp(x, n); }\n"
+    "static inline float fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }\n"
+    "static inline double fma(double x, double y, double z) { return __builtin_fma(x, y, z); }\n"
     "#undef ONE\n#undef TWO\n";
 
 /* Warps: lanes are threads in a row, of blocks of one dimension. A lane that a call's mask names,
@@ -192,7 +198,8 @@ static inline void emu_say(emu_module *m, const char *text) {
 static inline unsigned emu_add(emu_module *m, const char *text, size_t body) {
     char line[128];
     unsigned k = m->kernels++;
-    if (!m->header) {
+    if (!m->header || body > strlen(m->header)) { /* the one with most functions */
+        free(m->header);
         size_t skip = strncmp(text, "#define TD_COMPLEX\n", 19) == 0 ? 19 : 0;
         m->header = malloc(body - skip + 32);
         if (!m->header) abort();
@@ -275,8 +282,18 @@ static inline void emu_build(emu_module *m) {
 
 typedef enum { EMU_RUNS, EMU_AT_BARRIER, EMU_AT_WARP, EMU_DONE } emu_place;
 
+/* A switch by swapcontext asks the system for the signal mask each time; by longjmp, which
+** AddressSanitizer takes for the end of the frames between, it does not. */
+#if defined(__SANITIZE_ADDRESS__)
+#define EMU_JUMPS 0
+#else
+#define EMU_JUMPS 1
+#endif
+
 typedef struct emu_block { /* one block under way: its threads as coroutines */
     ucontext_t scheduler, threads[EMU_MOST];
+    jmp_buf scheduler_at, at[EMU_MOST]; /* where each goes on, once it has begun */
+    bool begun[EMU_MOST];
     emu_place place[EMU_MOST];
     unsigned lanes[EMU_MOST]; /* of those at a warp's barrier: whom they wait for */
     unsigned current, size;
@@ -298,10 +315,31 @@ __attribute__((format(printf, 1, 2), noreturn)) static inline void emu_die(const
     abort();
 }
 
+/* From the current thread to the scheduler, until that goes on with it. */
+static __attribute__((noinline)) void emu_pause(emu_block *b) {
+    if (!EMU_JUMPS)
+        swapcontext(&b->threads[b->current], &b->scheduler);
+    else if (!_setjmp(b->at[b->current]))
+        _longjmp(b->scheduler_at, 1);
+}
+
+/* From the scheduler to a thread, until that pauses. */
+static __attribute__((noinline)) void emu_go_on(emu_block *b, unsigned t) {
+    bool begun = b->begun[t];
+    b->current = t;
+    b->begun[t] = true;
+    if (!EMU_JUMPS)
+        swapcontext(&b->scheduler, &b->threads[t]);
+    else if (!_setjmp(b->scheduler_at)) {
+        if (begun) _longjmp(b->at[t], 1);
+        setcontext(&b->threads[t]);
+    }
+}
+
 static inline void emu_leave(emu_place place) {
     emu_block *b = emu_now;
     b->place[b->current] = place;
-    swapcontext(&b->threads[b->current], &b->scheduler);
+    emu_pause(b);
 }
 static inline void emu_wait(void) { emu_leave(EMU_AT_BARRIER); }
 
@@ -315,7 +353,7 @@ static inline void emu_wait_warp(unsigned lanes) {
     for (unsigned i = 0; i < 32 && first + i < b->size; i++)
         if (lanes >> i & 1 && b->place[first + i] != EMU_DONE &&
             (b->place[first + i] != EMU_AT_WARP || b->lanes[first + i] != lanes)) {
-            swapcontext(&b->threads[b->current], &b->scheduler);
+            emu_pause(b);
             return;
         }
     for (unsigned i = 0; i < 32 && first + i < b->size; i++)
@@ -336,6 +374,7 @@ static inline void emu_start(emu_block *b, unsigned t) {
     b->threads[t].uc_link = NULL;
     makecontext(&b->threads[t], emu_thread, 0);
     b->place[t] = EMU_RUNS;
+    b->begun[t] = false;
 }
 
 /* Has each thread that can go on do so, in an order that a missing barrier would not survive;
@@ -345,9 +384,8 @@ static inline unsigned emu_pass(emu_block *b, emu_dim *thread, bool upwards) {
     for (unsigned i = 0; i < b->size; i++) {
         unsigned t = upwards ? i : b->size - 1 - i;
         if (b->place[t] != EMU_RUNS) continue;
-        b->current = t;
         *thread = (emu_dim){t, 0, 0};
-        swapcontext(&b->scheduler, &b->threads[t]);
+        emu_go_on(b, t);
         ran++;
     }
     return ran;

@@ -181,6 +181,8 @@ static void operations(tide_array *x) {
     MAKE(tide_all, x, NULL, 0, 0);
     MAKE(tide_argmin, x, NULL, 0, 0);
     MAKE(tide_argmax, x, NULL, 0, 0);
+    MAKE(tide_var, x, NULL, 0, 0, 0);
+    MAKE(tide_std, x, NULL, 0, 0, 0);
     MAKE(tide_matmul, x, x);
 }
 

@@ -27,11 +27,16 @@ ENUMS = {
         ("TIDE_COLLECT_DONE, TIDE_COLLECT_BUSY, TIDE_COLLECT_UNSUPPORTED",),
     "tide_collector.collect.level": ("TIDE_COLLECT_MINOR, TIDE_COLLECT_FULL",),
     "tide_config.log_level": ("TIDE_LOG_*",),
+    "tide_cummax.flags": ("TIDE_SCAN_*", "flags"),
+    "tide_cummin.flags": ("TIDE_SCAN_*", "flags"),
+    "tide_cumprod.flags": ("TIDE_SCAN_*", "flags"),
+    "tide_cumsum.flags": ("TIDE_SCAN_*", "flags"),
     "tide_eigh.how": (TRIANGLE, ONE_TRIANGLE),
     "tide_host_view_begin.mode": (ACCESS, "flags"),
     "tide_log_fn.level": ("TIDE_LOG_*",),
     "tide_meshgrid.indexing": ("TIDE_GRID_*",),
     "tide_pad.mode": ("TIDE_PAD_*",),
+    "tide_pick.kind": ("TIDE_PICK_*",),
     "tide_pool_get_attribute.attribute": ("TIDE_POOL_*",),
     "tide_pool_set_attribute.attribute": ("TIDE_POOL_*",),
     "tide_print_options.float_mode": ("TIDE_PRINT_*",),
@@ -39,6 +44,7 @@ ENUMS = {
     "tide_range.kind": ("TIDE_RANGE_*",),
     "tide_reclaim.level": ("TIDE_RECLAIM_*",),
     "tide_reshape_with.copy": ("TIDE_COPY_*",),
+    "tide_scatter_add.flags": ("TIDE_SCATTER_ANY_*", "flags"),
     "tide_solve_triangular.how": (TRIANGLE, "flags"),
     "tide_svd.mode": ("TIDE_REDUCED, TIDE_COMPLETE",),
     "tide_use.mode": (ACCESS, "flags"),
@@ -52,11 +58,13 @@ tide_pool_config.reuse_wait
 """.split()
 SWITCHES = """
 tide_all.keepdims tide_any.keepdims tide_arg_bool.v tide_argmax.keepdims tide_argmin.keepdims
-tide_array_is_contiguous tide_array_is_freed tide_array_set_ordered.on
-tide_collector.may_collect tide_collector_is_device_library tide_device_reaches
-tide_linspace.endpoint tide_logspace.endpoint tide_max.keepdims
-tide_mean.keepdims tide_min.keepdims tide_print_options.suppress_small tide_prod.keepdims
-tide_reclaimable.dear tide_sum.keepdims tide_thread_allow_scalar tide_thread_allow_scalar.on
+tide_argsort.descending tide_array_is_contiguous tide_array_is_freed tide_array_set_ordered.on
+tide_collector.may_collect tide_collector_is_device_library tide_count_nonzero.keepdims
+tide_device_reaches tide_linspace.endpoint tide_logspace.endpoint tide_max.keepdims
+tide_mean.keepdims tide_median.keepdims tide_min.keepdims tide_print_options.suppress_small
+tide_prod.keepdims tide_quantile.keepdims tide_reclaimable.dear tide_searchsorted.right
+tide_sort.descending tide_sort_both.descending tide_std.keepdims tide_sum.keepdims
+tide_thread_allow_scalar tide_thread_allow_scalar.on tide_topk.largest tide_var.keepdims
 """.split()
 # Ints that are numbers, by their names; and results that are.
 NUMBERS = """
@@ -74,25 +82,27 @@ COUNTS = {
     "after": "rank(a)", "args": "n", "arrays": "n narrays", "axes": "n", "before": "rank(a)",
     "buf": "cap", "data": "elements(shape)", "destination": "n",
     "dst": "bytes", "dsts": "m", "fields": "nfields", "host": "elements(shape)",
-    "index": "rank(a)", "indices": "n", "lengths": "n", "order": "norder",
-    "outs": "m n", "perm": "rank(a)", "ptrs": "n",
-    "ranges": "n", "reps": "n", "samples": "n", "shape": "ndim", "shifts": "n", "source": "n",
-    "steps": "n", "strides": "ndim", "uses": "n",
+    "index": "rank(a)", "indices": "n", "keys": "n", "lengths": "n", "order": "norder",
+    "outs": "m n", "perm": "rank(a)", "picks": "n", "ptrs": "n", "ranges": "n", "reps": "n",
+    "samples": "n", "shape": "ndim", "shifts": "n", "source": "n", "steps": "n", "strides": "ndim", "uses": "n",
 }
-COUNTED = ("arrays in", "arrays in-out", "arrays out", "axes", "index", "numbers", "ranges",
-           "raw pointers out", "shape", "strides", "tagged arguments", "text buffer", "uses")
+COUNTED = ("arrays in", "arrays in-out", "arrays out", "axes", "index", "numbers", "picks",
+           "ranges", "raw pointers out", "shape", "strides", "tagged arguments", "text buffer",
+           "uses")
 
 # Pointers that may be NULL, which their texts do not say in a form that comments.py reads: those
 # that are counted, where the count is 0 (base.h), and some more. tests/across/test_nullable.c calls
 # each function with it.
 NULLABLE = """
+tide_median.axes tide_quantile.axes
 tide_adapt_rule.fields tide_array_get.index tide_array_set.index tide_array_text_with.buf
 tide_array_text_with.options
 tide_batches_config.arrays tide_batches_config.source tide_batches_config.type
 tide_batches_fill.samples tide_broadcast_to.shape tide_collector_is_device_library.name
 tide_data.host tide_data_host.host tide_data_host.shape tide_device_text.buf tide_empty_in.shape
 tide_expr_apply.args tide_expr_apply_into.args tide_expr_apply_many.args tide_host_view.data
-tide_map_args.args tide_map_into_args.args tide_map_many_args.args tide_moveaxis.destination
+tide_index.picks tide_index_put.picks tide_map_args.args
+tide_map_into_args.args tide_map_many_args.args tide_moveaxis.destination
 tide_moveaxis.source tide_pad.after tide_pad.before tide_pool_text.buf
 tide_random_integers.shape tide_random_normal.shape tide_random_uniform.shape tide_reshape.shape
 tide_reshape_with.shape tide_roll.axes tide_roll.shifts tide_split.indices
@@ -104,9 +114,9 @@ tide_use_begin.ptrs tide_use_begin.uses tide_windows.lengths tide_windows.steps
 
 # Counted pointers that may not: there is always something.
 NEVER_NULL = """
-tide_broadcast_arrays.arrays tide_broadcast_arrays.outs tide_concat.arrays
-tide_expr_apply_into.dsts tide_expr_apply_many.outs tide_map_many.outs
-tide_map_many_args.outs tide_meshgrid.arrays tide_meshgrid.outs tide_split.outs tide_stack.arrays
+tide_lexsort.keys tide_broadcast_arrays.arrays tide_broadcast_arrays.outs tide_concat.arrays
+tide_expr_apply_into.dsts tide_expr_apply_many.outs tide_map_many.outs tide_map_many_args.outs
+tide_meshgrid.arrays tide_meshgrid.outs tide_nonzero.outs tide_split.outs tide_stack.arrays
 """.split()
 
 # What a failure returns, where that is no status and no array (NULL).
@@ -125,6 +135,7 @@ FAILURES = {
 CANNOT_FAIL = """
 tide_arg_array tide_arg_bool tide_arg_complex tide_arg_float tide_arg_int tide_arg_uint
 tide_collector_is_device_library tide_data_host tide_dtype_name tide_dtype_size tide_error_last
+tide_pick_array tide_pick_range
 tide_range_all tide_range_ellipsis tide_range_index tide_range_newaxis tide_range_slice
 tide_status_name tide_version
 """.split()
@@ -144,7 +155,9 @@ RELEASES = {
 
 # What a language with optional arguments may leave out, by place or by name.
 DEFAULTS = {
-    "axes": "NULL", "freed": "NULL", "keepdims": 0, "options": "NULL", "rcond": -1,
+    "axes": "NULL", "descending": 0, "freed": "NULL", "keepdims": 0, "options": "NULL", "rcond": -1,
+    "tide_bincount.bins": -1, "tide_bincount.weights": "NULL", "tide_searchsorted.right": 0,
+    "tide_topk.largest": 1,
     "tide_open.config": "NULL", "tide_pool_free.s": "NULL", "tide_pool_malloc.s": "NULL",
     "tide_pool_new.config": "NULL", "tide_synchronize.s": "NULL", "tide_transpose.perm": "NULL",
     "tide_use_begin.s": "NULL",
@@ -154,7 +167,7 @@ DEFAULTS = {
 CALLS = {"tide_slicef": "tide_slice"}
 
 # Headers whose heads name errors of all that may collect.
-HEADS = ("expr.h", "linalg.h", "ops.h")
+HEADS = ("expr.h", "index.h", "linalg.h", "ops.h", "order.h", "scan.h")
 # Errors that another function is said to share: its name, and which of them; all where none stands.
 SHARED = {
     "tide_argmax": ("tide_argmin",),
@@ -182,6 +195,14 @@ SHARED = {
     "tide_random_normal": ("tide_empty", "TIDE_E_SHAPE", "TIDE_E_NOMEM"),
     "tide_random_uniform": ("tide_empty", "TIDE_E_SHAPE", "TIDE_E_NOMEM"),
     "tide_reshape_with": ("tide_reshape",),
+    "tide_index": ("tide_slice_ranges",),
+    "tide_scatter_max": ("tide_scatter_min",),
+    "tide_segment_max": ("tide_segment_min",),
+    "tide_segment_max_offsets": ("tide_segment_sum_offsets",),
+    "tide_segment_mean": ("tide_segment_sum",),
+    "tide_segment_mean_offsets": ("tide_segment_sum_offsets",),
+    "tide_segment_min": ("tide_segment_sum",),
+    "tide_segment_min_offsets": ("tide_segment_sum_offsets",),
     "tide_slice": ("tide_slice_ranges",),
     "tide_slicef": ("tide_slice",),
     "tide_to_memory": ("tide_empty_in",),
@@ -331,8 +352,10 @@ def of_head(error, f):
     has a right type where any is."""
     if error == "TIDE_E_FREED":
         return False
-    if f["header"] == "linalg.h" and error == "TIDE_E_INVALID":
+    if f["header"] in ("linalg.h", "order.h") and error == "TIDE_E_INVALID":
         return any(a["kind"] == "array out" for a in f["args"])
+    if f["header"] == "order.h" and error == "TIDE_E_BOUNDS":
+        return any(a["name"] == "axis" for a in f["args"])
     if f["header"] != "ops.h" or sum(a["kind"] == "array in" for a in f["args"]) > 1:
         return True
     return error != "TIDE_E_SHAPE" and not re.search(r"\bof anything\b", f["text"])

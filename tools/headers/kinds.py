@@ -7,7 +7,9 @@ import re
 
 # The first argument of these is an array, or arrays, that exist; they write into it.
 WRITES = ("tide_array_set tide_assign tide_axpy tide_expr_apply_into tide_fill tide_gemm tide_gemv "
-          "tide_ger tide_map_into tide_map_into_args tide_memset").split()
+          "tide_ger tide_index_put tide_map_into tide_map_into_args tide_masked_put tide_memset "
+          "tide_put_along_axis tide_scatter_add tide_scatter_max tide_scatter_min tide_scatter_mul "
+          "tide_scatter_put").split()
 
 BY_TYPE = {
     "tide_runtime *": "runtime", "tide_runtime **": "runtime out",
@@ -20,6 +22,7 @@ BY_TYPE = {
     "tide_batches **": "batches out",
     "tide_host_view *": "host view", "tide_rng *": "rng", "const tide_use *": "uses",
     "tide_range": "range", "const tide_range *": "ranges",
+    "tide_pick": "pick", "const tide_pick *": "picks",
     "tide_arg": "tagged argument", "const tide_arg *": "tagged arguments",
     "tide_arg *": "tagged argument out", "tide_data": "data", "const tide_error *": "error",
     "const char *": "text in", "char *": "text buffer",

@@ -26,7 +26,7 @@ OBJECTS = {
     "batches": ("runtime", "batches"), "collector": ("runtime", "text in"), "data": None,
     "device": ("runtime",), "dtype": ("dtype",), "error": None,
     "expr": ("runtime", "expr", "arrays in-out"), "host_view": ("array in", "host view"),
-    "npy": ("runtime", "array in"), "pool": ("runtime", "pool"), "random": ("runtime",),
+    "npy": ("runtime", "array in"), "pick": None, "pool": ("runtime", "pool"), "random": ("runtime",),
     "range": None, "reclaimable": ("runtime",), "runtime": ("runtime",),
     "scope": ("runtime", "array in"), "status": ("status",), "stream": ("runtime", "stream"),
     "thread": ("runtime",), "torch": None, "use": ("runtime", "use scope"),
@@ -39,22 +39,29 @@ WITHOUT = ("open", "version")  # of the verbs those that are given no runtime
 MAKERS = "arange empty empty_in eye from_host full linspace logspace ones zeros".split()
 # Array mathematics: the first argument is an array, or several.
 MATHEMATICS = """
-abs acos acosh add all any argmax argmin asin asinh assign atan atan2 atanh axpy bit_and
-bit_not bit_or bit_xor broadcast_arrays broadcast_to cast ceil cholesky clip concat contiguous
-copy copysign cos cosh det diagonal diff div dot eigh empty_like eq exp exp2 expand_dims expm1
-fill flip floor floordiv fmod full_like ge gemm gemv ger gt hypot inv isfinite isinf isnan item
-item_f64 le log log10 log1p log2 logical_and logical_not logical_or logical_xor lstsq lt lu
-lu_factor lu_solve map_into_args matmul max maximum mean memset meshgrid min minimum moveaxis
-mul ne neg nrm2 ones_like pad pow prod qr reciprocal rem reshape reshape_with roll round shl
-shr sign signbit sin sinh slice slice_ranges slicef slogdet solve solve_triangular split sqrt
-square squeeze stack sub sum svd take tan tanh tile to_host to_memory transpose trapezoid tril
-triu trunc truncdiv unstack where windows zeros_like
+abs acos acosh add all angle any argmax argmin argpartition argsort argwhere asin asinh assign
+atan atan2 atanh axpy bincount bit_and bit_not bit_or bit_xor broadcast_arrays broadcast_to cast
+ceil cholesky clip complex concat conj contiguous copy copysign cos cosh count_nonzero cummax
+cummin cumprod cumsum det diagonal diff digamma div dot eigh empty_like eq erf erfc erfinv exp
+exp2 expand_dims expm1 exponent fill flip floor floordiv fmod full_like gcd ge gemm gemv ger gt
+histogram hypot imag index index_put inv isfinite isin isinf isnan item item_f64 ldexp le lexsort
+lgamma log log10 log1p log2 logaddexp logical_and logical_not logical_or logical_xor lstsq lt lu
+lu_factor lu_solve mantissa map_into_args masked_put masked_select matmul max maximum mean median
+memset meshgrid min minimum moveaxis mul ne neg nextafter nonzero norm_cdf norm_ppf nrm2 ones_like
+pad partition popcount pow prod put_along_axis qr quantile real reciprocal rem repeat repeat_each
+reshape reshape_with roll round scatter_add scatter_max scatter_min scatter_mul scatter_put
+searchsorted segment_max segment_max_offsets segment_mean segment_mean_offsets segment_min
+segment_min_offsets segment_sum segment_sum_offsets shl shr sign signbit sin sinc sinh slice
+slice_ranges slicef slogdet solve solve_triangular sort sort_both split sqrt square squeeze stack
+std sub sum svd take take_along_axis tan tanh tile to_host to_memory topk transpose trapezoid tril
+triu trunc truncdiv unique_all unique_counts unique_inverse unique_values unstack var where
+windows zeros_like
 """.split() + ["free", "retain", "release"]
 # Functions whose order is another one, and why.
 OTHER_ORDER = {}
 
 HANDLES = ("runtime", "stream", "pool", "expr", "use scope", "host view", "batches")
-VALUES = ("arg", "data", "dtype", "error", "range", "status", "torch")
+VALUES = ("arg", "data", "dtype", "error", "pick", "range", "status", "torch")
 ARRAYS = ("array in", "arrays in", "array in-out", "arrays in-out")
 USER_DATA = ("self", "arg", "ctx", "context", "opaque")
 

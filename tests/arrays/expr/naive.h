@@ -157,6 +157,12 @@ static inline unsigned __int128 naive_power(unsigned __int128 a, uint64_t n) {
     const unsigned __int128 half = naive_power(a, n / 2), square = half * half;
     return n % 2 ? square * a : square;
 }
+static inline __int128 naive_gcd(__int128 a, __int128 b) { return b ? naive_gcd(b, a % b) : a; }
+static inline int naive_popcount(int bits, unsigned __int128 a) {
+    int n = 0;
+    for (int i = 0; i < bits; i++) n += (int)(a >> i & 1);
+    return n;
+}
 /* The integer (or bool) that the operation gives, before it is wrapped. */
 static inline __int128 naive_integer(int op, int t, __int128 a, __int128 b, __int128 c) {
     const unsigned __int128 ua = (unsigned __int128)a, ub = (unsigned __int128)b;
@@ -192,6 +198,11 @@ static inline __int128 naive_integer(int op, int t, __int128 a, __int128 b, __in
     case TIDEI_OP_BIT_NOT: return t == TIDE_BOOL ? 1 - a : ~a;
     case TIDEI_OP_SHL: return b < 0 || b >= bits ? 0 : (__int128)(ua << b);
     case TIDEI_OP_SHR: return b < 0 ? 0 : a >> (b >= bits ? 127 : b);
+    case TIDEI_OP_GCD: return naive_gcd(a < 0 ? -a : a, b < 0 ? -b : b);
+    case TIDEI_OP_POPCOUNT: return naive_popcount(bits, ua);
+    case TIDEI_OP_REAL:
+    case TIDEI_OP_CONJ: return a;
+    case TIDEI_OP_IMAG: return 0;
     case TIDEI_OP_WHERE: return a ? b : c;
     case TIDEI_OP_CLIP: return (a < b ? b : a) > c ? c : (a < b ? b : a);
     default: fail_msg("no integer %s", tidei_op_infos[op].name); return 0;
@@ -213,7 +224,30 @@ static inline double naive_rem(int t, double a, double b) {
     if (r == 0) return copysign(0.0, b);
     return signbit(r) == signbit(b) ? r : t == TIDE_F32 ? (double)((float)r + (float)b) : r + b;
 }
+/* The number of type t next to a, by the numbers that its neighbours' rounding gives. */
+static inline double naive_next(int t, double a, double b) {
+    int e, least = t == TIDE_F16 ? -24 : t == TIDE_BF16 ? -133 : t == TIDE_F32 ? -149 : -1074;
+    const int digits = t == TIDE_F16 ? 11 : t == TIDE_BF16 ? 8 : t == TIDE_F32 ? 24 : 53;
+    const double most = t == TIDE_F16    ? 65504
+                        : t == TIDE_BF16 ? 0x1.fep127
+                        : t == TIDE_F32  ? FLT_MAX
+                                         : DBL_MAX;
+    if (isnan(a) || isnan(b)) return NAN;
+    if (a == b) return b;
+    if (isinf(a)) return copysign(most, a);
+    if (a == 0) return copysign(ldexp(1, least), b);
+    const double m = fabs(frexp(a, &e)); /* between numbers of a's exponent, or of the one below */
+    const bool inwards = (b < a) == (a > 0);
+    e -= digits + (inwards && m == 0.5);
+    const long double r =
+        (long double)fabs(a) + (inwards ? -1 : 1) * ldexpl(1, e < least ? least : e);
+    return copysign(r > most ? INFINITY : (double)r, a);
+}
+static inline int naive_whole(double b) {
+    return naive_cast((num){.t = TIDE_F64, .x = b}, TIDE_I32).i;
+}
 static inline double naive_float(int op, int t, double a, double b, double c) {
+    int e;
     switch (op) {
     case TIDEI_OP_ADD: return t == TIDE_F32 ? (double)((float)a + (float)b) : a + b;
     case TIDEI_OP_SUB: return t == TIDE_F32 ? (double)((float)a - (float)b) : a - b;
@@ -258,6 +292,16 @@ static inline double naive_float(int op, int t, double a, double b, double c) {
     case TIDEI_OP_POW: return NAIVE_LIBM_2(pow);
     case TIDEI_OP_ATAN2: return NAIVE_LIBM_2(atan2);
     case TIDEI_OP_HYPOT: return NAIVE_LIBM_2(hypot);
+    case TIDEI_OP_ERF: return NAIVE_LIBM_1(erf);
+    case TIDEI_OP_ERFC: return NAIVE_LIBM_1(erfc);
+    case TIDEI_OP_LGAMMA: return NAIVE_LIBM_1(lgamma);
+    case TIDEI_OP_ANGLE: return t == TIDE_F32 ? (double)atan2f(0, (float)a) : atan2(0, a);
+    case TIDEI_OP_LDEXP:
+        return t == TIDE_F32 ? (double)ldexpf((float)a, naive_whole(b)) : ldexp(a, naive_whole(b));
+    case TIDEI_OP_MANTISSA: return isfinite(a) ? frexp(a, &e) : a;
+    case TIDEI_OP_REAL:
+    case TIDEI_OP_CONJ: return a;
+    case TIDEI_OP_IMAG: return 0;
     case TIDEI_OP_CLIP: return naive_smaller(naive_larger(a, b), c);
     default: fail_msg("no float %s", tidei_op_infos[op].name); return 0;
     }
@@ -299,6 +343,10 @@ static inline num naive_complex(int op, num a, num b) {
                           naive_float(TIDEI_OP_MUL, s, a.y, b.x, 0), 0);
         break;
     case TIDEI_OP_NEG: r.x = -a.x, r.y = -a.y; break;
+    case TIDEI_OP_REAL: r = (num){.t = s, .x = a.x}; break;
+    case TIDEI_OP_IMAG: r = (num){.t = s, .x = a.y}; break;
+    case TIDEI_OP_CONJ: r.x = a.x, r.y = -a.y; break;
+    case TIDEI_OP_ROUND: r.x = nearbyint(a.x), r.y = nearbyint(a.y); break;
     case TIDEI_OP_ABS: r = (num){.t = s, .x = naive_float(TIDEI_OP_HYPOT, s, a.x, a.y, 0)}; break;
     case TIDEI_OP_EQ: r = (num){.t = TIDE_BOOL, .i = a.x == b.x && a.y == b.y}; break;
     case TIDEI_OP_NE: r = (num){.t = TIDE_BOOL, .i = !(a.x == b.x && a.y == b.y)}; break;
@@ -313,9 +361,21 @@ static inline num naive_complex(int op, num a, num b) {
 /* Whether the model gives the host's very bits whatever the operands: not where NaN's sign matters,
 ** nor for the complex operations that it lacks. */
 static inline bool naive_exact(int op, int t) {
-    if (naive_class(t) < 3) return op != TIDEI_OP_SIGNBIT && op != TIDEI_OP_COPYSIGN;
+    switch (op) {
+    case TIDEI_OP_SIGNBIT:
+    case TIDEI_OP_COPYSIGN: return naive_class(t) == 3;
+    case TIDEI_OP_LOGADDEXP:
+    case TIDEI_OP_ERFINV:
+    case TIDEI_OP_NORM_CDF:
+    case TIDEI_OP_NORM_PPF:
+    case TIDEI_OP_DIGAMMA:
+    case TIDEI_OP_SINC: return false;
+    default: break;
+    }
+    if (naive_class(t) < 3) return true;
     return op != TIDEI_OP_DIV && op != TIDEI_OP_RECIPROCAL && op != TIDEI_OP_SIGN &&
-           op != TIDEI_OP_POW && tidei_op_infos[op].rule != TIDEI_RULE_FLOAT;
+           op != TIDEI_OP_POW && op != TIDEI_OP_ANGLE &&
+           tidei_op_infos[op].rule != TIDEI_RULE_FLOAT;
 }
 
 static inline num naive_apply(int op, num a, num b, num c) {
@@ -325,7 +385,15 @@ static inline num naive_apply(int op, num a, num b, num c) {
     if (naive_class(t) == 3) return naive_complex(op, a, b);
     if (naive_class(t) == 2) {
         const int truth = naive_truth(op, a.x, b.x);
+        int e = 0;
         if (truth >= 0) return (num){.t = TIDE_BOOL, .i = truth};
+        if (op == TIDEI_OP_COMPLEX)
+            return (num){.t = t == TIDE_F64 ? TIDE_C128 : TIDE_C64, .x = a.x, .y = b.x};
+        if (op == TIDEI_OP_EXPONENT) {
+            if (isfinite(a.x)) (void)frexp(a.x, &e);
+            return (num){.t = TIDE_I32, .i = e};
+        }
+        if (op == TIDEI_OP_NEXTAFTER) return (num){.t = t, .x = naive_next(t, a.x, b.x)};
         r.x = naive_round(t, naive_float(op, t == TIDE_F64 ? TIDE_F64 : TIDE_F32, a.x, b.x, c.x));
         return r;
     }

@@ -101,6 +101,9 @@ static inline int result_dtype(int op, int t) {
     case TIDEI_RULE_LOGIC:
     case TIDEI_RULE_TEST:
     case TIDEI_RULE_TEST_REAL: return TIDE_BOOL;
+    case TIDEI_RULE_COMPLEX: return t == TIDE_F64 ? TIDE_C128 : TIDE_C64;
+    case TIDEI_RULE_EXPONENT: return TIDE_I32;
+    case TIDEI_RULE_FLOAT_ABS:
     case TIDEI_RULE_ABS: return t == TIDE_C64 ? TIDE_F32 : t == TIDE_C128 ? TIDE_F64 : t;
     default: return t;
     }

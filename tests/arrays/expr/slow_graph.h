@@ -396,6 +396,7 @@ static inline void slow_node(slow_graph *s, unsigned i) {
         *out = s->operands[n->a];
         s->any_empty |= out->n == 0;
         break;
+    case TIDEI_OP_LINEAR: s->outcome = SLOW_TOO_MUCH; break; /* it depends on the pass */
     case TIDEI_OP_SCALAR: slow_scalar(s, n, out); break;
     case TIDEI_OP_FOLD: slow_reduce(s, n, out); break;
     default: slow_map(s, n, out);

@@ -266,16 +266,8 @@ static void written_powers_are_products(void **state) {
           ITEMS(9));
     holds(tide_map(rt, "(x) -> x**2", vector(TIDE_BOOL, 2, ITEMS(0, 1))), TIDE_I64, SHAPE(2),
           ITEMS(0, 1));
-    static const char *const without[] = {"(z) -> z**5", "(z) -> z**2.0", "(z) -> z**-1",
-                                          "(z) -> z**z"};
-    for (size_t i = 0; i < TIDEI_COUNT(without); i++) {
-        assert_null(tide_map(rt, without[i], wide));
-        assert_error(TIDE_E_DTYPE,
-                     "pow is offered for integers, floats, not for c128: complex numbers have the "
-                     "written powers 2, 3, 4");
-    }
-    assert_null(tide_map(rt, "(z, n) -> z**n", wide, 2)); /* run-time numbers shape no program */
-    tide_error_clear();
+    same_numbers(tide_map(rt, "(z) -> z**5", wide), tide_map(rt, "(z, n) -> z**n", wide, 5),
+                 "z**5");
 }
 
 /* ---- folds ---- */

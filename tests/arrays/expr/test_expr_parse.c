@@ -47,6 +47,7 @@ static void put_node(text *t, const tidei_ast *a, unsigned i) {
         for (int k = 0; k < tidei_op_infos[n->what].arity; k++)
             put(t, " "), put_node(t, a, operands[k]);
         break;
+    case TIDEI_AST_INDEX: put(t, "(index %d)", n->a - TIDE_MAX_RANK); break;
     case TIDEI_AST_CAST: put(t, "(%s ", tide_dtype_name(n->what)), put_node(t, a, n->a); break;
     default:
         put(t, "(%s ", tidei_fold_name(n->what)), put_node(t, a, n->a);

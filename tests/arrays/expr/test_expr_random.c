@@ -98,6 +98,7 @@ static double floor_rem(double a, double b) {
 /* The exact operations in the type's own precision: f16, bf16 and f32 in float, f64 in double. */
 #define FLOAT_OPS(R, NAME, SUFFIX)                                                                 \
     static double NAME(int op, R a, R b, R c) {                                                    \
+        int whole;                                                                                 \
         switch (op) {                                                                              \
         case TIDEI_OP_ADD: return a + b;                                                           \
         case TIDEI_OP_SUB: return a - b;                                                           \
@@ -112,6 +113,11 @@ static double floor_rem(double a, double b) {
         case TIDEI_OP_COPYSIGN: return copysign(a, b);                                             \
         case TIDEI_OP_NEG: return -a;                                                              \
         case TIDEI_OP_ABS: return fabs(a);                                                         \
+        case TIDEI_OP_REAL:                                                                        \
+        case TIDEI_OP_CONJ: return a;                                                              \
+        case TIDEI_OP_IMAG: return 0;                                                              \
+        case TIDEI_OP_LDEXP: return ldexp##SUFFIX(a, (int)saturate(b, TIDE_I32));                  \
+        case TIDEI_OP_MANTISSA: return isfinite(a) ? frexp##SUFFIX(a, &whole) : a;                 \
         case TIDEI_OP_SIGN: return isnan(a) ? a : (a > 0) - (a < 0);                               \
         case TIDEI_OP_SQUARE: return a * a;                                                        \
         case TIDEI_OP_RECIPROCAL: return 1 / a;                                                    \
@@ -184,8 +190,50 @@ static __int128 integer_op(int op, int t, __int128 a, __int128 b, __int128 c) {
     case TIDEI_OP_SHL: return b < 0 || b >= bits_of(t) ? 0 : (__int128)((uint64_t)a << b);
     case TIDEI_OP_SHR: return b < 0 ? 0 : b >= bits_of(t) ? (a < 0 ? -1 : 0) : a >> b;
     case TIDEI_OP_CLIP: a = a > b ? a : b; return a < c ? a : c;
+    case TIDEI_OP_REAL:
+    case TIDEI_OP_CONJ: return a;
+    case TIDEI_OP_IMAG: return 0;
+    case TIDEI_OP_GCD:
+        for (b = b < 0 ? -b : b, a = a < 0 ? -a : a; b; c = a % b, a = b, b = c) {}
+        return a;
+    case TIDEI_OP_POPCOUNT: return __builtin_popcountll((uint64_t)a << (64 - bits_of(t)));
     default: fail_msg("no reference for %s", tidei_op_infos[op].name); return 0;
     }
+}
+
+static void store(item x, int t, unsigned char *at) {
+    float f = (float)x.f;
+    uint16_t h = t == TIDE_F16 ? tidei_f64_to_f16(x.f) : tidei_f64_to_bf16(x.f);
+    if (t == TIDE_F32)
+        memcpy(at, &f, 4);
+    else if (t == TIDE_F16 || t == TIDE_BF16)
+        memcpy(at, &h, 2);
+    else
+        memcpy(at, &x, tide_dtype_size(t)); /* little end first */
+}
+
+static item load(int t, const unsigned char *at) {
+    tide_arg v = tidei_decode(at, t);
+    return v.kind == TIDE_ARG_FLOAT  ? (item){.f = v.value.f}
+           : v.kind == TIDE_ARG_UINT ? (item){.u = v.value.u}
+                                     : (item){.i = v.value.i};
+}
+
+/* By bits: those of a float's size go up by one as it does. */
+static item next_to(int t, double a, double b) {
+    unsigned char bytes[8] = {0};
+    uint64_t bits = 0;
+    if (isnan(a) || isnan(b)) return (item){.f = NAN};
+    if (a == b) return (item){.f = b};
+    if (a == 0) {
+        bits = 1;
+    } else {
+        store((item){.f = fabs(a)}, t, bytes);
+        memcpy(&bits, bytes, 8);
+        bits += (b > a) == (a > 0) ? 1u : (uint64_t)-1;
+    }
+    memcpy(bytes, &bits, 8);
+    return (item){.f = copysign(load(t, bytes).f, a == 0 ? b : a)};
 }
 
 static item reference(int op, int t, item a, item b, item c) {
@@ -202,6 +250,8 @@ static item reference(int op, int t, item a, item b, item c) {
     case TIDEI_OP_ISFINITE: return (item){.i = isfinite(a.f) != 0};
     case TIDEI_OP_SIGNBIT: return (item){.i = signbit(a.f) != 0};
     case TIDEI_OP_WHERE: return a.i ? b : c;
+    case TIDEI_OP_EXPONENT: return (item){.i = isfinite(a.f) && a.f != 0 ? ilogb(a.f) + 1 : 0};
+    case TIDEI_OP_NEXTAFTER: return next_to(t, a.f, b.f);
     default: break;
     }
     if (t == TIDE_F64)
@@ -292,24 +342,6 @@ static void random_slow(slow *a, int t) {
     for (int i = 0; i < a->n; i++) a->v[i] = random_item(t);
 }
 
-static void store(item x, int t, unsigned char *at) {
-    float f = (float)x.f;
-    uint16_t h = t == TIDE_F16 ? tidei_f64_to_f16(x.f) : tidei_f64_to_bf16(x.f);
-    if (t == TIDE_F32)
-        memcpy(at, &f, 4);
-    else if (t == TIDE_F16 || t == TIDE_BF16)
-        memcpy(at, &h, 2);
-    else
-        memcpy(at, &x, tide_dtype_size(t)); /* little end first */
-}
-
-static item load(int t, const unsigned char *at) {
-    tide_arg v = tidei_decode(at, t);
-    return v.kind == TIDE_ARG_FLOAT  ? (item){.f = v.value.f}
-           : v.kind == TIDE_ARG_UINT ? (item){.u = v.value.u}
-                                     : (item){.i = v.value.i};
-}
-
 /* The same array on the device, as it is, or as a view with other strides. */
 static tide_array *on_device(tide_runtime *rt, const slow *a) {
     unsigned char data[SIZE_MAX_ * 8];
@@ -364,7 +396,8 @@ static int operand_type(int op, const slow *const *in) {
     for (int i = info->rule == TIDEI_RULE_SELECT; i < info->arity; i++)
         if (tidei_promote(t, in[i]->dtype, "test", &t) != TIDE_OK) return -1;
     if (!is_float(t) && (info->rule == TIDEI_RULE_FLOAT || info->rule == TIDEI_RULE_FLOAT_REAL ||
-                         info->rule == TIDEI_RULE_TEST || info->rule == TIDEI_RULE_TEST_REAL))
+                         info->rule == TIDEI_RULE_TEST || info->rule == TIDEI_RULE_TEST_REAL ||
+                         info->rule == TIDEI_RULE_EXPONENT))
         t = TIDE_F64;
     return t;
 }
@@ -390,7 +423,8 @@ static bool add_op(tree *t) {
     int n = snprintf(text, sizeof text, "%s(", tidei_op_infos[op].name);
     bool signs = op == TIDEI_OP_COPYSIGN || op == TIDEI_OP_SIGNBIT;
     bool extreme = op == TIDEI_OP_MAXIMUM || op == TIDEI_OP_MINIMUM || op == TIDEI_OP_CLIP;
-    if (tidei_op_infos[op].ulps) return false; /* of integers too: they are tested alone */
+    /* of integers too: they are tested alone; complex numbers have no place here */
+    if (tidei_op_infos[op].ulps || op == TIDEI_OP_COMPLEX) return false;
     for (int i = 0; i < tidei_op_infos[op].arity; i++) {
         k[i] = below(t->n);
         in[i] = &t->values[k[i]];
@@ -599,7 +633,7 @@ static void exact_operations_agree_to_the_bit(void **state) {
         for (int t = 0; t < TIDE_C64; t++) {
             const tidei_op_info *info = &tidei_op_infos[op];
             if (!(info->classes & tidei_class(t)) || (info->ulps && is_float(t)) ||
-                (info->rule == TIDEI_RULE_KEEP_INT && !is_float(t)))
+                op == TIDEI_OP_COMPLEX || (info->rule == TIDEI_RULE_KEEP_INT && !is_float(t)))
                 continue;
             assert_ok(tide_scope_begin(rt));
             one_exact(rt, op, t);
@@ -608,8 +642,8 @@ static void exact_operations_agree_to_the_bit(void **state) {
     tide_close(rt);
 }
 
-/* Distance in units of the last place of the wanted value in type t. */
-static double ulps_between(int t, double got, long double want) {
+/* Distance in units of the last place of type t, of the wanted value or of `scale`. */
+static double ulps_between(int t, double got, long double want, long double scale) {
     static const int digits[] = {
         [TIDE_F16] = 11, [TIDE_BF16] = 8, [TIDE_F32] = 24, [TIDE_F64] = 53};
     static const int lowest[] = {
@@ -619,7 +653,7 @@ static double ulps_between(int t, double got, long double want) {
     double rounded = fit(t, (item){.f = (double)want}).f;
     if (got == rounded) return 0;
     if (isinf(rounded) || isinf(got) || isnan(got)) return INFINITY;
-    (void)frexpl(want, &exponent);
+    (void)frexpl(fmaxl(fabsl(want), scale), &exponent);
     exponent -= digits[t];
     return (double)fabsl((got - want) / ldexpl(1, exponent < lowest[t] ? lowest[t] : exponent));
 }
@@ -649,7 +683,7 @@ static void one_inexact(tide_runtime *rt, int op, int t) {
         long double want = 0;
         if (!precise(op, a.v[i].f, b.v[i].f, &want))
             fail_msg("%s is not exact, and has no better", tidei_op_infos[op].name);
-        double off = ulps_between(t, x, want);
+        double off = ulps_between(t, x, want, precise_scale(op, a.v[i].f, b.v[i].f));
         if (!(off <=
               /* a device's own distance from the truth is no larger than two devices' */
               tidei_op_infos[op].ulps))

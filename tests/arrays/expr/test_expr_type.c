@@ -135,7 +135,25 @@ static void operations_have_the_types_of_their_rules(void **state) {
         bool floating = half || t == TIDE_F32 || t == TIDE_F64, complex = t >= TIDE_C64;
         int as_float = floating || complex ? t : TIDE_F64;
         types("(a) -> a / a", t, 0, 0, as_float);
-        types("(a) -> sqrt(a)", t, 0, 0, complex ? -1 : as_float);
+        types("(a) -> sqrt(a)", t, 0, 0, as_float);
+        types("(a) -> erf(a)", t, 0, 0, complex ? -1 : as_float);
+        types("(a) -> real(a) + imag(conj(a))", t, 0, 0,
+              t == TIDE_BOOL   ? -1
+              : t == TIDE_C64  ? TIDE_F32
+              : t == TIDE_C128 ? TIDE_F64
+                               : t);
+        types("(a) -> real(a)", t, 0, 0, t == TIDE_C64 ? TIDE_F32 : t == TIDE_C128 ? TIDE_F64 : t);
+        types("(a) -> angle(a)", t, 0, 0,
+              t == TIDE_C64    ? TIDE_F32
+              : t == TIDE_C128 ? TIDE_F64
+                               : as_float);
+        types("(a) -> complex(a, 0)", t, 0, 0,
+              complex                 ? -1
+              : half || t == TIDE_F32 ? TIDE_C64
+                                      : TIDE_C128);
+        types("(a) -> exponent(a)", t, 0, 0, complex ? -1 : TIDE_I32);
+        types("(a) -> popcount(gcd(a, a))", t, 0, 0, integer ? t : -1);
+        types("(a) -> round(a)", t, 0, 0, t);
         types("(a) -> hypot(a, a)", t, 0, 0, complex ? -1 : as_float);
         types("(a) -> a // a", t, 0, 0, integer || floating ? t : -1);
         types("(a) -> maximum(a, a)", t, 0, 0, complex ? -1 : t);
@@ -171,7 +189,7 @@ static void operations_have_the_types_of_their_rules(void **state) {
     refuses("(a) -> i32(a)", TIDE_C64, 0, 8, "c64 is complex and does not become i32");
     refuses("(a) -> 1 + argmin(a)", TIDE_C64, 0, 12,
             "argmin is offered for bool, integers, floats, not for c64");
-    refuses("(a) -> exp(2i) * a", TIDE_C64, 0, 8, "exp is offered for floats, not for c128");
+    refuses("(a) -> erf(2i) * a", TIDE_C64, 0, 8, "erf is offered for floats, not for c128");
 }
 
 /* ---- graphs ---- */
@@ -286,7 +304,8 @@ static void numbers_have_every_operation_of_their_type(void **state) {
                         : k == 2 ? tide_arg_float(1)
                                  : tide_arg_complex(1, 1);
             assert_true(tidei_weak_eval(op, alone[k], in, &out));
-            assert_int_equal(tidei_weak_dtype(&out), tidei_op_result(op, alone[k]));
+            tide_dtype t = tidei_op_result(op, alone[k]);
+            assert_int_equal(tidei_weak_dtype(&out), t == TIDE_I32 ? TIDE_I64 : t);
         }
 }
 

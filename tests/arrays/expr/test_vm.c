@@ -6,16 +6,17 @@
 
 /* ---- each operation on special values ---- */
 
-/* Within `ulps` units in the last place of type t. */
-static bool close_to(int t, double got, long double want, int ulps) {
+/* Within `ulps` units in the last place of type t, of the number wanted or of `scale`. */
+static bool close_to(int t, double got, long double want, int ulps, long double scale) {
     const int digits = t == TIDE_F16 ? 11 : t == TIDE_BF16 ? 8 : t == TIDE_F32 ? 24 : 53;
     const int least = t == TIDE_F16 ? -14 : t == TIDE_F64 ? -1022 : -126;
     const double rounded = naive_round(t, want);
     int e;
     if (isnan(rounded) || isinf(rounded) || isnan(got) || isinf(got))
         return naive_same_float(got, rounded);
-    if (got == 0 && rounded == 0) return signbit(got) == signbit(rounded);
-    e = want == 0 || ilogbl(want) < least ? least : ilogbl(want);
+    if (got == 0 && rounded == 0 && scale == 0) return signbit(got) == signbit(rounded);
+    scale = fmaxl(fabsl(want), scale);
+    e = scale == 0 || ilogbl(scale) < least ? least : ilogbl(scale);
     return fabsl(got - want) <= ulps * ldexpl(1, e - (digits - 1));
 }
 
@@ -25,7 +26,7 @@ static void check_operation(int op, int t, num got, num a, num b, num c) {
     if (naive_class(t) == 2 && ulps > 0) {
         long double want = 0;
         assert_true(precise(op, a.x, b.x, &want));
-        if (!close_to(t, got.x, want, ulps))
+        if (!close_to(t, got.x, want, ulps, precise_scale(op, a.x, b.x)))
             fail_msg("%s of %s, %s: got %s", tidei_op_infos[op].name, naive_text(a, text[0]),
                      naive_text(b, text[1]), naive_text(got, text[2]));
         return;

@@ -1,0 +1,380 @@
+/* places.c: elements at the places of a plan (plan.h), taken or put by the kernels of places.h. */
+#include <inttypes.h>
+
+#include "arrays/arrays.h"
+#include "arrays/expr/copy.h"
+#include "arrays/index/places.h"
+#include "arrays/index/plan.h"
+#include "arrays/kernels/launch.h"
+
+_Static_assert(PL_RANK == TIDE_MAX_RANK, "one rank for both back ends");
+_Static_assert(TIDEI_FAULT_WRITING == GA_WRITING && TIDEI_FAULT_UNSIGNED == GA_UNSIGNED,
+               "one protocol of reports");
+
+extern const char tidei_places_text[];
+
+#define KERNEL(name)                                                                               \
+    { #name, tidei_places_text, name }
+#define BY_SIZE(name)                                                                              \
+    { KERNEL(name##_1), KERNEL(name##_2), KERNEL(name##_4), KERNEL(name##_8), KERNEL(name##_16) }
+/* elements are only moved, so their size decides: by its logarithm */
+static const tidei_own_kernel take_kernels[] = BY_SIZE(places_take),
+                              put_kernels[] = BY_SIZE(places_put),
+                              claim_kernel = KERNEL(places_claim);
+
+/* ---- plans ---- */
+
+tide_status tidei_plan_add(tidei_plan *p, int64_t n, int64_t far_stride,
+                           enum tidei_plan_kind kind) {
+    if (p->ndim == TIDE_MAX_RANK)
+        return tidei_fail(TIDE_E_SHAPE, p->op,
+                          "the elements have more than %d dimensions, which are possible",
+                          TIDE_MAX_RANK);
+    p->shape[p->ndim] = n;
+    p->far_strides[p->ndim] = far_stride;
+    p->kind[p->ndim++] = kind;
+    return TIDE_OK;
+}
+
+tide_status tidei_plan_add_lists(tidei_plan *p, int ndim, const int64_t *shape) {
+    int first = p->ndim;
+    tide_status s = TIDE_OK;
+    for (int d = 0; d < ndim && s == TIDE_OK; d++)
+        s = tidei_plan_add(p, shape[d], 0, TIDEI_PLAN_LISTED);
+    for (int l = 0; l < p->nlists; l++) {
+        p->lists[l].first = first;
+        p->lists[l].ndim = ndim;
+    }
+    return s;
+}
+
+tide_status tidei_plan_check(const tidei_plan *p) {
+    for (int l = 0; l < p->nlists; l++) {
+        const tidei_layout *indices = &p->lists[l].indices->lay;
+        tidei_kind kind = tidei_dtype_kind(indices->dtype);
+        if (kind != TIDEI_KIND_INT && kind != TIDEI_KIND_UINT)
+            return tidei_fail(TIDE_E_DTYPE, p->op, "indices are %s; wanted an integer type",
+                              tide_dtype_name(indices->dtype));
+        if (p->far->lay.shape[p->lists[l].axis] == 0 && tidei_layout_size(indices) > 0)
+            return tidei_fail(TIDE_E_BOUNDS, p->op,
+                              "%" PRId64 " indices into axis %d, which has no elements",
+                              tidei_layout_size(indices), p->lists[l].axis);
+    }
+    return TIDE_OK;
+}
+
+/* ---- a kernel's call ---- */
+
+static int64_t plan_size(const tidei_plan *p) {
+    int64_t n = 1;
+    for (int d = 0; d < p->ndim; d++) n *= p->shape[d];
+    return n;
+}
+
+static void make_list(const struct tidei_plan_list *from, const tidei_plan *p, pl_list *list) {
+    const tidei_layout *indices = &from->indices->lay;
+    int64_t strides[TIDE_MAX_RANK];
+    *list = (pl_list){.length = p->far->lay.shape[from->axis],
+                      .step = p->far->lay.strides[from->axis],
+                      .size = (int)tide_dtype_size(indices->dtype),
+                      .is_signed = tidei_dtype_kind(indices->dtype) == TIDEI_KIND_INT};
+    tidei_broadcast_strides(indices, from->ndim, p->shape + from->first, strides);
+    for (int d = 0; d < from->ndim; d++) list->strides[from->first + d] = strides[d];
+}
+
+/* The iteration over all that the plan has; what is taken or put has these strides. */
+static void make_call(const tidei_plan *p, const int64_t *near_strides, pl_call *c) {
+    int64_t order = 1, key = 1;
+    *c = (pl_call){.n = plan_size(p), .ndim = p->ndim, .nlists = p->nlists};
+    for (int d = p->ndim - 1; d >= 0; d--) {
+        c->shape[d] = p->shape[d];
+        c->far_strides[d] = p->far_strides[d];
+        c->near_strides[d] = near_strides[d];
+        if (p->kind[d] == TIDEI_PLAN_WHOLE) continue;
+        c->order_strides[d] = order;
+        order *= p->shape[d];
+        if (p->kind[d] != TIDEI_PLAN_EACH) continue;
+        c->key_strides[d] = key;
+        key *= p->shape[d];
+    }
+    for (int l = 0; l < p->nlists; l++) {
+        make_list(&p->lists[l], p, &c->lists[l]);
+        c->lists[l].key_step = key;
+        key *= c->lists[l].length;
+    }
+    c->slots = key; /* so many keys there are */
+}
+
+/* Whether dimension d continues dimension `to` for one set of strides. */
+static bool goes_on(const pl_call *c, const ga_i64 *strides, int to, int d) {
+    return strides[to] == strides[d] * c->shape[d];
+}
+
+static bool joins(const pl_call *c, int to, int d) {
+    for (int l = 0; l < c->nlists; l++)
+        if (!goes_on(c, c->lists[l].strides, to, d)) return false;
+    return goes_on(c, c->far_strides, to, d) && goes_on(c, c->near_strides, to, d) &&
+           goes_on(c, c->key_strides, to, d) && goes_on(c, c->order_strides, to, d);
+}
+
+static void move_dimension(pl_call *c, int to, int from) {
+    c->far_strides[to] = c->far_strides[from];
+    c->near_strides[to] = c->near_strides[from];
+    c->key_strides[to] = c->key_strides[from];
+    c->order_strides[to] = c->order_strides[from];
+    for (int l = 0; l < c->nlists; l++) c->lists[l].strides[to] = c->lists[l].strides[from];
+}
+
+/* Joins neighbouring dimensions where all strides allow it, drops those of length 1, and leaves at
+** least one. */
+static void collapse(pl_call *c) {
+    int kept = 0;
+    for (int d = 0; d < c->ndim; d++) {
+        if (c->shape[d] == 1) continue;
+        if (kept && joins(c, kept - 1, d)) {
+            c->shape[kept - 1] *= c->shape[d];
+        } else {
+            c->shape[kept++] = c->shape[d];
+        }
+        move_dimension(c, kept - 1, d);
+    }
+    if (kept == 0) c->shape[kept++] = 1;
+    c->ndim = kept;
+}
+
+/* The claims alone: one for each place that is named. */
+static void keep_claims(pl_call *c) {
+    int kept = 0;
+    c->n = 1;
+    for (int d = 0; d < c->ndim; d++) {
+        if (c->order_strides[d] == 0) continue;
+        c->shape[kept] = c->shape[d];
+        c->n *= c->shape[d];
+        move_dimension(c, kept++, d);
+    }
+    if (kept == 0) c->shape[kept++] = 1;
+    c->ndim = kept;
+}
+
+/* ---- launches ---- */
+
+void tidei_uses_add(tidei_uses *u, const tidei_operand *o, int64_t offset, unsigned mode,
+                    size_t at) {
+    tidei_check(u->n < TIDEI_COUNT(u->uses));
+    u->uses[u->n] = tidei_operand_use(o, mode);
+    uint64_t distance = (uint64_t)offset * tide_dtype_size(o->lay.dtype) - u->uses[u->n].offset;
+    memcpy((char *)u->params + at, &distance, sizeof distance);
+    u->at[u->n++] = at;
+}
+
+tide_status tidei_uses_run(const tidei_uses *u, tidei_runtime *rt, const tidei_own_kernel *k,
+                           int64_t items, const char *op) {
+    char params[TIDEI_USES_PARAMS]; /* addresses are written into them */
+    tidei_check(u->bytes <= sizeof params);
+    memcpy(params, u->params, u->bytes);
+    return tidei_run_own(rt, k, u->uses, u->n, params, u->bytes, u->at, (uint64_t)items, op);
+}
+
+typedef struct job {
+    const tidei_plan *p;
+    pl_call call;
+    tidei_uses uses;
+} job;
+
+static void make_job(const tidei_plan *p, const tidei_operand *near, const int64_t *near_strides,
+                     bool put, job *j) {
+    j->p = p;
+    j->uses = (tidei_uses){.params = &j->call, .bytes = sizeof j->call};
+    make_call(p, near_strides, &j->call);
+    tidei_uses_add(&j->uses, p->far, p->far->lay.offset,
+                   put ? TIDEI_READ | TIDEI_WRITE : TIDEI_READ, offsetof(pl_call, far));
+    tidei_uses_add(&j->uses, near, near->lay.offset, put ? TIDEI_READ : TIDEI_WRITE,
+                   offsetof(pl_call, near));
+    for (int l = 0; l < p->nlists; l++)
+        tidei_uses_add(&j->uses, p->lists[l].indices, p->lists[l].indices->lay.offset, TIDEI_READ,
+                       offsetof(pl_call, lists) + (size_t)l * sizeof(pl_list) +
+                           offsetof(pl_list, at));
+    j->call.report =
+        tidei_fault_report(put ? TIDEI_FAULT_SKIPPED : TIDEI_FAULT_INDEX, false, p->by);
+    j->call.fault = tidei_stream_here(p->far->rt)->dev->d->fault_addr; /* where the kernel runs */
+}
+
+static tide_status run(const job *j, const pl_call *call, const tidei_own_kernel *k) {
+    tidei_uses u = j->uses;
+    pl_call c = *call;
+    u.params = &c;
+    return tidei_uses_run(&u, j->p->far->rt, k, c.n, j->p->op);
+}
+
+static const tidei_own_kernel *of_size(const tidei_own_kernel *kernels, tide_dtype t) {
+    return &kernels[__builtin_ctzll(tide_dtype_size(t))];
+}
+
+tide_array *tidei_plan_take(const tidei_plan *p) {
+    tidei_operand out;
+    job j;
+    tide_array *a = tidei_array_make(p->far->rt, p->far->lay.dtype, p->ndim, p->shape, p->op, &out);
+    if (!a) return NULL;
+    if (plan_size(p) == 0) return tidei_array_done(a, &out, TIDE_OK);
+    make_job(p, &out, out.lay.strides, false, &j);
+    collapse(&j.call);
+    return tidei_array_done(a, &out, run(&j, &j.call, of_size(take_kernels, p->far->lay.dtype)));
+}
+
+/* ---- putting ---- */
+
+tide_status tidei_updated_get(tide_array *a, tide_array *indices, tide_array *values,
+                              const char *op, tidei_updated *u) {
+    tide_status s = tidei_no_nulls(op, (tide_array *const[]){a, indices}, 2);
+    if (s == TIDE_OK && !values) s = tidei_null_array(op, 4);
+    if (s == TIDE_OK) s = tidei_operand_get(a, op, 1, &u->a);
+    if (s != TIDE_OK) return s;
+    s = tidei_operand_get_of(u->a.rt, indices, op, 2, &u->indices);
+    if (s == TIDE_OK) {
+        s = tidei_operand_get_of(u->a.rt, values, op, 4, &u->values);
+        if (s == TIDE_OK) return s;
+        tidei_operand_put(&u->indices);
+    }
+    tidei_operand_put(&u->a);
+    return s;
+}
+
+void tidei_updated_put(tidei_updated *u) {
+    tidei_operand_put(&u->values);
+    tidei_operand_put(&u->indices);
+    tidei_operand_put(&u->a);
+}
+
+tide_status tidei_apart(const tidei_operand *dst, const tidei_operand *src, tide_dtype t,
+                        const char *op, tidei_operand *out, bool *made) {
+    *made = src->lay.dtype != t || tidei_operands_overlap(dst, src);
+    *out = *src;
+    if (!*made) return TIDE_OK;
+    const char *lost = tidei_cast_lost(src->lay.dtype, t);
+    tide_status s = lost ? tidei_fail(TIDE_E_DTYPE, op, "%s into %s: %s; tide_cast first",
+                                      tide_dtype_name(src->lay.dtype), tide_dtype_name(t), lost)
+                         : tidei_operand_make(src->rt, t, src->lay.ndim, src->lay.shape, op, out);
+    if (s != TIDE_OK) return *made = false, s;
+    s = tidei_store_elements(src->rt, out, src, op);
+    if (s != TIDE_OK) tidei_operand_put(out), *made = false;
+    return s;
+}
+
+#define KEYS_A_CLAIM 4 /* above it a table of all keys would be larger than a hash table */
+
+/* Makes the table of winners for so many claims. */
+static tide_status make_table(job *j, int64_t claims, tidei_operand *table) {
+    const uint64_t zero = 0;
+    int64_t keys = j->call.slots, words = keys;
+    bool hashed = keys / KEYS_A_CLAIM > claims;
+    if (hashed) {
+        j->call.slots = 2; /* and at most half full */
+        while (j->call.slots / 2 < claims) j->call.slots *= 2;
+        words = 2 * j->call.slots;
+    }
+    tide_status s = tidei_operand_make(j->p->far->rt, TIDE_U64, 1, &words, j->p->op, table);
+    if (s != TIDE_OK) return s;
+    tidei_uses_add(&j->uses, table, 0, TIDEI_READ | TIDEI_WRITE, offsetof(pl_call, winners));
+    if (hashed)
+        tidei_uses_add(&j->uses, table, j->call.slots, TIDEI_READ | TIDEI_WRITE,
+                       offsetof(pl_call, keys));
+    s = tidei_fill_elements(table, &zero, j->p->op);
+    if (s != TIDE_OK) tidei_operand_put(table);
+    return s;
+}
+
+/* Claims, and then puts what has won. */
+static tide_status put_winners(job *j, const tidei_own_kernel *k) {
+    tidei_operand table;
+    pl_call claims = j->call;
+    keep_claims(&claims);
+    tide_status s = make_table(j, claims.n, &table);
+    if (s != TIDE_OK) return s;
+    claims = j->call; /* with the table */
+    keep_claims(&claims);
+    collapse(&claims);
+    collapse(&j->call);
+    s = run(j, &claims, &claim_kernel);
+    if (s == TIDE_OK) s = run(j, &j->call, k);
+    tidei_operand_put(&table);
+    return s;
+}
+
+static tide_status put_from(const tidei_plan *p, const tidei_operand *near, void *none) {
+    const tidei_own_kernel *k = of_size(put_kernels, p->far->lay.dtype);
+    int64_t strides[TIDE_MAX_RANK];
+    unsigned flags = tidei_stream_here(p->far->rt)->dev->d->info.flags;
+    job j;
+    (void)none;
+    tidei_broadcast_strides(&near->lay, p->ndim, p->shape, strides);
+    make_job(p, near, strides, true, &j);
+    pl_call claims = j.call;
+    keep_claims(&claims);
+    if (flags & TIDEI_DEV_RUNS_TEXT && claims.n > 1) return put_winners(&j, k);
+    collapse(&j.call);
+    return run(&j, &j.call, k);
+}
+
+/* The index arrays as they can be read while `far` is written, in `lists`, and the plan with these;
+** *made has a bit for each that is a copy. */
+static tide_status lists_apart(tidei_plan *p, tidei_operand *lists, unsigned *made) {
+    tide_status s = TIDE_OK;
+    for (int l = 0; l < p->nlists && s == TIDE_OK; l++) {
+        const tidei_operand *from = p->lists[l].indices;
+        bool copied;
+        s = tidei_apart(p->far, from, from->lay.dtype, p->op, &lists[l], &copied);
+        *made |= (unsigned)copied << l;
+        p->lists[l].indices = &lists[l];
+    }
+    return s;
+}
+
+static tide_status check_values(const tidei_plan *p, const tidei_operand *values) {
+    int64_t shape[TIDE_MAX_RANK];
+    char from[192], to[192];
+    int ndim = p->ndim;
+    memcpy(shape, p->shape, sizeof shape);
+    tide_status s = tidei_broadcast(&ndim, shape, &values->lay, p->op);
+    if (s == TIDE_OK && (ndim != p->ndim || !tidei_same_dims(ndim, shape, p->shape)))
+        s = tidei_fail(TIDE_E_SHAPE, p->op, "values of shape %s do not stretch to the places' %s",
+                       tidei_shape_text(from, sizeof from, values->lay.ndim, values->lay.shape),
+                       tidei_shape_text(to, sizeof to, p->ndim, p->shape));
+    return s == TIDE_OK ? tidei_writable(&p->far->lay, "the destination", p->op) : s;
+}
+
+tide_status tidei_plan_update(const tidei_plan *given, const tidei_operand *values,
+                              tide_status (*update)(const tidei_plan *p, const tidei_operand *near,
+                                                    void *user),
+                              void *user) {
+    tidei_plan p = *given;
+    tidei_operand near, lists[TIDE_MAX_RANK];
+    unsigned copies = 0;
+    bool copied = false;
+    tide_status s = check_values(&p, values);
+    if (s == TIDE_OK) s = tidei_apart(p.far, values, p.far->lay.dtype, p.op, &near, &copied);
+    if (s == TIDE_OK && plan_size(&p) > 0) {
+        s = lists_apart(&p, lists, &copies);
+        if (s == TIDE_OK) s = update(&p, &near, user);
+    }
+    for (int l = 0; l < p.nlists; l++)
+        if (copies >> l & 1) tidei_operand_put(&lists[l]);
+    if (copied) tidei_operand_put(&near);
+    return s;
+}
+
+tide_status tidei_plan_put(const tidei_plan *p, const tidei_operand *values) {
+    return tidei_plan_update(p, values, put_from, NULL);
+}
+
+tide_status tidei_plan_combine(const tidei_plan *p, const tidei_operand *near,
+                               const tidei_own_kernel *k, int op, int type, int parts) {
+    int64_t strides[TIDE_MAX_RANK];
+    job j;
+    tidei_broadcast_strides(&near->lay, p->ndim, p->shape, strides);
+    make_job(p, near, strides, true, &j);
+    j.call.op = op;
+    j.call.type = type;
+    j.call.parts = parts;
+    collapse(&j.call);
+    return run(&j, &j.call, k);
+}

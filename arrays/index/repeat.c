@@ -1,0 +1,150 @@
+/* repeat.c: elements along an axis, each several times: tide_repeat, tide_repeat_each.
+**
+** Each place of the result has the number of the element that it repeats (segment.c), and these are
+** taken (places.c). */
+#include <inttypes.h>
+
+#include "arrays/arrays.h"
+#include "arrays/expr/copy.h"
+#include "arrays/index/segments.h"
+#include "arrays/scan/scan.h"
+#include <tide/index.h>
+#include <tide/scan.h>
+
+/* The elements of `a` at so many places: by offsets, or `each` times. */
+static tide_array *take_repeated(const tidei_operand *a, int axis, int64_t n,
+                                 const tidei_operand *offsets, int64_t each, const char *op) {
+    tidei_plan p = {.op = op, .by = TIDEI_FAULT_BY_INDEX};
+    tidei_operand ids;
+    tide_array *made = NULL;
+    if (tidei_make_ids(a->rt, n, offsets, each, TIDEI_FAULT_BY_INDEX, op, &ids) != TIDE_OK)
+        return NULL;
+    if (tidei_scatter_plan(a, &ids, axis, &p) == TIDE_OK) made = tidei_plan_take(&p);
+    tidei_operand_put(&ids);
+    return made;
+}
+
+static tide_array *repeat(const tidei_operand *a, int64_t count, int axis, const char *op) {
+    int64_t n;
+    if (tidei_axis(axis, a->lay.ndim, op, &axis) != TIDE_OK) return NULL;
+    if (count < 0)
+        return (void)tidei_fail(TIDE_E_INVALID, op, "the count is %" PRId64, count), NULL;
+    if (__builtin_mul_overflow(a->lay.shape[axis], count, &n))
+        return (void)tidei_fail(TIDE_E_NOMEM, op, "axis %d of the result has 2^63 elements or more",
+                                axis),
+               NULL;
+    return take_repeated(a, axis, n, NULL, count, op);
+}
+
+tide_array *tide_repeat(tide_array *a, int64_t count, int axis) {
+    TIDEI_OPERATION("tide_repeat");
+    tidei_operand o;
+    if (tidei_operand_get(a, "tide_repeat", 1, &o) != TIDE_OK) return NULL;
+    tide_array *made = repeat(&o, count, axis, "tide_repeat");
+    tidei_operand_put(&o);
+    return made;
+}
+
+/* ---- a count for each ---- */
+
+static const char each[] = "tide_repeat_each";
+
+/* The counts, one for each of n elements: one alone is stretched. */
+static tide_status check_counts(const tidei_operand *given, int64_t n, tidei_operand *counts) {
+    const tidei_layout *l = &given->lay;
+    tidei_kind kind = tidei_dtype_kind(l->dtype);
+    char text[192];
+    *counts = *given;
+    if (kind != TIDEI_KIND_INT && kind != TIDEI_KIND_UINT)
+        return tidei_fail(TIDE_E_DTYPE, each, "counts are %s; wanted an integer type",
+                          tide_dtype_name(l->dtype));
+    if (l->ndim > 1 || (l->ndim == 1 && l->shape[0] != n && l->shape[0] != 1))
+        return tidei_fail(TIDE_E_SHAPE, each,
+                          "counts of shape %s for %" PRId64 " elements: each needs one, or all one",
+                          tidei_shape_text(text, sizeof text, l->ndim, l->shape), n);
+    counts->lay.ndim = 1;
+    counts->lay.shape[0] = n;
+    counts->lay.strides[0] = l->ndim && l->shape[0] == n ? l->strides[0] : 0;
+    return TIDE_OK;
+}
+
+/* What is read back, at once: the sum of the counts, and the least of them. */
+enum { TOTAL, LEAST, READ };
+
+/* Where the elements' repetitions begin, and where the last one's end: `offsets`. */
+static tide_status add_up(const tidei_operand *counts, int64_t n, tidei_operand *offsets,
+                          tidei_operand *least) {
+    int64_t ends = n + 1;
+    bool is_signed = tidei_dtype_kind(counts->lay.dtype) == TIDEI_KIND_INT;
+    tide_status s =
+        tidei_operand_make(counts->rt, is_signed ? TIDE_I64 : TIDE_U64, 1, &ends, each, offsets);
+    if (s != TIDE_OK) return s;
+    s = tidei_operand_make(counts->rt, counts->lay.dtype, 1, &n, each, least);
+    if (s == TIDE_OK) {
+        s = tidei_scan_into(offsets, counts, TIDEI_SCAN_sum, 0, TIDE_SCAN_INITIAL, each);
+        if (s == TIDE_OK) s = tidei_scan_into(least, counts, TIDEI_SCAN_min, 0, 0, each);
+        if (s != TIDE_OK) tidei_operand_put(least);
+    }
+    if (s != TIDE_OK) tidei_operand_put(offsets);
+    return s;
+}
+
+/* Copies element i of a vector into a slot, which is an i64. */
+static tide_status store_element(const tidei_operand *to, int64_t slot, const tidei_operand *from,
+                                 int64_t i) {
+    tidei_operand dst = *to, src = *from;
+    dst.lay.ndim = src.lay.ndim = 0;
+    dst.lay.offset += slot;
+    src.lay.offset += i;
+    return tidei_store_elements(to->rt, &dst, &src, each);
+}
+
+static tide_status read_back(const tidei_operand *offsets, const tidei_operand *least, int64_t n,
+                             int64_t read[READ]) {
+    const int64_t two = READ;
+    tidei_operand both;
+    tide_status s = tidei_operand_make(offsets->rt, TIDE_I64, 1, &two, each, &both);
+    if (s != TIDE_OK) return s;
+    s = store_element(&both, TOTAL, offsets, n);
+    if (s == TIDE_OK) s = store_element(&both, LEAST, least, n - 1);
+    if (s == TIDE_OK) s = tidei_operand_read(&both, read, each);
+    tidei_operand_put(&both);
+    return s;
+}
+
+static tide_status check_read(const tidei_operand *counts, const int64_t read[READ]) {
+    if (read[LEAST] < 0 && tidei_dtype_kind(counts->lay.dtype) == TIDEI_KIND_INT)
+        return tidei_fail(TIDE_E_INVALID, each, "a count is %" PRId64, read[LEAST]);
+    if (read[TOTAL] < 0) return tidei_fail(TIDE_E_NOMEM, each, "the counts add up to 2^63 or more");
+    return TIDE_OK;
+}
+
+static tide_array *repeat_counted(const tidei_operand *a, int axis, const tidei_operand *counts) {
+    tidei_operand offsets, least;
+    int64_t n = a->lay.shape[axis], read[READ];
+    tide_array *made = NULL;
+    if (n == 0) return take_repeated(a, axis, 0, NULL, 1, each);
+    if (add_up(counts, n, &offsets, &least) != TIDE_OK) return NULL;
+    tide_status s = read_back(&offsets, &least, n, read);
+    tidei_operand_put(&least);
+    if (s == TIDE_OK && check_read(counts, read) == TIDE_OK)
+        made = take_repeated(a, axis, read[TOTAL], &offsets, 0, each);
+    tidei_operand_put(&offsets);
+    return made;
+}
+
+tide_array *tide_repeat_each(tide_array *a, tide_array *counts, int axis) {
+    TIDEI_OPERATION("tide_repeat_each");
+    tidei_operand o, c, all;
+    tide_array *made = NULL;
+    if (tidei_no_nulls(each, (tide_array *const[]){a, counts}, 2) != TIDE_OK) return NULL;
+    if (tidei_operand_get(a, each, 1, &o) != TIDE_OK) return NULL;
+    if (tidei_operand_get_of(o.rt, counts, each, 2, &c) == TIDE_OK) {
+        if (tidei_axis(axis, o.lay.ndim, each, &axis) == TIDE_OK &&
+            check_counts(&c, o.lay.shape[axis], &all) == TIDE_OK)
+            made = repeat_counted(&o, axis, &all);
+        tidei_operand_put(&c);
+    }
+    tidei_operand_put(&o);
+    return made;
+}

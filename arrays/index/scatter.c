@@ -1,0 +1,323 @@
+/* scatter.c: values combined with the elements of an array at indices along an axis, in place.
+**
+** Integers, and the least and greatest of anything, come to the same in any order: one kernel of
+** atomics. Sums and products of floats do not: their indices are sorted stably, and equal ones
+** folded in the order in which they stand, chunk by chunk and level by level (scatter.h). */
+#include <inttypes.h>
+#include <math.h>
+
+#include "arrays/arrays.h"
+#include "arrays/expr/copy.h"
+#include "arrays/index/plan.h"
+#include "arrays/index/scatter.h"
+#include "arrays/index/segments.h"
+#include "arrays/order/sort.h"
+#include <tide/index.h>
+
+_Static_assert((int)SC_ADD == TIDEI_SCATTER_ADD && (int)SC_MAX == TIDEI_SCATTER_MAX, "one list");
+
+extern const char tidei_scatter_text[];
+
+#define KERNEL(name)                                                                               \
+    { #name, tidei_scatter_text, name }
+/* by the logarithm of a component's size */
+static const tidei_own_kernel each_kernels[] = {KERNEL(scatter_each_1), KERNEL(scatter_each_2),
+                                                KERNEL(scatter_each_4), KERNEL(scatter_each_8)},
+                              keys_kernel = KERNEL(scatter_keys);
+/* For a type: its kernel, and that of what a run's value is until it is rounded. */
+static const struct {
+    tidei_own_kernel kernel;
+    tide_dtype acc;
+} folds[TIDE_DTYPE_COUNT] = {[TIDE_F16] = {KERNEL(scatter_fold_f16), TIDE_F32},
+                             [TIDE_BF16] = {KERNEL(scatter_fold_bf16), TIDE_F32},
+                             [TIDE_F32] = {KERNEL(scatter_fold_f32), TIDE_F32},
+                             [TIDE_F64] = {KERNEL(scatter_fold_f64), TIDE_F64},
+                             [TIDE_C64] = {KERNEL(scatter_fold_c64), TIDE_C64},
+                             [TIDE_C128] = {KERNEL(scatter_fold_c128), TIDE_C128}};
+
+/* ---- in any order ---- */
+
+/* What a component of the type is to the kernel. */
+static int component_type(tide_dtype t) {
+    switch (tidei_real_of(t)) {
+    case TIDE_F16: return SC_F16;
+    case TIDE_BF16: return SC_BF16;
+    case TIDE_F32: return SC_F32;
+    case TIDE_F64: return SC_F64;
+    default: return tidei_dtype_kind(t) == TIDEI_KIND_INT ? SC_INT : SC_UINT;
+    }
+}
+
+static tide_status combine_each(const tidei_plan *p, const tidei_operand *near, int op) {
+    tide_dtype t = p->far->lay.dtype, part = tidei_real_of(t);
+    const tidei_own_kernel *k = &each_kernels[__builtin_ctzll(tide_dtype_size(part))];
+    return tidei_plan_combine(p, near, k, op, component_type(t), part == t ? 1 : 2);
+}
+
+/* ---- in order: keys ---- */
+
+#define NARROW_KEYS UINT32_MAX /* of an axis of fewer elements the keys have four bytes */
+
+tide_dtype tidei_ids_type(int64_t length) { return length < NARROW_KEYS ? TIDE_U32 : TIDE_I64; }
+static bool keys_are_wide(int64_t length) { return tidei_ids_type(length) == TIDE_I64; }
+
+/* Copies the shape of some dimensions, without those of length 1; at least one is left. */
+static int copy_dims(int n, const int64_t *shape, const int64_t *a, const int64_t *b,
+                     ga_i64 *out_shape, ga_i64 *out_a, ga_i64 *out_b) {
+    int kept = 0;
+    for (int d = 0; d < n; d++) {
+        int last = kept - 1;
+        if (shape[d] == 1) continue;
+        if (kept && out_a[last] == a[d] * shape[d] && out_b[last] == b[d] * shape[d])
+            out_shape[last] *= shape[d];
+        else
+            out_shape[++last] = shape[d], kept++;
+        out_a[last] = a[d];
+        out_b[last] = b[d];
+    }
+    if (kept) return kept;
+    out_shape[0] = 1;
+    out_a[0] = out_b[0] = 0;
+    return 1;
+}
+
+/* The indices as keys of entries: `keys`, an operand that is made. */
+static tide_status make_keys(const tidei_plan *p, int64_t n, tidei_operand *keys) {
+    const tidei_operand *indices = p->lists[0].indices;
+    const tidei_layout *l = &indices->lay;
+    ga_i64 same[TIDE_MAX_RANK];
+    sc_list c = {.n = n,
+                 .length = p->far->lay.shape[p->lists[0].axis],
+                 .size = (int)tide_dtype_size(l->dtype),
+                 .is_signed = tidei_dtype_kind(l->dtype) == TIDEI_KIND_INT,
+                 .report = tidei_fault_report(TIDEI_FAULT_SKIPPED, false, p->by),
+                 .fault = tidei_stream_here(indices->rt)->dev->d->fault_addr};
+    c.wide = keys_are_wide(c.length);
+    c.ndim = copy_dims(l->ndim, l->shape, l->strides, l->strides, c.shape, c.strides, same);
+    tide_status s =
+        tidei_operand_make(indices->rt, c.wide ? TIDE_I64 : TIDE_U32, 1, &n, p->op, keys);
+    if (s != TIDE_OK) return s;
+    tidei_uses u = {.params = &c, .bytes = sizeof c};
+    tidei_uses_add(&u, indices, l->offset, TIDEI_READ, offsetof(sc_list, indices));
+    tidei_uses_add(&u, keys, 0, TIDEI_WRITE, offsetof(sc_list, keys));
+    s = tidei_uses_run(&u, indices->rt, &keys_kernel, n, p->op);
+    if (s != TIDE_OK) tidei_operand_put(keys);
+    return s;
+}
+
+/* Sorts keys, which are replaced by sorted ones, and says where each was. */
+static tide_status sort_keys(const tidei_plan *p, tidei_operand *keys, tidei_operand *places) {
+    tidei_operand sorted;
+    int64_t n = keys->lay.shape[0], length = p->far->lay.shape[p->lists[0].axis];
+    tidei_sorting how = {.source = keys,
+                         .bits = 64 - (unsigned)__builtin_clzll((unsigned long long)length | 1),
+                         .values = &sorted,
+                         .indices = places};
+    tide_status s = tidei_operand_make(keys->rt, keys->lay.dtype, 1, &n, p->op, &sorted);
+    if (s != TIDE_OK) return s;
+    s = tidei_operand_make(keys->rt, TIDE_I64, 1, &n, p->op, places);
+    if (s == TIDE_OK) {
+        s = tidei_sort(&how, p->op);
+        if (s != TIDE_OK) tidei_operand_put(places);
+    }
+    tidei_operand_put(s == TIDE_OK ? keys : &sorted);
+    if (s == TIDE_OK) *keys = sorted;
+    return s;
+}
+
+/* ---- in order: folds ---- */
+
+#define CHUNK 64 /* entries: few enough that a thread is done soon, and levels shrink by 32 */
+
+typedef struct entries { /* of a level */
+    const tidei_operand *near, *keys;
+    const tidei_operand *places; /* NULL: none */
+} entries;
+
+/* Runs a level; what is left of it goes to `next`, which may be NULL. */
+static tide_status run_level(const tidei_plan *p, sc_fold *c, const entries *from,
+                             const entries *next) {
+    tidei_uses u = {.params = c, .bytes = sizeof *c};
+    c->far = c->near = c->keys = c->places = c->next_keys = c->next_near = 0;
+    tidei_uses_add(&u, p->far, p->far->lay.offset, TIDEI_READ | TIDEI_WRITE,
+                   offsetof(sc_fold, far));
+    tidei_uses_add(&u, from->near, from->near->lay.offset, TIDEI_READ, offsetof(sc_fold, near));
+    tidei_uses_add(&u, from->keys, 0, TIDEI_READ, offsetof(sc_fold, keys));
+    if (from->places) tidei_uses_add(&u, from->places, 0, TIDEI_READ, offsetof(sc_fold, places));
+    if (next) {
+        tidei_uses_add(&u, next->near, 0, TIDEI_WRITE, offsetof(sc_fold, next_near));
+        tidei_uses_add(&u, next->keys, 0, TIDEI_WRITE, offsetof(sc_fold, next_keys));
+    }
+    return tidei_uses_run(&u, p->far->rt, &folds[p->far->lay.dtype].kernel, c->chunks * c->width,
+                          p->op);
+}
+
+static tide_status fold_levels(const tidei_plan *p, sc_fold *c, const entries *from);
+
+/* A level of several chunks, and those after it. */
+static tide_status fold_chunks(const tidei_plan *p, sc_fold *c, const entries *from) {
+    tidei_operand near, keys;
+    const entries next = {&near, &keys, NULL};
+    int64_t slots = 2 * c->chunks, size = slots * c->width;
+    tide_status s =
+        tidei_operand_make(p->far->rt, folds[p->far->lay.dtype].acc, 1, &size, p->op, &near);
+    if (s != TIDE_OK) return s;
+    s = tidei_operand_make(p->far->rt, TIDE_I64, 1, &slots, p->op, &keys);
+    if (s == TIDE_OK) {
+        s = run_level(p, c, from, &next);
+        c->n = slots;
+        c->level++;
+        c->wide = 1;
+        if (s == TIDE_OK) s = fold_levels(p, c, &next);
+        tidei_operand_put(&keys);
+    }
+    tidei_operand_put(&near);
+    return s;
+}
+
+static tide_status fold_levels(const tidei_plan *p, sc_fold *c, const entries *from) {
+    c->chunk = CHUNK;
+    c->chunks = (c->n + CHUNK - 1) / CHUNK;
+    return c->chunks > 1 ? fold_chunks(p, c, from) : run_level(p, c, from, NULL);
+}
+
+/* Columns and entries: the plan's dimensions, apart. */
+static void make_fold(const tidei_plan *p, const tidei_operand *near, int op, sc_fold *c) {
+    int64_t strides[TIDE_MAX_RANK], shape[TIDE_MAX_RANK], far[TIDE_MAX_RANK], across[TIDE_MAX_RANK];
+    int axis = p->lists[0].axis, n = 0, first = p->lists[0].first, listed = p->lists[0].ndim;
+    ga_i64 same[TIDE_MAX_RANK];
+    *c = (sc_fold){.n = 1,
+                   .op = op,
+                   .length = p->far->lay.shape[axis],
+                   .step = p->far->lay.strides[axis],
+                   .width = 1};
+    c->wide = keys_are_wide(c->length);
+    tidei_broadcast_strides(&near->lay, p->ndim, p->shape, strides);
+    for (int d = 0; d < p->ndim; d++) {
+        if (p->kind[d] == TIDEI_PLAN_LISTED) {
+            c->n *= p->shape[d];
+            continue;
+        }
+        c->width *= shape[n] = p->shape[d];
+        far[n] = p->far_strides[d];
+        across[n++] = strides[d];
+    }
+    c->ndim = copy_dims(n, shape, far, across, c->shape, c->far_strides, c->near_strides);
+    c->long_ndim = copy_dims(listed, p->shape + first, strides + first, strides + first,
+                             c->long_shape, c->long_strides, same);
+}
+
+static tide_status fold_sorted(const tidei_plan *p, const tidei_operand *near,
+                               const tidei_operand *keys, const tidei_operand *places, int op) {
+    sc_fold c;
+    make_fold(p, near, op, &c);
+    return fold_levels(p, &c, &(entries){near, keys, places});
+}
+
+static tide_status fold(const tidei_plan *p, const tidei_operand *near, int op) {
+    tidei_operand keys, places;
+    tide_status s = make_keys(p, tidei_layout_size(&p->lists[0].indices->lay), &keys);
+    if (s != TIDE_OK) return s;
+    s = sort_keys(p, &keys, &places);
+    if (s == TIDE_OK) {
+        s = fold_sorted(p, near, &keys, &places, op);
+        tidei_operand_put(&places);
+    }
+    tidei_operand_put(&keys);
+    return s;
+}
+
+/* ---- the functions ---- */
+
+tide_status tidei_scatter_plan(const tidei_operand *a, const tidei_operand *indices, int axis,
+                               tidei_plan *p) {
+    const tidei_layout *l = &a->lay;
+    tide_status s = tidei_axis(axis, l->ndim, p->op, &axis);
+    p->far = a;
+    p->nlists = 1;
+    p->lists[0] = (struct tidei_plan_list){.indices = indices, .axis = axis};
+    if (s == TIDE_OK) s = tidei_plan_check(p);
+    for (int d = 0; d < axis && s == TIDE_OK; d++)
+        s = tidei_plan_add(p, l->shape[d], l->strides[d], TIDEI_PLAN_WHOLE);
+    if (s == TIDE_OK) s = tidei_plan_add_lists(p, indices->lay.ndim, indices->lay.shape);
+    for (int d = axis + 1; d < l->ndim && s == TIDE_OK; d++)
+        s = tidei_plan_add(p, l->shape[d], l->strides[d], TIDEI_PLAN_WHOLE);
+    return s == TIDE_OK ? tidei_shape_check(l->dtype, p->ndim, p->shape, p->op) : s;
+}
+
+static tide_status check_type(tide_dtype t, int op, const char *name) {
+    tidei_kind kind = tidei_dtype_kind(t);
+    bool sum = op == SC_ADD || op == SC_MUL;
+    if (kind != (sum ? TIDEI_KIND_BOOL : TIDEI_KIND_COMPLEX)) return TIDE_OK;
+    return tidei_fail(TIDE_E_DTYPE, name, "%s; wanted %s", tide_dtype_name(t),
+                      sum ? "integers, floats or complex" : "bool, integers or floats");
+}
+
+static tide_status update(const tidei_plan *p, const tidei_operand *near, void *user) {
+    const struct tidei_scatter_how *how = user;
+    tide_dtype t = p->far->lay.dtype;
+    bool integers = tidei_dtype_kind(t) < TIDEI_KIND_FLOAT, small = t == TIDE_F16 || t == TIDE_BF16,
+         each = integers || how->op == SC_MIN || how->op == SC_MAX ||
+                (how->op == SC_ADD && how->any_order && !small);
+    if (each) return combine_each(p, near, how->op);
+    return how->sorted ? fold_sorted(p, near, p->lists[0].indices, NULL, how->op)
+                       : fold(p, near, how->op);
+}
+
+tide_status tidei_scatter(tidei_plan *p, const tidei_operand *values,
+                          struct tidei_scatter_how how) {
+    tide_status s = check_type(p->far->lay.dtype, how.op, p->op);
+    return s == TIDE_OK ? tidei_plan_update(p, values, update, &how) : s;
+}
+
+static tide_status scatter(tide_array *a, tide_array *indices, int axis, tide_array *values,
+                           const char *name, unsigned by, int op, unsigned flags) {
+    tidei_plan p = {.op = name, .by = by};
+    tidei_updated u;
+    tide_status s = tidei_updated_get(a, indices, values, name, &u);
+    if (s != TIDE_OK) return s;
+    if (flags & ~(unsigned)TIDE_SCATTER_ANY_ORDER)
+        s = tidei_fail(TIDE_E_INVALID, name, "flags are %#x", flags);
+    if (s == TIDE_OK) s = tidei_scatter_plan(&u.a, &u.indices, axis, &p);
+    if (s == TIDE_OK)
+        s = tidei_scatter(&p, &u.values, (struct tidei_scatter_how){op, flags != 0, false});
+    tidei_updated_put(&u);
+    return s;
+}
+
+tide_status tide_scatter_put(tide_array *a, tide_array *indices, int axis, tide_array *values) {
+    TIDEI_OPERATION("tide_scatter_put");
+    tidei_plan p = {.op = "tide_scatter_put", .by = TIDEI_FAULT_BY_SCATTER_PUT};
+    tidei_updated u;
+    tide_status s = tidei_updated_get(a, indices, values, p.op, &u);
+    if (s != TIDE_OK) return s;
+    s = tidei_scatter_plan(&u.a, &u.indices, axis, &p);
+    if (s == TIDE_OK) s = tidei_plan_put(&p, &u.values);
+    tidei_updated_put(&u);
+    return s;
+}
+
+tide_status tide_scatter_add(tide_array *a, tide_array *indices, int axis, tide_array *values,
+                             unsigned flags) {
+    TIDEI_OPERATION("tide_scatter_add");
+    return scatter(a, indices, axis, values, "tide_scatter_add", TIDEI_FAULT_BY_SCATTER_ADD, SC_ADD,
+                   flags);
+}
+
+tide_status tide_scatter_mul(tide_array *a, tide_array *indices, int axis, tide_array *values) {
+    TIDEI_OPERATION("tide_scatter_mul");
+    return scatter(a, indices, axis, values, "tide_scatter_mul", TIDEI_FAULT_BY_SCATTER_MUL, SC_MUL,
+                   0);
+}
+
+tide_status tide_scatter_min(tide_array *a, tide_array *indices, int axis, tide_array *values) {
+    TIDEI_OPERATION("tide_scatter_min");
+    return scatter(a, indices, axis, values, "tide_scatter_min", TIDEI_FAULT_BY_SCATTER_MIN, SC_MIN,
+                   0);
+}
+
+tide_status tide_scatter_max(tide_array *a, tide_array *indices, int axis, tide_array *values) {
+    TIDEI_OPERATION("tide_scatter_max");
+    return scatter(a, indices, axis, values, "tide_scatter_max", TIDEI_FAULT_BY_SCATTER_MAX, SC_MAX,
+                   0);
+}

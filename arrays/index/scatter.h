@@ -1,0 +1,390 @@
+/* scatter.h: values combined with what is at their places: one text for both back ends (scatter.c),
+** behind prelude.h, indices.h and spots.h.
+**
+** Two ways. Where the result does not depend on the order (integers, the least and the greatest),
+** each value is combined at once: scatter_each, with atomics on a device. The least and the
+** greatest go by the numbers' order, -0.0 below 0.0, and a NaN that wins has always the same bits.
+**
+** Where it does (floats: they are rounded), values are folded in an order of their own. Keys say
+** for each entry (a row of values) which place it is for; they are sorted, and `places` says where
+** each entry was. A chunk is a fixed number of entries, folded by one thread for each column, run
+** by run: a run is the entries with one key. A run that lies within its chunk is done with, and
+** combined with what is at its place. What it has in this chunk of another is a partial result: an
+** entry of the next level, which is folded in the same way, until one chunk has them all. So a
+** chunk makes two entries at most, at 2c for the run that it begins in the midst of, at 2c + 1 for
+** the one that it does not see the end of. Of a run that fills the chunk the second one is void: it
+** has the key, so that entries of one run stay neighbours, and no value. */
+#ifndef TIDEI_SCATTER_H
+#define TIDEI_SCATTER_H
+
+#ifndef __CUDACC_RTC__
+#include <math.h>
+#include "arrays/expr/prelude.h"
+#include "arrays/index/spots.h"
+#define SC_UNROLL
+#else
+#define SC_UNROLL _Pragma("unroll")
+#endif
+
+enum { SC_ADD, SC_MUL, SC_MIN, SC_MAX };
+enum { SC_INT, SC_UINT, SC_F16, SC_BF16, SC_F32, SC_F64 }; /* of a component */
+
+/* ---- in any order ---- */
+
+/* The bits at a place, in the low end of a word; signed ones with their sign. */
+GA_FN ga_u64 sc_bits(ga_u64 address, ga_i64 at, int size, int is_signed) {
+    return (ga_u64)ga_read(address, at, size, is_signed);
+}
+
+GA_FN double sc_from_bits(ga_u64 bits) {
+    union {
+        ga_u64 u;
+        double f;
+    } v;
+    v.u = bits;
+    return v.f;
+}
+
+GA_FN double sc_number(int type, ga_u64 bits) {
+    return type == SC_F16    ? (double)td_load_f16((td_f16)bits)
+           : type == SC_BF16 ? (double)td_load_bf16((td_bf16)bits)
+           : type == SC_F32  ? (double)td_from_bits_f32((td_u32)bits)
+                             : sc_from_bits(bits);
+}
+
+/* The sum of floats: f32 in f32. */
+GA_FN ga_u64 sc_sum(int type, ga_u64 a, ga_u64 b) {
+    if (type == SC_F32)
+        return td_bits_f32(td_from_bits_f32((td_u32)a) + td_from_bits_f32((td_u32)b));
+    return td_bits_f64(sc_from_bits(a) + sc_from_bits(b));
+}
+
+/* The bits of the least or the greatest of two floats, the same in whatever order they come. */
+GA_FN ga_u64 sc_extreme(int type, int op, ga_u64 was, ga_u64 value) {
+    double a = sc_number(type, was), b = sc_number(type, value);
+    if (b != b)
+        return type == SC_F16    ? 0x7e00u
+               : type == SC_BF16 ? 0x7fc0u
+               : type == SC_F32  ? 0x7fc00000u
+                                 : 0x7ff8000000000000ULL;
+    if (a != a) return was;
+    if (a == b) return op == SC_MIN ? was | value : was & value; /* zeros, or the same bits */
+    return (op == SC_MIN) == (a < b) ? was : value;
+}
+
+GA_FN ga_u64 sc_combine(int type, int op, ga_u64 was, ga_u64 value) {
+    if (type > SC_UINT)
+        return op == SC_ADD ? sc_sum(type, was, value) : sc_extreme(type, op, was, value);
+    if (op == SC_ADD) return was + value;
+    if (op == SC_MUL) return was * value;
+    int less = type == SC_INT ? (ga_i64)was < (ga_i64)value : was < value;
+    return (op == SC_MIN) == less ? was : value;
+}
+
+#ifdef __CUDACC_RTC__
+/* Where the device has an instruction for it; 0: it has none. */
+GA_FN int sc_by_instruction(const pl_call *p, ga_i64 at, ga_u64 value, int size) {
+    int is_signed = p->type == SC_INT;
+    if (p->type > SC_UINT) {
+        if (p->op != SC_ADD) return 0;
+        if (p->type == SC_F32)
+            atomicAdd(&((float *)p->far)[at], td_from_bits_f32((td_u32)value));
+        else
+            atomicAdd(&((double *)p->far)[at], sc_from_bits(value));
+        return 1;
+    }
+    if (size < 4 || p->op == SC_MUL) return 0;
+    if (p->op == SC_ADD && size == 4)
+        atomicAdd(&((unsigned *)p->far)[at], (unsigned)value);
+    else if (p->op == SC_ADD)
+        atomicAdd(&((ga_u64 *)p->far)[at], value);
+    else if (size == 4 && is_signed)
+        p->op == SC_MIN ? atomicMin(&((int *)p->far)[at], (int)value)
+                        : atomicMax(&((int *)p->far)[at], (int)value);
+    else if (size == 4)
+        p->op == SC_MIN ? atomicMin(&((unsigned *)p->far)[at], (unsigned)value)
+                        : atomicMax(&((unsigned *)p->far)[at], (unsigned)value);
+    else if (is_signed)
+        p->op == SC_MIN ? atomicMin(&((ga_i64 *)p->far)[at], (ga_i64)value)
+                        : atomicMax(&((ga_i64 *)p->far)[at], (ga_i64)value);
+    else
+        p->op == SC_MIN ? atomicMin(&((ga_u64 *)p->far)[at], value)
+                        : atomicMax(&((ga_u64 *)p->far)[at], value);
+    return 1;
+}
+
+/* An element of 8 bytes, or of fewer within the aligned word of 4 that it is a part of. */
+GA_FN void sc_by_exchange(const pl_call *p, ga_i64 at, ga_u64 value, int size) {
+    if (size == 8) {
+        ga_u64 *w = (ga_u64 *)p->far + at, seen = *w, was, becomes;
+        do {
+            was = seen;
+            becomes = sc_combine(p->type, p->op, was, value);
+        } while (becomes != was && (seen = atomicCAS(w, was, becomes)) != was);
+        return;
+    }
+    ga_u64 address = p->far + (ga_u64)(at * size);
+    unsigned *w = (unsigned *)(address & ~3ULL), shift = (unsigned)(address & 3) * 8,
+             mask = (size == 4 ? 0xffffffffu : (1u << size * 8) - 1) << shift, seen = *w, was,
+             becomes;
+    do {
+        was = seen;
+        ga_u64 old = (was & mask) >> shift;
+        if (p->type == SC_INT) old = (ga_u64)((ga_i64)(old << (64 - size * 8)) >> (64 - size * 8));
+        becomes =
+            (was & ~mask) | ((unsigned)sc_combine(p->type, p->op, old, value) << shift & mask);
+    } while (becomes != was && (seen = atomicCAS(w, was, becomes)) != was);
+}
+
+GA_FN void sc_merge(const pl_call *p, ga_i64 at, ga_u64 value, int size) {
+    if (!sc_by_instruction(p, at, value, size)) sc_by_exchange(p, at, value, size);
+}
+#else
+static inline void sc_merge(const pl_call *p, ga_i64 at, ga_u64 value, int size) {
+    ga_u64 x = sc_combine(p->type, p->op, sc_bits(p->far, at, size, p->type == SC_INT), value);
+    switch (size) {
+    case 1: ((unsigned char *)p->far)[at] = (unsigned char)x; break;
+    case 2: ((unsigned short *)p->far)[at] = (unsigned short)x; break;
+    case 4: ((unsigned *)p->far)[at] = (unsigned)x; break;
+    default: ((ga_u64 *)p->far)[at] = x;
+    }
+}
+#endif
+
+/* One element, of p->parts components of `size` bytes. */
+GA_FN void sc_one(const pl_call *p, ga_i64 far, ga_i64 near, int size) {
+    for (int k = 0; k < p->parts; k++)
+        sc_merge(p, far * p->parts + k,
+                 sc_bits(p->near, near * p->parts + k, size, p->type == SC_INT), size);
+}
+
+#ifdef __CUDACC_RTC__
+#define SC_EACH(name, size)                                                                        \
+    extern "C" __global__ void name(const __grid_constant__ pl_call p) {                           \
+        PL_EACH(i) {                                                                               \
+            pl_spot s = pl_find(&p, i);                                                            \
+            if (!s.bad) sc_one(&p, s.far, s.near, size);                                           \
+        }                                                                                          \
+    }
+#else
+#define SC_ONE_1(f, n) sc_one(p, f, n, 1)
+#define SC_ONE_2(f, n) sc_one(p, f, n, 2)
+#define SC_ONE_4(f, n) sc_one(p, f, n, 4)
+#define SC_ONE_8(f, n) sc_one(p, f, n, 8)
+#define SC_EACH(name, size)                                                                        \
+    static void name(const void *params) {                                                         \
+        const pl_call *p = params;                                                                 \
+        PL_LOOP(0, SC_ONE_##size)                                                                  \
+    }
+#endif
+SC_EACH(scatter_each_1, 1)
+SC_EACH(scatter_each_2, 2)
+SC_EACH(scatter_each_4, 4)
+SC_EACH(scatter_each_8, 8)
+
+/* ---- keys ---- */
+
+typedef struct sc_list { /* indices that become keys */
+    ga_u64 indices, keys;
+    ga_u64 fault, report;
+    ga_i64 n, length; /* indices; elements of the axis: the key of what is left out */
+    int ndim, size, is_signed;
+    int wide; /* keys have 8 bytes, not 4 */
+    ga_i64 shape[PL_RANK], strides[PL_RANK];
+} sc_list;
+
+GA_FN void sc_key(const sc_list *p, ga_i64 i) {
+    ga_i64 at = 0, rest = i;
+    for (int d = p->ndim - 1; d >= 0; d--) {
+        ga_i64 outer = ga_quotient(rest, p->shape[d]);
+        at += (rest - outer * p->shape[d]) * p->strides[d];
+        rest = outer;
+    }
+    ga_i64 given = ga_read(p->indices, at, p->size, p->is_signed);
+    ga_i64 v = ga_from_start(given, p->length, p->is_signed);
+    if (v < 0 || v >= p->length) {
+        ga_report(p->fault, p->report | (p->is_signed ? 0 : GA_UNSIGNED), given, p->length);
+        v = p->length;
+    }
+    if (p->wide)
+        ((ga_i64 *)p->keys)[i] = v;
+    else
+        ((unsigned *)p->keys)[i] = (unsigned)v;
+}
+
+/* ---- in order ---- */
+
+typedef struct sc_fold {
+    ga_u64 far, near;            /* addresses of the first elements */
+    ga_u64 keys, places;         /* of entries; places 0: an entry is where its number says */
+    ga_u64 next_keys, next_near; /* entries of the next level; 0: there is none */
+    ga_i64 n, chunk, chunks;     /* entries */
+    ga_i64 length, step;         /* of far's axis: elements, stride; other keys are left out */
+    ga_i64 width;                /* columns */
+    int op, level;
+    int wide;            /* keys have 8 bytes; those of higher levels always */
+    int ndim, long_ndim; /* of a column's place; of an entry's */
+    ga_i64 shape[PL_RANK], far_strides[PL_RANK], near_strides[PL_RANK];
+    ga_i64 long_shape[PL_RANK], long_strides[PL_RANK];
+} sc_fold;
+
+#define SC_VOID  (1LL << 62) /* in a key: the entry has no value */
+#define SC_AHEAD 8           /* entries that are read before they are folded */
+
+GA_FN ga_i64 sc_entry_key(const sc_fold *p, ga_i64 e) {
+    return p->wide ? ((const ga_i64 *)p->keys)[e] : (ga_i64)((const unsigned *)p->keys)[e];
+}
+GA_FN ga_i64 sc_plain(ga_i64 key) { return key < 0 ? key : key & ~SC_VOID; }
+GA_FN int sc_void(ga_i64 key) { return key >= 0 && (key & SC_VOID) != 0; }
+
+GA_FN ga_i64 sc_offset(int ndim, const ga_i64 *shape, const ga_i64 *strides, ga_i64 i) {
+    ga_i64 at = 0;
+    for (int d = ndim - 1; d > 0; d--) {
+        ga_i64 rest = ga_quotient(i, shape[d]);
+        at += (i - rest * shape[d]) * strides[d];
+        i = rest;
+    }
+    return ndim > 0 ? at + i * strides[0] : 0;
+}
+
+/* Where an entry's value for column `col`, whose own offset is `across`, lies. */
+GA_FN ga_i64 sc_entry(const sc_fold *p, ga_i64 e, ga_i64 col, ga_i64 across) {
+    if (p->level) return e * p->width + col;
+    if (p->places) e = ((const ga_i64 *)p->places)[e];
+    return across + sc_offset(p->long_ndim, p->long_shape, p->long_strides, e);
+}
+
+typedef struct sc_c32 {
+    float re, im;
+} sc_c32;
+typedef struct sc_c64 {
+    double re, im;
+} sc_c64;
+#define SC_SAME(x)          (x)
+#define SC_PLUS(T, a, b)    ((a) + (b))
+#define SC_TIMES(T, a, b)   ((a) * (b))
+#define SC_C_PLUS(T, a, b)  sc_plus_##T(a, b)
+#define SC_C_TIMES(T, a, b) sc_times_##T(a, b)
+#define SC_COMPLEX(T)                                                                              \
+    GA_FN T sc_plus_##T(T a, T b) {                                                                \
+        T r = {a.re + b.re, a.im + b.im};                                                          \
+        return r;                                                                                  \
+    }                                                                                              \
+    GA_FN T sc_times_##T(T a, T b) {                                                               \
+        T r = {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};                              \
+        return r;                                                                                  \
+    }
+SC_COMPLEX(sc_c32)
+SC_COMPLEX(sc_c64)
+
+/* What is known of the run that a chunk is at. */
+#define SC_RUN(name, acc)                                                                          \
+    typedef struct sc_run_##name {                                                                 \
+        ga_i64 key;                                                                                \
+        int begins, has; /* it begins in this chunk; it has a value yet */                         \
+        acc value;                                                                                 \
+    } sc_run_##name;
+
+/* The end of a run's part in chunk c: `ends` where that is the run's end too. The keys of what is
+** left for the next level go to head and tail. */
+#define SC_END(name, elem, acc, LOAD, STORE, PLUS, TIMES)                                          \
+    GA_FN acc sc_none_##name(void) {                                                               \
+        acc none = {0};                                                                            \
+        return none;                                                                               \
+    }                                                                                              \
+    GA_FN acc sc_join_##name(const sc_fold *p, acc a, acc b) {                                     \
+        return p->op == SC_MUL ? TIMES(acc, a, b) : PLUS(acc, a, b);                               \
+    }                                                                                              \
+    GA_FN void sc_end_##name(const sc_fold *p, const sc_run_##name *r, int ends, ga_i64 c,         \
+                             ga_i64 col, ga_i64 far, ga_i64 *head, ga_i64 *tail) {                 \
+        if (r->key < 0 || r->key >= p->length) return;                                             \
+        if (r->begins && ends) {                                                                   \
+            elem *to = (elem *)p->far + far + r->key * p->step;                                    \
+            if (r->has) *to = STORE(sc_join_##name(p, LOAD(*to), r->value));                       \
+        } else {                                                                                   \
+            ga_i64 slot = 2 * c + r->begins;                                                       \
+            *(r->begins ? tail : head) = r->has ? r->key : r->key | SC_VOID;                       \
+            if (r->has) ((acc *)p->next_near)[slot * p->width + col] = r->value;                   \
+            if (!r->begins && !ends) *tail = r->key | SC_VOID;                                     \
+        }                                                                                          \
+    }
+
+/* Folds column `col` of chunk c. */
+#define SC_CHUNK(name, elem, acc, LOAD, STORE, PLUS, TIMES)                                        \
+    GA_FN void sc_chunk_##name(const sc_fold *p, ga_i64 c, ga_i64 col) {                           \
+        ga_i64 first = c * p->chunk, last = first + p->chunk < p->n ? first + p->chunk : p->n;     \
+        ga_i64 far = sc_offset(p->ndim, p->shape, p->far_strides, col), head = -1, tail = -1;      \
+        ga_i64 across = sc_offset(p->ndim, p->shape, p->near_strides, col), keys[SC_AHEAD];        \
+        acc values[SC_AHEAD];                                                                      \
+        sc_run_##name r = {0};                                                                     \
+        r.key = sc_plain(sc_entry_key(p, first));                                                  \
+        r.begins = first == 0 || sc_plain(sc_entry_key(p, first - 1)) != r.key;                    \
+        r.has = 0;                                                                                 \
+        r.value = sc_none_##name();                                                                \
+        for (ga_i64 e = first; e < last; e += SC_AHEAD) {                                          \
+            SC_UNROLL for (int j = 0; j < SC_AHEAD; j++) {                                         \
+                keys[j] = e + j < last ? sc_entry_key(p, e + j) : SC_VOID;                         \
+                if (sc_void(keys[j]) || keys[j] < 0) continue;                                     \
+                ga_i64 at = sc_entry(p, e + j, col, across);                                       \
+                values[j] =                                                                        \
+                    p->level ? ((const acc *)p->near)[at] : LOAD(((const elem *)p->near)[at]);     \
+            }                                                                                      \
+            SC_UNROLL for (int j = 0; j < SC_AHEAD; j++) {                                         \
+                ga_i64 key = sc_plain(keys[j]);                                                    \
+                if (e + j >= last) break;                                                          \
+                if (key != r.key) {                                                                \
+                    sc_end_##name(p, &r, 1, c, col, far, &head, &tail);                            \
+                    r.key = key;                                                                   \
+                    r.begins = 1;                                                                  \
+                    r.has = 0;                                                                     \
+                }                                                                                  \
+                if (sc_void(keys[j]) || keys[j] < 0) continue;                                     \
+                r.value = r.has ? sc_join_##name(p, r.value, values[j]) : values[j];               \
+                r.has = 1;                                                                         \
+            }                                                                                      \
+        }                                                                                          \
+        sc_end_##name(p, &r, last == p->n || sc_plain(sc_entry_key(p, last)) != r.key, c, col,     \
+                      far, &head, &tail);                                                          \
+        if (!p->next_keys || col) return;                                                          \
+        ((ga_i64 *)p->next_keys)[2 * c] = head;                                                    \
+        ((ga_i64 *)p->next_keys)[2 * c + 1] = tail;                                                \
+    }
+
+#ifdef __CUDACC_RTC__
+extern "C" __global__ void scatter_keys(const __grid_constant__ sc_list p) {
+    PL_EACH(i) sc_key(&p, i);
+}
+#define SC_KERNEL(name)                                                                            \
+    extern "C" __global__ void scatter_fold_##name(const __grid_constant__ sc_fold p) {            \
+        ga_i64 all = p.chunks * p.width;                                                           \
+        for (ga_i64 i = (ga_i64)blockIdx.x * blockDim.x + threadIdx.x; i < all;                    \
+             i += (ga_i64)gridDim.x * blockDim.x) {                                                \
+            ga_i64 c = ga_quotient(i, p.width);                                                    \
+            sc_chunk_##name(&p, c, i - c * p.width);                                               \
+        }                                                                                          \
+    }
+#else
+static void scatter_keys(const void *params) {
+    const sc_list *p = params;
+    for (ga_i64 i = 0; i < p->n; i++) sc_key(p, i);
+}
+#define SC_KERNEL(name)                                                                            \
+    static void scatter_fold_##name(const void *params) {                                          \
+        const sc_fold *p = params;                                                                 \
+        for (ga_i64 c = 0; c < p->chunks; c++)                                                     \
+            for (ga_i64 col = 0; col < p->width; col++) sc_chunk_##name(p, c, col);                \
+    }
+#endif
+#define SC_FOLD(name, elem, acc, LOAD, STORE, PLUS, TIMES)                                         \
+    SC_RUN(name, acc)                                                                              \
+    SC_END(name, elem, acc, LOAD, STORE, PLUS, TIMES)                                              \
+    SC_CHUNK(name, elem, acc, LOAD, STORE, PLUS, TIMES)                                            \
+    SC_KERNEL(name)
+SC_FOLD(f16, td_f16, float, td_load_f16, td_store_f16, SC_PLUS, SC_TIMES)
+SC_FOLD(bf16, td_bf16, float, td_load_bf16, td_store_bf16, SC_PLUS, SC_TIMES)
+SC_FOLD(f32, float, float, SC_SAME, SC_SAME, SC_PLUS, SC_TIMES)
+SC_FOLD(f64, double, double, SC_SAME, SC_SAME, SC_PLUS, SC_TIMES)
+SC_FOLD(c64, sc_c32, sc_c32, SC_SAME, SC_SAME, SC_C_PLUS, SC_C_TIMES)
+SC_FOLD(c128, sc_c64, sc_c64, SC_SAME, SC_SAME, SC_C_PLUS, SC_C_TIMES)
+
+#endif

@@ -1,0 +1,104 @@
+/* spots.h: where an operation with index arrays finds each element: text for both back ends, which
+** goes before that of the kernels (places.h, scatter.h).
+**
+** The iteration space is that of what is taken or put (`near`), row-major; the array that is
+** indexed (`far`), the index arrays and `near` have strides over it, 0 where they do not vary. A
+** row is its innermost dimension: the host's kernels loop over rows, the device's threads over
+** elements. */
+#ifndef TIDEI_SPOTS_H
+#define TIDEI_SPOTS_H
+
+#ifndef __CUDACC_RTC__
+#include "arrays/make/indices.h"
+#endif
+
+#define PL_RANK 8
+
+typedef struct pl_list { /* an index array */
+    ga_u64 at;           /* address of its first element */
+    ga_i64 length, step; /* of the axis that it goes along: elements, stride */
+    ga_i64 key_step;     /* what an index is worth in a key */
+    ga_i64 strides[PL_RANK];
+    int size, is_signed; /* of an index */
+} pl_list;
+
+typedef struct pl_call {
+    ga_u64 far, near;     /* addresses of the first elements */
+    ga_u64 winners, keys; /* tables, zero at first; winners 0: no two elements have one place */
+    ga_u64 fault, report; /* where a bad index is reported, and the report's first word */
+    ga_i64 n;             /* of the iteration space */
+    ga_i64 slots;         /* of the hash table, a power of two */
+    int ndim, nlists;     /* ndim >= 1 */
+    int op, type, parts;  /* what a scatter does, to what (scatter.h) */
+    ga_i64 shape[PL_RANK], far_strides[PL_RANK], near_strides[PL_RANK];
+    ga_i64 key_strides[PL_RANK], order_strides[PL_RANK];
+    pl_list lists[PL_RANK];
+} pl_call;
+
+typedef struct pl_spot {
+    ga_i64 far, near; /* offsets */
+    ga_i64 key, order;
+    int bad; /* an index was out of range; `far` goes by the nearest valid one */
+} pl_spot;
+
+/* Goes where index array l says, at the offset `at` of it. */
+GA_FN void pl_follow(const pl_call *p, int l, ga_i64 at, pl_spot *s) {
+    const pl_list *list = &p->lists[l];
+    ga_i64 given = ga_read(list->at, at, list->size, list->is_signed);
+    ga_i64 v = ga_from_start(given, list->length, list->is_signed);
+    if (v < 0 || v >= list->length) {
+        ga_report(p->fault, p->report | (list->is_signed ? 0 : GA_UNSIGNED), given, list->length);
+        v = v < 0 ? 0 : list->length - 1;
+        s->bad = 1;
+    }
+    s->far += v * list->step;
+    s->key += v * list->key_step;
+}
+
+/* Where element i of the iteration space lies. The first index array is apart from the others, of
+** which there are seldom any: a device has no registers that can be counted through. */
+GA_FN pl_spot pl_find(const pl_call *p, ga_i64 i) {
+    pl_spot s = {0, 0, 0, 0, 0};
+    ga_i64 first = 0, at[PL_RANK];
+    for (int l = 1; l < p->nlists; l++) at[l] = 0;
+    for (int d = p->ndim - 1; d >= 0; d--) {
+        ga_i64 rest = d > 0 ? ga_quotient(i, p->shape[d]) : 0, x = i - rest * p->shape[d];
+        i = rest;
+        s.far += x * p->far_strides[d];
+        s.near += x * p->near_strides[d];
+        s.key += x * p->key_strides[d];
+        s.order += x * p->order_strides[d];
+        first += x * p->lists[0].strides[d];
+        for (int l = 1; l < p->nlists; l++) at[l] += x * p->lists[l].strides[d];
+    }
+    if (p->nlists > 0) pl_follow(p, 0, first, &s);
+    for (int l = 1; l < p->nlists; l++) pl_follow(p, l, at[l], &s);
+    return s;
+}
+
+#ifdef __CUDACC_RTC__
+#define PL_EACH(i)                                                                                 \
+    for (ga_i64 i = (ga_i64)blockIdx.x * blockDim.x + threadIdx.x; i < p.n;                        \
+         i += (ga_i64)gridDim.x * blockDim.x)
+
+#else
+/* Whether an index is good for a whole row, the innermost dimension. */
+static inline int pl_rows(const pl_call *p) {
+    for (int l = 0; l < p->nlists; l++)
+        if (p->lists[l].strides[p->ndim - 1]) return 0;
+    return 1;
+}
+
+/* Calls MOVE(far, near), the offsets of one element, for each in order; those with a bad index only
+** where BAD. */
+#define PL_LOOP(BAD, MOVE)                                                                         \
+    ga_i64 across = pl_rows(p) ? p->shape[p->ndim - 1] : 1;                                        \
+    ga_i64 far_step = p->far_strides[p->ndim - 1], near_step = p->near_strides[p->ndim - 1];       \
+    for (ga_i64 i = 0; i < p->n; i += across) {                                                    \
+        pl_spot s = pl_find(p, i);                                                                 \
+        for (ga_i64 j = 0; j < across && (BAD || !s.bad); j++)                                     \
+            MOVE((s.far + j * far_step), (s.near + j * near_step));                                \
+    }
+#endif
+
+#endif

@@ -1,0 +1,151 @@
+/* keys.h: what order is: elements as unsigned keys that compare as the elements do, and the
+** parameters of the kernels that sort: one text for both back ends.
+**
+** The host includes this file as C; the build also puts it before the kernels' CUDA text
+** (sort.cu, select.cu). An element of a real type has one key; a complex one three, from the least
+** significant on: the imaginary part's, the real part's, and where it has NaN. Sorting by them one
+** after the other, stably, is NumPy's order of complex numbers: all without NaN, then (x, NaN),
+** (NaN, y), (NaN, NaN).
+** What must stay true: equal elements have equal keys (0.0 and -0.0, any two NaN); NaN has the
+** greatest; a key takes no more bits than its part of the element. */
+#ifndef TIDEI_ORDER_KEYS_H
+#define TIDEI_ORDER_KEYS_H
+
+typedef unsigned long long od_u64;
+typedef long long od_i64;
+typedef unsigned od_u32;
+
+#ifdef __CUDACC_RTC__
+#pragma nv_diag_suppress 177 /* functions that a kernel does not use */
+#define OD_FN static __device__ __forceinline__
+#else
+#define OD_FN static inline
+#endif
+
+#define OD_RANK   8
+#define OD_ROUNDS 3 /* keys of a complex element */
+
+enum { OD_UNSIGNED, OD_SIGNED, OD_FLOAT };
+typedef struct od_type {
+    int kind, size, parts; /* size: bytes of a part */
+    int descending;        /* keys are complemented, so that equals stay in order */
+    od_u64 inf;            /* of floats: the bits of infinity */
+} od_type;
+
+/* Rows of elements, and where each begins: `outer` are the axes beside the one that is sorted. */
+typedef struct od_rows {
+    od_i64 rows, length;
+    od_i64 step, out_step; /* along a row: of the source, of the results */
+    int ndim;              /* of outer */
+    od_i64 outer[OD_RANK], source_strides[OD_RANK], out_strides[OD_RANK];
+} od_rows;
+
+typedef struct od_sort {
+    /* addresses; 0: there is none. Results: of the elements, and of their places (i64) */
+    od_u64 source, values, indices;
+    /* room for keys and places under way, twice; for counts (sort.cu) */
+    od_u64 keys[2], order[2], state;
+    od_rows space;
+    od_type type;
+    int round, shift; /* of one pass: which keys, and from which of their bits on */
+    int pass, passes; /* its number, and how many there are */
+    int first;        /* the first of its round: keys are made */
+    int planned;      /* order_plan has said in which passes there is nothing to do */
+    int digits;       /* in keys of the round */
+} od_sort;
+
+#define OD_TOP 1024 /* the most that order_top_* picks of a row */
+typedef struct od_top {
+    od_sort sort; /* source, results, space, type */
+    od_i64 k;     /* elements of a result's row */
+} od_top;
+
+#define OD_LIMIT(bits) ((bits) >= 64 ? ~0ULL : (1ULL << (bits)) - 1)
+
+OD_FN od_u64 od_load(od_u64 address, od_i64 at, int size) {
+    switch (size) {
+    case 1: return ((const unsigned char *)address)[at];
+    case 2: return ((const unsigned short *)address)[at];
+    case 4: return ((const od_u32 *)address)[at];
+    default: return ((const od_u64 *)address)[at];
+    }
+}
+
+OD_FN void od_store(od_u64 address, od_i64 at, int size, od_u64 bits) {
+    switch (size) {
+    case 1: ((unsigned char *)address)[at] = (unsigned char)bits; break;
+    case 2: ((unsigned short *)address)[at] = (unsigned short)bits; break;
+    case 4: ((od_u32 *)address)[at] = (od_u32)bits; break;
+    default: ((od_u64 *)address)[at] = bits;
+    }
+}
+
+OD_FN od_u64 od_sign(od_type t) { return 1ULL << (8 * t.size - 1); }
+OD_FN int od_nan(od_type t, od_u64 bits) { return (bits & ~od_sign(t)) > t.inf; }
+
+/* The key of a part's bits, ascending. */
+OD_FN od_u64 od_key_of_bits(od_type t, od_u64 bits) {
+    const od_u64 top = od_sign(t), mask = OD_LIMIT(8 * t.size);
+    if (t.kind == OD_UNSIGNED) return bits;
+    if (t.kind == OD_SIGNED) return bits ^ top;
+    if (od_nan(t, bits)) return mask;
+    if ((bits & ~top) == 0) bits = 0;
+    return bits & top ? ~bits & mask : bits | top;
+}
+
+/* The key of element `at` in a round. */
+OD_FN od_u64 od_key(od_type t, od_u64 source, od_i64 at, int round) {
+    od_u64 key, mask = OD_LIMIT(8 * t.size);
+    if (t.parts == 1)
+        key = od_key_of_bits(t, od_load(source, at, t.size));
+    else if (round < 2)
+        key = od_key_of_bits(t, od_load(source, 2 * at + 1 - round, t.size));
+    else {
+        key = (od_u64)(2 * od_nan(t, od_load(source, 2 * at, t.size)) +
+                       od_nan(t, od_load(source, 2 * at + 1, t.size)));
+        mask = 3;
+    }
+    return t.descending ? key ^ mask : key;
+}
+
+/* Whether a key of round 0 tells its element's bits; not of zeros and NaN. */
+OD_FN int od_tells(od_type t, od_u64 key) {
+    const od_u64 mask = OD_LIMIT(8 * t.size);
+    if (t.descending) key ^= mask;
+    return t.parts == 1 && (t.kind != OD_FLOAT || (key != mask && key != od_sign(t)));
+}
+OD_FN od_u64 od_bits(od_type t, od_u64 key) {
+    const od_u64 top = od_sign(t), mask = OD_LIMIT(8 * t.size);
+    if (t.descending) key ^= mask;
+    if (t.kind == OD_UNSIGNED) return key;
+    if (t.kind == OD_SIGNED) return key ^ top;
+    return key & top ? key ^ top : ~key & mask;
+}
+
+/* Where a row begins: offsets of the source and of the results. */
+OD_FN void od_row(const od_rows *s, od_i64 row, od_i64 *source, od_i64 *out) {
+    *source = *out = 0;
+    for (int d = s->ndim - 1; d >= 0; d--) {
+        od_i64 i = row % s->outer[d];
+        row /= s->outer[d];
+        *source += i * s->source_strides[d];
+        *out += i * s->out_strides[d];
+    }
+}
+
+/* Writes an element to its place in the results: number `from` of the row that begins at `source`.
+** Its last key, if it tells the element, saves a look at it. */
+OD_FN void od_put(const od_sort *p, od_i64 source, od_i64 from, od_i64 out, od_u64 key) {
+    const od_i64 at = source + from * p->space.step;
+    const int size = p->type.size;
+    if (p->indices) ((od_i64 *)p->indices)[out] = from;
+    if (!p->values) return;
+    if (od_tells(p->type, key))
+        od_store(p->values, out, size, od_bits(p->type, key));
+    else
+        for (int i = 0; i < p->type.parts; i++)
+            od_store(p->values, out * p->type.parts + i, size,
+                     od_load(p->source, at * p->type.parts + i, size));
+}
+
+#endif

@@ -1,0 +1,172 @@
+/* quantile.c: medians and quantiles: rows sorted, then read between two elements.
+**
+** Axes that are reduced become one, the last, by a copy where they are several; f16 and bf16 are
+** widened by it. Positions and what lies between are computed in f64, and rounded once. */
+#include "arrays/arrays.h"
+#include "arrays/expr/copy.h"
+#include "arrays/order/results.h"
+#include "arrays/order/sort.h"
+#include "arrays/order/step.h"
+
+/* A call under way. */
+typedef struct quantile {
+    const tidei_operand *a;
+    tidei_operand rows; /* a with its reduced axes last; then sorted, as (rows, length) */
+    int kept, reduced;  /* axes */
+    int64_t nrows, length;
+    tidei_operand q;                      /* f64, one axis */
+    int ndim;                             /* of the result */
+    int64_t shape[2 * TIDE_MAX_RANK + 1]; /* likewise */
+    tidei_results r;
+} quantile;
+
+/* Which axes go, as bits. */
+static tide_status axes_bits(const tidei_layout *l, const int *axes, int n, const char *op,
+                             unsigned *bits) {
+    *bits = axes ? 0 : (1u << l->ndim) - 1;
+    if (axes && n < 0) return tidei_fail(TIDE_E_INVALID, op, "%d axes are given", n);
+    for (int i = 0; axes && i < n; i++) {
+        int axis;
+        tide_status s = tidei_axis(axes[i], l->ndim, op, &axis);
+        if (s != TIDE_OK) return s;
+        if (*bits >> axis & 1) return tidei_fail(TIDE_E_SHAPE, op, "axis %d is given twice", axis);
+        *bits |= 1u << axis;
+    }
+    return TIDE_OK;
+}
+
+/* Moves the axes that go to the end, and appends to the result's shape those that stay. */
+static void part_axes(quantile *x, unsigned bits, bool keepdims) {
+    const tidei_layout *l = &x->a->lay;
+    x->rows = *x->a;
+    x->nrows = x->length = 1;
+    for (int goes = 0; goes < 2; goes++)
+        for (int i = 0; i < l->ndim; i++) {
+            if ((int)(bits >> i & 1) != goes) continue;
+            int at = x->kept + x->reduced;
+            x->rows.lay.shape[at] = l->shape[i];
+            x->rows.lay.strides[at] = l->strides[i];
+            *(goes ? &x->reduced : &x->kept) += 1;
+            *(goes ? &x->length : &x->nrows) *= l->shape[i];
+        }
+    for (int i = 0; i < l->ndim; i++) {
+        bool goes = bits >> i & 1;
+        if (!goes || keepdims) x->shape[x->ndim++] = goes ? 1 : l->shape[i];
+    }
+}
+
+static bool is_half(tide_dtype t) { return t == TIDE_F16 || t == TIDE_BF16; }
+
+static void sort_rows(quantile *x) {
+    tide_dtype t = is_half(x->a->lay.dtype) ? TIDE_F32 : x->a->lay.dtype;
+    if (x->reduced != 1 || t != x->a->lay.dtype) {
+        const tidei_operand *copy =
+            tidei_results_make(&x->r, NULL, t, x->rows.lay.ndim, x->rows.lay.shape);
+        if (!copy) return;
+        x->r.status = tidei_store_elements(copy->rt, copy, &x->rows, x->r.op);
+        x->rows = *copy;
+        x->rows.lay.ndim = 2;
+        memcpy(x->rows.lay.shape, (int64_t[]){x->nrows, x->length}, 2 * sizeof(int64_t));
+        memcpy(x->rows.lay.strides, (int64_t[]){x->length, 1}, 2 * sizeof(int64_t));
+    }
+    const tidei_operand *sorted =
+        tidei_results_make(&x->r, NULL, t, x->rows.lay.ndim, x->rows.lay.shape);
+    const tidei_sorting s = {.source = &x->rows, .axis = x->rows.lay.ndim - 1, .values = sorted};
+    if (x->r.status == TIDE_OK) x->r.status = tidei_sort(&s, x->r.op);
+    if (sorted) x->rows = *sorted;
+}
+
+static void read_between(quantile *x, tide_array **out) {
+    const tide_dtype t = x->a->lay.dtype;
+    const bool direct = tidei_dtype_kind(t) != TIDEI_KIND_FLOAT || t == TIDE_F64;
+    const tidei_operand *result =
+        tidei_results_make(&x->r, out, direct ? TIDE_F64 : t, x->ndim, x->shape);
+    tidei_operand wide;
+    if (!result) return;
+    x->r.status = tidei_operand_make(x->a->rt, TIDE_F64, x->ndim, x->shape, x->r.op, &wide);
+    if (x->r.status != TIDE_OK) return;
+    tidei_step s = {.name = TIDEI_STEP_QUANTILE,
+                    .sorted = &x->rows,
+                    .given = &x->q,
+                    .values = direct ? result : &wide,
+                    .n = x->q.lay.shape[0] * x->nrows,
+                    .m = x->nrows,
+                    .length = x->length,
+                    .type = x->rows.lay.dtype};
+    x->r.status = tidei_step_run(&s, x->r.op);
+    if (x->r.status == TIDE_OK && !direct)
+        x->r.status = tidei_store_elements(result->rt, result, &wide, x->r.op);
+    tidei_operand_put(&wide);
+}
+
+/* With q there, and its shape in the result's. */
+static void run(quantile *x, const int *axes, int n, int keepdims, tide_array **out) {
+    unsigned bits;
+    if (x->r.status != TIDE_OK) return;
+    x->r.status = axes_bits(&x->a->lay, axes, n, x->r.op, &bits);
+    if (x->r.status != TIDE_OK) return;
+    if (tidei_dtype_kind(x->a->lay.dtype) == TIDEI_KIND_COMPLEX) {
+        x->r.status = tidei_fail(TIDE_E_DTYPE, x->r.op, "the array is %s; wanted a real type",
+                                 tide_dtype_name(x->a->lay.dtype));
+        return;
+    }
+    part_axes(x, bits, keepdims);
+    if (x->ndim > TIDE_MAX_RANK) {
+        x->r.status = tidei_fail(TIDE_E_SHAPE, x->r.op,
+                                 "the result has %d dimensions; at most %d are possible", x->ndim,
+                                 TIDE_MAX_RANK);
+        return;
+    }
+    sort_rows(x);
+    if (x->r.status == TIDE_OK) read_between(x, out);
+}
+
+/* One number for all rows. */
+static void number(quantile *x, tide_arg q) {
+    double d = 0;
+    x->r.status = tidei_encode(q, TIDE_F64, x->r.op, &d);
+    if (x->r.status == TIDE_OK && !(d >= 0 && d <= 1))
+        x->r.status = tidei_fail(TIDE_E_INVALID, x->r.op, "q is %g; wanted 0 to 1", d);
+    const tidei_operand *o = tidei_results_make(&x->r, NULL, TIDE_F64, 1, (const int64_t[]){1});
+    if (!o) return;
+    x->q = *o;
+    x->r.status = tidei_fill_elements(o, &d, x->r.op);
+}
+
+static tide_array *of_array(tide_array *a, tide_arg q, const int *axes, int n, int keepdims,
+                            const char *op) {
+    tidei_operand o, given;
+    tide_array *out = NULL;
+    quantile x = {.a = &o, .r = {.op = op}};
+    const bool several = q.kind == TIDE_ARG_ARRAY;
+    tide_array *const both[] = {a, several ? q.value.array : a};
+    if (tidei_no_nulls(op, both, 2) != TIDE_OK || tidei_operand_get(a, op, 1, &o) != TIDE_OK)
+        return NULL;
+    x.r.rt = o.rt;
+    if (several) {
+        x.r.status = tidei_operand_get_of(o.rt, q.value.array, op, 2, &given);
+        if (x.r.status == TIDE_OK) {
+            (void)tidei_step_flat(&x.r, &given, TIDE_F64, false, &x.q); /* in its status */
+            x.ndim = given.lay.ndim;
+            memcpy(x.shape, given.lay.shape, sizeof given.lay.shape);
+            run(&x, axes, n, keepdims, &out);
+            tidei_operand_put(&given);
+        }
+    } else {
+        number(&x, q);
+        run(&x, axes, n, keepdims, &out);
+    }
+    (void)tidei_results_end(&x.r); /* NULL then */
+    tidei_operand_put(&o);
+    return out;
+}
+
+tide_array *tide_quantile(tide_array *a, tide_arg q, const int *axes, int n, int keepdims) {
+    TIDEI_OPERATION("tide_quantile");
+    return of_array(a, q, axes, n, keepdims, "tide_quantile");
+}
+
+tide_array *tide_median(tide_array *a, const int *axes, int n, int keepdims) {
+    TIDEI_OPERATION("tide_median");
+    return of_array(a, tide_arg_float(0.5), axes, n, keepdims, "tide_median");
+}

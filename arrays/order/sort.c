@@ -1,0 +1,150 @@
+/* sort.c: sorting along an axis: which kernels, in which order, with how much room.
+**
+** On the host one kernel sorts row after row (sort_host.c). Where kernels are text, rows of up to
+** SHORT elements are sorted in shared memory by one launch. Longer ones take a launch to clear the
+** counts, one to count the digits of each round of keys, and one for each digit; all rows are in
+** all launches. Of one row those digits are left out, on the device, that are the same in all keys.
+** Keys and places go back and forth between two pieces of memory; the first pass makes them from
+** the elements, the last one writes the results. */
+#include "arrays/arrays.h"
+#include "arrays/kernels/launch.h"
+#include "arrays/order/sort.h"
+#include "arrays/order/sort_host.h"
+#include "arrays/order/types.h"
+
+#define SHORT 4096               /* TILE of runs.cu: elements of a row, items of a tile */
+#define NEAR  ((int64_t)1 << 32) /* elements of a row whose places fit into 32 bits */
+enum { DIGITS = 256, TICKETS = 64, BUFFERS = 2 }; /* TICKETS: with plans */
+#define PLANNED 4 /* passes from which on it is worth a launch to know which have nothing to do */
+
+extern const char tidei_order_sort_text[];
+
+#define KERNEL(name)                                                                               \
+    { #name, tidei_order_sort_text, NULL }
+static const tidei_own_kernel rows_kernels[] = {KERNEL(order_rows_32), KERNEL(order_rows_64)};
+static const tidei_own_kernel count_kernels[] = {KERNEL(order_count_32), KERNEL(order_count_64)};
+static const tidei_own_kernel plan_kernel = KERNEL(order_plan);
+static const tidei_own_kernel sweep_kernels[] = {KERNEL(order_sweep_32), KERNEL(order_sweep_64),
+                                                 KERNEL(order_sweep_32_far),
+                                                 KERNEL(order_sweep_64_far)};
+static const tidei_own_kernel host_kernel = {"order_sort", NULL, tidei_sort_host};
+
+/* A sort under way: its operands, in the order of the kernels' addresses; room that it took. */
+typedef struct job {
+    const tidei_sorting *s;
+    const char *op;
+    od_sort p;
+    tidei_use uses[8];
+    size_t at[8];
+    unsigned n;
+    tidei_operand room[5];
+    unsigned nroom;
+} job;
+
+static void add_operand(job *j, const tidei_operand *o, unsigned mode, size_t at) {
+    if (!o) return;
+    j->uses[j->n] = tidei_operand_use(o, mode);
+    *(od_u64 *)((char *)&j->p + at) = tidei_order_first(o, &j->uses[j->n]);
+    j->at[j->n++] = at;
+}
+
+/* Room of n elements of a type, for the address at `at` of the parameters. */
+static tide_status add_room(job *j, tide_dtype t, int64_t n, size_t at) {
+    tidei_operand *o = &j->room[j->nroom];
+    tide_status s = tidei_operand_make(j->s->source->rt, t, 1, &n, j->op, o);
+    if (s != TIDE_OK) return s;
+    j->nroom++;
+    add_operand(j, o, TIDEI_READ | TIDEI_WRITE, at);
+    return TIDE_OK;
+}
+
+static tide_status launch(job *j, const tidei_own_kernel *k, int64_t blocks) {
+    od_sort p = j->p; /* the addresses of this launch are added */
+    return tidei_run_own(j->s->source->rt, k, j->uses, j->n, &p, sizeof p, j->at,
+                         (uint64_t)blocks * TIDEI_OWN_BLOCK, j->op);
+}
+
+static tide_status on_host(job *j) {
+    int64_t n = j->p.space.length;
+    for (unsigned i = 0; i < BUFFERS; i++) {
+        tide_status s = add_room(j, TIDE_U64, n, offsetof(od_sort, keys) + i * sizeof(od_u64));
+        if (s == TIDE_OK)
+            s = add_room(j, TIDE_I64, n, offsetof(od_sort, order) + i * sizeof(od_u64));
+        if (s != TIDE_OK) return s;
+    }
+    return launch(j, &host_kernel, 1);
+}
+
+static tide_status short_rows(job *j) {
+    int64_t width = 16; /* ITEMS of runs.cu */
+    while (width < j->p.space.length) width *= 2;
+    int64_t most = SHORT / width;
+    return launch(j, &rows_kernels[j->p.type.size == 8], (j->p.space.rows + most - 1) / most);
+}
+
+/* Room for a long sort: keys and places, where there is more than one pass; counts, cleared. */
+static tide_status make_room(job *j, int64_t tiles) {
+    int64_t n = j->p.space.rows * j->p.space.length;
+    /* of integers the keys tell all, and of one pass the places are known */
+    bool places = j->s->indices || j->p.type.kind == OD_FLOAT, far = j->p.space.length > NEAR;
+    tide_status s = TIDE_OK;
+    for (int i = 0; i < BUFFERS && i < j->p.passes - 1 && s == TIDE_OK; i++) {
+        s = add_room(j, j->p.type.size == 8 ? TIDE_U64 : TIDE_U32, n,
+                     offsetof(od_sort, keys) + (size_t)i * sizeof(od_u64));
+        if (s == TIDE_OK && places)
+            s = add_room(j, far ? TIDE_U64 : TIDE_U32, n,
+                         offsetof(od_sort, order) + (size_t)i * sizeof(od_u64));
+    }
+    int64_t words = TICKETS + (j->p.space.rows * j->p.passes + tiles) * DIGITS;
+    if (s == TIDE_OK) s = add_room(j, TIDE_U64, words, offsetof(od_sort, state));
+    if (s != TIDE_OK) return s;
+    const tidei_operand *o = &j->room[j->nroom - 1];
+    return tidei_submit_fill(tidei_stream_here(o->rt), o->st, 0, &(uint64_t){0}, sizeof(uint64_t),
+                             (size_t)words, j->op);
+}
+
+/* A round: its digits counted, then passes over them. */
+static tide_status run_round(job *j, int64_t tiles) {
+    const bool wide = j->p.type.size == 8, far = j->p.space.length > NEAR;
+    j->p.shift = 0;
+    j->p.first = 1;
+    tide_status s = launch(j, &count_kernels[wide], tiles);
+    if (s == TIDE_OK && j->p.planned) s = launch(j, &plan_kernel, 1);
+    for (int d = 0; d < j->p.digits && s == TIDE_OK; d++) {
+        j->p.shift = 8 * d;
+        j->p.first = d == 0;
+        s = launch(j, &sweep_kernels[wide + 2 * far], tiles);
+        j->p.pass++;
+    }
+    return s;
+}
+
+static tide_status long_rows(job *j) {
+    const int rounds = j->p.type.parts > 1 ? OD_ROUNDS : 1, digits = j->p.digits;
+    int64_t tiles = (j->p.space.length + SHORT - 1) / SHORT * j->p.space.rows;
+    j->p.passes = rounds == 1 ? digits : 2 * digits + 1;
+    j->p.planned = rounds == 1 && j->p.space.rows == 1 && digits >= PLANNED;
+    tide_status s = make_room(j, tiles);
+    for (int r = 0; r < rounds && s == TIDE_OK; r++) {
+        j->p.round = r;
+        j->p.digits = r == OD_ROUNDS - 1 ? 1 : digits;
+        s = run_round(j, tiles);
+    }
+    return s;
+}
+
+tide_status tidei_sort(const tidei_sorting *s, const char *op) {
+    job j = {.s = s, .op = op};
+    if (tidei_layout_size(&s->source->lay) == 0) return TIDE_OK;
+    tidei_order_rows(&s->source->lay, s->axis, s->source->lay.shape[s->axis], &j.p.space);
+    j.p.type = tidei_order_type(s->source->lay.dtype, s->descending);
+    j.p.digits = s->bits ? (int)(s->bits + 7) / 8 : j.p.type.size;
+    add_operand(&j, s->source, TIDEI_READ, offsetof(od_sort, source));
+    add_operand(&j, s->values, TIDEI_WRITE, offsetof(od_sort, values));
+    add_operand(&j, s->indices, TIDEI_WRITE, offsetof(od_sort, indices));
+    tide_status status = !tidei_order_by_text(s->source) ? on_host(&j)
+                         : j.p.space.length <= SHORT     ? short_rows(&j)
+                                                         : long_rows(&j);
+    while (j.nroom > 0) tidei_operand_put(&j.room[--j.nroom]);
+    return status;
+}

@@ -1,0 +1,21 @@
+/* sort.h: sorting for the other files of the arrays' floor: operands in, operands out (sort.c). */
+#ifndef TIDEI_ORDER_SORT_H
+#define TIDEI_ORDER_SORT_H
+
+#include "arrays/operand.h"
+
+/* Rows along `axis` of the source, each sorted stably: as tide_sort, tide_argsort. Results that are
+** wanted are row-major arrays or workspaces of the source's shape; they overlap nothing. */
+typedef struct tidei_sorting {
+    const tidei_operand *source;
+    int axis; /* >= 0 */
+    bool descending;
+    /* Of integers: those that differ do so in their lowest `bits`; 0: anywhere. Whoever sorts
+    ** indices knows how many there are. */
+    unsigned bits;
+    const tidei_operand *values;  /* of the source's dtype; may be NULL */
+    const tidei_operand *indices; /* i64, places along the axis; may be NULL */
+} tidei_sorting;
+tide_status tidei_sort(const tidei_sorting *s, const char *op);
+
+#endif

@@ -1,0 +1,304 @@
+/* steps.h: what follows a sort, element by element, after keys.h: one text for both back ends, as
+** gather.h. Embedded as text (tidei_order_steps_text).
+**
+** Each kernel does its step for every item i < n, in any order; arrays are row-major but where a
+** field says otherwise. */
+#ifndef TIDEI_ORDER_STEPS_H
+#define TIDEI_ORDER_STEPS_H
+
+#ifndef __CUDACC_RTC__
+#include <math.h>
+#include "arrays/order/keys.h"
+#endif
+
+typedef struct od_steps {
+    /* addresses; 0: there is none. Read: */
+    od_u64 sorted, given, order, starts, least, greatest;
+    /* written: */
+    od_u64 values, places, inverse, counts;
+    od_i64 n, m;
+    od_i64 step;          /* between elements of sorted */
+    od_i64 length, inner; /* of an axis, and elements between its neighbours */
+    od_type type;
+    int right;
+    int whole;        /* bins: number i is for the integer i */
+    double low, high; /* of all bins; NaN: they are at least and greatest */
+} od_steps;
+
+#define OD_AT(type, address, i) (((type *)(address))[i])
+
+/* Whether element i of a comes before element j of b. */
+OD_FN int od_less(od_type t, od_u64 a, od_i64 i, od_u64 b, od_i64 j) {
+    for (int round = t.parts > 1 ? OD_ROUNDS - 1 : 0; round >= 0; round--) {
+        const od_u64 x = od_key(t, a, i, round), y = od_key(t, b, j, round);
+        if (x != y) return x < y;
+    }
+    return 0;
+}
+OD_FN int od_is_nan(od_type t, od_u64 a, od_i64 i) {
+    int nan = 0;
+    for (int part = 0; part < t.parts && t.kind == OD_FLOAT; part++)
+        nan |= od_nan(t, od_load(a, i * t.parts + part, t.size));
+    return nan;
+}
+OD_FN void od_copy(od_type t, od_u64 to, od_i64 i, od_u64 from, od_i64 j) {
+    for (int part = 0; part < t.parts; part++)
+        od_store(to, i * t.parts + part, t.size, od_load(from, j * t.parts + part, t.size));
+}
+
+/* ---- in a sorted array of m elements ---- */
+
+/* Where given[i] would go: before those that equal it, or behind them. */
+OD_FN od_i64 od_place(const od_steps *p, od_i64 i, int right) {
+    od_i64 low = 0, high = p->m;
+    while (low < high) {
+        const od_i64 middle = low + (high - low) / 2;
+        if (right ? !od_less(p->type, p->given, i, p->sorted, middle * p->step)
+                  : od_less(p->type, p->sorted, middle * p->step, p->given, i))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+OD_FN void od_find(const od_steps *p, od_i64 i) {
+    OD_AT(od_i64, p->places, i) = od_place(p, i, p->right);
+}
+/* Whether given[i] is there; NaN is nowhere. */
+OD_FN void od_is_in(const od_steps *p, od_i64 i) {
+    const od_i64 at = od_place(p, i, 0);
+    OD_AT(unsigned char, p->values, i) = at < p->m &&
+                                         !od_less(p->type, p->given, i, p->sorted, at * p->step) &&
+                                         !od_is_nan(p->type, p->given, i);
+}
+
+/* ---- groups of equals: n sorted elements, from places in `order` ---- */
+
+OD_FN void od_begins(const od_steps *p, od_i64 i) {
+    OD_AT(unsigned char, p->values, i) = i == 0 || od_is_nan(p->type, p->sorted, i) ||
+                                         od_less(p->type, p->sorted, i - 1, p->sorted, i);
+}
+/* Of group i of n, in m elements: its value, the place of its first, how many there are. */
+OD_FN void od_tell(const od_steps *p, od_i64 i) {
+    const od_i64 start = OD_AT(const od_i64, p->starts, i);
+    const od_i64 end = i + 1 < p->n ? OD_AT(const od_i64, p->starts, i + 1) : p->m;
+    if (p->values) od_copy(p->type, p->values, i, p->sorted, start);
+    if (p->places) OD_AT(od_i64, p->places, i) = OD_AT(const od_i64, p->order, start);
+    if (p->counts) OD_AT(od_i64, p->counts, i) = end - start;
+}
+/* The group, of m, of sorted element i. */
+OD_FN void od_invert(const od_steps *p, od_i64 i) {
+    od_i64 low = 0, high = p->m; /* starts that lie at or before i */
+    while (low < high) {
+        const od_i64 middle = low + (high - low) / 2;
+        if (OD_AT(const od_i64, p->starts, middle) <= i)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    OD_AT(od_i64, p->inverse, OD_AT(const od_i64, p->order, i)) = low - 1;
+}
+
+/* ---- along an axis ---- */
+
+/* Element i of the result: of its row, the one at the place that `order` has there. */
+OD_FN void od_along(const od_steps *p, od_i64 i) {
+    const od_i64 in = i % p->inner, row = i / (p->inner * p->length) * p->length;
+    od_copy(p->type, p->values, i, p->given,
+            (row + OD_AT(const od_i64, p->order, i)) * p->inner + in);
+}
+
+OD_FN double od_number(od_type t, od_u64 a, od_i64 i) {
+    const od_u64 bits = od_load(a, i, t.size);
+    union {
+        od_u64 u;
+        double d;
+    } wide = {bits};
+    union {
+        od_u32 u;
+        float f;
+    } narrow = {(od_u32)bits};
+    if (t.kind == OD_FLOAT) return t.size == 8 ? wide.d : narrow.f;
+    if (t.kind == OD_UNSIGNED) return (double)bits;
+    return (double)((od_i64)(bits << (64 - 8 * t.size)) >> (64 - 8 * t.size));
+}
+
+/* Quantile i / m of sorted row i % m, whose length is `length`: f64. */
+OD_FN void od_quantile(const od_steps *p, od_i64 i) {
+    const od_i64 first = i % p->m * p->length, last = p->length - 1;
+    const double q = OD_AT(const double, p->given, i / p->m), at = q * (double)last;
+    const od_u64 none = 0x7ff8000000000000ULL;
+    if (p->length == 0 || !(q >= 0 && q <= 1) || od_is_nan(p->type, p->sorted, first + last)) {
+        OD_AT(od_u64, p->values, i) = none;
+        return;
+    }
+    const od_i64 below = (od_i64)at < last ? (od_i64)at : last;
+    const double t = at - (double)below, a = od_number(p->type, p->sorted, first + below),
+                 b = od_number(p->type, p->sorted, first + (below < last ? below + 1 : last)),
+                 d = b - a;
+    OD_AT(double, p->values, i) = a == b || t == 0 ? a : t < 0.5 ? a + d * t : b - d * (1 - t);
+}
+
+/* ---- bins: m of them, each as wide as all others, the last one with its end ---- */
+
+OD_FN void od_range(const od_steps *p, double *low, double *high) {
+    *low = p->least ? OD_AT(const double, p->least, 0) : p->low;
+    *high = p->greatest ? OD_AT(const double, p->greatest, 0) : p->high;
+    if (*low == *high) *low -= 0.5, *high += 0.5;
+}
+OD_FN double od_edge(const od_steps *p, double low, double high, od_i64 i) {
+    return i == p->m ? high : low + (double)i * ((high - low) / (double)p->m);
+}
+OD_FN void od_tell_edge(const od_steps *p, od_i64 i) {
+    double low, high;
+    od_range(p, &low, &high);
+    OD_AT(double, p->values, i) = od_edge(p, low, high, i);
+}
+/* The bin of number x, as its edges are; -1: none. */
+OD_FN od_i64 od_bin(const od_steps *p, double low, double high, double x) {
+    if (!(x >= low && x <= high)) return -1;
+    od_i64 i = (od_i64)((x - low) * ((double)p->m / (high - low)));
+    if (i >= p->m) i = p->m - 1;
+    if (i > 0 && x < od_edge(p, low, high, i)) i--;
+    if (i + 1 < p->m && x >= od_edge(p, low, high, i + 1)) i++;
+    return i;
+}
+OD_FN od_i64 od_bin_of(const od_steps *p, double low, double high, od_i64 i) {
+    if (!p->whole) return od_bin(p, low, high, od_number(p->type, p->given, i));
+    const od_i64 bin = OD_AT(const od_i64, p->given, i);
+    return bin >= 0 && bin < p->m ? bin : -1;
+}
+
+/* Where the bin of number i begins, in m sorted i64. */
+OD_FN void od_start(const od_steps *p, od_i64 i) {
+    od_i64 low = 0, high = p->m;
+    while (low < high) {
+        const od_i64 middle = low + (high - low) / 2;
+        if (OD_AT(const od_i64, p->sorted, middle) < i)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    OD_AT(od_i64, p->places, i) = low;
+}
+
+/* ---- kernels ---- */
+
+#ifdef __CUDACC_RTC__
+#define OD_EACH(name, fn)                                                                          \
+    extern "C" __global__ void name(const od_steps p) {                                            \
+        const od_i64 all = (od_i64)gridDim.x * blockDim.x;                                         \
+        for (od_i64 i = (od_i64)blockIdx.x * blockDim.x + threadIdx.x; i < p.n; i += all)          \
+            fn(&p, i);                                                                             \
+    }
+#define OD_WANTS(name) (TIDE_WANTS_ALL || TIDE_WANTS_##name)
+#else
+#define OD_EACH(name, fn)                                                                          \
+    static void name(const void *params) {                                                         \
+        const od_steps *p = params;                                                                \
+        for (od_i64 i = 0; i < p->n; i++) fn(p, i);                                                \
+    }
+#define OD_WANTS(name) 1
+#endif
+#if OD_WANTS(order_find)
+OD_EACH(order_find, od_find)
+#endif
+#if OD_WANTS(order_is_in)
+OD_EACH(order_is_in, od_is_in)
+#endif
+#if OD_WANTS(order_begins)
+OD_EACH(order_begins, od_begins)
+#endif
+#if OD_WANTS(order_tell)
+OD_EACH(order_tell, od_tell)
+#endif
+#if OD_WANTS(order_invert)
+OD_EACH(order_invert, od_invert)
+#endif
+#if OD_WANTS(order_along)
+OD_EACH(order_along, od_along)
+#endif
+#if OD_WANTS(order_quantile)
+OD_EACH(order_quantile, od_quantile)
+#endif
+#if OD_WANTS(order_starts)
+OD_EACH(order_starts, od_start)
+#endif
+#if OD_WANTS(order_edges)
+OD_EACH(order_edges, od_tell_edge)
+#endif
+
+#ifdef __CUDACC_RTC__
+#if OD_WANTS(order_bins)
+/* Each block counts by itself first, as often side by side as there is room: many elements of one
+** bin would wait for each other. */
+extern "C" __global__ void __launch_bounds__(256) order_bins(const od_steps p) {
+    enum { ROOM = 4096 };
+    __shared__ od_u32 counts[ROOM];
+    const int parts = p.m > ROOM ? 0 : p.m * 32 > ROOM ? (int)(ROOM / p.m) : 32;
+    od_u32 *mine = counts + (parts ? threadIdx.x % parts * (od_u32)p.m : 0);
+    double low, high;
+    od_range(&p, &low, &high);
+    for (int i = threadIdx.x; i < ROOM; i += 256) counts[i] = 0;
+    __syncthreads();
+    const od_i64 all = (od_i64)gridDim.x * 256;
+    for (od_i64 i = (od_i64)blockIdx.x * 256 + threadIdx.x; i < p.n; i += all) {
+        const od_i64 bin = od_bin_of(&p, low, high, i);
+        if (bin < 0) continue;
+        if (parts)
+            atomicAdd(&mine[bin], 1u);
+        else
+            atomicAdd((od_u64 *)p.counts + bin, 1ULL);
+    }
+    __syncthreads();
+    for (int bin = threadIdx.x; parts && bin < p.m; bin += 256) {
+        od_u64 sum = 0;
+        for (int part = 0; part < parts; part++) sum += counts[part * (int)p.m + bin];
+        if (sum) atomicAdd((od_u64 *)p.counts + bin, sum);
+    }
+}
+#endif
+#if OD_WANTS(order_weigh)
+/* A block a bin: the weights of its elements, which lie together in order, always in the same
+** way. */
+extern "C" __global__ void __launch_bounds__(256) order_weigh(const od_steps p) {
+    __shared__ double sums[256];
+    const int t = threadIdx.x;
+    for (od_i64 bin = blockIdx.x; bin < p.n; bin += gridDim.x) {
+        const od_i64 start = OD_AT(const od_i64, p.starts, bin);
+        const od_i64 end = OD_AT(const od_i64, p.starts, bin + 1);
+        double sum = 0;
+        for (od_i64 i = start + t; i < end; i += 256)
+            sum += OD_AT(const double, p.given, OD_AT(const od_i64, p.order, i));
+        sums[t] = sum;
+        for (int half = 128; half; half /= 2) {
+            __syncthreads();
+            if (t < half) sums[t] += sums[t + half];
+        }
+        if (t == 0) OD_AT(double, p.values, bin) = sums[0];
+        __syncthreads();
+    }
+}
+#endif
+#else
+static void order_bins(const void *params) {
+    const od_steps *p = params;
+    double low, high;
+    od_range(p, &low, &high);
+    for (od_i64 i = 0; i < p->n; i++) {
+        const od_i64 bin = od_bin_of(p, low, high, i);
+        if (bin >= 0) OD_AT(od_i64, p->counts, bin)++;
+    }
+}
+static void order_weigh(const void *params) {
+    const od_steps *p = params;
+    for (od_i64 bin = 0; bin < p->n; bin++) {
+        double sum = 0;
+        for (od_i64 i = OD_AT(od_i64, p->starts, bin); i < OD_AT(od_i64, p->starts, bin + 1); i++)
+            sum += OD_AT(double, p->given, OD_AT(od_i64, p->order, i));
+        OD_AT(double, p->values, bin) = sum;
+    }
+}
+#endif
+
+#endif

@@ -1,0 +1,122 @@
+/* unique.c: the distinct elements of an array, in order: sorted; where each group of equals begins,
+** which the host must wait for as it makes the results' size; and what is to be told of each
+** group. */
+#include "arrays/arrays.h"
+#include "arrays/order/results.h"
+#include "arrays/order/sort.h"
+#include "arrays/order/step.h"
+#include "arrays/scan/select.h"
+
+/* What is wanted; NULL: it is not. */
+typedef struct wanted {
+    tide_array **values, **indices, **inverse, **counts;
+} wanted;
+
+/* The array sorted, and what each sorted element's place was. */
+typedef struct groups {
+    tidei_operand flat, starts; /* starts: where each group begins */
+    const tidei_operand *sorted, *order;
+    int64_t n;
+} groups;
+
+/* Where groups begin: i64, as many as there are. */
+static tide_status find_starts(tidei_results *r, groups *g, tide_array **starts) {
+    tidei_operand flags;
+    tide_status s = tidei_operand_make(r->rt, TIDE_BOOL, 1, &g->n, r->op, &flags);
+    if (s != TIDE_OK) return s;
+    const tidei_step begins = {.name = TIDEI_STEP_BEGINS,
+                               .sorted = g->sorted,
+                               .values = &flags,
+                               .n = g->n,
+                               .type = g->sorted->lay.dtype};
+    s = tidei_step_run(&begins, r->op);
+    if (s == TIDE_OK) s = tidei_nonzero(&flags, starts, r->op);
+    tidei_operand_put(&flags);
+    return s;
+}
+
+static tide_status tell(const tidei_operand *a, const wanted *w, const groups *g,
+                        const tidei_operand *starts, const char *op) {
+    const int64_t count = starts->lay.shape[0];
+    tidei_results r = {.rt = a->rt, .op = op};
+    tidei_step s = {.name = TIDEI_STEP_TELL,
+                    .sorted = g->sorted,
+                    .order = g->order,
+                    .starts = starts,
+                    .n = count,
+                    .m = g->n,
+                    .type = a->lay.dtype};
+    if (w->values) s.values = tidei_results_make(&r, w->values, s.type, 1, &count);
+    if (w->indices) s.places = tidei_results_make(&r, w->indices, TIDE_I64, 1, &count);
+    if (w->counts) s.counts = tidei_results_make(&r, w->counts, TIDE_I64, 1, &count);
+    if (w->inverse)
+        s.inverse = tidei_results_make(&r, w->inverse, TIDE_I64, a->lay.ndim, a->lay.shape);
+    tidei_step invert = {.name = TIDEI_STEP_INVERT,
+                         .order = g->order,
+                         .starts = starts,
+                         .inverse = s.inverse,
+                         .n = w->inverse ? g->n : 0,
+                         .m = count,
+                         .type = s.type};
+    s.inverse = NULL;
+    if (r.status == TIDE_OK) r.status = tidei_step_run(&s, op);
+    if (r.status == TIDE_OK) r.status = tidei_step_run(&invert, op);
+    return tidei_results_end(&r);
+}
+
+static void sort_all(tidei_results *r, const tidei_operand *a, const wanted *w, groups *g) {
+    (void)tidei_step_flat(r, a, a->lay.dtype, true, &g->flat); /* in its status */
+    g->n = g->flat.lay.shape[0];
+    g->sorted = tidei_results_make(r, NULL, a->lay.dtype, 1, &g->n);
+    if (w->indices || w->inverse) g->order = tidei_results_make(r, NULL, TIDE_I64, 1, &g->n);
+    const tidei_sorting s = {.source = &g->flat, .values = g->sorted, .indices = g->order};
+    if (r->status == TIDE_OK) r->status = tidei_sort(&s, r->op);
+}
+
+static tide_status unique(const tidei_operand *a, const wanted *w, const char *op) {
+    tidei_results r = {.rt = a->rt, .op = op}; /* of use during the call alone */
+    groups g = {.n = 0};
+    tide_array *starts = NULL;
+    sort_all(&r, a, w, &g);
+    if (r.status == TIDE_OK) r.status = find_starts(&r, &g, &starts);
+    if (r.status == TIDE_OK) r.status = tidei_operand_get(starts, op, 1, &g.starts);
+    if (r.status == TIDE_OK) {
+        r.status = tell(a, w, &g, &g.starts, op);
+        tidei_operand_put(&g.starts);
+    }
+    if (starts) tidei_array_drop(starts);
+    return tidei_results_end(&r);
+}
+
+static tide_status unique_of(tide_array *a, const wanted *w, const char *op) {
+    tidei_operand o;
+    if (a && !w->values && !w->indices && !w->inverse && !w->counts) return tidei_results_none(op);
+    tide_status s = tidei_operand_get(a, op, 1, &o);
+    if (s != TIDE_OK) return s;
+    s = unique(&o, w, op);
+    tidei_operand_put(&o);
+    return s;
+}
+
+tide_array *tide_unique_values(tide_array *a) {
+    TIDEI_OPERATION("tide_unique_values");
+    tide_array *out = NULL;
+    (void)unique_of(a, &(wanted){.values = &out}, "tide_unique_values"); /* NULL then */
+    return out;
+}
+
+tide_status tide_unique_counts(tide_array *a, tide_array **values, tide_array **counts) {
+    TIDEI_OPERATION("tide_unique_counts");
+    return unique_of(a, &(wanted){.values = values, .counts = counts}, "tide_unique_counts");
+}
+
+tide_status tide_unique_inverse(tide_array *a, tide_array **values, tide_array **inverse) {
+    TIDEI_OPERATION("tide_unique_inverse");
+    return unique_of(a, &(wanted){.values = values, .inverse = inverse}, "tide_unique_inverse");
+}
+
+tide_status tide_unique_all(tide_array *a, tide_array **values, tide_array **indices,
+                            tide_array **inverse, tide_array **counts) {
+    TIDEI_OPERATION("tide_unique_all");
+    return unique_of(a, &(wanted){values, indices, inverse, counts}, "tide_unique_all");
+}

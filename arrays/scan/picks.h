@@ -1,0 +1,257 @@
+/* picks.h: the places of an array that are not 0, and what is at such places in another: one text
+** for both back ends (select.c).
+**
+** As gather.h: the host includes it as C, the build embeds it as a string (tidei_picks_text) for
+** NVRTC. Places are counted row-major, and cut into tiles of PK_TILE: one kernel counts each
+** tile's, the others begin where the sums of those counts say. Bits decide, of which `keep` leaves
+** out the signs of floats: -0.0 is 0, not-a-number is not. */
+#ifndef TIDEI_PICKS_H
+#define TIDEI_PICKS_H
+
+typedef long long pk_i64;
+typedef unsigned long long pk_u64;
+typedef struct pk_16 {
+    pk_u64 part[2];
+} pk_16;
+
+#define PK_RANK 8
+#define PK_TILE 4096
+
+typedef struct pk_dims {
+    int ndim; /* >= 1 */
+    pk_i64 shape[PK_RANK], strides[PK_RANK];
+} pk_dims;
+
+typedef struct pk_pick {
+    pk_u64 mask,
+        counts; /* addresses: what decides; a tile's number of places, or where it begins */
+    pk_u64 keep[2];
+    pk_i64 n;   /* places, > 0 */
+    pk_dims at; /* strides of `mask` */
+    /* where they are: */
+    pk_u64 outs[PK_RANK]; /* one for each dimension, or all in the first, `rank` apart */
+    int together, rank;
+    pk_i64 dims[PK_RANK];
+    /* what is there: */
+    pk_u64 items, line;      /* an array; and its items one behind the other */
+    pk_i64 strides[PK_RANK]; /* of `items`, over at.shape */
+    pk_i64 inner;            /* elements of an item */
+    pk_dims within;          /* an item */
+    int same;                /* the line has one item, for all places; nothing was counted */
+} pk_pick;
+
+#ifdef __CUDACC_RTC__
+#define PK_FN static __device__ __forceinline__
+#else
+#define PK_FN static inline
+#endif
+
+/* Most numbers are small, and 64 bits take five times as long to divide. */
+PK_FN pk_i64 pk_quotient(pk_i64 a, pk_i64 b) {
+    return (a | b) >> 32 ? a / b : (pk_i64)((unsigned)a / (unsigned)b);
+}
+PK_FN pk_i64 pk_offset(const pk_dims *d, const pk_i64 *strides, pk_i64 i) {
+    pk_i64 at = 0;
+    for (int k = d->ndim - 1; k > 0; k--) {
+        pk_i64 q = pk_quotient(i, d->shape[k]);
+        at += (i - q * d->shape[k]) * strides[k];
+        i = q;
+    }
+    return at + i * strides[0];
+}
+
+/* Place i is number `at` of those that were found. */
+PK_FN void pk_tell(const pk_pick *p, pk_i64 i, pk_i64 at) {
+    for (int d = p->rank - 1; d >= 0; d--) {
+        pk_i64 q = d ? pk_quotient(i, p->dims[d]) : 0, v = i - q * p->dims[d];
+        if (p->together)
+            ((pk_i64 *)p->outs[0])[at * p->rank + d] = v;
+        else
+            ((pk_i64 *)p->outs[d])[at] = v;
+        i = q;
+    }
+}
+
+PK_FN int pk_is_1(const pk_pick *p, pk_i64 at) {
+    return (((const unsigned char *)p->mask)[at] & p->keep[0]) != 0;
+}
+PK_FN int pk_is_2(const pk_pick *p, pk_i64 at) {
+    return (((const unsigned short *)p->mask)[at] & p->keep[0]) != 0;
+}
+PK_FN int pk_is_4(const pk_pick *p, pk_i64 at) {
+    return (((const unsigned *)p->mask)[at] & p->keep[0]) != 0;
+}
+PK_FN int pk_is_8(const pk_pick *p, pk_i64 at) {
+    return (((const pk_u64 *)p->mask)[at] & p->keep[0]) != 0;
+}
+PK_FN int pk_is_16(const pk_pick *p, pk_i64 at) {
+    const pk_16 v = ((const pk_16 *)p->mask)[at];
+    return ((v.part[0] & p->keep[0]) | (v.part[1] & p->keep[1])) != 0;
+}
+
+#ifdef __CUDACC_RTC__
+/* FA_IF of factor.h: a kernel's text where it is the wanted one. */
+#define PK_IF_0(...)
+#define PK_IF_1(...)         __VA_ARGS__
+#define PK_COMMA_1           0,
+#define PK_SECOND(a, b, ...) b
+#define PK_PICK_3(comma)     PK_SECOND(comma 1, 0, 0)
+#define PK_PICK_2(wants)     PK_PICK_3(PK_COMMA_##wants)
+#define PK_PICK_1(wants)     PK_PICK_2(wants)
+#define PK_JOIN_2(a, b)      a##b
+#define PK_JOIN_1(a, b)      PK_JOIN_2(a, b)
+#define PK_IF(name)          PK_JOIN_1(PK_IF_, PK_PICK_1(TIDE_WANTS_##name))
+
+#define PK_EACH  16 /* places of a thread: lane after lane, 32 apart */
+#define PK_WARPS 8
+
+/* Bit r: whether the thread's place r is one, from `first` on. */
+#define PK_LOOK(size)                                                                              \
+    PK_FN unsigned pk_look_##size(const pk_pick &p, pk_i64 first) {                                \
+        unsigned found = 0;                                                                        \
+        const pk_i64 step = p.at.strides[0];                                                       \
+        if (p.at.ndim == 1 && first + (PK_EACH - 1) * 32 < p.n) {                                  \
+            for (int r = 0; r < PK_EACH; r++)                                                      \
+                found |= (unsigned)pk_is_##size(&p, (first + r * 32) * step) << r;                 \
+            return found;                                                                          \
+        }                                                                                          \
+        for (int r = 0; r < PK_EACH; r++)                                                          \
+            if (first + r * 32 < p.n)                                                              \
+                found |=                                                                           \
+                    (unsigned)pk_is_##size(&p, pk_offset(&p.at, p.at.strides, first + r * 32))     \
+                    << r;                                                                          \
+        return found;                                                                              \
+    }
+PK_LOOK(1)
+PK_LOOK(2)
+PK_LOOK(4)
+PK_LOOK(8)
+PK_LOOK(16)
+
+PK_FN pk_i64 pk_first(pk_i64 tile) {
+    return tile * PK_TILE + threadIdx.x / 32 * (PK_TILE / PK_WARPS) + threadIdx.x % 32;
+}
+
+/* How many places each of the block's warps found, in `warps` after this. */
+PK_FN void pk_warp_counts(unsigned found, unsigned *warps) {
+    unsigned n = __popc(found);
+    for (int by = 16; by; by /= 2) n += __shfl_down_sync(0xffffffffu, n, by);
+    __syncthreads(); /* the last tile's are read */
+    if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = n;
+    __syncthreads();
+}
+
+/* The places that the block found, counted from the tile's first, in their order; and how many. */
+PK_FN unsigned pk_list(unsigned found, unsigned *warps, unsigned short *list) {
+    const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    unsigned at = 0, all = 0;
+    pk_warp_counts(found, warps);
+    for (unsigned k = 0; k < PK_WARPS; k++) {
+        if (k == warp) at = all;
+        all += warps[k];
+    }
+    for (int r = 0; r < PK_EACH; r++) {
+        const unsigned lanes = __ballot_sync(0xffffffffu, (int)(found >> r & 1));
+        if (found >> r & 1)
+            list[at + __popc(lanes & ((1u << lane) - 1))] =
+                (unsigned short)(warp * (PK_TILE / PK_WARPS) + r * 32 + lane);
+        at += __popc(lanes);
+    }
+    __syncthreads();
+    return all;
+}
+
+#define PK_KERNEL(name, ...)                                                                       \
+    PK_IF(name)(extern "C" __global__ void name(const __grid_constant__ pk_pick p){__VA_ARGS__})
+#define PK_COUNT(size)                                                                             \
+    PK_KERNEL(                                                                                     \
+        picks_count_##size, __shared__ unsigned warps[PK_WARPS];                                   \
+        for (pk_i64 tile = blockIdx.x; tile * PK_TILE < p.n; tile += gridDim.x) {                  \
+            pk_warp_counts(pk_look_##size(p, pk_first(tile)), warps);                              \
+            if (threadIdx.x == 0) {                                                                \
+                pk_i64 all = 0;                                                                    \
+                for (int k = 0; k < PK_WARPS; k++) all += warps[k];                                \
+                ((pk_i64 *)p.counts)[tile] = all;                                                  \
+            }                                                                                      \
+        })
+/* `...`: what is done with the `all` places in `list`, counted from `first`; the number of the
+** first is `from`. */
+#define PK_TILES(name, size, ...)                                                                  \
+    PK_KERNEL(                                                                                     \
+        name, __shared__ unsigned warps[PK_WARPS]; __shared__ unsigned short list[PK_TILE];        \
+        for (pk_i64 tile = blockIdx.x; tile * PK_TILE < p.n; tile += gridDim.x) {                  \
+            const pk_i64 first = tile * PK_TILE,                                                   \
+                         from = p.same ? 0 : ((const pk_i64 *)p.counts)[tile],                     \
+                         all = pk_list(pk_look_##size(p, pk_first(tile)), warps, list);            \
+            __VA_ARGS__                                                                            \
+        })
+#define PK_WHERE(size)                                                                             \
+    PK_TILES(picks_where_##size, size,                                                             \
+             for (pk_i64 j = threadIdx.x; j < all; j += PK_WARPS * 32)                             \
+                 pk_tell(&p, first + list[j], from + j);)
+/* Element k of the line is element k % inner of item k / inner. */
+#define PK_MOVE(name, type, to, is)                                                                \
+    PK_TILES(                                                                                      \
+        name, 1, for (pk_i64 k = threadIdx.x; k < all * p.inner; k += PK_WARPS * 32) {             \
+            const pk_i64 j = p.inner == 1 ? k : pk_quotient(k, p.inner),                           \
+                         within = p.inner == 1 ? 0 : k - j * p.inner,                              \
+                         at = pk_offset(&p.at, p.strides, first + list[j]) +                       \
+                              pk_offset(&p.within, p.within.strides, within);                      \
+            type *item = (type *)p.items + at,                                                     \
+                 *line = (type *)p.line + (p.same ? within : from * p.inner + k);                  \
+            *to = *is;                                                                             \
+        })
+#else
+/* Each row of the mask: a run of the innermost dimension, whose first place and offset are told. */
+#define PK_ROWS(p, is, ...)                                                                        \
+    pk_i64 width = p->at.shape[p->at.ndim - 1], step = p->at.strides[p->at.ndim - 1];              \
+    for (pk_i64 row = 0; row < p->n; row += width) {                                               \
+        pk_i64 offset = pk_offset(&p->at, p->at.strides, row);                                     \
+        for (pk_i64 i = row; i < row + width; i++)                                                 \
+            if (is(p, offset + (i - row) * step)) { __VA_ARGS__ }                                  \
+    }
+#define PK_COUNT(size)                                                                             \
+    static void picks_count_##size(const void *params) {                                           \
+        const pk_pick *p = params;                                                                 \
+        pk_i64 *counts = (pk_i64 *)p->counts;                                                      \
+        for (pk_i64 i = 0; i < p->n; i += PK_TILE) counts[i / PK_TILE] = 0;                        \
+        PK_ROWS(p, pk_is_##size, counts[i / PK_TILE]++;)                                           \
+    }
+#define PK_WHERE(size)                                                                             \
+    static void picks_where_##size(const void *params) {                                           \
+        const pk_pick *p = params;                                                                 \
+        pk_i64 at = 0;                                                                             \
+        PK_ROWS(p, pk_is_##size, pk_tell(p, i, at++);)                                             \
+    }
+#define PK_MOVE(name, type, to, is)                                                                \
+    static void name(const void *params) {                                                         \
+        const pk_pick *p = params;                                                                 \
+        type *line = (type *)p->line;                                                              \
+        PK_ROWS(                                                                                   \
+            p, pk_is_1, type *items = (type *)p->items + pk_offset(&p->at, p->strides, i);         \
+            if (p->same) line = (type *)p->line; for (pk_i64 k = 0; k < p->inner; k++, line++) {   \
+                type *item = items + pk_offset(&p->within, p->within.strides, k);                  \
+                *to = *is;                                                                         \
+            })                                                                                     \
+    }
+#endif
+#define PK_MOVES(size, type)                                                                       \
+    PK_MOVE(picks_get_##size, type, line, item)                                                    \
+    PK_MOVE(picks_put_##size, type, item, line)
+PK_COUNT(1)
+PK_COUNT(2)
+PK_COUNT(4)
+PK_COUNT(8)
+PK_COUNT(16)
+PK_WHERE(1)
+PK_WHERE(2)
+PK_WHERE(4)
+PK_WHERE(8)
+PK_WHERE(16)
+PK_MOVES(1, unsigned char)
+PK_MOVES(2, unsigned short)
+PK_MOVES(4, unsigned)
+PK_MOVES(8, pk_u64)
+PK_MOVES(16, pk_16)
+
+#endif

@@ -1,0 +1,228 @@
+/* scan.c: running folds: what a scan looks like to the kernels, and which of them it takes.
+**
+** On a device that runs host functions there is one for all. Otherwise (scan.cu): lines that lie
+** side by side, or are short, go to a thread each (columns), in parts where there are too few of
+** them to fill the device; of the others, many go to a warp each (rows), few are cut into tiles
+** that find what is before them as they go. Only the shape and the number of multiprocessors
+** decide, so that the same additions are done in every run. */
+#include "arrays/arrays.h"
+#include "arrays/expr/copy.h"
+#include "arrays/scan/scan.h"
+#include <tide/scan.h>
+
+_Static_assert(SC_RANK == TIDE_MAX_RANK && SC_BLOCK == TIDEI_OWN_BLOCK, "as everywhere");
+
+#define SHORT_LINE    8    /* elements that a thread takes in turn, of lines one behind the other */
+#define SIDE_BY_SIDE  32   /* lines, that neighbours' elements are fetched together */
+#define LINE_OF_ONE   1024 /* elements that a warp scans as fast as tiles would begin */
+#define WARPS_AN_SM   32   /* that keep it busy */
+#define THREADS_AN_SM 2048
+#define PART          64  /* elements at least, so that parts cost little */
+#define PARTS         512 /* of a line: their sums are joined one after the other */
+
+typedef struct scan {
+    const tidei_scan_kind *kind;
+    const char *op;
+    tidei_operand in, out;
+    sc_scan p;
+} scan;
+
+/* ---- the shape ---- */
+
+static void add_dimension(sc_scan *p, int64_t n, int64_t stride) {
+    int last = p->ndim - 1;
+    if (n == 1) return;
+    if (p->ndim && p->strides[last] == stride * n) {
+        p->shape[last] *= n;
+        p->strides[last] = stride;
+    } else {
+        p->shape[p->ndim] = n;
+        p->strides[p->ndim++] = stride;
+    }
+}
+
+/* Over the source; `axis` has elements, and so has every other. */
+static void lay_out(const tidei_layout *a, int axis, unsigned flags, sc_scan *p) {
+    bool initial = (flags & TIDE_SCAN_INITIAL) != 0;
+    *p = (sc_scan){.n = a->shape[axis],
+                   .step = a->strides[axis],
+                   .lines = 1,
+                   .inner = 1,
+                   .places = a->shape[axis] + initial,
+                   .chunks = 1,
+                   .chunk = a->shape[axis],
+                   .initial = initial};
+    for (int d = 0; d < a->ndim; d++) {
+        if (d == axis) continue;
+        p->lines *= a->shape[d];
+        if (d > axis) p->inner *= a->shape[d];
+        add_dimension(p, a->shape[d], a->strides[d]);
+    }
+    if (!p->ndim) p->shape[p->ndim++] = 1;
+    p->out_step = p->inner;
+}
+
+/* Adds to p's addresses how far in bytes the scan begins from the first elements. */
+static void begin_at(sc_scan *p, bool reverse, size_t in_bytes, size_t out_bytes) {
+    if (reverse) {
+        p->in += (uint64_t)((p->n - 1) * p->step) * in_bytes;
+        p->out += (uint64_t)((p->n - 1) * p->out_step) * out_bytes;
+        p->step = -p->step;
+        p->out_step = -p->out_step;
+    } else if (p->initial)
+        p->out += (uint64_t)p->out_step * out_bytes;
+}
+
+/* ---- running ---- */
+
+static tide_status launch(const scan *x, int form, const tidei_operand *state, uint64_t items) {
+    static const size_t at[] = {offsetof(sc_scan, out), offsetof(sc_scan, in),
+                                offsetof(sc_scan, state)};
+    sc_scan p = x->p;
+    tidei_use uses[3] = {tidei_operand_use(&x->out, TIDEI_WRITE),
+                         tidei_operand_use(&x->in, TIDEI_READ)};
+    if (state) uses[2] = tidei_operand_use(state, TIDEI_READ | TIDEI_WRITE);
+    p.in += (uint64_t)x->in.lay.offset * tide_dtype_size(x->kind->in) - uses[1].offset;
+    return tidei_run_own(x->out.rt, &x->kind->forms[form], uses, state ? 3 : 2, &p, sizeof p, at,
+                         items, x->op);
+}
+
+static tide_status run_tiles(scan *x) {
+    static const uint32_t none = 0;
+    int64_t tile = SC_TILE((int64_t)tide_dtype_size(x->kind->out));
+    tidei_operand state;
+    x->p.tiles = (x->p.n + tile - 1) / tile;
+    x->p.groups = (x->p.tiles + SC_GROUP - 1) / SC_GROUP;
+    /* the ticket, and two bytes for each that is told */
+    int64_t bytes = (int64_t)sizeof(sc_u64) + x->p.lines * (x->p.tiles + x->p.groups) * 2 *
+                                                  (int64_t)tide_dtype_size(x->kind->acc);
+    tide_status s = tidei_operand_make(x->out.rt, TIDE_U8, 1, &bytes, x->op, &state);
+    if (s != TIDE_OK) return s;
+    s = tidei_submit_fill(tidei_stream_here(x->out.rt), state.st, 0, &none, sizeof none,
+                          (size_t)bytes / sizeof none, x->op);
+    if (s == TIDE_OK)
+        s = launch(x, TIDEI_SCAN_TILES, &state,
+                   (uint64_t)(x->p.lines * x->p.tiles) * TIDEI_OWN_BLOCK);
+    tidei_operand_put(&state);
+    return s;
+}
+
+/* The folds of parts, which are scanned in place. */
+static scan of_parts(const scan *x, const tidei_operand *sums) {
+    return (scan){.kind = tidei_scan_find(x->kind->fold, x->kind->acc),
+                  .op = x->op,
+                  .in = *sums,
+                  .out = *sums,
+                  .p = {.n = x->p.chunks,
+                        .step = x->p.lines,
+                        .out_step = x->p.lines,
+                        .lines = x->p.lines,
+                        .inner = x->p.lines,
+                        .places = x->p.chunks,
+                        .chunks = 1,
+                        .chunk = x->p.chunks,
+                        .ndim = 1,
+                        .shape = {x->p.lines},
+                        .strides = {1}}};
+}
+
+static tide_status run(scan *x);
+
+static tide_status run_columns(scan *x, int64_t threads) {
+    int64_t most = x->p.n / PART, parts = threads / x->p.lines;
+    tidei_operand sums;
+    if (parts > most) parts = most;
+    if (parts < 2 || x->p.inner < SIDE_BY_SIDE)
+        return launch(x, TIDEI_SCAN_COLUMNS, NULL, (uint64_t)x->p.lines);
+    x->p.chunk = (x->p.n + parts - 1) / parts;
+    x->p.chunks = (x->p.n + x->p.chunk - 1) / x->p.chunk;
+    int64_t items = x->p.lines * x->p.chunks;
+    tide_status s = tidei_operand_make(x->out.rt, x->kind->acc, 1, &items, x->op, &sums);
+    if (s != TIDE_OK) return s;
+    scan among = of_parts(x, &sums);
+    s = launch(x, TIDEI_SCAN_COLUMN_SUMS, &sums, (uint64_t)items);
+    if (s == TIDE_OK) s = run(&among);
+    if (s == TIDE_OK) s = launch(x, TIDEI_SCAN_COLUMNS, &sums, (uint64_t)items);
+    tidei_operand_put(&sums);
+    return s;
+}
+
+static tide_status run(scan *x) {
+    const tidei_device_info *info = &x->out.st->dev->d->info;
+    int64_t sms = info->sm_count > 0 ? info->sm_count : 1;
+    if (!(info->flags & TIDEI_DEV_RUNS_TEXT) || x->p.inner >= SIDE_BY_SIDE || x->p.n <= SHORT_LINE)
+        return run_columns(x, info->flags & TIDEI_DEV_RUNS_TEXT ? sms * THREADS_AN_SM : 0);
+    if (x->p.n <= LINE_OF_ONE || x->p.lines >= sms * WARPS_AN_SM)
+        return launch(x, TIDEI_SCAN_ROWS, NULL, (uint64_t)x->p.lines * 32);
+    return run_tiles(x);
+}
+
+/* All lines are empty: of the result there is the initial place alone. */
+static tide_status fill_initial(const scan *x) {
+    unsigned char none[16];
+    x->kind->none(none);
+    return tidei_fill_elements(&x->out, none, x->op);
+}
+
+tide_status tidei_scan_into(const tidei_operand *out, const tidei_operand *a, int fold, int axis,
+                            unsigned flags, const char *op) {
+    scan x = {.op = op, .in = *a, .out = *out, .kind = tidei_scan_find(fold, a->lay.dtype)};
+    if (tidei_layout_size(&out->lay) == 0) return TIDE_OK;
+    if (tidei_layout_size(&a->lay) == 0) return fill_initial(&x);
+    lay_out(&a->lay, axis, flags, &x.p);
+    begin_at(&x.p, (flags & TIDE_SCAN_REVERSE) != 0, tide_dtype_size(x.kind->in),
+             tide_dtype_size(x.kind->out));
+    return run(&x);
+}
+
+static tide_status check(const tidei_layout *a, int fold, int *axis, unsigned flags,
+                         const char *op) {
+    static const char *const names[] = {"cumsum", "cumprod", "cummin", "cummax"};
+    const unsigned all = TIDE_SCAN_REVERSE | TIDE_SCAN_INITIAL;
+    if (tidei_axis(*axis, a->ndim, op, axis) != TIDE_OK) return tidei_last_status();
+    if (flags & ~all)
+        return tidei_fail(TIDE_E_INVALID, op, "flags are %#x, of which %#x are none", flags,
+                          flags & ~all);
+    if (!tidei_scan_find(fold, a->dtype))
+        return tidei_fail(TIDE_E_DTYPE, op, "%s is offered for bool, integers, floats, not for %s",
+                          names[fold], tide_dtype_name(a->dtype));
+    return TIDE_OK;
+}
+
+static tide_array *scan_of(const tidei_operand *a, int fold, int axis, unsigned flags,
+                           const char *op) {
+    tidei_operand out;
+    int64_t shape[TIDE_MAX_RANK];
+    if (check(&a->lay, fold, &axis, flags, op) != TIDE_OK) return NULL;
+    memcpy(shape, a->lay.shape, sizeof shape);
+    if (flags & TIDE_SCAN_INITIAL && __builtin_add_overflow(shape[axis], 1, &shape[axis])) {
+        tidei_fail(TIDE_E_NOMEM, op, "axis %d of the result has 2^63 elements or more", axis);
+        return NULL;
+    }
+    tide_dtype t = tidei_scan_find(fold, a->lay.dtype)->out;
+    tide_array *made = tidei_array_make(a->rt, t, a->lay.ndim, shape, op, &out);
+    if (!made) return NULL;
+    return tidei_array_done(made, &out, tidei_scan_into(&out, a, fold, axis, flags, op));
+}
+
+static tide_array *apply(tide_array *a, int fold, int axis, unsigned flags, const char *op) {
+    TIDEI_OPERATION(op);
+    tidei_operand o;
+    if (tidei_operand_get(a, op, 1, &o) != TIDE_OK) return NULL;
+    tide_array *made = scan_of(&o, fold, axis, flags, op);
+    tidei_operand_put(&o);
+    return made;
+}
+
+tide_array *tide_cumsum(tide_array *a, int axis, unsigned flags) {
+    return apply(a, TIDEI_SCAN_sum, axis, flags, "tide_cumsum");
+}
+tide_array *tide_cumprod(tide_array *a, int axis, unsigned flags) {
+    return apply(a, TIDEI_SCAN_prod, axis, flags, "tide_cumprod");
+}
+tide_array *tide_cummin(tide_array *a, int axis, unsigned flags) {
+    return apply(a, TIDEI_SCAN_min, axis, flags, "tide_cummin");
+}
+tide_array *tide_cummax(tide_array *a, int axis, unsigned flags) {
+    return apply(a, TIDEI_SCAN_max, axis, flags, "tide_cummax");
+}

@@ -1,0 +1,327 @@
+/* test_scatter.c: values combined with what is at their indices, against a slow model: sums that are
+** exact come to what they must in any order, those that are not to the same bits each time; special
+** values; the same by a GPU's kernels, emulated. */
+#include <math.h>
+#include "runtime/device/cuda/nvrtc.h"
+#include "tests/doubles/emulated_device.h"
+#include "tests/support/tidetest.h"
+
+extern const char tidei_scatter_text[];
+
+static int open_runtime(void **state) {
+    emulated_device = false;
+    *state = test_open(NULL);
+    return 0;
+}
+static int open_emulated(void **state) {
+    emulated_device = true;
+    *state = test_open(&(tide_config){.device = "host"});
+    return 0;
+}
+static int close_runtime(void **state) {
+    tide_close(*state);
+    emulated_device = false;
+    return 0;
+}
+static int rounds(int n) { return emulated_device || test_quick() ? n / 4 : n; }
+
+static uint64_t seed = 88172645463325252u;
+static int64_t below(int64_t n) {
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    seed ^= seed << 17;
+    return (int64_t)((seed >> 11) % (uint64_t)n);
+}
+
+static void *bytes_of(tide_array *a) {
+    assert_array(a);
+    size_t bytes = (size_t)tide_array_size(a) * tide_dtype_size(tide_array_dtype(a));
+    void *p = malloc(bytes + 1);
+    assert_ok(tide_to_host(a, p, bytes));
+    return p;
+}
+/* The elements as c128. */
+static double *numbers_of(tide_array *a) { return bytes_of(tide_cast(a, TIDE_C128)); }
+static void has_f32(tide_array *a, const float *want, size_t n) {
+    float *got = bytes_of(a);
+    assert_int_equal(tide_array_size(a), n);
+    assert_memory_equal(got, want, n * sizeof *want);
+    free(got);
+}
+#define HAS_F32(a, ...) has_f32(a, (float[]){__VA_ARGS__}, TIDEI_COUNT(((float[]){__VA_ARGS__})))
+#define LIST(rt, T, C, ...)                                                                        \
+    tide_from_host(rt, T, SHAPE(TIDEI_COUNT(((C[]){__VA_ARGS__}))), (C[]){__VA_ARGS__})
+#define F32(rt, ...) LIST(rt, TIDE_F32, float, __VA_ARGS__)
+#define I64(rt, ...) LIST(rt, TIDE_I64, int64_t, __VA_ARGS__)
+
+/* ---- the model ---- */
+
+enum { PUT, ADD, MUL, MIN, MAX, OPS };
+
+static tide_status scatter(int op, tide_array *a, tide_array *at, int axis, tide_array *values,
+                           unsigned flags) {
+    switch (op) {
+    case PUT: return tide_scatter_put(a, at, axis, values);
+    case ADD: return tide_scatter_add(a, at, axis, values, flags);
+    case MUL: return tide_scatter_mul(a, at, axis, values);
+    case MIN: return tide_scatter_min(a, at, axis, values);
+    default: return tide_scatter_max(a, at, axis, values);
+    }
+}
+
+static void combine(int op, double *a, const double *v) {
+    double re = a[0], im = a[1];
+    switch (op) {
+    case PUT: a[0] = v[0], a[1] = v[1]; break;
+    case ADD: a[0] += v[0], a[1] += v[1]; break;
+    case MUL: a[0] = re * v[0] - im * v[1], a[1] = re * v[1] + im * v[0]; break;
+    case MIN: a[0] = fmin(re, v[0]); break;
+    default: a[0] = fmax(re, v[0]);
+    }
+}
+
+static bool is_offered(int op, tide_dtype t) {
+    if (op == ADD || op == MUL) return t != TIDE_BOOL;
+    return op == PUT || tidei_dtype_kind(t) != TIDEI_KIND_COMPLEX;
+}
+
+/* A number that all types have; the products of many stay small. */
+static void draw_number(int op, tide_dtype t, double *x) {
+    bool is_signed =
+        tidei_dtype_kind(t) != TIDEI_KIND_BOOL && tidei_dtype_kind(t) != TIDEI_KIND_UINT;
+    x[0] = t == TIDE_BOOL ? (double)below(2) : op == MUL ? 1 : (double)below(4);
+    x[1] = tidei_dtype_kind(t) == TIDEI_KIND_COMPLEX ? (double)below(3) : 0;
+    if (op == MUL && below(40) == 0) x[0] = 2;
+    if (op == MUL && x[1] != 0) x[0] = 0, x[1] = 1;
+    if (is_signed && below(2)) x[0] = -x[0];
+}
+
+static tide_array *draw_array(tide_runtime *rt, int op, tide_dtype t, int ndim,
+                              const int64_t *shape, double *at) {
+    int64_t n = 1;
+    for (int d = 0; d < ndim; d++) n *= shape[d];
+    for (int64_t i = 0; i < n; i++) draw_number(op, t, at + 2 * i);
+    tide_array *a = tide_from_host(rt, TIDE_C128, ndim, shape, at), *re;
+    if (tidei_dtype_kind(t) == TIDEI_KIND_COMPLEX) return tide_cast(a, t);
+    double *parts = malloc((size_t)n * 8 + 1); /* the real parts alone */
+    for (int64_t i = 0; i < n; i++) parts[i] = at[2 * i];
+    re = tide_cast(tide_from_host(rt, TIDE_F64, ndim, shape, parts), t);
+    free(parts);
+    return re;
+}
+
+/* One case: rows of (n[0], m, n[2]) into (n[0], n[1], n[2]), which may lie in any order. */
+static void one_case(tide_runtime *rt, int op, tide_dtype t, const int64_t *n, int64_t m,
+                     bool turned, unsigned flags) {
+    int64_t k[3] = {n[0], m, n[2]}, size = n[0] * n[1] * n[2], rows = n[0] * m * n[2];
+    double *is = malloc((size_t)(size * 16 + 1)), *values = malloc((size_t)(rows * 16 + 1));
+    int32_t *index = malloc((size_t)m * 4 + 1);
+    tide_array *a = draw_array(rt, op, t, 3, n, is), *v = draw_array(rt, op, t, 3, k, values);
+    for (int64_t j = 0; j < m; j++) index[j] = (int32_t)(below(n[1]) - (below(2) ? n[1] : 0));
+    for (int64_t i = 0; i < n[0]; i++)
+        for (int64_t j = 0; j < m; j++)
+            for (int64_t c = 0; c < n[2]; c++) {
+                int64_t x = index[j] < 0 ? index[j] + n[1] : index[j];
+                combine(op, is + 2 * ((i * n[1] + x) * n[2] + c),
+                        values + 2 * ((i * m + j) * n[2] + c));
+            }
+    tide_array *at = tide_from_host(rt, TIDE_I32, 1, &m, index);
+    if (turned) { /* the same, with other strides */
+        static const int perm[] = {2, 0, 1}, back[] = {1, 2, 0};
+        a = tide_transpose(tide_copy(tide_transpose(a, perm)), back);
+        v = tide_slice(tide_copy(tide_slice(v, "::-1, :, ::-1")), "::-1, :, ::-1");
+    }
+    assert_ok(scatter(op, a, at, turned ? -2 : 1, v, flags));
+    double *got = numbers_of(a);
+    for (int64_t i = 0; i < size; i++)
+        if (got[2 * i] != is[2 * i] || got[2 * i + 1] != is[2 * i + 1])
+            fail_msg("op %d, %s, (%d, %d, %d), %d rows, element %d: %g%+gi, not %g%+gi", op,
+                     tide_dtype_name(t), (int)n[0], (int)n[1], (int)n[2], (int)m, (int)i,
+                     got[2 * i], got[2 * i + 1], is[2 * i], is[2 * i + 1]);
+    free(got), free(is), free(values), free(index);
+}
+
+static void every_type_agrees_with_the_model(void **state) {
+    static const int64_t shapes[][4] = {{1, 1, 1, 1},  {1, 2, 1, 2},  {3, 5, 7, 11}, {1, 3, 1, 200},
+                                        {2, 1, 3, 40}, {1, 50, 5, 0}, {2, 4, 3, 130}};
+    for (tide_dtype t = 0; t < TIDE_DTYPE_COUNT; t++)
+        for (int op = 0; op < OPS; op++)
+            for (size_t s = 0; is_offered(op, t) && s < TIDEI_COUNT(shapes); s++) {
+                if (emulated_device && s % 2 && t != TIDE_F32 && t != TIDE_F16) continue;
+                one_case(*state, op, t, shapes[s], shapes[s][3], s & 1, 0);
+                if (op == ADD && t >= TIDE_F32)
+                    one_case(*state, op, t, shapes[s], shapes[s][3], !(s & 1),
+                             TIDE_SCATTER_ANY_ORDER);
+            }
+}
+
+/* Runs that end in a chunk, fill it, and go on over many, and over levels. */
+static void long_and_short_runs_agree_with_the_model(void **state) {
+    static const int64_t lengths[] = {1, 2, 3, 7, 40, 1000};
+    for (int round = 0; round < rounds(24); round++) {
+        int64_t n[3] = {1, lengths[round % 6], 1 + below(3)}, m = 60 + below(10);
+        if (round % 4 == 1) m = 4000 + below(300);
+        if (round % 4 == 2) m = 64 * (1 + below(40));
+        one_case(*state, ADD, round % 2 ? TIDE_F64 : TIDE_C64, n, m, round & 2, 0);
+    }
+    one_case(*state, ADD, TIDE_F64, (int64_t[]){1, 9, 1}, emulated_device ? 9000 : 150000, false,
+             0);
+    one_case(*state, ADD, TIDE_I64, (int64_t[]){1, 9, 1}, emulated_device ? 9000 : 150000, false,
+             0);
+}
+
+/* ---- by hand ---- */
+
+static void every_value_counts(void **state) {
+    tide_runtime *rt = *state;
+    tide_array *a = F32(rt, 1, 2, 3), *at = I64(rt, 2, 0, 2, -1);
+    assert_ok(tide_scatter_add(a, at, 0, F32(rt, 10, 20, 30, 40), 0));
+    HAS_F32(a, 21, 2, 83);
+    assert_ok(tide_scatter_add(a, at, 0, tide_full(rt, TIDE_U8, 0, NULL, tide_arg_int(1)), 0));
+    HAS_F32(a, 22, 2, 86);
+    assert_ok(tide_scatter_mul(a, at, 0, F32(rt, 1, 0.5f, 2, 0.25f)));
+    HAS_F32(a, 11, 2, 43);
+    assert_ok(tide_scatter_put(a, at, 0, F32(rt, 5, 6, 7, 8)));
+    HAS_F32(a, 6, 2, 8);
+    assert_ok(tide_scatter_max(a, tide_reshape(at, SHAPE(2, 2)), 0, F32(rt, 1, 9)));
+    HAS_F32(a, 9, 2, 9);
+    a = F32(rt, 1, 2, 3);
+    assert_ok(tide_scatter_add(a, I64(rt, 2, 1, 0), 0, tide_slice(a, "::-1"), 0)); /* its own */
+    HAS_F32(a, 2, 4, 6);
+}
+
+static void the_least_and_the_greatest_have_one_answer(void **state) {
+    tide_runtime *rt = *state;
+    const float quiet = NAN, other = -NAN;
+    tide_array *at = I64(rt, 0, 0, 1, 1, 2, 2, 3, 3);
+    float got[4], again[4];
+    tide_array *values = F32(rt, 0.0f, -0.0f, -0.0f, 0.0f, other, 5, INFINITY, -INFINITY);
+    tide_array *a = F32(rt, 0.0f, 0.0f, 1, 0), *b = F32(rt, 0.0f, 0.0f, 1, 0);
+    assert_ok(tide_scatter_min(a, at, 0, values));
+    assert_ok(tide_scatter_min(b, tide_slice(at, "::-1"), 0, tide_slice(values, "::-1")));
+    assert_ok(tide_to_host(a, got, sizeof got));
+    assert_ok(tide_to_host(b, again, sizeof again));
+    assert_memory_equal(got, again, sizeof got);
+    assert_true(signbit(got[0]) && signbit(got[1]) && isnan(got[2]) && got[3] == -INFINITY);
+    assert_ok(tide_scatter_max(a = F32(rt, -0.0f, -0.0f, quiet, 0), at, 0, values));
+    assert_ok(tide_to_host(a, got, sizeof got));
+    assert_true(!signbit(got[0]) && !signbit(got[1]) && isnan(got[2]) && got[3] == INFINITY);
+}
+
+/* f16's sum of 4096 ones and more is beyond where one more is lost. */
+static void halves_are_added_as_floats(void **state) {
+    tide_runtime *rt = *state;
+    const tide_dtype types[] = {TIDE_F16, TIDE_BF16};
+    for (int i = 0; i < 2; i++) {
+        tide_array *a = tide_zeros(rt, types[i], SHAPE(1));
+        assert_ok(tide_scatter_add(a, tide_zeros(rt, TIDE_U8, SHAPE(8192)), 0,
+                                   tide_ones(rt, types[i], SHAPE(1)), 0));
+        assert_true(tide_item_f64(a) == 8192);
+    }
+}
+
+static void sums_that_round_are_the_same_each_time(void **state) {
+    tide_runtime *rt = *state;
+    tide_rng rng = {7, 0};
+    tide_array *at = tide_random_integers(rt, &rng, TIDE_I32, SHAPE(3000), 0, 11),
+               *v = tide_random_normal(rt, &rng, TIDE_F32, SHAPE(3000, 3));
+    float *first = NULL;
+    for (int i = 0; i < 3; i++) {
+        tide_array *a = tide_zeros(rt, TIDE_F32, SHAPE(11, 3));
+        assert_ok(tide_scatter_add(a, at, 0, v, 0));
+        float *got = bytes_of(a);
+        if (first) assert_memory_equal(first, got, 11 * 3 * 4);
+        free(first), first = got;
+    }
+    free(first);
+}
+
+static void integers_wrap(void **state) {
+    tide_runtime *rt = *state;
+    int8_t got[2];
+    tide_array *a = LIST(rt, TIDE_I8, int8_t, 100, -100);
+    assert_ok(tide_scatter_add(a, I64(rt, 0, 1, 0), 0, LIST(rt, TIDE_I8, int8_t, 100, -100, 1), 0));
+    assert_ok(tide_to_host(a, got, 2));
+    assert_int_equal(got[0], (int8_t)201);
+    assert_int_equal(got[1], (int8_t)-200);
+}
+
+/* ---- what is wrong ---- */
+
+static void a_bad_index_is_told_and_left_out(void **state) {
+    static const char *const said[] = {
+        "tide_scatter_put: index 3 is", "tide_scatter_add: index 3 is",
+        "tide_scatter_mul: index 3 is", "tide_scatter_min: index 3 is",
+        "tide_scatter_max: index 3 is"};
+    tide_runtime *rt = *state;
+    for (int op = 0; op < OPS; op++)
+        for (int flags = 0; flags < (op == ADD ? 2 : 1); flags++) {
+            tide_array *a = F32(rt, 1, 1, 1);
+            assert_ok(scatter(op, a, I64(rt, 1, 3), 0, F32(rt, 1, 9), (unsigned)flags));
+            assert_int_equal(tide_synchronize(rt, NULL), TIDE_E_BOUNDS);
+            assert_error(TIDE_E_BOUNDS, said[op]);
+            assert_error(TIDE_E_BOUNDS, "out of range for 3 elements");
+            HAS_F32(a, 1, op == ADD ? 2 : 1, 1);
+        }
+}
+
+static void what_does_not_fit_is_refused(void **state) {
+    tide_runtime *rt = *state;
+    tide_array *a = F32(rt, 1, 2, 3), *at = I64(rt, 0, 1), *v = F32(rt, 1, 2);
+    assert_int_equal(tide_scatter_add(a, at, 1, v, 0), TIDE_E_BOUNDS);
+    assert_error(TIDE_E_BOUNDS, "axis 1");
+    assert_int_equal(tide_scatter_add(a, v, 0, v, 0), TIDE_E_DTYPE);
+    assert_int_equal(tide_scatter_add(a, at, 0, a, 0), TIDE_E_SHAPE);
+    assert_int_equal(tide_scatter_add(a, at, 0, v, 2), TIDE_E_INVALID);
+    assert_error(TIDE_E_INVALID, "flags are 0x2");
+    assert_int_equal(tide_scatter_add(a, at, 0, tide_cast(v, TIDE_C64), 0), TIDE_E_DTYPE);
+    assert_error(TIDE_E_DTYPE, "c64 into f32");
+    assert_int_equal(
+        tide_scatter_mul(tide_cast(a, TIDE_BOOL), at, 0, tide_ones(rt, TIDE_BOOL, 0, NULL)),
+        TIDE_E_DTYPE);
+    assert_error(TIDE_E_DTYPE, "bool; wanted integers, floats or complex");
+    assert_int_equal(tide_scatter_min(tide_cast(a, TIDE_C64), at, 0, v), TIDE_E_DTYPE);
+    assert_error(TIDE_E_DTYPE, "c64; wanted bool, integers or floats");
+    assert_int_equal(tide_scatter_max(tide_broadcast_to(a, SHAPE(2, 3)), at, 1, v), TIDE_E_INVALID);
+    assert_int_equal(tide_scatter_put(tide_zeros(rt, TIDE_F32, SHAPE(0)), at, 0, v), TIDE_E_BOUNDS);
+    assert_error(TIDE_E_BOUNDS, "2 indices into axis 0, which has no elements");
+    HAS_F32(a, 1, 2, 3);
+}
+
+static void a_gpus_kernels_do_the_same(void **state) {
+    every_type_agrees_with_the_model(state);
+    long_and_short_runs_agree_with_the_model(state);
+    every_value_counts(state);
+    the_least_and_the_greatest_have_one_answer(state);
+    halves_are_added_as_floats(state);
+    integers_wrap(state);
+    a_bad_index_is_told_and_left_out(state);
+}
+
+static void kernels_compile(void **state) {
+    void *image;
+    size_t bytes;
+    (void)state;
+    if (tidei_nvrtc_open(0) != TIDE_OK) skip();
+    assert_ok(tidei_nvrtc_compile(tidei_scatter_text, "scatter.h", 90, &image, &bytes));
+    assert_true(bytes > 0);
+    free(image);
+}
+
+int main(void) {
+#define CASE(f) cmocka_unit_test_setup_teardown(f, open_runtime, close_runtime)
+    const struct CMUnitTest tests[] = {
+        CASE(every_type_agrees_with_the_model),
+        CASE(long_and_short_runs_agree_with_the_model),
+        CASE(every_value_counts),
+        CASE(the_least_and_the_greatest_have_one_answer),
+        CASE(halves_are_added_as_floats),
+        CASE(sums_that_round_are_the_same_each_time),
+        CASE(integers_wrap),
+        CASE(a_bad_index_is_told_and_left_out),
+        CASE(what_does_not_fit_is_refused),
+        cmocka_unit_test_setup_teardown(a_gpus_kernels_do_the_same, open_emulated, close_runtime),
+        cmocka_unit_test(kernels_compile),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

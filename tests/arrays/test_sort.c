@@ -1,0 +1,279 @@
+/* test_sort.c: sorts, partitions and the first k, against a slow model: every type, layout and
+** axis, short rows and long ones, on the host and by a GPU's kernels, emulated. */
+#include "tests/arrays/every_failure.h"
+#include "tests/arrays/ordered.h"
+
+extern const char tidei_order_sort_text[], tidei_order_select_text[];
+
+/* ---- the model ---- */
+
+/* Each row's elements and places in order, k of them. */
+typedef struct sorted {
+    int64_t n; /* elements of the results */
+    unsigned char *values;
+    int64_t *places;
+} sorted;
+static sorted model(tide_array *a, int axis, int64_t k, bool descending) {
+    tide_dtype t = tide_array_dtype(a);
+    size_t size = tide_dtype_size(t);
+    int64_t n = tide_array_dim(a, axis), inner = 1, outer = 1;
+    for (int i = 0; i < axis; i++) outer *= tide_array_dim(a, i);
+    for (int i = axis + 1; i < tide_array_ndim(a); i++) inner *= tide_array_dim(a, i);
+    sorted s = {.n = outer * k * inner};
+    unsigned char *from = elements_of(a);
+    int64_t *order = malloc((size_t)n * sizeof *order + 1);
+    s.values = malloc((size_t)s.n * size + 1);
+    s.places = malloc((size_t)s.n * sizeof *s.places + 1);
+    for (int64_t o = 0; o < outer; o++)
+        for (int64_t i = 0; i < inner; i++) {
+            unsigned char *row = from + (size_t)(o * n * inner + i) * size;
+            model_order(t, row, inner * (int64_t)size, n, descending, order);
+            for (int64_t j = 0; j < k; j++) {
+                int64_t to = (o * k + j) * inner + i;
+                s.places[to] = order[j];
+                memcpy(s.values + (size_t)to * size, row + (size_t)(order[j] * inner) * size, size);
+            }
+        }
+    free(order);
+    free(from);
+    return s;
+}
+static void drop_model(sorted *s) {
+    free(s->values);
+    free(s->places);
+}
+
+static void sorts_right(tide_array *a, int axis, bool descending) {
+    tide_dtype t = tide_array_dtype(a);
+    int given = random_below(2) ? axis : axis - tide_array_ndim(a);
+    sorted s = model(a, axis, tide_array_dim(a, axis), descending);
+    tide_array *values, *places;
+    assert_ok(tide_sort_both(a, given, descending, &values, &places));
+    assert_int_equal(tide_array_ndim(values), tide_array_ndim(a));
+    assert_int_equal(tide_array_dim(places, axis), tide_array_dim(a, axis));
+    has(values, t, s.values, s.n);
+    has(places, TIDE_I64, s.places, s.n);
+    has(tide_sort(a, given, descending), t, s.values, s.n);
+    has(tide_argsort(a, given, descending), TIDE_I64, s.places, s.n);
+    drop_model(&s);
+}
+
+static void picks_right(tide_array *a, int axis, int64_t k, bool largest) {
+    sorted s = model(a, axis, k, largest);
+    tide_array *values, *places;
+    assert_ok(tide_topk(a, k, axis, largest, &values, &places));
+    has(values, tide_array_dtype(a), s.values, s.n);
+    has(places, TIDE_I64, s.places, s.n);
+    assert_ok(tide_topk(a, k, axis, largest, NULL, &places));
+    has(places, TIDE_I64, s.places, s.n);
+    assert_ok(tide_topk(a, k, axis, largest, &values, NULL));
+    has(values, tide_array_dtype(a), s.values, s.n);
+    drop_model(&s);
+}
+
+/* ---- both devices ---- */
+
+static const int64_t lengths[] = {0, 1, 2, 15, 16, 17, 33, 100, 257};
+static void rows_of_every_kind(tide_runtime *rt, bool thorough) {
+    for (tide_dtype t = 0; t < TIDE_DTYPE_COUNT; t++)
+        for (int layout = 0; layout < LAYOUTS; layout++) {
+            int64_t n = lengths[random_below((int64_t)TIDEI_COUNT(lengths))];
+            for (int axis = 0; axis < 3; axis++) {
+                int64_t shape[] = {1 + random_below(4), 1 + random_below(4), 1 + random_below(4)};
+                shape[axis] = n;
+                if (!thorough && (axis != layout % 3 || (layout + t) % 2)) continue;
+                tide_array *a = random_array(rt, t, 3, shape, layout, random_below(2));
+                sorts_right(a, axis, random_below(2));
+                picks_right(a, axis, random_below(n + 1), random_below(2));
+                tide_release(a);
+            }
+        }
+}
+static void every_type_layout_and_axis_is_sorted(void **state) { rows_of_every_kind(*state, true); }
+static void a_gpus_kernels_sort_the_same(void **state) {
+    if (!*state) skip();
+    rows_of_every_kind(*state, false);
+}
+
+static void both_are_right(tide_array *a, int axis, bool descending) {
+    sorted s = model(a, axis, tide_array_dim(a, axis), descending);
+    tide_array *values, *places;
+    assert_ok(tide_sort_both(a, axis, descending, &values, &places));
+    has(values, tide_array_dtype(a), s.values, s.n);
+    has(places, TIDE_I64, s.places, s.n);
+    drop_model(&s);
+}
+
+/* Rows of more than a block sorts alone: by passes over tiles. */
+static void a_long_row(tide_runtime *rt, tide_dtype t, int64_t n, bool few) {
+    tide_array *a = random_array(rt, t, 1, &n, few ? BACKWARD : PLAIN, few);
+    both_are_right(a, 0, random_below(2));
+    tide_release(a);
+}
+static void long_rows_are_sorted(void **state) {
+    for (tide_dtype t = 0; t < TIDE_DTYPE_COUNT; t++) {
+        a_long_row(*state, t, 4096, true);
+        a_long_row(*state, t, 70001, t & 1);
+    }
+}
+static void a_gpus_kernels_sort_long_rows(void **state) {
+    if (!*state) skip();
+    for (tide_dtype t = 0; t < TIDE_DTYPE_COUNT; t++) a_long_row(*state, t, 4097, t & 1);
+    if (!test_quick()) a_long_row(*state, TIDE_F32, 66000, true);
+}
+
+/* Values alone, or places alone, leave out what is not needed. */
+static void several_long_rows(tide_runtime *rt) {
+    static const tide_dtype types[] = {TIDE_I16, TIDE_F32, TIDE_U32, TIDE_C64};
+    for (int i = 0; i < (int)TIDEI_COUNT(types); i++) {
+        int64_t shape[] = {2, 2}, k = 1 + random_below(1500);
+        shape[i & 1] = 4100;
+        tide_array *a = random_array(rt, types[i], 2, shape, i & 1 ? PLAIN : TURNED, i & 2);
+        sorted s = model(a, i & 1, 4100, i & 2);
+        has(tide_sort(a, i & 1, i & 2), types[i], s.values, s.n);
+        if (i < 2) has(tide_argsort(a, i & 1, i & 2), TIDE_I64, s.places, s.n);
+        drop_model(&s);
+        if (i < 2) picks_right(a, i & 1, k, i & 2);
+        tide_release(a);
+    }
+}
+/* Keys whose digits are alike but for one, two or none: the others' passes have nothing to do. */
+static void alike_but_for_some_digits(tide_runtime *rt) {
+    static const int shifts[][2] = {{0, 0}, {24, 24}, {56, 56}, {8, 40}, {0, 56}};
+    enum { N = 4500 };
+    static int64_t x[N];
+    for (size_t k = 0; k <= TIDEI_COUNT(shifts); k++) {
+        for (int i = 0; i < N; i++) {
+            x[i] = 0x0102030405060708;
+            for (int d = 0; d < 2 && k < TIDEI_COUNT(shifts); d++)
+                x[i] ^= random_below(1 << (7 * d + 1)) << shifts[k][d];
+        }
+        tide_array *a = tide_from_host(rt, TIDE_I64, 1, (int64_t[]){N}, x);
+        assert_array(a);
+        both_are_right(a, 0, k & 1);
+        tide_release(a);
+    }
+}
+static void digits_that_all_keys_have_are_passed_over(void **state) {
+    alike_but_for_some_digits(*state);
+}
+static void a_gpus_kernels_pass_over_such_digits(void **state) {
+    if (!*state) skip();
+    alike_but_for_some_digits(*state);
+}
+static void rows_beside_each_other_are_sorted_alone(void **state) { several_long_rows(*state); }
+static void a_gpus_kernels_keep_long_rows_apart(void **state) {
+    if (!*state) skip();
+    several_long_rows(*state);
+}
+
+/* ---- words of the contract ---- */
+
+static void equals_keep_their_order_both_ways(void **state) {
+    tide_runtime *rt = *state;
+    const float data[] = {1, NAN, 0.0f, -0.0f, -INFINITY, NAN, 0.0f, INFINITY};
+    tide_array *a = tide_from_host(rt, TIDE_F32, SHAPE(8), data);
+    HAS(tide_argsort(a, 0, 0), int64_t, TIDE_I64, 4, 2, 3, 6, 0, 7, 1, 5);
+    HAS(tide_argsort(a, 0, 1), int64_t, TIDE_I64, 1, 5, 7, 0, 2, 3, 6, 4);
+    tide_array *s = tide_sort(a, -1, 0);
+    float *got = (float *)elements_of(s);
+    assert_true(!signbit(got[1]) && signbit(got[2]) && !signbit(got[3]));
+    free(got);
+    tide_release(s);
+    tide_release(a);
+}
+
+static void complex_numbers_are_compared_as_numpy_does(void **state) {
+    tide_runtime *rt = *state;
+    const float data[][2] = {{NAN, NAN}, {NAN, 1}, {5, NAN}, {1, 2}, {1, -2}, {-1, NAN}, {NAN, 0}};
+    tide_array *a = tide_from_host(rt, TIDE_C64, SHAPE(7), data);
+    HAS(tide_argsort(a, 0, 0), int64_t, TIDE_I64, 4, 3, 5, 2, 6, 1, 0);
+    HAS(tide_argsort(a, 0, 1), int64_t, TIDE_I64, 0, 1, 6, 2, 5, 3, 4);
+    tide_release(a);
+}
+
+static void a_partition_parts(void **state) {
+    tide_runtime *rt = *state;
+    tide_array *a = tide_from_host(rt, TIDE_I32, SHAPE(2, 4), (int32_t[]){4, 1, 3, 2, 9, 9, 0, 5});
+    HAS(tide_slice(tide_partition(a, 2, 1), ":, 2"), int32_t, TIDE_I32, 3, 9);
+    tide_array *p = tide_argpartition(a, -4, -1);
+    HAS(tide_slice(p, ":, 0"), int64_t, TIDE_I64, 1, 2);
+    tide_release(p);
+    assert_null(tide_partition(a, 4, 1));
+    assert_error(TIDE_E_BOUNDS, "place 4 along axis 1, which has 4 elements");
+    assert_null(tide_argpartition(a, -3, 0));
+    assert_error(TIDE_E_BOUNDS, "place -3 along axis 0, which has 2 elements");
+    tide_release(a);
+}
+
+static void senseless_arguments_are_refused(void **state) {
+    tide_runtime *rt = *state;
+    tide_array *a = tide_zeros(rt, TIDE_F32, SHAPE(2, 3)),
+               *zero = tide_zeros(rt, TIDE_F32, 0, NULL), *out = NULL;
+    assert_null(tide_sort(a, 2, 0));
+    assert_error(TIDE_E_BOUNDS, "axis 2 of an array with 2 dimensions");
+    assert_null(tide_argsort(zero, -1, 0));
+    assert_error(TIDE_E_BOUNDS, "axis -1 of an array with 0 dimensions");
+    assert_int_equal(tide_sort_both(a, 0, 0, NULL, NULL), TIDE_E_INVALID);
+    assert_error(TIDE_E_INVALID, "no result is wanted");
+    assert_int_equal(tide_topk(a, 4, 1, 1, &out, NULL), TIDE_E_BOUNDS);
+    assert_error(TIDE_E_BOUNDS, "4 elements of axis 1, which has 3");
+    assert_int_equal(tide_topk(a, -1, 1, 1, &out, NULL), TIDE_E_BOUNDS);
+    assert_int_equal(tide_topk(a, 1, -3, 1, &out, NULL), TIDE_E_BOUNDS);
+    assert_null(out);
+    assert_null(tide_sort(NULL, 0, 0));
+    tide_release(a);
+    tide_release(zero);
+}
+
+/* ---- failures ---- */
+
+static void sorting_in_a_scope(tide_runtime *rt, tide_status *status) {
+    tide_array *a, *out[2];
+    assert_ok(tide_scope_begin(rt));
+    bool ok = (a = tide_zeros(rt, TIDE_C64, SHAPE(3, 50))) && tide_sort(a, 1, 0) &&
+              tide_sort_both(a, 0, 1, &out[0], &out[1]) == TIDE_OK &&
+              tide_topk(a, 2, 1, 1, &out[0], &out[1]) == TIDE_OK && tide_argpartition(a, 2, 1);
+    *status = ok ? TIDE_OK : tide_error_last()->status;
+    assert_ok(tide_scope_end(rt));
+}
+static void each_call_of_the_device_may_fail(void **state) {
+    (void)state;
+    each_call_fails(sorting_in_a_scope);
+}
+static void each_call_may_fail_under_a_gpus_kernels(void **state) {
+    (void)state;
+    if (!emu_compiler()) skip();
+    emulated_device = true;
+    each_call_fails(sorting_in_a_scope);
+    emulated_device = false;
+}
+
+static void kernels_compile(void **state) {
+    (void)state;
+    compiles(tidei_order_sort_text, "sort.cu");
+    compiles(tidei_order_select_text, "select.cu");
+}
+
+int main(void) {
+#define CASE(f)     cmocka_unit_test_setup_teardown(f, open_runtime, close_runtime)
+#define EMULATED(f) cmocka_unit_test_setup_teardown(f, open_emulated, close_runtime)
+    const struct CMUnitTest tests[] = {
+        CASE(every_type_layout_and_axis_is_sorted),
+        EMULATED(a_gpus_kernels_sort_the_same),
+        CASE(long_rows_are_sorted),
+        EMULATED(a_gpus_kernels_sort_long_rows),
+        CASE(digits_that_all_keys_have_are_passed_over),
+        EMULATED(a_gpus_kernels_pass_over_such_digits),
+        CASE(rows_beside_each_other_are_sorted_alone),
+        EMULATED(a_gpus_kernels_keep_long_rows_apart),
+        CASE(equals_keep_their_order_both_ways),
+        CASE(complex_numbers_are_compared_as_numpy_does),
+        CASE(a_partition_parts),
+        CASE(senseless_arguments_are_refused),
+        cmocka_unit_test(each_call_of_the_device_may_fail),
+        cmocka_unit_test(each_call_may_fail_under_a_gpus_kernels),
+        cmocka_unit_test(kernels_compile),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
