@@ -1,15 +1,17 @@
 /* index.c: an array at ranges and index arrays, axis by axis, as NumPy indexes: tide_index takes
 ** the elements, tide_index_put writes them.
 **
-** Ranges say which part of the array is meant: a view of it. Index arrays broadcast together, and
-** their shape takes the place of the axes that they go along: where the first of these was, if they
-** (and single indices, which count as index arrays of rank 0 then) stand side by side, else before
-** all others. */
+** A mask is as many index arrays as it has axes: those of its true elements, which are counted on
+** the device before all else. Ranges say which part of the array is meant: a view of it. Index
+** arrays broadcast together, and their shape takes the place of the axes that they go along: where
+** the first of these was, if they (and single indices, which count as index arrays of rank 0 then)
+** stand side by side, else before all others. */
 #include <inttypes.h>
 
 #include "arrays/arrays.h"
 #include "arrays/index/plan.h"
 #include "arrays/make/slice.h"
+#include "arrays/scan/select.h"
 #include <tide/index.h>
 
 /* an axis each, a new axis each, and an ellipsis */
@@ -36,6 +38,11 @@ typedef struct items {
     int arrays; /* how many are */
     tidei_operand lists[TIDE_MAX_RANK];
     int got; /* of these */
+    /* what masks stand for: `at` is `expanded` then */
+    tide_pick expanded[ITEMS_MAX];
+    tide_array *made[TIDE_MAX_RANK];
+    int nmade;
+    int64_t length[TIDE_MAX_RANK]; /* of the axis that a list's mask is for; -1: it has none */
 } items;
 
 /* Before all else: an earlier error is why an array is NULL. */
@@ -89,6 +96,75 @@ static tide_status get_lists(tidei_runtime *rt, items *x) {
 
 static void put_lists(items *x) {
     while (x->got > 0) tidei_operand_put(&x->lists[--x->got]);
+}
+
+static void end_items(items *x) {
+    put_lists(x);
+    while (x->nmade > 0) tidei_array_drop(x->made[--x->nmade]);
+}
+
+/* ---- masks ---- */
+
+static bool is_mask(const tidei_operand *list) {
+    return list->lay.dtype == TIDE_BOOL && list->lay.ndim > 0;
+}
+
+/* How many axes the items take, those of masks counted. */
+static tide_status check_masks(const tidei_layout *l, const items *x) {
+    int64_t axes = 0;
+    for (size_t i = 0; i < x->n; i++)
+        axes += is_range(&x->at[i], TIDE_RANGE_SLICE) || is_range(&x->at[i], TIDE_RANGE_INDEX);
+    for (int k = 0; k < x->got; k++) axes += is_mask(&x->lists[k]) ? x->lists[k].lay.ndim : 1;
+    if (axes <= l->ndim) return TIDE_OK;
+    return tidei_fail(TIDE_E_BOUNDS, x->op,
+                      "items and masks for %" PRId64 " axes; the array has %d dimension%s", axes,
+                      (int)l->ndim, l->ndim == 1 ? "" : "s");
+}
+
+/* Where one mask is true, as an index array for each of its axes. */
+static tide_status expand_mask(items *x, const tidei_operand *mask, size_t *n, int *list) {
+    tide_status s = tidei_nonzero(mask, x->made + x->nmade, x->op);
+    for (int d = 0; d < mask->lay.ndim && s == TIDE_OK; d++) {
+        x->length[(*list)++] = mask->lay.shape[d];
+        x->expanded[(*n)++] = tide_pick_array(x->made[x->nmade++]);
+    }
+    return s;
+}
+
+/* Each mask becomes index arrays, side by side. */
+static tide_status expand_masks(const tidei_operand *a, items *x) {
+    size_t n = 0;
+    int from = 0, list = 0, masks = 0;
+    for (int k = 0; k < TIDE_MAX_RANK; k++) x->length[k] = -1;
+    for (int k = 0; k < x->got; k++) masks += is_mask(&x->lists[k]);
+    if (masks == 0) return TIDE_OK;
+    tide_status s = check_masks(&a->lay, x);
+    for (size_t i = 0; i < x->n && s == TIDE_OK; i++) {
+        const tidei_operand *o = is_array(&x->at[i]) ? &x->lists[from++] : NULL;
+        if (o && is_mask(o)) {
+            s = expand_mask(x, o, &n, &list);
+        } else {
+            x->expanded[n++] = x->at[i];
+            list += o != NULL;
+        }
+    }
+    if (s != TIDE_OK) return s;
+    put_lists(x);
+    x->at = x->expanded;
+    x->n = n;
+    return get_lists(a->rt, x);
+}
+
+/* The axes that masks are for, now that they are known, have as many elements as they. */
+static tide_status check_lengths(const tidei_plan *p, const items *x) {
+    for (int k = 0; k < p->nlists; k++) {
+        int64_t length = p->far->lay.shape[p->lists[k].axis];
+        if (x->length[k] >= 0 && x->length[k] != length)
+            return tidei_fail(TIDE_E_SHAPE, x->op,
+                              "a mask with %" PRId64 " elements along an axis that has %" PRId64,
+                              x->length[k], length);
+    }
+    return TIDE_OK;
 }
 
 /* ---- the plan ---- */
@@ -192,7 +268,8 @@ static tide_status plan(const tidei_operand *a, const items *x, unsigned by, tid
     tide_status s = view_of(&a->lay, x, &view->lay);
     if (s != TIDE_OK) return s;
     find_axes(p, x, view->lay.ndim - named_axes(x));
-    s = tidei_plan_check(p);
+    s = check_lengths(p, x);
+    if (s == TIDE_OK) s = tidei_plan_check(p);
     if (s == TIDE_OK) s = broadcast_lists(x, &ndim, shape);
     if (s == TIDE_OK) s = add_dimensions(p, x, &view->lay, ndim, shape);
     return s == TIDE_OK ? tidei_shape_check(a->lay.dtype, p->ndim, p->shape, x->op) : s;
@@ -216,9 +293,10 @@ static tide_array *take_items(const tidei_operand *a, items *x) {
     tide_array *made = NULL;
     if (count_items(&a->lay, x) != TIDE_OK) return NULL;
     if (x->arrays == 0) return view_alone(a, x);
-    if (get_lists(a->rt, x) == TIDE_OK && plan(a, x, TIDEI_FAULT_BY_INDEX, &view, &p) == TIDE_OK)
+    if (get_lists(a->rt, x) == TIDE_OK && expand_masks(a, x) == TIDE_OK &&
+        plan(a, x, TIDEI_FAULT_BY_INDEX, &view, &p) == TIDE_OK)
         made = tidei_plan_take(&p);
-    put_lists(x);
+    end_items(x);
     return made;
 }
 
@@ -237,9 +315,10 @@ static tide_status put_items(const tidei_operand *a, items *x, const tidei_opera
     tidei_plan p;
     tide_status s = count_items(&a->lay, x);
     if (s == TIDE_OK) s = get_lists(a->rt, x);
+    if (s == TIDE_OK) s = expand_masks(a, x);
     if (s == TIDE_OK) s = plan(a, x, TIDEI_FAULT_BY_INDEX_PUT, &view, &p);
     if (s == TIDE_OK) s = tidei_plan_put(&p, values);
-    put_lists(x);
+    end_items(x);
     return s;
 }
 

@@ -210,15 +210,18 @@ static const tidei_own_kernel *of_size(const tidei_own_kernel *kernels, tide_dty
     return &kernels[__builtin_ctzll(tide_dtype_size(t))];
 }
 
+tide_status tidei_plan_take_into(const tidei_plan *p, const tidei_operand *out) {
+    job j;
+    if (plan_size(p) == 0) return TIDE_OK;
+    make_job(p, out, out->lay.strides, false, &j);
+    collapse(&j.call);
+    return run(&j, &j.call, of_size(take_kernels, p->far->lay.dtype));
+}
+
 tide_array *tidei_plan_take(const tidei_plan *p) {
     tidei_operand out;
-    job j;
     tide_array *a = tidei_array_make(p->far->rt, p->far->lay.dtype, p->ndim, p->shape, p->op, &out);
-    if (!a) return NULL;
-    if (plan_size(p) == 0) return tidei_array_done(a, &out, TIDE_OK);
-    make_job(p, &out, out.lay.strides, false, &j);
-    collapse(&j.call);
-    return tidei_array_done(a, &out, run(&j, &j.call, of_size(take_kernels, p->far->lay.dtype)));
+    return a ? tidei_array_done(a, &out, tidei_plan_take_into(p, &out)) : NULL;
 }
 
 /* ---- putting ---- */

@@ -40,13 +40,14 @@ tide_status tidei_plan_add_lists(tidei_plan *p, int ndim, const int64_t *shape);
 tide_status tidei_plan_check(const tidei_plan *p);
 /* A new array of the elements. */
 tide_array *tidei_plan_take(const tidei_plan *p);
+/* The same into a new array of the plan's shape. */
+tide_status tidei_plan_take_into(const tidei_plan *p, const tidei_operand *out);
 /* Puts values, broadcast to the plan's shape and cast as tide_assign does, into the places; of
 ** those for one place the last in row-major order. */
 tide_status tidei_plan_put(const tidei_plan *p, const tidei_operand *values);
 
-/* What both do before: checks values against the plan, and calls `update` with these cast and
-** broken off from `far`, and a plan whose index arrays are so too; not where there are no places.
-** */
+/* What both do before: checks values against the plan, and calls `update` with these cast and apart
+** from `far`, and a plan whose index arrays are so too; not where there are no places. */
 tide_status tidei_plan_update(const tidei_plan *p, const tidei_operand *values,
                               tide_status (*update)(const tidei_plan *p, const tidei_operand *near,
                                                     void *user),

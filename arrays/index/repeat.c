@@ -11,17 +11,29 @@
 #include <tide/index.h>
 #include <tide/scan.h>
 
-/* The elements of `a` at so many places: by offsets, or `each` times. */
-static tide_array *take_repeated(const tidei_operand *a, int axis, int64_t n,
-                                 const tidei_operand *offsets, int64_t each, const char *op) {
+static tide_status take_into(const tidei_operand *out, const tidei_operand *a, int axis,
+                             const tidei_operand *offsets, int64_t each, const char *op) {
     tidei_plan p = {.op = op, .by = TIDEI_FAULT_BY_INDEX};
     tidei_operand ids;
-    tide_array *made = NULL;
-    if (tidei_make_ids(a->rt, n, offsets, each, TIDEI_FAULT_BY_INDEX, op, &ids) != TIDE_OK)
-        return NULL;
-    if (tidei_scatter_plan(a, &ids, axis, &p) == TIDE_OK) made = tidei_plan_take(&p);
+    tide_status s =
+        tidei_make_ids(a->rt, out->lay.shape[axis], offsets, each, TIDEI_FAULT_BY_INDEX, op, &ids);
+    if (s != TIDE_OK) return s;
+    s = tidei_scatter_plan(a, &ids, axis, &p);
+    if (s == TIDE_OK) s = tidei_plan_take_into(&p, out);
     tidei_operand_put(&ids);
-    return made;
+    return s;
+}
+
+/* The elements of `a` at n places: by offsets, or `each` times. The result is made first: what is
+** large finds room before work is queued on what is small, which cannot be moved then. */
+static tide_array *take_repeated(const tidei_operand *a, int axis, int64_t n,
+                                 const tidei_operand *offsets, int64_t each, const char *op) {
+    int64_t shape[TIDE_MAX_RANK];
+    tidei_operand out;
+    for (int d = 0; d < a->lay.ndim; d++) shape[d] = d == axis ? n : a->lay.shape[d];
+    tide_array *made = tidei_array_make(a->rt, a->lay.dtype, a->lay.ndim, shape, op, &out);
+    if (!made) return NULL;
+    return tidei_array_done(made, &out, take_into(&out, a, axis, offsets, each, op));
 }
 
 static tide_array *repeat(const tidei_operand *a, int64_t count, int axis, const char *op) {

@@ -1,10 +1,10 @@
 /* gather.h: elements of an array at the places that an index array names: one text for both back
 ** ends (take.c).
 **
-** As philox.h: the host includes it as C, the build embeds it as a string (tidei_gather_text, behind
-** indices.h) for NVRTC. The iteration space is the result's, which is row-major; the source and the indices have
-** strides over it. A row is its innermost dimension: the host's kernel loops over rows, the
-** device's threads over single elements. */
+** As philox.h: the host includes it as C, the build embeds it as a string (tidei_gather_text,
+** behind indices.h) for NVRTC. The iteration space is the result's, which is row-major; the source
+** and the indices have strides over it. A row is its innermost dimension: the host's kernel loops
+** over rows, the device's threads over single elements. */
 #ifndef TIDEI_GATHER_H
 #define TIDEI_GATHER_H
 

@@ -72,7 +72,7 @@ static void integers_right(tide_array *a, tide_array *weights, int64_t bins) {
     unsigned char *data = elements_of(a), *w = weights ? elements_of(weights) : NULL;
     for (int64_t i = 0; i < n; i++) {
         double x = number(t, data + (size_t)i * size);
-        if (x + 1 > (double)most) most = (int64_t)x + 1;
+        if (bins < 0 && x + 1 > (double)most) most = (int64_t)x + 1;
         if (!(x >= 0 && x < (double)room)) continue;
         want[(int64_t)x]++;
         if (w) sums[(int64_t)x] += number(wt, w + (size_t)i * weight_size);

@@ -131,6 +131,31 @@ static void the_last_of_several_values_stays(void **state) {
     HAS_I32(rows, 3, 4, 5, 6);
 }
 
+/* As many index arrays as it has axes, side by side. */
+static void a_mask_is_where_it_is_true(void **state) {
+    tide_runtime *rt = *state;
+    tide_array *a = counted(rt, SHAPE(3, 4)), *three = I32(rt, 0, 1, 1), *mask, *whole;
+    mask = tide_cast(three, TIDE_BOOL);
+    whole = tide_lt(a, tide_full(rt, TIDE_I32, 0, NULL, tide_arg_int(5)));
+    HAS_I32(tide_index(a, PICK(LIST(mask))), 4, 5, 6, 7, 8, 9, 10, 11);
+    HAS_I32(tide_index(a, PICK(LIST(mask), LIST(I64(rt, 0, 3)))), 4, 11);
+    HAS_I32(tide_index(a, PICK(LIST(mask), tide_pick_range(tide_range_slice(0, 2, 1)))), 4, 5, 8,
+            9);
+    HAS_I32(tide_index(a, PICK(LIST(whole))), 0, 1, 2, 3, 4);
+    HAS_I32(tide_index(tide_transpose(a, NULL), PICK(REST, LIST(mask))), 4, 8, 5, 9, 6, 10, 7, 11);
+    has_shape(tide_index(a, PICK(NEW, LIST(tide_logical_not(tide_eq(a, a))))), SHAPE(1, 0));
+    assert_ok(
+        tide_index_put(a, PICK(LIST(whole)), tide_full(rt, TIDE_I8, 0, NULL, tide_arg_int(7))));
+    HAS_I32(a, 7, 7, 7, 7, 7, 5, 6, 7, 8, 9, 10, 11);
+    assert_null(tide_index(a, PICK(ALL, LIST(mask))));
+    assert_error(TIDE_E_SHAPE, "a mask with 3 elements along an axis that has 4");
+    assert_null(tide_index(a, PICK(AT(0), LIST(whole))));
+    assert_error(TIDE_E_BOUNDS, "items and masks for 3 axes; the array has 2 dimensions");
+    assert_null(tide_index(a, PICK(LIST(tide_ones(rt, TIDE_BOOL, 0, NULL)))));
+    assert_error(TIDE_E_DTYPE, "indices are bool");
+    assert_int_equal(tide_index_put(a, PICK(LIST(mask), LIST(mask)), a), TIDE_E_SHAPE);
+}
+
 static void what_is_put_may_share_memory(void **state) {
     tide_runtime *rt = *state;
     tide_array *a = tide_arange(rt, TIDE_I64, 0, 5, 1);
@@ -213,8 +238,8 @@ static tide_pick draw_range(model *m, int axis) {
     return tide_pick_range(tide_range_slice(first, TIDE_NONE, step));
 }
 
-/* Items for a source; the dimensions of index arrays go where NumPy has them. An ellipsis stands for
-** some axes, or none; without one the last axes may have no items. */
+/* Items for a source; the dimensions of index arrays go where NumPy has them. An ellipsis stands
+** for some axes, or none; without one the last axes may have no items. */
 static size_t draw_items(tide_runtime *rt, model *m, tide_pick *items) {
     size_t n = 0;
     int axis = 0, groups = 0, spot = 0, from = (int)below(2 * m->rank + 2), rest;
@@ -506,8 +531,10 @@ static void what_does_not_fit_is_refused(void **state) {
 
 /* The whole battery, by the kernels for a GPU. */
 static void a_gpus_kernels_do_the_same(void **state) {
+    if (!emu_compiler()) skip();
     an_index_takes_points_rows_and_columns(state);
     the_last_of_several_values_stays(state);
+    a_mask_is_where_it_is_true(state);
     what_is_put_may_share_memory(state);
     an_index_agrees_with_the_model(state);
     a_put_agrees_with_the_model(state);
@@ -534,6 +561,7 @@ int main(void) {
         CASE(index_arrays_come_first_where_they_are_parted),
         CASE(an_eighth_axis_and_new_ones),
         CASE(the_last_of_several_values_stays),
+        CASE(a_mask_is_where_it_is_true),
         CASE(what_is_put_may_share_memory),
         CASE(an_index_agrees_with_the_model),
         CASE(a_put_agrees_with_the_model),

@@ -2,6 +2,7 @@
 ** models; the same by a GPU's kernels, emulated. */
 #include <math.h>
 #include "runtime/device/cuda/nvrtc.h"
+#include "tests/arrays/every_failure.h"
 #include "tests/doubles/emulated_device.h"
 #include "tests/support/tidetest.h"
 
@@ -257,7 +258,61 @@ static void what_does_not_fit_is_refused(void **state) {
     assert_error(TIDE_E_DTYPE, "counts are f32");
 }
 
+/* ---- failures: all of tide/index.h ---- */
+
+enum { MADE = 16 };
+#define MAKE(a)                                                                                    \
+    do {                                                                                           \
+        if (!(made[n] = (a))) return tide_error_last()->status;                                    \
+        n++;                                                                                       \
+    } while (0)
+#define DO(call)                                                                                   \
+    do {                                                                                           \
+        tide_status s_ = (call);                                                                   \
+        if (s_ != TIDE_OK) return s_;                                                              \
+    } while (0)
+static tide_status do_all(tide_runtime *rt, tide_array **made) {
+    int n = 0;
+    MAKE(tide_ones(rt, TIDE_F32, SHAPE(200, 3)));
+    MAKE(tide_arange(rt, TIDE_I64, 0, 200, 1));
+    const tide_pick picks[] = {tide_pick_array(made[1]), tide_pick_range(tide_range_index(1))};
+    MAKE(tide_index(made[0], 2, picks)); /* (200) */
+    DO(tide_index_put(made[0], 2, picks, made[2]));
+    MAKE(tide_zeros(rt, TIDE_F32, SHAPE(4000)));
+    DO(tide_put_along_axis(made[3], made[1], 0, made[1])); /* cast; by a hash table */
+    MAKE(tide_floordiv(made[1], made[1]));
+    DO(tide_scatter_add(made[3], made[4], 0, made[2], 0)); /* of several levels */
+    DO(tide_scatter_max(made[3], made[1], 0, made[2]));
+    MAKE(tide_repeat(made[0], 2, 1));
+    MAKE(tide_repeat_each(made[2], made[4], 0));
+    MAKE(tide_segment_mean(made[0], made[4], 5, 0));
+    MAKE(tide_from_host(rt, TIDE_I64, SHAPE(3), (int64_t[]){0, 90, 200}));
+    MAKE(tide_segment_mean_offsets(made[0], made[8], 0));
+    MAKE(tide_segment_min_offsets(made[0], made[8], 0));
+    MAKE(tide_gt(made[1], made[4]));
+    const tide_pick mask = tide_pick_array(made[11]);
+    MAKE(tide_index(made[0], 1, &mask));
+    return tide_synchronize(rt, NULL);
+}
+static void all_of_it(tide_runtime *rt, tide_status *status) {
+    tide_array *made[MADE] = {NULL};
+    *status = do_all(rt, made);
+    for (int i = 0; i < MADE; i++) tide_release(made[i]);
+}
+static void a_failure_leaves_nothing(void **state) {
+    (void)state;
+    each_call_fails(all_of_it);
+}
+static void a_gpus_failure_leaves_nothing(void **state) {
+    (void)state;
+    if (!emu_compiler()) skip();
+    emulated_device = true;
+    each_call_fails(all_of_it);
+    emulated_device = false;
+}
+
 static void a_gpus_kernels_do_the_same(void **state) {
+    if (!emu_compiler()) skip();
     segments_are_folded(state);
     segments_agree_with_the_model(state);
     elements_are_repeated(state);
@@ -285,6 +340,8 @@ int main(void) {
         CASE(many_counts_agree_with_the_model),
         CASE(bad_ids_and_offsets_are_told),
         CASE(what_does_not_fit_is_refused),
+        cmocka_unit_test(a_failure_leaves_nothing),
+        cmocka_unit_test(a_gpus_failure_leaves_nothing),
         cmocka_unit_test_setup_teardown(a_gpus_kernels_do_the_same, open_emulated, close_runtime),
         cmocka_unit_test(kernels_compile),
     };

@@ -146,7 +146,7 @@ static void alike_but_for_some_digits(tide_runtime *rt) {
         for (int i = 0; i < N; i++) {
             x[i] = 0x0102030405060708;
             for (int d = 0; d < 2 && k < TIDEI_COUNT(shifts); d++)
-                x[i] ^= random_below(1 << (7 * d + 1)) << shifts[k][d];
+                x[i] ^= (int64_t)((uint64_t)random_below(1 << (7 * d + 1)) << shifts[k][d]);
         }
         tide_array *a = tide_from_host(rt, TIDE_I64, 1, (int64_t[]){N}, x);
         assert_array(a);
