@@ -85,13 +85,6 @@ wave)
     refused --steps few
     refused --steps -1
     ;;
-recipes)
-    # Each checks its result, and says so.
-    "$bin/recipes" >"$work/log" 2>&1 || fail "$(cat "$work/log")"
-    ! grep -v ': right$' "$work/log" || fail "$(cat "$work/log")"
-    grep -q '^life: ' "$work/log" || fail "$(cat "$work/log")"
-    refused cake
-    ;;
 embed)
     # It checks itself, and then says so.
     "$bin/embed" "$4" >"$work/log" 2>&1 || fail "$(cat "$work/log")"

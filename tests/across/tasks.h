@@ -413,28 +413,6 @@ static void check_gather(void) {
     check_values(2, 235, gather_2, 0);
 }
 
-/* Indices on several axes, along one, values for one place, segments. */
-static tide_status by_index(void) {
-    static const int64_t rows[] = {6, 0, -1}, counts[] = {2, 0, 1};
-    MAKE(tide_from_host(work.rt, TIDE_I64, SHAPE(3), rows));
-    const tide_pick picks[] = {tide_pick_array(work.made[0]), tide_pick_range(tide_range_index(2))};
-    MAKE(tide_index(work.in[3], 2, picks)); /* (3) */
-    MAKE(tide_zeros(work.rt, TIDE_F32, SHAPE(7)));
-    DO(tide_index_put(work.made[2], 1, picks, work.made[1]));
-    DO(tide_put_along_axis(work.made[2], work.made[0], 0, work.made[1]));
-    DO(tide_scatter_add(work.made[2], work.made[0], 0, work.made[1], 0));
-    MAKE(tide_from_host(work.rt, TIDE_I64, SHAPE(3), counts));
-    MAKE(tide_repeat_each(work.made[1], work.made[3], 0)); /* (3) */
-    MAKE(tide_segment_mean(work.made[4], work.made[3], 3, 0));
-    return tide_synchronize(work.rt, NULL);
-}
-static double by_index_2(int64_t k) { return k == 6 ? 32 + 32 + 32 : k == 0 ? 2 + 2 : 0; }
-static double by_index_5(int64_t k) { return (void)k, 32; }
-static void check_by_index(void) {
-    check_values(2, 7, by_index_2, 0);
-    check_values(5, 3, by_index_5, 0);
-}
-
 /* What makes temporaries, and several views at once. */
 static tide_status shape(void) {
     static const int64_t two[] = {2}, three[] = {3};
@@ -461,6 +439,28 @@ static void check_shape(void) {
     check_values(4, 35, shape_4, 0);
     check_values(5, 69998, shape_5, 0);
     check_values(6, 1, shape_6, 0);
+}
+
+/* Indices on several axes, along one, values for one place, segments. */
+static tide_status by_index(void) {
+    static const int64_t rows[] = {6, 0, -1}, counts[] = {2, 0, 1};
+    MAKE(tide_from_host(work.rt, TIDE_I64, SHAPE(3), rows));
+    const tide_pick picks[] = {tide_pick_array(work.made[0]), tide_pick_range(tide_range_index(2))};
+    MAKE(tide_index(work.in[3], 2, picks)); /* (3) */
+    MAKE(tide_zeros(work.rt, TIDE_F32, SHAPE(7)));
+    DO(tide_index_put(work.made[2], 1, picks, work.made[1]));
+    DO(tide_put_along_axis(work.made[2], work.made[0], 0, work.made[1]));
+    DO(tide_scatter_add(work.made[2], work.made[0], 0, work.made[1], 0));
+    MAKE(tide_from_host(work.rt, TIDE_I64, SHAPE(3), counts));
+    MAKE(tide_repeat_each(work.made[1], work.made[3], 0)); /* (3) */
+    MAKE(tide_segment_mean(work.made[4], work.made[3], 3, 0));
+    return tide_synchronize(work.rt, NULL);
+}
+static double by_index_2(int64_t k) { return k == 6 ? 32 + 32 + 32 : k == 0 ? 2 + 2 : 0; }
+static double by_index_5(int64_t k) { return (void)k, 32; }
+static void check_by_index(void) {
+    check_values(2, 7, by_index_2, 0);
+    check_values(5, 3, by_index_5, 0);
 }
 
 /* Another stream, events between the two, and memory lent. */
@@ -579,10 +579,8 @@ static const struct task {
     {"copy", copy, check_copy, false},
     {"random", random_numbers, check_random, false},
     {"take and concat", gather, check_gather, false},
-    {"index", by_index, check_by_index, false},
-}
-
     {"shapes", shape, check_shape, false},
+    {"index", by_index, check_by_index, false},
     {"streams", on_streams, check_streams, false},
     {"batches", batches, check_batches, false},
     {"adapt", adapt, check_adapt, false},
