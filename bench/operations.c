@@ -1,6 +1,7 @@
-/* operations.c: scans, sorts, selections and scatters at sizes that programs have, each alone, or one
-** of them (--figure): from a quiet device until its results are there. bench/peers/operations.py
-** times the same of PyTorch under the same names; bench/operations.sh holds one against the other. */
+/* operations.c: scans, sorts, selections and scatters at sizes that programs have, each alone, or
+** one of them (--figure): from a quiet device until its results are there.
+** bench/peers/operations.py times the same of PyTorch under the same names; bench/operations.sh
+** holds one against the other. */
 #include "bench/bench.h"
 #include <stdio.h>
 #include <tide/tide.h>

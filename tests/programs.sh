@@ -47,6 +47,13 @@ dense)
     [ $status = 1 ] && grep -q 'absent/memory: No such file' "$work/error" ||
         fail "ends with $status: $(cat "$work/error")"
     ;;
+numpy) # each looks at its own results
+    for program in "$source"/examples/c/numpy/*.c; do
+        one=$(basename "$program" .c)
+        "$bin/$one" >"$work/$one" || fail "$one failed: $(cat "$work/$one")"
+        [ -s "$work/$one" ] || fail "$one says nothing"
+    done
+    ;;
 pca)
     "$bin/pca" --out "$work/pca.pgm" >"$work/log" || fail "failed"
     [ "$(head -n 3 "$work/pca.pgm")" = "$(printf 'P5\n1056 96\n255')" ] ||

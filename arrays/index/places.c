@@ -369,6 +369,15 @@ tide_status tidei_plan_put(const tidei_plan *p, const tidei_operand *values) {
     return tidei_plan_update(p, values, put_from, NULL);
 }
 
+#define ROW_LEAST 8 /* elements of a row that a warp goes through */
+
+/* Whether rows lie together on both sides, each with one index. */
+static bool by_rows(const pl_call *c) {
+    int last = c->ndim - 1;
+    return c->nlists == 1 && c->shape[last] >= ROW_LEAST && c->lists[0].strides[last] == 0 &&
+           c->far_strides[last] == 1 && c->near_strides[last] == 1;
+}
+
 tide_status tidei_plan_combine(const tidei_plan *p, const tidei_operand *near,
                                const tidei_own_kernel *k, int op, int type, int parts) {
     int64_t strides[TIDE_MAX_RANK];
@@ -379,5 +388,6 @@ tide_status tidei_plan_combine(const tidei_plan *p, const tidei_operand *near,
     j.call.type = type;
     j.call.parts = parts;
     collapse(&j.call);
+    j.call.by_rows = by_rows(&j.call);
     return run(&j, &j.call, k);
 }

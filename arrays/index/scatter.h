@@ -159,39 +159,35 @@ GA_FN void sc_one(const pl_call *p, ga_i64 far, ga_i64 near, int size) {
 }
 
 #ifdef __CUDACC_RTC__
-/* Elements that lie `step` apart, several at once: their indices and values are all asked for before
-** one is looked at. */
-#define SC_AT_ONCE 4
-template <int SIZE> GA_FN void sc_several(const pl_call *p, ga_i64 i, ga_i64 step) {
-    pl_spot s[SC_AT_ONCE];
-    ga_i64 at[SC_AT_ONCE], given[SC_AT_ONCE];
-    ga_u64 value[SC_AT_ONCE];
-    SC_UNROLL for (int k = 0; k < SC_AT_ONCE; k++) {
-        ga_i64 one = i + k * step;
-        s[k] = pl_place(p, one < p->n ? one : i, &at[k]);
-    }
-    SC_UNROLL for (int k = 0; k < SC_AT_ONCE; k++) given[k] = pl_given(&p->lists[0], at[k]);
-    SC_UNROLL for (int k = 0; k < SC_AT_ONCE; k++) value[k] =
-        sc_bits(p->near, s[k].near, SIZE, p->type == SC_INT);
-    SC_UNROLL for (int k = 0; k < SC_AT_ONCE; k++) {
-        if (i + k * step >= p->n) return;
-        pl_follow(p, 0, given[k], &s[k]);
-        if (!s[k].bad) sc_merge(p, s[k].far, value[k], SIZE);
+/* Rows of components that lie together on both sides: each lane finds the place of a row, and the
+** warp goes through the rows of its lanes. */
+template <int SIZE> GA_FN void sc_rows(const pl_call *p) {
+    ga_i64 width = p->shape[p->ndim - 1], rows = p->n / width, lane = threadIdx.x % 32;
+    ga_i64 thread = (ga_i64)blockIdx.x * blockDim.x + threadIdx.x;
+    for (ga_i64 base = thread - lane; base < rows; base += (ga_i64)gridDim.x * blockDim.x) {
+        pl_spot s = {0, 0, 0, 0, 1};
+        if (base + lane < rows) s = pl_find(p, (base + lane) * width);
+        for (int r = 0; r < 32; r++) {
+            ga_i64 far = __shfl_sync(~0u, s.far, r) * p->parts;
+            ga_i64 near = __shfl_sync(~0u, s.near, r) * p->parts;
+            if (__shfl_sync(~0u, s.bad, r)) continue;
+            for (ga_i64 c = lane; c < width * p->parts; c += 32)
+                sc_merge(p, far + c, sc_bits(p->near, near + c, SIZE, p->type == SC_INT), SIZE);
+        }
     }
 }
 
 #define SC_EACH(name, size)                                                                        \
-    extern "C" __global__ void name(const __grid_constant__ pl_call p) {                           \
-        ga_i64 step = (ga_i64)gridDim.x * blockDim.x;                                              \
-        ga_i64 begin = (ga_i64)blockIdx.x * blockDim.x + threadIdx.x;                              \
-        if (p.parts == 1)                                                                          \
-            for (ga_i64 i = begin; i < p.n; i += SC_AT_ONCE * step) sc_several<size>(&p, i, step); \
+    PL_IF(name)                                                                                    \
+    (extern "C" __global__ void name(const __grid_constant__ pl_call p) {                          \
+        if (p.by_rows)                                                                             \
+            sc_rows<size>(&p);                                                                     \
         else                                                                                       \
-            for (ga_i64 i = begin; i < p.n; i += step) {                                           \
+            PL_EACH(i) {                                                                           \
                 pl_spot s = pl_find(&p, i);                                                        \
                 if (!s.bad) sc_one(&p, s.far, s.near, size);                                       \
             }                                                                                      \
-    }
+    })
 #else
 #define SC_ONE_1(f, n) sc_one(p, f, n, 1)
 #define SC_ONE_2(f, n) sc_one(p, f, n, 2)
@@ -255,7 +251,7 @@ typedef struct sc_fold {
 } sc_fold;
 
 #define SC_VOID  (1LL << 62) /* in a key: the entry has no value */
-#define SC_AHEAD 4           /* entries that are read before they are folded */
+#define SC_AHEAD 8           /* entries that are read before they are folded */
 
 GA_FN ga_i64 sc_entry_key(const sc_fold *p, ga_i64 e) {
     return p->wide ? ((const ga_i64 *)p->keys)[e] : (ga_i64)((const unsigned *)p->keys)[e];
@@ -388,18 +384,20 @@ SC_COMPLEX(sc_c64)
     }
 
 #ifdef __CUDACC_RTC__
-extern "C" __global__ void scatter_keys(const __grid_constant__ sc_list p) {
+PL_IF(scatter_keys)
+(extern "C" __global__ void scatter_keys(const __grid_constant__ sc_list p) {
     PL_EACH(i) sc_key(&p, i);
-}
+})
 #define SC_KERNEL(name)                                                                            \
-    extern "C" __global__ void scatter_fold_##name(const __grid_constant__ sc_fold p) {            \
+    PL_IF(scatter_fold_##name)                                                                     \
+    (extern "C" __global__ void scatter_fold_##name(const __grid_constant__ sc_fold p) {           \
         ga_i64 all = p.chunks * p.width;                                                           \
         for (ga_i64 i = (ga_i64)blockIdx.x * blockDim.x + threadIdx.x; i < all;                    \
              i += (ga_i64)gridDim.x * blockDim.x) {                                                \
             ga_i64 c = ga_quotient(i, p.width);                                                    \
             sc_chunk_##name(&p, c, i - c * p.width);                                               \
         }                                                                                          \
-    }
+    })
 #else
 static void scatter_keys(const void *params) {
     const sc_list *p = params;
@@ -417,11 +415,11 @@ static void scatter_keys(const void *params) {
     SC_END(name, elem, acc, LOAD, STORE, PLUS, TIMES)                                              \
     SC_CHUNK(name, elem, acc, LOAD, STORE, PLUS, TIMES)                                            \
     SC_KERNEL(name)
-SC_FOLD(f16, td_f16, float, td_load_f16, td_store_f16, SC_PLUS, SC_TIMES)
-SC_FOLD(bf16, td_bf16, float, td_load_bf16, td_store_bf16, SC_PLUS, SC_TIMES)
-SC_FOLD(f32, float, float, SC_SAME, SC_SAME, SC_PLUS, SC_TIMES)
-SC_FOLD(f64, double, double, SC_SAME, SC_SAME, SC_PLUS, SC_TIMES)
-SC_FOLD(c64, sc_c32, sc_c32, SC_SAME, SC_SAME, SC_C_PLUS, SC_C_TIMES)
-SC_FOLD(c128, sc_c64, sc_c64, SC_SAME, SC_SAME, SC_C_PLUS, SC_C_TIMES)
+    SC_FOLD(f16, td_f16, float, td_load_f16, td_store_f16, SC_PLUS, SC_TIMES)
+        SC_FOLD(bf16, td_bf16, float, td_load_bf16, td_store_bf16, SC_PLUS, SC_TIMES)
+            SC_FOLD(f32, float, float, SC_SAME, SC_SAME, SC_PLUS, SC_TIMES)
+                SC_FOLD(f64, double, double, SC_SAME, SC_SAME, SC_PLUS, SC_TIMES)
+                    SC_FOLD(c64, sc_c32, sc_c32, SC_SAME, SC_SAME, SC_C_PLUS, SC_C_TIMES)
+                        SC_FOLD(c128, sc_c64, sc_c64, SC_SAME, SC_SAME, SC_C_PLUS, SC_C_TIMES)
 
 #endif

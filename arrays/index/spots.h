@@ -30,6 +30,7 @@ typedef struct pl_call {
     ga_i64 slots;         /* of the hash table, a power of two */
     int ndim, nlists;     /* ndim >= 1 */
     int op, type, parts;  /* what a scatter does, to what (scatter.h) */
+    int by_rows;          /* rows lie together on both sides, each with one index */
     ga_i64 shape[PL_RANK], far_strides[PL_RANK], near_strides[PL_RANK];
     ga_i64 key_strides[PL_RANK], order_strides[PL_RANK];
     pl_list lists[PL_RANK];
@@ -95,6 +96,22 @@ GA_FN pl_spot pl_find(const pl_call *p, ga_i64 i) {
 }
 
 #ifdef __CUDACC_RTC__
+/* FA_IF of factor.h: a kernel's text where it is the wanted one, or all are. */
+#define PL_IF_0(...)
+#define PL_IF_1(...) __VA_ARGS__
+#ifdef TIDE_WANTS_ALL
+#define PL_IF(name) PL_IF_1
+#else
+#define PL_COMMA_1           0,
+#define PL_SECOND(a, b, ...) b
+#define PL_PICK_3(comma)     PL_SECOND(comma 1, 0, 0)
+#define PL_PICK_2(wants)     PL_PICK_3(PL_COMMA_##wants)
+#define PL_PICK_1(wants)     PL_PICK_2(wants)
+#define PL_JOIN_2(a, b)      a##b
+#define PL_JOIN_1(a, b)      PL_JOIN_2(a, b)
+#define PL_IF(name)          PL_JOIN_1(PL_IF_, PL_PICK_1(TIDE_WANTS_##name))
+#endif
+
 #define PL_EACH(i)                                                                                 \
     for (ga_i64 i = (ga_i64)blockIdx.x * blockDim.x + threadIdx.x; i < p.n;                        \
          i += (ga_i64)gridDim.x * blockDim.x)

@@ -15,7 +15,7 @@
 #define SC_LANES 0xffffffffu
 /* Blocks that a multiprocessor has at once, by the bytes of an element and an accumulator: where
 ** some wait, the others work. */
-#define SC_AT_ONCE(bytes) ((bytes) < 16 ? 4 : (bytes) < 32 ? 3 : 2)
+#define SC_AT_ONCE(bytes) ((bytes) < 8 ? 4 : (bytes) < 12 ? 3 : 2)
 
 template <class E, int N> struct alignas(sizeof(E) * N) sc_vec { E v[N]; };
 

@@ -290,6 +290,9 @@ typedef enum { EMU_RUNS, EMU_AT_BARRIER, EMU_AT_WARP, EMU_DONE } emu_place;
 #define EMU_JUMPS 1
 #endif
 
+/* _longjmp by its own name: what headers may put in its place refuses to go to another stack. */
+extern void emu_jump(jmp_buf to, int value) __asm__("_longjmp") __attribute__((noreturn));
+
 typedef struct emu_block { /* one block under way: its threads as coroutines */
     ucontext_t scheduler, threads[EMU_MOST];
     jmp_buf scheduler_at, at[EMU_MOST]; /* where each goes on, once it has begun */
@@ -320,7 +323,7 @@ static __attribute__((noinline)) void emu_pause(emu_block *b) {
     if (!EMU_JUMPS)
         swapcontext(&b->threads[b->current], &b->scheduler);
     else if (!_setjmp(b->at[b->current]))
-        _longjmp(b->scheduler_at, 1);
+        emu_jump(b->scheduler_at, 1);
 }
 
 /* From the scheduler to a thread, until that pauses. */
@@ -331,7 +334,7 @@ static __attribute__((noinline)) void emu_go_on(emu_block *b, unsigned t) {
     if (!EMU_JUMPS)
         swapcontext(&b->scheduler, &b->threads[t]);
     else if (!_setjmp(b->scheduler_at)) {
-        if (begun) _longjmp(b->at[t], 1);
+        if (begun) emu_jump(b->at[t], 1);
         setcontext(&b->threads[t]);
     }
 }

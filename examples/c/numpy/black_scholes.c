@@ -1,4 +1,4 @@
-/* black_scholes.c: prices of European options; what a call and a put differ by is no model's matter.
+/* black_scholes.c: prices of European options; a call less a put is the share less the strike.
 **
 **     def cdf(x):
 **         return 0.5 * erfc(-x / np.sqrt(2))

@@ -14,7 +14,7 @@
 int main(void) {
     tide_runtime *rt = begin();
     tide_rng rng = {.seed = 1};
-    tide_array *true =
+    tide_array *around =
         tide_from_host(rt, TIDE_F64, SHAPE(4, 2), (double[]){0, 0, 8, 0, 0, 8, 8, 8});
     tide_array *which = tide_rem(tide_arange(rt, TIDE_I64, 0, 4000, 1),
                                  tide_full(rt, TIDE_I64, SHAPE(1), tide_arg_int(4)));
@@ -24,7 +24,7 @@ int main(void) {
     for (int i = 0; i < 10; i++) {
         tide_array *near =
             tide_map(rt, "(x, c) -> sum((x - c)**2, axis=2)", tide_expand_dims(x, 1), centre);
-        centre = tide_segment_mean(x, tide_argmin(near, AXES(1), 0), 4);
+        centre = tide_segment_mean(x, tide_argmin(near, AXES(1), 0), 4, 0);
     }
     double off = tide_item_f64(tide_map(rt, "(c, t) -> max(abs(c - t))", centre, around));
     expect(off < 0.2, "centres");

@@ -26,7 +26,7 @@ int main(void) {
         tide_array *share =
             tide_map(rt, "(rank, out) -> where(out > 0, rank / maximum(out, 1), 0)", rank, out);
         tide_array *lost = tide_map(rt, "(rank, out) -> sum(where(out == 0, rank, 0))", rank, out);
-        tide_array *got = tide_segment_sum(tide_take(share, source, 0), target, N);
+        tide_array *got = tide_segment_sum(tide_take(share, source, 0), target, N, 0);
         rank = tide_map(rt, "(got, lost, n) -> 0.15/n + 0.85*(got + lost/n)", got, lost, (double)N);
     }
     double sum = tide_item_f64(tide_sum(rank, NULL, 0, 0));

@@ -20,7 +20,8 @@ int main(void) {
     expect(tide_histogram(x, 20, -4, 4, &counts, &edges) == TIDE_OK, "the histogram");
     expect(tide_to_host(counts, n, sizeof n) == TIDE_OK, "its counts");
     expect(tide_to_host(edges, e, sizeof e) == TIDE_OK, "its edges");
-    expect(tide_to_host(tide_quantile(x, at, NULL, 0, 0), q, sizeof q) == TIDE_OK, "the quartiles");
+    expect(tide_to_host(tide_quantile(x, tide_arg_array(at), NULL, 0, 0), q, sizeof q) == TIDE_OK,
+           "the quartiles");
     double most = tide_item_f64(tide_max(counts, NULL, 0, 0));
     for (int i = 0; i < 20; i++)
         printf("%5.1f %.*s\n", e[i], (int)((double)n[i] * 60 / most),
