@@ -358,10 +358,12 @@ SC_COMPLEX(sc_c64)
         r.value = sc_none_##name();                                                                \
         for (ga_i64 e = first; e < last; e += SC_AHEAD) {                                          \
             sc_read_keys(p, e, last, keys, at);                                                    \
-            SC_UNROLL for (int j = 0; j < SC_AHEAD; j++) values[j] =                               \
-                sc_void(keys[j]) || keys[j] < 0 ? sc_none_##name()                                 \
-                : p->level                      ? ((const acc *)p->near)[at[j] * p->width + col]   \
-                                                : LOAD(((const elem *)p->near)[across + at[j]]);                        \
+            SC_UNROLL for (int j = 0; j < SC_AHEAD; j++) {                                         \
+                const int none = sc_void(keys[j]) || keys[j] < 0;                                  \
+                const elem *element = (const elem *)p->near + across + at[j];                      \
+                const acc *partial = (const acc *)p->near + at[j] * p->width + col;                \
+                values[j] = none ? sc_none_##name() : p->level ? *partial : LOAD(*element);        \
+            }                                                                                      \
             SC_UNROLL for (int j = 0; j < SC_AHEAD; j++) {                                         \
                 ga_i64 key = sc_plain(keys[j]);                                                    \
                 if (e + j >= last) break;                                                          \

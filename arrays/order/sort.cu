@@ -111,6 +111,17 @@ OD_FN volatile od_u64 *od_said(const od_sort &p, od_i64 tile) {
     return (od_u64 *)p.state + 64 + (p.space.rows * p.passes + tile) * DIGITS;
 }
 
+/* ---- what is seldom done, or once ---- Called rather than written out for each of a thread's items:
+** the passes between stay short. */
+
+static __device__ __noinline__ od_u64 od_key_apart(const od_sort &p, od_i64 at) {
+    return od_key(p.type, p.source, at, p.round);
+}
+static __device__ __noinline__ void od_put_apart(const od_sort &p, od_i64 source, od_i64 from,
+                                                 od_i64 out, od_u64 key) {
+    od_put(&p, source, from, out, key);
+}
+
 /* ---- the keys of a tile's elements ---- */
 
 /* A thread's share of a tile: in each warp's stretch every 32nd item, so that item i of lane l comes
@@ -144,7 +155,7 @@ OD_FN void od_keys_of_tile(const od_sort &p, K (&key)[ITEMS], od_i64 source, od_
         if (j >= n)
             key[i] = ~(K)0;
         else if (p.type.parts > 1)
-            key[i] = (K)od_key(p.type, p.source, source + (first + j) * p.space.step, p.round);
+            key[i] = (K)od_key_apart(p, source + (first + j) * p.space.step);
         else
             key[i] = (K)od_key_of_element(p.type, key[i]);
     }
@@ -340,7 +351,7 @@ OD_FN void od_fetch(const od_sort &p, const od_turn &turn, od_share<K, V> &mine,
 #pragma unroll
     for (int i = 0; i < ITEMS; i++) { /* another round's keys */
         const od_i64 at = source + (od_i64)mine.order[i] * p.space.step;
-        mine.key[i] = od_item_in_tile(i) < n ? (K)od_key(p.type, p.source, at, p.round) : ~(K)0;
+        mine.key[i] = od_item_in_tile(i) < n ? (K)od_key_apart(p, at) : ~(K)0;
     }
 }
 
@@ -419,7 +430,8 @@ OD_FN void od_scatter(const od_sort &p, const od_turn &turn, const od_tile<K, V>
         if (j >= n) break; /* what pads the tile comes last */
         const od_i64 at = (od_i64)(s.goes[od_digit(p, mine.key[i])] + j);
         if (p.pass == p.passes - 1)
-            od_put(&p, source, (od_i64)mine.order[i], out + at * p.space.out_step, mine.key[i]);
+            od_put_apart(p, source, (od_i64)mine.order[i], out + at * p.space.out_step,
+                         mine.key[i]);
         else {
             keys[base + at] = mine.key[i];
             if (order) order[base + at] = mine.order[i];
@@ -452,8 +464,10 @@ template <class K, class V> OD_FN void od_sweep_kernel(const od_sort &p) {
         od_scatter(p, turn, s, mine, row, n);
     }
 }
+/* Blocks that a multiprocessor has at once: what others wait for goes on in one of them. */
 #define SWEEP(name, K, V)                                                                          \
-    extern "C" __global__ void __launch_bounds__(256) name(const __grid_constant__ od_sort p) {    \
+    extern "C" __global__ void __launch_bounds__(256, sizeof(K) == 4 ? 3 : 2)                      \
+        name(const __grid_constant__ od_sort p) {                                                  \
         od_sweep_kernel<K, V>(p);                                                                  \
     }
 #if WANTS(order_sweep_32)

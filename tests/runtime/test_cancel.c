@@ -223,6 +223,73 @@ static void shapes(tide_runtime *rt, tide_array *x) {
     DROP(row);
 }
 
+/* tide/scan.h, select.h and order.h. */
+static void order(tide_array *x, tide_array *row) {
+    tide_array *outs[4] = {NULL}, *mask = CALL(tide_gt, x, row);
+    MAKE(tide_cumsum, x, 0, 0);
+    MAKE(tide_cumprod, x, 1, TIDE_SCAN_REVERSE);
+    MAKE(tide_cummin, x, 0, TIDE_SCAN_INITIAL);
+    MAKE(tide_cummax, x, 0, 0);
+    OK(tide_nonzero, x, outs, 2);
+    for (int i = 0; i < 2; i++) DROP(outs[i]);
+    MAKE(tide_argwhere, x);
+    MAKE(tide_count_nonzero, x, NULL, 0, 0);
+    MAKE(tide_masked_select, x, mask);
+    OK(tide_masked_put, x, mask, row);
+    MAKE(tide_sort, x, 0, 0);
+    MAKE(tide_argsort, x, 0, 1);
+    OK(tide_sort_both, x, 1, 0, &outs[0], &outs[1]);
+    for (int i = 0; i < 2; i++) DROP(outs[i]);
+    OK(tide_topk, x, 2, 1, 1, &outs[0], &outs[1]);
+    for (int i = 0; i < 2; i++) DROP(outs[i]);
+    MAKE(tide_partition, x, 1, 0);
+    MAKE(tide_argpartition, x, 1, 0);
+    MAKE(tide_lexsort, (tide_array *const[2]){x, x}, 2, 0);
+    MAKE(tide_searchsorted, row, x, 0);
+    MAKE(tide_isin, x, row);
+    MAKE(tide_unique_values, x);
+    OK(tide_unique_counts, x, &outs[0], &outs[1]);
+    for (int i = 0; i < 2; i++) DROP(outs[i]);
+    OK(tide_unique_inverse, x, &outs[0], &outs[1]);
+    for (int i = 0; i < 2; i++) DROP(outs[i]);
+    OK(tide_unique_all, x, &outs[0], &outs[1], &outs[2], &outs[3]);
+    for (int i = 0; i < 4; i++) DROP(outs[i]);
+    MAKE(tide_median, x, NULL, 0, 0);
+    MAKE(tide_quantile, x, tide_arg_float(0.5), NULL, 0, 0);
+    OK(tide_histogram, x, 3, 0, 4, &outs[0], &outs[1]);
+    for (int i = 0; i < 2; i++) DROP(outs[i]);
+    DROP(mask);
+}
+
+/* tide/index.h; `at` are three indices. */
+static void indexing(tide_array *x, tide_array *row, tide_array *at) {
+    tide_pick picks[2] = {CALL(tide_pick_array, at), CALL(tide_pick_range, tide_range_all())};
+    tide_array *offsets = CALL(tide_arange, tide_array_runtime(x), TIDE_I64, 0, 4, 1);
+    tide_array *places = CALL(tide_expand_dims, at, 1);
+    MAKE(tide_index, x, 2, picks);
+    OK(tide_index_put, x, 2, picks, row);
+    MAKE(tide_take_along_axis, x, places, 1);
+    OK(tide_put_along_axis, x, places, 1, places);
+    MAKE(tide_repeat, x, 2, 0);
+    MAKE(tide_repeat_each, x, at, 0);
+    MAKE(tide_bincount, at, NULL, -1);
+    OK(tide_scatter_put, x, at, 0, row);
+    OK(tide_scatter_add, x, at, 0, row, 0);
+    OK(tide_scatter_mul, x, at, 0, row);
+    OK(tide_scatter_min, x, at, 0, row);
+    OK(tide_scatter_max, x, at, 0, row);
+    MAKE(tide_segment_sum, x, at, 3, 0);
+    MAKE(tide_segment_mean, x, at, 3, 0);
+    MAKE(tide_segment_min, x, at, 3, 0);
+    MAKE(tide_segment_max, x, at, 3, 0);
+    MAKE(tide_segment_sum_offsets, x, offsets, 0);
+    MAKE(tide_segment_mean_offsets, x, offsets, 0);
+    MAKE(tide_segment_min_offsets, x, offsets, 0);
+    MAKE(tide_segment_max_offsets, x, offsets, 0);
+    DROP(places);
+    DROP(offsets);
+}
+
 static void making(tide_runtime *rt) {
     const int64_t shape[2] = {3, 3}, nine = 9;
     double data[9] = {2, 1, 0, 1, 3, 1, 0, 1, 4};
@@ -233,6 +300,11 @@ static void making(tide_runtime *rt) {
     OK(tide_to_host, x, data, sizeof data);
     operations(x);
     shapes(rt, x);
+    tide_array *row = CALL(tide_slice, x, "0"), *at = CALL(tide_arange, rt, TIDE_I64, 0, 3, 1);
+    order(x, row);
+    indexing(x, row, at);
+    DROP(row);
+    DROP(at);
     MAKE(tide_empty, rt, TIDE_F32, 2, shape);
     MAKE(tide_zeros, rt, TIDE_F32, 2, shape);
     MAKE(tide_ones, rt, TIDE_F32, 2, shape);

@@ -1,5 +1,5 @@
-/* begin.h: what the programs of this folder share. Each is a page of NumPy, in its head, and the same
-** in C; nothing is freed by hand. Exit 0, 1 failed. */
+/* begin.h: what the programs of this folder share. Each is a page of NumPy, in its head, and the
+** same in C; nothing is freed by hand. Exit 0, 1 failed. */
 #ifndef EXAMPLES_BEGIN_H
 #define EXAMPLES_BEGIN_H
 
