@@ -264,23 +264,56 @@ static tide_status update(const tidei_plan *p, const tidei_operand *near, void *
                        : fold(p, near, how->op);
 }
 
-tide_status tidei_scatter(tidei_plan *p, const tidei_operand *values,
-                          struct tidei_scatter_how how) {
-    tide_status s = check_type(p->far->lay.dtype, how.op, p->op);
-    return s == TIDE_OK ? tidei_plan_update(p, values, update, &how) : s;
+static tide_status combine_along(const tidei_operand *a, const tidei_operand *indices, int axis,
+                                 const tidei_operand *values, struct tidei_scatter_how how,
+                                 const char *op, unsigned by) {
+    tidei_plan p = {.op = op, .by = by};
+    tide_status s = tidei_scatter_plan(a, indices, axis, &p);
+    return s == TIDE_OK ? tidei_plan_update(&p, values, update, &how) : s;
+}
+
+/* Where devices have no atomics of an element's size: of one byte. They are combined as i32, which
+** comes to the same in the byte that is kept. */
+static tide_status combine_bytes(const tidei_operand *a, const tidei_operand *indices, int axis,
+                                 const tidei_operand *values, struct tidei_scatter_how how,
+                                 const char *op, unsigned by) {
+    tidei_operand near, wide;
+    bool copied;
+    tide_status s = tidei_writable(&a->lay, "the destination", op);
+    if (s == TIDE_OK) s = tidei_apart(a, values, a->lay.dtype, op, &near, &copied);
+    if (s != TIDE_OK) return s;
+    s = tidei_operand_make(a->rt, TIDE_I32, a->lay.ndim, a->lay.shape, op, &wide);
+    if (s == TIDE_OK) {
+        s = tidei_store_elements(a->rt, &wide, a, op);
+        if (s == TIDE_OK) s = combine_along(&wide, indices, axis, &near, how, op, by);
+        if (s == TIDE_OK) s = tidei_store_elements(a->rt, a, &wide, op);
+        tidei_operand_put(&wide);
+    }
+    if (copied) tidei_operand_put(&near);
+    return s;
+}
+
+tide_status tidei_scatter(const tidei_operand *a, const tidei_operand *indices, int axis,
+                          const tidei_operand *values, struct tidei_scatter_how how, const char *op,
+                          unsigned by) {
+    tide_dtype t = a->lay.dtype;
+    unsigned flags = tidei_stream_here(a->rt)->dev->d->info.flags;
+    bool bytes = flags & TIDEI_DEV_RUNS_TEXT && tide_dtype_size(t) == 1;
+    tide_status s = check_type(t, how.op, op);
+    if (s != TIDE_OK) return s;
+    return (bytes ? combine_bytes : combine_along)(a, indices, axis, values, how, op, by);
 }
 
 static tide_status scatter(tide_array *a, tide_array *indices, int axis, tide_array *values,
                            const char *name, unsigned by, int op, unsigned flags) {
-    tidei_plan p = {.op = name, .by = by};
     tidei_updated u;
     tide_status s = tidei_updated_get(a, indices, values, name, &u);
     if (s != TIDE_OK) return s;
     if (flags & ~(unsigned)TIDE_SCATTER_ANY_ORDER)
         s = tidei_fail(TIDE_E_INVALID, name, "flags are %#x", flags);
-    if (s == TIDE_OK) s = tidei_scatter_plan(&u.a, &u.indices, axis, &p);
     if (s == TIDE_OK)
-        s = tidei_scatter(&p, &u.values, (struct tidei_scatter_how){op, flags != 0, false});
+        s = tidei_scatter(&u.a, &u.indices, axis, &u.values,
+                          (struct tidei_scatter_how){op, flags != 0, false}, name, by);
     tidei_updated_put(&u);
     return s;
 }

@@ -113,31 +113,26 @@ GA_FN int sc_by_instruction(const pl_call *p, ga_i64 at, ga_u64 value, int size)
     return 1;
 }
 
-/* An element of 8 bytes, or of fewer within the aligned word of 4 that it is a part of. */
-GA_FN void sc_by_exchange(const pl_call *p, ga_i64 at, ga_u64 value, int size) {
-    if (size == 8) {
-        ga_u64 *w = (ga_u64 *)p->far + at, seen = *w, was, becomes;
-        do {
-            was = seen;
-            becomes = sc_combine(p->type, p->op, was, value);
-        } while (becomes != was && (seen = atomicCAS(w, was, becomes)) != was);
-        return;
-    }
-    ga_u64 address = p->far + (ga_u64)(at * size);
-    unsigned *w = (unsigned *)(address & ~3ULL), shift = (unsigned)(address & 3) * 8,
-             mask = (size == 4 ? 0xffffffffu : (1u << size * 8) - 1) << shift, seen = *w, was,
-             becomes;
+/* By comparing and exchanging, in words of the element's own size: no neighbour is touched. */
+template <class W> GA_FN void sc_by_exchange(const pl_call *p, W *w, ga_u64 value) {
+    W seen = *w, was, becomes;
     do {
         was = seen;
-        ga_u64 old = (was & mask) >> shift;
-        if (p->type == SC_INT) old = (ga_u64)((ga_i64)(old << (64 - size * 8)) >> (64 - size * 8));
-        becomes =
-            (was & ~mask) | ((unsigned)sc_combine(p->type, p->op, old, value) << shift & mask);
+        ga_u64 old = was;
+        if (p->type == SC_INT)
+            old = (ga_u64)((ga_i64)(old << (64 - sizeof(W) * 8)) >> (64 - sizeof(W) * 8));
+        becomes = (W)sc_combine(p->type, p->op, old, value);
     } while (becomes != was && (seen = atomicCAS(w, was, becomes)) != was);
 }
 
 GA_FN void sc_merge(const pl_call *p, ga_i64 at, ga_u64 value, int size) {
-    if (!sc_by_instruction(p, at, value, size)) sc_by_exchange(p, at, value, size);
+    if (sc_by_instruction(p, at, value, size)) return;
+    if (size == 8)
+        sc_by_exchange(p, (ga_u64 *)p->far + at, value);
+    else if (size == 4)
+        sc_by_exchange(p, (unsigned *)p->far + at, value);
+    else
+        sc_by_exchange(p, (unsigned short *)p->far + at, value);
 }
 #else
 static inline void sc_merge(const pl_call *p, ga_i64 at, ga_u64 value, int size) {
@@ -199,7 +194,9 @@ template <int SIZE> GA_FN void sc_rows(const pl_call *p) {
         PL_LOOP(0, SC_ONE_##size)                                                                  \
     }
 #endif
+#ifndef __CUDACC_RTC__ /* devices have no atomics of one byte (scatter.c) */
 SC_EACH(scatter_each_1, 1)
+#endif
 SC_EACH(scatter_each_2, 2)
 SC_EACH(scatter_each_4, 4)
 SC_EACH(scatter_each_8, 8)

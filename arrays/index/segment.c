@@ -72,10 +72,8 @@ static tide_dtype result_type(const segments *x, tide_dtype *folded) {
 /* Combines the values with `out`, which has the segments along `axis`. */
 static tide_status fold_into(const segments *x, const tidei_operand *out, int axis,
                              const tidei_operand *values, int op) {
-    tidei_plan p = {.op = x->op, .by = x->by};
-    tide_status s = tidei_scatter_plan(out, x->ids, axis, &p);
     struct tidei_scatter_how how = {.op = op, .sorted = x->sorted};
-    return s == TIDE_OK ? tidei_scatter(&p, values, how) : s;
+    return tidei_scatter(out, x->ids, axis, values, how, x->op, x->by);
 }
 
 /* A new array of t with the folds. */

@@ -8,14 +8,17 @@
 /* The places along an axis of `a`; p has its names. */
 tide_status tidei_scatter_plan(const tidei_operand *a, const tidei_operand *indices, int axis,
                                tidei_plan *p);
-/* Combines values with their places. */
+/* Combines values with the elements of `a` at indices along an axis, as `op`, whose reports are those
+** of `by`. */
 enum { TIDEI_SCATTER_ADD, TIDEI_SCATTER_MUL, TIDEI_SCATTER_MIN, TIDEI_SCATTER_MAX };
 struct tidei_scatter_how {
     int op;
     bool any_order; /* floats too */
     bool sorted;    /* the indices rise, and are of tidei_ids_type */
 };
-tide_status tidei_scatter(tidei_plan *p, const tidei_operand *values, struct tidei_scatter_how how);
+tide_status tidei_scatter(const tidei_operand *a, const tidei_operand *indices, int axis,
+                          const tidei_operand *values, struct tidei_scatter_how how, const char *op,
+                          unsigned by);
 
 /* The type of keys for an axis of so many elements. */
 tide_dtype tidei_ids_type(int64_t length);
