@@ -16,7 +16,8 @@
 **   values share memory with `a`, the result is as if they had been copied first. What is refused
 **   is refused before anything is written; a failure of memory or of the device may leave `a`
 **   written in part.
-** - The same bits come in every run on one device, also where several indices are equal. */
+** - The same bits come in every run on one device, also where several indices are equal; but not
+**   where TIDE_SCATTER_ANY_ORDER is given. */
 #ifndef TIDE_INDEX_H
 #define TIDE_INDEX_H
 
