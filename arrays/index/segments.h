@@ -8,8 +8,8 @@
 /* The places along an axis of `a`; p has its names. */
 tide_status tidei_scatter_plan(const tidei_operand *a, const tidei_operand *indices, int axis,
                                tidei_plan *p);
-/* Combines values with the elements of `a` at indices along an axis, as `op`, whose reports are those
-** of `by`. */
+/* Combines values with the elements of `a` at indices along an axis, as `op`, whose reports are
+** those of `by`. */
 enum { TIDEI_SCATTER_ADD, TIDEI_SCATTER_MUL, TIDEI_SCATTER_MIN, TIDEI_SCATTER_MAX };
 struct tidei_scatter_how {
     int op;
