@@ -136,7 +136,11 @@ OD_FN void od_quantile(const od_steps *p, od_i64 i) {
     const double t = at - (double)below, a = od_number(p->type, p->sorted, first + below),
                  b = od_number(p->type, p->sorted, first + (below < last ? below + 1 : last)),
                  d = b - a;
-    OD_AT(double, p->values, i) = a == b || t == 0 ? a : t < 0.5 ? a + d * t : b - d * (1 - t);
+    const int finite = a - a == 0 && b - b == 0;
+    OD_AT(double, p->values, i) = a == b || t == 0 ? a
+                                  : !finite        ? a + b /* the infinite one; NaN of both */
+                                  : t < 0.5        ? a + d * t
+                                                   : b - d * (1 - t);
 }
 
 /* ---- bins: m of them, each as wide as all others, the last one with its end ---- */
