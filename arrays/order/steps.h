@@ -160,9 +160,10 @@ OD_FN void od_tell_edge(const od_steps *p, od_i64 i) {
 }
 /* The bin of number x, as its edges are; -1: none. */
 OD_FN od_i64 od_bin(const od_steps *p, double low, double high, double x) {
-    if (!(x >= low && x <= high)) return -1;
-    od_i64 i = (od_i64)((x - low) * ((double)p->m / (high - low)));
-    if (i >= p->m) i = p->m - 1;
+    const double all = high - low;
+    if (!(x >= low && x <= high) || all - all != 0) return -1; /* infinite, or NaN */
+    const double at = (x - low) * ((double)p->m / all);
+    od_i64 i = at >= (double)p->m ? p->m - 1 : at > 0 ? (od_i64)at : 0;
     if (i > 0 && x < od_edge(p, low, high, i)) i--;
     if (i + 1 < p->m && x >= od_edge(p, low, high, i + 1)) i++;
     return i;

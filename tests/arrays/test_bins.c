@@ -58,7 +58,16 @@ static void the_range_may_be_the_elements_own(void **state) {
     assert_ok(tide_histogram(same, 2, NAN, NAN, &counts, &edges));
     HAS(counts, int64_t, TIDE_I64, 0, 2);
     HAS(edges, double, TIDE_F64, 6.5, 7, 7.5);
+    tide_array *far = tide_from_host(rt, TIDE_F64, SHAPE(3), (double[]){-INFINITY, 1, INFINITY}),
+               *apart = tide_from_host(rt, TIDE_F64, SHAPE(3), (double[]){-1.7e308, 1, 1.7e308});
+    assert_ok(tide_histogram(far, 3, NAN, NAN, &counts, NULL));
+    HAS(counts, int64_t, TIDE_I64, 0, 0, 0);
+    assert_ok(tide_histogram(apart, 3, NAN, NAN, &counts, NULL));
+    HAS(counts, int64_t, TIDE_I64, 0, 0, 0);
+    assert_ok(tide_histogram(far, 3, 0, 3, &counts, NULL));
+    HAS(counts, int64_t, TIDE_I64, 0, 1, 0);
     tide_release(a), tide_release(none), tide_release(same);
+    tide_release(far), tide_release(apart);
 }
 
 /* ---- integers ---- */
