@@ -692,8 +692,8 @@ tide_status tidei_handles_open(tidei_runtime *rt, tidei_handles **out) {
     }
     h->reclaim = (tidei_reclaimable){
         .name = "library handles", .purge = purge, .drop = drop, .bytes = all_bytes, .self = h};
+    *out = h; /* first: from now on a neighbour that is short may ask for handles */
     tidei_reclaimable_register(rt, &h->reclaim);
-    *out = h;
     return TIDE_OK;
 }
 

@@ -63,6 +63,10 @@ static tide_status count_items(const tidei_layout *l, items *x) {
         if (!is_array(item) && item->kind != TIDE_PICK_RANGE)
             return tidei_fail(TIDE_E_INVALID, x->op, "%d is no kind of item (entry %zu)",
                               (int)item->kind, i);
+        if (!is_array(item) && (item->value.range.kind < TIDE_RANGE_SLICE ||
+                                item->value.range.kind > TIDE_RANGE_ELLIPSIS))
+            return tidei_fail(TIDE_E_INVALID, x->op, "%d is no kind of range (entry %zu)",
+                              (int)item->value.range.kind, i);
         if (is_range(item, TIDE_RANGE_NEWAXIS))
             news++;
         else if (is_range(item, TIDE_RANGE_ELLIPSIS))
@@ -314,6 +318,7 @@ static tide_status put_items(const tidei_operand *a, items *x, const tidei_opera
     tidei_operand view;
     tidei_plan p;
     tide_status s = count_items(&a->lay, x);
+    if (s == TIDE_OK) s = tidei_writable(&a->lay, "the destination", x->op);
     if (s == TIDE_OK) s = get_lists(a->rt, x);
     if (s == TIDE_OK) s = expand_masks(a, x);
     if (s == TIDE_OK) s = plan(a, x, TIDEI_FAULT_BY_INDEX_PUT, &view, &p);

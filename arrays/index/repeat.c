@@ -15,6 +15,7 @@ static tide_status take_into(const tidei_operand *out, const tidei_operand *a, i
                              const tidei_operand *offsets, int64_t each, const char *op) {
     tidei_plan p = {.op = op, .by = TIDEI_FAULT_BY_INDEX};
     tidei_operand ids;
+    if (tidei_layout_size(&out->lay) == 0) return TIDE_OK;
     tide_status s =
         tidei_make_ids(a->rt, out->lay.shape[axis], offsets, each, TIDEI_FAULT_BY_INDEX, op, &ids);
     if (s != TIDE_OK) return s;
@@ -80,8 +81,16 @@ static tide_status check_counts(const tidei_operand *given, int64_t n, tidei_ope
     return TIDE_OK;
 }
 
-/* What is read back, at once: the sum of the counts, and the least of them. */
-enum { TOTAL, LEAST, READ };
+/* What is read back, at once: the sum of the counts, the least of them, and the least sum of the
+** first ones, which is negative where sums went beyond 2^63 on the way. */
+enum { TOTAL, LEAST, LEAST_SUM, READ };
+
+/* Unsigned numbers as signed ones: those from 2^63 on are negative. */
+static tidei_operand as_signed(const tidei_operand *o) {
+    tidei_operand s = *o;
+    if (s.lay.dtype == TIDE_U64) s.lay.dtype = TIDE_I64;
+    return s;
+}
 
 /* Where the elements' repetitions begin, and where the last one's end: `offsets`. */
 static tide_status add_up(const tidei_operand *counts, int64_t n, tidei_operand *offsets,
@@ -91,10 +100,11 @@ static tide_status add_up(const tidei_operand *counts, int64_t n, tidei_operand 
     tide_status s =
         tidei_operand_make(counts->rt, is_signed ? TIDE_I64 : TIDE_U64, 1, &ends, each, offsets);
     if (s != TIDE_OK) return s;
-    s = tidei_operand_make(counts->rt, counts->lay.dtype, 1, &n, each, least);
+    const tidei_operand plain = as_signed(counts);
+    s = tidei_operand_make(counts->rt, plain.lay.dtype, 1, &n, each, least);
     if (s == TIDE_OK) {
         s = tidei_scan_into(offsets, counts, TIDEI_SCAN_sum, 0, TIDE_SCAN_INITIAL, each);
-        if (s == TIDE_OK) s = tidei_scan_into(least, counts, TIDEI_SCAN_min, 0, 0, each);
+        if (s == TIDE_OK) s = tidei_scan_into(least, &plain, TIDEI_SCAN_min, 0, 0, each);
         if (s != TIDE_OK) tidei_operand_put(least);
     }
     if (s != TIDE_OK) tidei_operand_put(offsets);
@@ -113,21 +123,29 @@ static tide_status store_element(const tidei_operand *to, int64_t slot, const ti
 
 static tide_status read_back(const tidei_operand *offsets, const tidei_operand *least, int64_t n,
                              int64_t read[READ]) {
-    const int64_t two = READ;
-    tidei_operand both;
-    tide_status s = tidei_operand_make(offsets->rt, TIDE_I64, 1, &two, each, &both);
+    const int64_t three = READ, ends = n + 1;
+    const tidei_operand sums = as_signed(offsets);
+    tidei_operand all, lowest;
+    tide_status s = tidei_operand_make(offsets->rt, TIDE_I64, 1, &three, each, &all);
     if (s != TIDE_OK) return s;
-    s = store_element(&both, TOTAL, offsets, n);
-    if (s == TIDE_OK) s = store_element(&both, LEAST, least, n - 1);
-    if (s == TIDE_OK) s = tidei_operand_read(&both, read, each);
-    tidei_operand_put(&both);
+    s = tidei_operand_make(offsets->rt, TIDE_I64, 1, &ends, each, &lowest);
+    if (s == TIDE_OK) {
+        s = tidei_scan_into(&lowest, &sums, TIDEI_SCAN_min, 0, 0, each);
+        if (s == TIDE_OK) s = store_element(&all, LEAST_SUM, &lowest, n);
+        if (s == TIDE_OK) s = store_element(&all, TOTAL, &sums, n);
+        if (s == TIDE_OK) s = store_element(&all, LEAST, least, n - 1);
+        tidei_operand_put(&lowest);
+    }
+    if (s == TIDE_OK) s = tidei_operand_read(&all, read, each);
+    tidei_operand_put(&all);
     return s;
 }
 
 static tide_status check_read(const tidei_operand *counts, const int64_t read[READ]) {
     if (read[LEAST] < 0 && tidei_dtype_kind(counts->lay.dtype) == TIDEI_KIND_INT)
         return tidei_fail(TIDE_E_INVALID, each, "a count is %" PRId64, read[LEAST]);
-    if (read[TOTAL] < 0) return tidei_fail(TIDE_E_NOMEM, each, "the counts add up to 2^63 or more");
+    if (read[LEAST] < 0 || read[LEAST_SUM] < 0)
+        return tidei_fail(TIDE_E_NOMEM, each, "the counts add up to 2^63 or more");
     return TIDE_OK;
 }
 

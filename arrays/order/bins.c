@@ -48,13 +48,13 @@ static void find_end(histogram *h, const char *text, tidei_operand *end) {
     if (h->r.status != TIDE_OK) return;
     h->r.status = tidei_expr_map(h->a->rt, text, h->r.op, &arg, 1, &found, NULL);
     if (h->r.status != TIDE_OK) return;
-    h->r.status = tidei_operand_get(found, h->r.op, 1, &o);
     const tidei_operand *wide = tidei_results_make(&h->r, NULL, TIDE_F64, 1, (const int64_t[]){1});
-    if (wide) {
+    if (wide) h->r.status = tidei_operand_get(found, h->r.op, 1, &o);
+    if (h->r.status == TIDE_OK) {
         *end = *wide;
         h->r.status = tidei_store_elements(h->a->rt, wide, &o, h->r.op);
+        tidei_operand_put(&o);
     }
-    tidei_operand_put(&o);
     tidei_array_drop(found);
 }
 

@@ -60,11 +60,11 @@ static tide_status refine(const keys *k, const tidei_operand *key, const tidei_o
 
 /* Orders take turns; the last one is the result. */
 static tide_status sort_keys(keys *k, tide_array **out) {
-    const tidei_operand *last = &k->at[k->n - 1], *order[2];
+    const tidei_operand *last = &k->at[k->n - 1], *order[2] = {NULL, NULL};
     const tidei_layout *l = &last->lay;
     const size_t result = (k->n - 1) % 2;
     tidei_results r = {.rt = last->rt, .op = k->op};
-    for (size_t i = 0; i < 2; i++)
+    for (size_t i = 0; i < 2 && i < k->n; i++)
         order[i] = tidei_results_make(&r, i == result ? out : NULL, TIDE_I64, l->ndim, l->shape);
     const tidei_sorting s = {.source = last, .axis = k->axis, .indices = order[0]};
     if (r.status == TIDE_OK) r.status = tidei_sort(&s, k->op);

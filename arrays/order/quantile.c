@@ -83,7 +83,8 @@ static void read_between(quantile *x, tide_array **out) {
         tidei_results_make(&x->r, out, direct ? TIDE_F64 : t, x->ndim, x->shape);
     tidei_operand wide;
     if (!result) return;
-    x->r.status = tidei_operand_make(x->a->rt, TIDE_F64, x->ndim, x->shape, x->r.op, &wide);
+    if (!direct)
+        x->r.status = tidei_operand_make(x->a->rt, TIDE_F64, x->ndim, x->shape, x->r.op, &wide);
     if (x->r.status != TIDE_OK) return;
     tidei_step s = {.name = TIDEI_STEP_QUANTILE,
                     .sorted = &x->rows,
@@ -94,7 +95,8 @@ static void read_between(quantile *x, tide_array **out) {
                     .length = x->length,
                     .type = x->rows.lay.dtype};
     x->r.status = tidei_step_run(&s, x->r.op);
-    if (x->r.status == TIDE_OK && !direct)
+    if (direct) return;
+    if (x->r.status == TIDE_OK)
         x->r.status = tidei_store_elements(result->rt, result, &wide, x->r.op);
     tidei_operand_put(&wide);
 }

@@ -136,9 +136,9 @@ OD_FN void od_quantile(const od_steps *p, od_i64 i) {
     const double t = at - (double)below, a = od_number(p->type, p->sorted, first + below),
                  b = od_number(p->type, p->sorted, first + (below < last ? below + 1 : last)),
                  d = b - a;
-    const int finite = a - a == 0 && b - b == 0;
+    /* a distance that is not finite is left out: of an infinity that comes, of both NaN */
     OD_AT(double, p->values, i) = a == b || t == 0 ? a
-                                  : !finite        ? a + b /* the infinite one; NaN of both */
+                                  : d - d != 0     ? a * (1 - t) + b * t
                                   : t < 0.5        ? a + d * t
                                                    : b - d * (1 - t);
 }
@@ -151,18 +151,24 @@ OD_FN void od_range(const od_steps *p, double *low, double *high) {
     if (*low == *high) *low -= 0.5, *high += 0.5;
 }
 OD_FN double od_edge(const od_steps *p, double low, double high, od_i64 i) {
-    return i == p->m ? high : low + (double)i * ((high - low) / (double)p->m);
+    const double m = (double)p->m, wide = (high - low) / m, at = (double)i;
+    if (i == 0 || i == p->m) return i ? high : low;
+    if (wide - wide == 0) return low + at * wide;
+    return low / m * (m - at) + high / m * at; /* their distance is beyond all numbers */
 }
 OD_FN void od_tell_edge(const od_steps *p, od_i64 i) {
     double low, high;
     od_range(p, &low, &high);
     OD_AT(double, p->values, i) = od_edge(p, low, high, i);
 }
-/* The bin of number x, as its edges are; -1: none. */
+/* The bin of number x, as its edges are; -1: none. A range without width, as large numbers that are
+** equal give it, is all in the last one. */
 OD_FN od_i64 od_bin(const od_steps *p, double low, double high, double x) {
-    const double all = high - low;
-    if (!(x >= low && x <= high) || all - all != 0) return -1; /* infinite, or NaN */
-    const double at = (x - low) * ((double)p->m / all);
+    if (!(x >= low && x <= high) || low - low != 0 || high - high != 0) return -1;
+    if (low == high) return p->m - 1;
+    const double scale = (high - low) - (high - low) != 0 ? 0.5 : 1;
+    const double part = (x * scale - low * scale) / (high * scale - low * scale);
+    const double at = part * (double)p->m;
     od_i64 i = at >= (double)p->m ? p->m - 1 : at > 0 ? (od_i64)at : 0;
     if (i > 0 && x < od_edge(p, low, high, i)) i--;
     if (i + 1 < p->m && x >= od_edge(p, low, high, i + 1)) i++;

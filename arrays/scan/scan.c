@@ -17,8 +17,7 @@ _Static_assert(SC_RANK == TIDE_MAX_RANK && SC_BLOCK == TIDEI_OWN_BLOCK, "as ever
 #define LINE_OF_ONE   1024 /* elements that a warp scans as fast as tiles would begin */
 #define WARPS_AN_SM   32   /* that keep it busy */
 #define THREADS_AN_SM 2048
-#define PART          64  /* elements at least, so that parts cost little */
-#define PARTS         512 /* of a line: their sums are joined one after the other */
+#define PART          64 /* elements at least, so that parts cost little */
 
 typedef struct scan {
     const tidei_scan_kind *kind;

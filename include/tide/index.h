@@ -90,7 +90,8 @@ TIDE_API tide_array *tide_repeat_each(tide_array *a, tide_array *counts, int axi
 ** Values are combined in place with the elements of `a` at `indices` along `axis`: a[i, indices[j],
 ** k] with values[i, j, k] where axis is 1. Indices are of any rank; values broadcast to the shape
 ** of tide_take(a, indices, axis). Of bool is TIDE_E_DTYPE where sums and products are meant, of
-** complex where the least and the greatest are. */
+** complex where the least and the greatest are. On a GPU arrays of one byte an
+** element are combined as i32, which takes four times the room of `a` meanwhile. */
 
 enum { TIDE_SCATTER_ANY_ORDER = 1 };
 /* a[indices] = values: of several values for one place the last in row-major order stays. Of

@@ -112,9 +112,9 @@ TIDE_API tide_array *tide_quantile(tide_array *a, tide_arg q, const int *axes, i
 ** where w is (high - low) / bins, and the last one high. A bin has its lower edge, the last one
 ** both. What lies outside, and NaN, is not counted. low and high NaN: the least and the greatest
 ** element, of no elements 0 and 1; where they are equal they are moved apart by a half each.
-** Otherwise low must be below high, both finite (TIDE_E_INVALID). Where high - low is not finite
-** nothing is counted. Real types only (TIDE_E_DTYPE), compared as f64. May collect. Never
-** blocks. */
+** Otherwise low must be below high, both finite (TIDE_E_INVALID). Where the least or the greatest
+** element is not finite nothing is counted. Real types only (TIDE_E_DTYPE), compared as f64.
+** May collect. Never blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_histogram(tide_array *a, int64_t bins, double low,
                                                    double high, tide_array **counts,
                                                    tide_array **edges);

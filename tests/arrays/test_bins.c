@@ -62,8 +62,17 @@ static void the_range_may_be_the_elements_own(void **state) {
                *apart = tide_from_host(rt, TIDE_F64, SHAPE(3), (double[]){-1.7e308, 1, 1.7e308});
     assert_ok(tide_histogram(far, 3, NAN, NAN, &counts, NULL));
     HAS(counts, int64_t, TIDE_I64, 0, 0, 0);
-    assert_ok(tide_histogram(apart, 3, NAN, NAN, &counts, NULL));
-    HAS(counts, int64_t, TIDE_I64, 0, 0, 0);
+    assert_ok(tide_histogram(apart, 3, NAN, NAN, &counts, &edges));
+    HAS(counts, int64_t, TIDE_I64, 1, 1, 1);
+    assert_true(tide_item_f64(tide_slice(edges, "0")) == -1.7e308);
+    tide_release(edges);
+    tide_array *large = tide_full(rt, TIDE_F64, SHAPE(2), tide_arg_float(1e17)),
+               *tiny = tide_from_host(rt, TIDE_F64, SHAPE(2), (double[]){0, 5.5e-311});
+    assert_ok(tide_histogram(large, 2, NAN, NAN, &counts, NULL));
+    HAS(counts, int64_t, TIDE_I64, 0, 2);
+    assert_ok(tide_histogram(tiny, 10, 0, 1e-310, &counts, NULL));
+    HAS(counts, int64_t, TIDE_I64, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0);
+    tide_release(large), tide_release(tiny);
     assert_ok(tide_histogram(far, 3, 0, 3, &counts, NULL));
     HAS(counts, int64_t, TIDE_I64, 0, 1, 0);
     tide_release(a), tide_release(none), tide_release(same);

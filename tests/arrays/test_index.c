@@ -500,6 +500,9 @@ static void what_does_not_fit_is_refused(void **state) {
     assert_error(TIDE_E_INVALID, "more than one ellipsis");
     assert_null(tide_index(a, PICK(odd)));
     assert_error(TIDE_E_INVALID, "7 is no kind of item (entry 0)");
+    const tide_pick strange = {.kind = TIDE_PICK_RANGE, .value.range.kind = 9};
+    assert_null(tide_index(a, 1, &strange));
+    assert_error(TIDE_E_INVALID, "9 is no kind of range (entry 0)");
     assert_null(tide_index(a, 1, NULL));
     assert_error(TIDE_E_INVALID, "items is NULL");
     assert_null(tide_index(empty, PICK(LIST(i))));

@@ -21,10 +21,10 @@ static double between(tide_dtype t, const unsigned char *row, int64_t n, double 
         int64_t j = (int64_t)at;
         double f = at - (double)j, a = number(t, row + (size_t)order[j] * size),
                b = j + 1 < n ? number(t, row + (size_t)order[j + 1] * size) : a, d = b - a;
-        x = a == b || f == 0       ? a
-            : isinf(a) || isinf(b) ? a + b
-            : f < 0.5              ? a + f * d
-                                   : b - d * (1 - f);
+        x = a == b || f == 0 ? a
+            : isinf(d)       ? a * (1 - f) + b * f
+            : f < 0.5        ? a + f * d
+                             : b - d * (1 - f);
     }
     free(order);
     return x;
@@ -108,6 +108,8 @@ static void infinities_meet_only_their_equals(void **state) {
                *d = tide_from_host(rt, TIDE_F64, SHAPE(2), down);
     assert_true(tide_item_f64(tide_median(u, NULL, 0, 0)) == INFINITY);
     assert_true(tide_item_f64(tide_median(d, NULL, 0, 0)) == -INFINITY);
+    tide_array *far = tide_from_host(rt, TIDE_F64, SHAPE(2), (double[]){-1.7e308, 1.7e308});
+    assert_true(tide_item_f64(tide_median(far, NULL, 0, 0)) == 0);
     tide_error_clear();
 }
 

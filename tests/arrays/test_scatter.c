@@ -142,8 +142,9 @@ static void one_case(tide_runtime *rt, int op, tide_dtype t, const int64_t *n, i
 }
 
 static void every_type_agrees_with_the_model(void **state) {
-    static const int64_t shapes[][4] = {{1, 1, 1, 1},  {1, 2, 1, 2},  {3, 5, 7, 11}, {1, 3, 1, 200},
-                                        {2, 1, 3, 40}, {1, 50, 5, 0}, {2, 4, 3, 130}};
+    static const int64_t shapes[][4] = {
+        {1, 1, 1, 1},   {1, 2, 1, 2}, {3, 5, 7, 11}, {1, 3, 1, 200}, {2, 1, 3, 40}, {1, 50, 5, 0},
+        {2, 4, 3, 130}, {1, 4, 9, 3}, {2, 5, 8, 70}, {1, 2, 1, 2},   {1, 9, 33, 31}};
     for (tide_dtype t = 0; t < TIDE_DTYPE_COUNT; t++)
         for (int op = 0; op < OPS; op++)
             for (size_t s = 0; is_offered(op, t) && s < TIDEI_COUNT(shapes); s++) {

@@ -252,6 +252,14 @@ static void what_does_not_fit_is_refused(void **state) {
     assert_error(TIDE_E_INVALID, "a count is -3");
     assert_null(tide_repeat_each(a, I64(rt, INT64_MAX, 1, 0), 0));
     assert_error(TIDE_E_NOMEM, "the counts add up to 2^63 or more");
+    assert_null(tide_repeat_each(a, I64(rt, INT64_MAX, INT64_MAX, 5), 0));
+    assert_error(TIDE_E_NOMEM, "the counts add up to 2^63 or more");
+    const uint64_t huge[] = {INT64_MAX, UINT64_MAX, 2};
+    assert_null(tide_repeat_each(a, tide_from_host(rt, TIDE_U64, SHAPE(3), huge), 0));
+    assert_error(TIDE_E_NOMEM, "the counts add up to 2^63 or more");
+    tide_array *none = tide_repeat(tide_zeros(rt, TIDE_F32, SHAPE(2, 0)), (int64_t)1 << 40, 0);
+    assert_array(none);
+    assert_int_equal(tide_array_dim(none, 0), (int64_t)1 << 41);
     assert_null(tide_repeat_each(a, I64(rt, 1, 2), 0));
     assert_error(TIDE_E_SHAPE, "counts of shape (2,) for 3 elements");
     assert_null(tide_repeat_each(a, a, 0));
