@@ -89,27 +89,70 @@ void tidei_layout_extent(const tidei_layout *l, int64_t *lo, int64_t *hi) {
     ++*hi;
 }
 
-/* Elements lie apart where each step is beyond all that the smaller steps reach. So it is in every
-** view that slices, diagonals, and other orders and shapes make of a row-major array; not where a
-** step is 0, or less than the windows that it goes between. */
-bool tidei_layout_repeats(const tidei_layout *l) {
-    int64_t step[TIDE_MAX_RANK], reach[TIDE_MAX_RANK], far = 0;
+/* ---- whether elements meet ---- */
+
+/* An axis with more than one element: a step between them that is not negative, and how far all go
+** together. */
+typedef struct stride {
+    int64_t step, reach;
+} stride;
+
+#define MEETINGS_TRIED 4096
+
+/* Whether steps along the first n axes, at most as many to and fro as each has, lead from `from` to
+** 0. Where that takes more than `tries` it is taken to be so. */
+static bool leads_back(const stride *axes, int n, int64_t from, int *tries) {
+    int64_t rest = 0;
+    if (n == 0 || from == 0) return from == 0;
+    if (--*tries < 0) return true;
+    const stride *last = &axes[n - 1];
+    for (int i = 0; i < n - 1; i++) rest += axes[i].reach;
+    /* the others lead as far as `rest` */
+    int64_t low = -from - rest, high = rest - from;
+    if (low < -last->reach) low = -last->reach;
+    if (high > last->reach) high = last->reach;
+    low = low / last->step + (low % last->step > 0);
+    high = high / last->step - (high % last->step < 0);
+    for (int64_t k = low; k <= high; k++)
+        if (leads_back(axes, n - 1, from + k * last->step, tries)) return true;
+    return false;
+}
+
+/* Whether two elements meet that are apart along the last of n axes, and the others of them. */
+static bool meet_along(const stride *axes, int n, int *tries) {
+    const stride *last = &axes[n - 1];
+    int64_t rest = 0;
+    for (int i = 0; i < n - 1; i++) rest += axes[i].reach;
+    for (int64_t at = last->step; at <= last->reach && at <= rest; at += last->step)
+        if (leads_back(axes, n - 1, at, tries)) return true;
+    return false;
+}
+
+/* The axes that have more than one element, by their steps. */
+static int sort_strides(const tidei_layout *l, stride *axes) {
     int n = 0;
     for (int i = 0; i < l->ndim; i++) {
         int64_t s = l->strides[i] < 0 ? -l->strides[i] : l->strides[i];
         int at = n;
-        if (l->shape[i] == 0) return false;
-        if (l->shape[i] == 1) continue;
-        for (n++; at > 0 && step[at - 1] > s; at--) {
-            step[at] = step[at - 1];
-            reach[at] = reach[at - 1];
-        }
-        step[at] = s;
-        reach[at] = (l->shape[i] - 1) * s;
+        if (l->shape[i] <= 1) continue;
+        for (n++; at > 0 && axes[at - 1].step > s; at--) axes[at] = axes[at - 1];
+        axes[at] = (stride){s, (l->shape[i] - 1) * s};
     }
-    bool apart = true;
-    for (int i = 0; i < n; far += reach[i++]) apart &= step[i] > far;
-    return !apart;
+    return n;
+}
+
+/* Elements lie apart where each step is beyond all that the smaller steps reach: so in every view
+** that slices, diagonals, and other orders and shapes make of a row-major array. Where one is not,
+** as of windows, ways from one element back to itself are looked for. */
+bool tidei_layout_repeats(const tidei_layout *l) {
+    stride axes[TIDE_MAX_RANK];
+    int64_t far = 0;
+    int n = sort_strides(l, axes), tries = MEETINGS_TRIED;
+    if (tidei_layout_size(l) == 0) return false;
+    if (n && axes[0].step == 0) return true;
+    for (int i = 0; i < n; far += axes[i++].reach)
+        if (axes[i].step <= far && meet_along(axes, i + 1, &tries)) return true;
+    return false;
 }
 
 tide_status tidei_writable(const tidei_layout *l, const char *name, const char *op) {

@@ -279,6 +279,34 @@ void tidei_array_drop(tide_array *a) {
     tidei_error_restore(&e);
 }
 
+static void undo_temporary(tidei_runtime *rt, tidei_thread *t, void *a, uintptr_t of) {
+    (void)rt, (void)t, (void)of;
+    tide_release(a);
+    tidei_array_drop(a);
+}
+
+static tidei_thread *thread_of(tide_array *a) {
+    return tidei_thread_get(
+        atomic_load_explicit(&tidei_cell_header(a)->deaths->rt, memory_order_relaxed));
+}
+
+tide_array *tidei_temporary(tide_array *a, const char *op) {
+    if (!a) return NULL;
+    if (tide_retain(a)) {
+        tidei_hold(thread_of(a), undo_temporary, a, 0);
+        return a;
+    }
+    tidei_array_drop(a);
+    tidei_fail_as(op);
+    return NULL;
+}
+
+void tidei_temporary_end(tide_array *a) {
+    if (!a) return;
+    tidei_let(thread_of(a), a);
+    undo_temporary(NULL, NULL, a, 0);
+}
+
 tide_array *tidei_array_done(tide_array *a, tidei_operand *o, tide_status s) {
     tidei_operand_put(o);
     if (s == TIDE_OK) return a;

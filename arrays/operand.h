@@ -85,6 +85,11 @@ tide_array *tidei_array_make_in(tidei_runtime *rt, tide_memory kind, tide_dtype 
 tide_memory tidei_operand_kind(const tidei_operand *o);
 /* ends an array that no user has seen, under any owner; keeps the error */
 void tidei_array_drop(tide_array *a);
+/* An array that an operation makes for itself, kept from now on whatever is collected on the way;
+** returned, or NULL with the error set (the array is dropped), as for NULL. It is ended by
+** tidei_temporary_end (NULL is legal), or where a callback leaves the operation. */
+tide_array *tidei_temporary(tide_array *a, const char *op);
+void tidei_temporary_end(tide_array *a);
 /* The end of an operation that made `a`: puts the operand; drops the array where the operation
 ** failed. */
 tide_array *tidei_array_done(tide_array *a, tidei_operand *o, tide_status s);

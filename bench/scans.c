@@ -6,6 +6,7 @@
 #define CALLS 10 /* of a round: tenths of milliseconds each, and one wait */
 
 typedef struct inputs {
+    tide_runtime *rt;
     tide_array *f32, *i32, *square, *rows; /* 2^26 elements; the last two 2^13 wide, 2^6 wide */
     tide_array *few, *mask;                /* 2^24 */
 } inputs;
@@ -25,6 +26,22 @@ static bool cummax_i32(const inputs *in) { return made(tide_cummax(in->i32, 0, 0
 static bool columns(const inputs *in) { return made(tide_cumsum(in->square, 0, 0)); }
 static bool rows(const inputs *in) { return made(tide_cumsum(in->square, 1, 0)); }
 static bool short_rows(const inputs *in) { return made(tide_cumsum(in->rows, 1, 0)); }
+/* a body that is part of the scan, and the same with the body stored first */
+static bool fused(const inputs *in) {
+    return made(tide_map(in->rt, "(x) -> cumsum(x*x + 1)", in->f32));
+}
+static bool fused_columns(const inputs *in) {
+    return made(tide_map(in->rt, "(x) -> cumsum(x*x + 1, axis=0)", in->square));
+}
+static bool fused_rows(const inputs *in) {
+    return made(tide_map(in->rt, "(x) -> cumsum(x*x + 1, axis=1)", in->square));
+}
+static bool stored_first(const inputs *in) {
+    tide_array *v = tide_map(in->rt, "(x) -> x*x + 1", in->f32),
+               *s = v ? tide_cumsum(v, 0, 0) : NULL;
+    tide_free(v);
+    return made(s);
+}
 static bool nonzero(const inputs *in) {
     tide_array *out = NULL;
     return tide_nonzero(in->few, &out, 1) == TIDE_OK && made(out);
@@ -54,10 +71,15 @@ static const struct {
              {"nonzero_f32", nonzero},
              {"nonzero_bool", nonzero_mask},
              {"masked_select", masked_select},
-             {"masked_select_put", masked_put}};
+             {"masked_select_put", masked_put},
+             {"fused_f32", fused},
+             {"fused_columns", fused_columns},
+             {"fused_rows", fused_rows},
+             {"stored_first_f32", stored_first}};
 
 static bool make(tide_runtime *rt, int64_t n, inputs *in) {
     tide_rng rng = {.seed = 3};
+    in->rt = rt;
     in->f32 = tide_random_uniform(rt, &rng, TIDE_F32, 1, &n);
     in->i32 = tide_random_integers(rt, &rng, TIDE_I32, 1, &n, -9, 9);
     in->square = tide_reshape(in->f32, 2, (const int64_t[]){-1, n >> 13});

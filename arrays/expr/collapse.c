@@ -38,6 +38,11 @@ static int collapse(tidei_call *c, int from, int to, int at, bool outs) {
 void tidei_call_collapse(tidei_call *c) {
     if (c->ndim == 1 && !c->nred && c->shape[0] != 1) return; /* the common case: nothing to do */
     int kept = c->ndim - c->nred, end = collapse(c, 0, kept, 0, true);
+    if (tidei_is_scan(c->prog->fold)) { /* its axis stays as it is */
+        move_dim(c, kept, end, true);
+        c->ndim = end + 1;
+        return;
+    }
     int all = collapse(c, kept, c->ndim, end, false);
     if (c->nred && all == end) { /* a fold has a dimension to fold */
         c->shape[all] = 1;

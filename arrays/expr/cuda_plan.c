@@ -106,7 +106,7 @@ static const tidei_view *lead_of(const tidei_call *c) {
 }
 
 void tidei_cuda_order(tidei_call *c, const tidei_cuda_traits *k) {
-    if (c->ndim < 2 || k->linear) return;
+    if (c->ndim < 2 || k->linear || tidei_is_scan(c->prog->fold)) return;
     bool moved;
     if (c->prog->fold == TIDEI_FOLD_NONE)
         moved = sort_dims(c, 0, c->ndim, &c->out[0]);
@@ -498,4 +498,40 @@ void tidei_cuda_plan_join(const tidei_call *c, const tidei_cuda_traits *k,
     end(&w, out);
     finish_fold(out, &f, first->results);
     out->cls = TIDEI_CUDA_FOLD_JOIN;
+}
+
+/* ---- scans ---- */
+
+void tidei_cuda_plan_scan(const tidei_call *c, const tidei_cuda_traits *k,
+                          const tidei_cuda_linear *lin, const sc_scan *p, int form, uint64_t items,
+                          unsigned sm_count, tidei_cuda_plan *out) {
+    const unsigned nin = c->prog->ninputs;
+    const int last = c->ndim - 1;
+    uint64_t blocks = (items + TIDEI_CUDA_THREADS - 1) / TIDEI_CUDA_THREADS,
+             enough = (uint64_t)(sm_count ? sm_count : 1) * TIDEI_OWN_BLOCKS_AN_SM;
+    uint32_t ahead = 1;
+    writer w = {out->params.bytes};
+    out->noperands = nin;
+    memcpy(take(&w, sizeof *p), p, sizeof *p);
+    take(&w, 8 * (size_t)nin); /* addresses come at the launch */
+    put_scalars(&w, c);
+    if (k->linear) {
+        put_i64(&w, lin->base);
+        put_i64(&w, lin->steps[last]);
+        memcpy(take(&w, 8 * TIDE_MAX_RANK), lin->steps, 8 * (size_t)last);
+    }
+    int64_t *lines = take(&w, 8 * TIDE_MAX_RANK * (size_t)nin), *steps = take(&w, 8 * (size_t)nin);
+    for (unsigned i = 0; i < nin; i++) {
+        for (int d = 0; d < last; d++) lines[(unsigned)d * nin + i] = c->in[i].strides[d];
+        steps[i] = c->in[i].strides[last];
+        ahead &= steps[i] == 1;
+    }
+    put_u32(&w, ahead);
+    put_u32(&w, 0);
+    end(&w, out);
+    out->cls = (tidei_cuda_class)(TIDEI_CUDA_SCAN + form);
+    out->grid[0] = (unsigned)(blocks < enough ? blocks : enough);
+    out->grid[1] = 1;
+    out->shared = 0;
+    out->splits = 1;
 }

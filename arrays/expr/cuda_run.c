@@ -86,7 +86,7 @@ static tide_status kernel_of(tidei_dev *d, const tidei_program *p, prepared *k,
 typedef struct operand_uses {
     tidei_use uses[TIDEI_CUDA_OPERANDS_MAX];
     size_t origin[TIDEI_CUDA_OPERANDS_MAX];
-    unsigned n;
+    unsigned n, inputs; /* inputs: of a scan, whose come last */
     uint64_t *addresses;
 } operand_uses;
 
@@ -121,10 +121,12 @@ static void write_addresses(const tidei_submission *w, void *user) {
 }
 
 static tide_status launch(tidei_stream *s, tidei_cuda_plan *plan, tidei_dkernel *kernel,
-                          operand_uses *u, const char *op) {
+                          operand_uses *u, void (*patch)(const tidei_submission *w, void *user),
+                          const char *op) {
     static const char *const names[TIDEI_CUDA_CLASSES] = {
-        "flat map",     "flat map by element", "map of rows",  "strided map", "tiled map",
-        "fold of rows", "fold of columns",     "strided fold", "joining fold"};
+        "flat map",      "flat map by element", "map of rows",    "strided map",  "tiled map",
+        "fold of rows",  "fold of columns",     "strided fold",   "joining fold", "scan of rows",
+        "scan of tiles", "scan of columns",     "sums of columns"};
     tidei_launch l = {.name = names[plan->cls],
                       .kernel = kernel,
                       .params = plan->params.bytes,
@@ -133,7 +135,7 @@ static tide_status launch(tidei_stream *s, tidei_cuda_plan *plan, tidei_dkernel 
                       .block = {TIDEI_CUDA_THREADS, 1, 1},
                       .shared_bytes = plan->shared};
     u->addresses = plan->params.addresses;
-    return tidei_submit_launch(s, u->uses, u->n, &l, write_addresses, u, op);
+    return tidei_submit_launch(s, u->uses, u->n, &l, patch, u, op);
 }
 
 static tide_status run_map(tidei_stream *s, const tidei_call *c, prepared *k,
@@ -169,7 +171,7 @@ static tide_status run_map(tidei_stream *s, const tidei_call *c, prepared *k,
     add_inputs(&u, c);
     for (unsigned i = 0; i < c->prog->nouts; i++)
         add_view(&u, &c->out[i], c->ndim, c->shape, c->prog->out_dtype[i], TIDEI_WRITE);
-    return launch(s, &plan, kernel, &u, op);
+    return launch(s, &plan, kernel, &u, write_addresses, op);
 }
 
 /* The second launch of a fold: from the accumulators in `space` to the result. */
@@ -182,7 +184,7 @@ static tide_status join(tidei_stream *s, const tidei_call *c, prepared *k,
     u.n = 0;
     add_workspace(&u, space, TIDEI_READ);
     add_view(&u, &c->out[0], c->ndim - c->nred, c->shape, c->prog->out_dtype[0], TIDEI_WRITE);
-    return launch(s, &plan, kernel, &u, op);
+    return launch(s, &plan, kernel, &u, write_addresses, op);
 }
 
 static tide_status run_fold(tidei_stream *s, const tidei_call *c, prepared *k,
@@ -207,10 +209,85 @@ static tide_status run_fold(tidei_stream *s, const tidei_call *c, prepared *k,
         add_workspace(&u, space, TIDEI_WRITE);
     else
         add_view(&u, &c->out[0], c->ndim - c->nred, c->shape, c->prog->out_dtype[0], TIDEI_WRITE);
-    status = launch(s, &plan, kernel, &u, op);
+    status = launch(s, &plan, kernel, &u, write_addresses, op);
     if (status == TIDE_OK && split) status = join(s, c, k, &plan, joiner, space, op);
     if (space) tidei_scratch_release(space);
     return status;
+}
+
+/* ---- scans ---- */
+
+typedef struct scan {
+    tidei_scan x; /* comes first */
+    const tidei_call *c;
+    prepared *k;
+    const tidei_cuda_linear *lin;
+} scan;
+
+/* The operands are the result, what the form keeps if anything, the inputs. */
+static void write_scan_addresses(const tidei_submission *w, void *user) {
+    operand_uses *u = user;
+    sc_scan p;
+    uint64_t at[TIDEI_CUDA_OPERANDS_MAX];
+    const unsigned own = w->n - u->inputs;
+    for (unsigned i = 0; i < u->n; i++) at[i] = w->ranges[i].addr + u->origin[i];
+    memcpy(&p, u->addresses, sizeof p);
+    p.out = at[0];
+    p.state = own > 1 ? at[1] : 0;
+    memcpy(u->addresses, &p, sizeof p);
+    memcpy((char *)u->addresses + sizeof p, at + own, u->inputs * sizeof *at);
+}
+
+static tide_status launch_scan(const tidei_scan *x, int form, const tidei_operand *state,
+                               uint64_t items) {
+    const scan *of = (const scan *)x;
+    const tidei_call *c = of->c;
+    tidei_stream *s = tidei_stream_here(x->rt);
+    tidei_cuda_plan plan;
+    tidei_dkernel *kernel;
+    operand_uses u;
+    tidei_cuda_plan_scan(c, &of->k->traits, of->lin, &x->p, form, items,
+                         (unsigned)s->dev->d->info.sm_count, &plan);
+    tide_status status = kernel_of(s->dev, c->prog, of->k, plan.cls, x->op, &kernel);
+    if (status != TIDE_OK) return status;
+    u.n = 0;
+    add_view(&u, &c->out[0], c->ndim, c->shape, c->prog->out_dtype[0], TIDEI_WRITE);
+    if (state) add_workspace(&u, state->st, TIDEI_READ | TIDEI_WRITE);
+    u.inputs = c->prog->ninputs;
+    add_inputs(&u, c);
+    return launch(s, &plan, kernel, &u, write_scan_addresses, x->op);
+}
+
+static tide_status run_scan(const tidei_call *c, prepared *k, tidei_cuda_linear *lin,
+                            tidei_runtime *rt, const char *op) {
+    const int last = c->ndim - 1;
+    const int64_t n = c->shape[last];
+    scan of = {.x = {.kind = tidei_scan_find(c->prog->fold - TIDEI_FOLD_CUMSUM, c->prog->acc_dtype),
+                     .op = op,
+                     .rt = rt,
+                     .launch = launch_scan,
+                     .p = {.n = n,
+                           .out_step = c->out[0].strides[last],
+                           .lines = 1,
+                           .inner = c->inner,
+                           .places = n,
+                           .chunks = 1,
+                           .chunk = n,
+                           .ndim = last ? last : 1,
+                           .shape = {1}}},
+               .c = c,
+               .k = k,
+               .lin = lin};
+    for (int d = 0; d < last; d++) {
+        of.x.p.lines *= c->shape[d];
+        of.x.p.shape[d] = c->shape[d];
+        of.x.p.strides[d] = c->out[0].strides[d];
+    }
+    if (c->backwards) {
+        lin->base = (n - 1) * lin->steps[last];
+        lin->steps[last] = -lin->steps[last];
+    }
+    return tidei_scan_run(&of.x);
 }
 
 static tide_status run(tidei_stream *s, tidei_call *c, const char *op) {
@@ -225,6 +302,7 @@ static tide_status run(tidei_stream *s, tidei_call *c, const char *op) {
             step *= c->shape[d];
         }
     }
+    if (tidei_is_scan(c->prog->fold)) return run_scan(c, k, &lin, s->dev->rt, op);
     return c->prog->fold == TIDEI_FOLD_NONE ? run_map(s, c, k, &lin, op)
                                             : run_fold(s, c, k, &lin, op);
 }

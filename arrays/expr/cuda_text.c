@@ -9,7 +9,7 @@
 #include "runtime/base/text.h"
 
 extern const char tidei_cuda_base_text[], tidei_cuda_map_text[], tidei_cuda_tile_text[],
-    tidei_cuda_fold_text[];
+    tidei_cuda_fold_text[], tidei_cuda_scan_text[], tidei_scan_forms_text[];
 
 static const struct {
     const char *expr[4]; /* by class: bool, integer, float, complex */
@@ -136,6 +136,13 @@ void tidei_cuda_traits_of(const tidei_program *p, tidei_cuda_traits *out) {
         outs += b;
         if (b > all_max) all_max = b;
     }
+    if (tidei_is_scan(p->fold)) { /* a lane computes up to 32 elements, in one of two ways */
+        memset(out->vec, 1, sizeof out->vec);
+        memset(out->unroll, 1, sizeof out->unroll);
+        out->complex = true; /* scan_ops.h has theirs */
+        out->outline = 64 * cost > COST_INLINE;
+        return;
+    }
     const bool fold = p->fold != TIDEI_FOLD_NONE;
     if (fold) {
         bool arg = p->fold == TIDEI_FOLD_ARGMIN || p->fold == TIDEI_FOLD_ARGMAX;
@@ -166,7 +173,10 @@ void tidei_cuda_traits_of(const tidei_program *p, tidei_cuda_traits *out) {
 
 /* ---- parameters ---- */
 
-static bool is_fold(tidei_cuda_class c) { return c >= TIDEI_CUDA_FOLD_ROW; }
+static bool is_fold(tidei_cuda_class c) {
+    return c >= TIDEI_CUDA_FOLD_ROW && c <= TIDEI_CUDA_FOLD_JOIN;
+}
+static bool is_scan(tidei_cuda_class c) { return c >= TIDEI_CUDA_SCAN; }
 static bool is_flat(tidei_cuda_class c) { return c == TIDEI_CUDA_FLAT || c == TIDEI_CUDA_FLAT_ONE; }
 static unsigned inputs_of(const tidei_program *p, tidei_cuda_class c) {
     return c == TIDEI_CUDA_FOLD_JOIN ? 1 : p->ninputs;
@@ -180,6 +190,8 @@ size_t tidei_cuda_params_bytes(const tidei_program *p, const tidei_cuda_traits *
     size_t ops = inputs_of(p, cls) + (size_t)p->nouts;
     size_t n = 8 * ops + (cls == TIDEI_CUDA_FOLD_JOIN ? 0 : 16 * (size_t)p->nscalars);
     if (linear_of(k, cls)) n += 8 * (2 + TIDE_MAX_RANK);
+    if (is_scan(cls)) /* the result is among the scan's own */
+        return sizeof(sc_scan) + n - 8 + 8 * (TIDE_MAX_RANK + 1) * (size_t)p->ninputs + 8;
     if (is_flat(cls)) return n + 8 * 2;
     if (is_fold(cls)) return n + 8 * 5 + 8 * TIDE_MAX_RANK * (2 + ops) + 4 * 8;
     n += 12 * TIDE_MAX_RANK + 8 + 4 * TIDE_MAX_RANK * ops + 4 * 2;
@@ -286,10 +298,13 @@ static void say_node(text *t, const tidei_program *p, unsigned i) {
 }
 
 /* struct tide_r and tide_f: from one element of each input, its linear index and the scalars, one
-** of each result. With a fold tide_r is the accumulator's type. */
+** of each result. With a fold tide_r is the accumulator's type, with a scan that of the body's
+** elements. */
 static void say_body(text *t, const tidei_program *p, const tidei_cuda_traits *k) {
+    const char *acc = tide_dtype_name(p->acc_dtype);
+    const bool stored = tidei_is_scan(p->fold) && is_half(p->acc_dtype);
     if (p->fold)
-        sayf(t, "typedef td_%s tide_r;\n", value_name(p->acc_dtype));
+        sayf(t, "typedef td_%s tide_r;\n", stored ? acc : value_name(p->acc_dtype));
     else {
         say(t, "struct tide_r {\n");
         for (unsigned i = 0; i < p->nouts; i++)
@@ -302,7 +317,9 @@ static void say_body(text *t, const tidei_program *p, const tidei_cuda_traits *k
         sayf(t, ", td_%s x%u", tide_dtype_name(p->input_dtype[i]), i);
     say(t, ") {\n");
     for (unsigned i = 0; i < p->nnodes; i++) say_node(t, p, i);
-    if (p->fold)
+    if (stored)
+        sayf(t, "    return td_store_%s(n%u);\n}\n", acc, p->out_node[0]);
+    else if (p->fold)
         sayf(t, "    return n%u;\n}\n", p->out_node[0]);
     else {
         say(t, "    tide_r r;\n");
@@ -577,6 +594,97 @@ static void say_fold(text *t, const tidei_program *p, const tidei_cuda_traits *k
     say(t, tidei_cuda_fold_text);
 }
 
+/* ---- scans ---- */
+
+static void say_scan_params(text *t, const tidei_program *p, const tidei_cuda_traits *k) {
+    const unsigned nin = p->ninputs;
+    say(t, "struct tide_p : sc_scan {\n");
+    for (unsigned i = 0; i < nin; i++)
+        sayf(t, "    const td_%s *i%u;\n", tide_dtype_name(p->input_dtype[i]), i);
+    if (p->nscalars) sayf(t, "    tide_slot s[%u];\n", p->nscalars);
+    if (k->linear) say(t, "    td_i64 linear, linear_step, linears[8];\n");
+    if (nin) sayf(t, "    td_i64 over[8][%u], steps[%u];\n", nin, nin);
+    sayf(t,
+         "    td_u32 ahead, unused;\n};\n"
+         "static_assert(sizeof(tide_p) == %zu, \"the host packs the same parameters\");\n",
+         tidei_cuda_params_bytes(p, k, TIDEI_CUDA_SCAN));
+}
+
+/* tide_from, tide_begin, tide_move, tide_whole. */
+static void say_lines(text *t, const tidei_program *p, const tidei_cuda_traits *k) {
+    const unsigned nin = p->ninputs;
+    say(t, "struct tide_from {\n");
+    for (unsigned i = 0; i < nin; i++)
+        sayf(t, "    const td_%s *i%u;\n", tide_dtype_name(p->input_dtype[i]), i);
+    say(t, "    td_i64 linear;\n};\nTD_FN void tide_begin(const tide_p &p, tide_from &at) {\n");
+    for (unsigned i = 0; i < nin; i++) sayf(t, "    at.i%u = p.i%u;\n", i, i);
+    sayf(t, "    at.linear = %s;\n}\n", k->linear ? "p.linear" : "0");
+    say(t, "TD_FN void tide_move(const tide_p &p, int d, td_i64 k, tide_from &at) {\n");
+    for (unsigned i = 0; i < nin; i++) sayf(t, "    at.i%u += k * p.over[d][%u];\n", i, i);
+    if (k->linear) say(t, "    at.linear += k * p.linears[d];\n");
+    say(t, "}\ntemplate <int V, class E> TD_FN bool tide_in_line(const E *first, td_i64 step);\n"
+           "template <int V> TD_FN bool tide_whole(const tide_p &p, const tide_from &at) {\n"
+           "    return true");
+    for (unsigned i = 0; i < nin; i++) sayf(t, " && tide_in_line<V>(at.i%u, p.steps[%u])", i, i);
+    say(t, ";\n}\n");
+}
+
+/* tide_x, tide_get, tide_value. */
+static void say_elements(text *t, const tidei_program *p, const tidei_cuda_traits *k) {
+    const unsigned nin = p->ninputs;
+    say(t, "template <int V> struct tide_x {\n");
+    for (unsigned i = 0; i < nin; i++)
+        sayf(t, "    tide_vec<td_%s, V> i%u;\n", tide_dtype_name(p->input_dtype[i]), i);
+    say(t, "};\nTD_FN void tide_get(const tide_p &p, const tide_from &at, td_i64 i, tide_x<1> &x) "
+           "{\n");
+    for (unsigned i = 0; i < nin; i++)
+        sayf(t, "    x.i%u.v[0] = at.i%u[i * p.steps[%u]];\n", i, i, i);
+    say(t, "}\ntemplate <int V, class E>\n"
+           "TD_FN void tide_vector(const E *q, td_i64 step, tide_vec<E, V> &x);\n"
+           "template <bool AHEAD, int V>\n"
+           "TD_FN void tide_get(const tide_p &p, const tide_from &at, td_i64 i, tide_x<V> &x) {\n");
+    for (unsigned i = 0; i < nin; i++)
+        sayf(t,
+             "    {\n        const td_i64 step = AHEAD ? 1 : p.steps[%u];\n"
+             "        tide_vector<V>(at.i%u + i * step, step, x.i%u);\n    }\n",
+             i, i, i);
+    say(t, "}\ntemplate <int V>\nTD_FN tide_r tide_value(const tide_p &p, const tide_from &at, "
+           "td_i64 i, const tide_x<V> &x, int v) {\n    return ");
+    say_call(t, p, k->linear ? "at.linear + i * p.linear_step" : "0", "v");
+    say(t, ";\n}\n");
+}
+
+/* The kernel of a form: two blocks at once a multiprocessor, since the body takes registers too. */
+static void say_scan_kernel(text *t, tidei_cuda_class cls) {
+    static const char *const forms[TIDEI_SCAN_FORMS] = {
+        [TIDEI_SCAN_ROWS] = "sc_rows<tide_scan>",
+        [TIDEI_SCAN_TILES] = "sc_tiles<tide_scan>",
+        [TIDEI_SCAN_COLUMNS] = "sc_columns<tide_scan, true>",
+        [TIDEI_SCAN_COLUMN_SUMS] = "sc_columns<tide_scan, false>"};
+    sayf(t, "SC_KERNEL_OF(2) tide_k(const __grid_constant__ tide_p p) {\n    %s(p);\n}\n",
+         forms[cls - TIDEI_CUDA_SCAN]);
+}
+
+static const char *scan_name(int t) { return t == TIDE_BOOL ? "truth" : tide_dtype_name(t); }
+
+static void say_scan(text *t, const tidei_program *p, const tidei_cuda_traits *k,
+                     tidei_cuda_class cls) {
+    static const char *const names[] = {"sum", "prod", "min", "max"};
+    const int fold = p->fold - TIDEI_FOLD_CUMSUM;
+    const tidei_scan_kind *kind = tidei_scan_find(fold, p->acc_dtype);
+    const char *in = scan_name(kind->in);
+    say(t, "#undef TIDEI_SCAN_PARAMS_H\n#undef TIDEI_SCAN_OPS_H\n");
+    say(t, tidei_scan_forms_text);
+    sayf(t, "SC_KIND(%s, %s, %s, %s)\ntypedef sc_%s_of_%s tide_body;\n", names[fold], in,
+         scan_name(kind->acc), scan_name(kind->out), names[fold], in);
+    say_scan_params(t, p, k);
+    say_body(t, p, k);
+    say_lines(t, p, k);
+    say_elements(t, p, k);
+    say(t, tidei_cuda_scan_text);
+    say_scan_kernel(t, cls);
+}
+
 char *tidei_cuda_text(tidei_runtime *rt, const tidei_program *p, const tidei_cuda_traits *k,
                       tidei_cuda_class cls, size_t *body) {
     text t = {.rt = rt};
@@ -592,6 +700,8 @@ char *tidei_cuda_text(tidei_runtime *rt, const tidei_program *p, const tidei_cud
     if (body) *body = t.n;
     if (cls == TIDEI_CUDA_TILED)
         say_tiled(&t, p, k);
+    else if (is_scan(cls))
+        say_scan(&t, p, k, cls);
     else if (is_fold(cls))
         say_fold(&t, p, k, cls);
     else

@@ -9,6 +9,7 @@
 #define TIDEI_CUDA_TEXT_H
 
 #include "arrays/expr/ir.h"
+#include "arrays/scan/scan.h"
 
 typedef enum {
     TIDEI_CUDA_FLAT,     /* every operand contiguous, on a 16-byte boundary: vectors */
@@ -21,6 +22,8 @@ typedef enum {
     TIDEI_CUDA_FOLD_COLUMN, /* vectors along the innermost kept dimension */
     TIDEI_CUDA_FOLD_ANY,    /* elements */
     TIDEI_CUDA_FOLD_JOIN,   /* folds the accumulators of blocks that share a result */
+    TIDEI_CUDA_SCAN,        /* scans: this and the next, in the order of TIDEI_SCAN_ROWS ... */
+    TIDEI_CUDA_SCAN_LAST = TIDEI_CUDA_SCAN + TIDEI_SCAN_FORMS - 1,
     TIDEI_CUDA_CLASSES
 } tidei_cuda_class;
 
@@ -86,6 +89,11 @@ void tidei_cuda_plan_map(const tidei_call *c, const tidei_cuda_traits *k,
                          const tidei_cuda_linear *lin, tidei_cuda_plan *out);
 void tidei_cuda_plan_fold(const tidei_call *c, const tidei_cuda_traits *k,
                           const tidei_cuda_linear *lin, unsigned sm_count, tidei_cuda_plan *out);
+/* A form of a scan over p, which has `items` pieces of work. Its operands are the inputs, whose
+** addresses come behind p. */
+void tidei_cuda_plan_scan(const tidei_call *c, const tidei_cuda_traits *k,
+                          const tidei_cuda_linear *lin, const sc_scan *p, int form, uint64_t items,
+                          unsigned sm_count, tidei_cuda_plan *out);
 /* The launch that follows `first` when its splits exceed 1. Its operands: the accumulators, the
 ** result. */
 void tidei_cuda_plan_join(const tidei_call *c, const tidei_cuda_traits *k,

@@ -46,6 +46,7 @@ typedef struct tidei_axes {
     int8_t n;
     int8_t keepdims;
     int8_t axis[TIDE_MAX_RANK]; /* as written: may count from the end; unused ones are 0 */
+    int8_t reverse, initial;    /* of scans, whose axis is one, or TIDEI_AXES_ALL: not given */
 } tidei_axes;
 
 typedef struct tidei_ast {
@@ -247,7 +248,7 @@ struct tidei_exprs {
     _Atomic(tidei_expr *) texts[TIDEI_BUCKETS];
     _Atomic uint32_t ntexts;
     _Atomic(tidei_expr *) ops[TIDEI_OP_COUNT];
-    _Atomic(tidei_expr *) folds[TIDEI_FOLD_MEAN + 1];
+    _Atomic(tidei_expr *) folds[TIDEI_FOLDS];
     pthread_mutex_t lock;
     tidei_expr *all; /* under lock */
 };

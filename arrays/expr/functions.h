@@ -19,7 +19,8 @@
 #define MAKE    td_make_c64
 #define WIDE    0 /* f64 */
 #define EPSILON 0x1p-23f
-#define LARGE   88      /* exp of it is finite */
+#define LOST    (-1.90465429995776e-09f) /* of LOG2 */
+#define LARGE   88                       /* exp of it is finite */
 #define SQUARED 0x1p61f /* sums of the squares of such numbers are finite, of inverses normal */
 #define TOP     0x1p126f
 #define LOW     0x1p-100f
@@ -33,6 +34,7 @@
 #define MAKE    td_make_c128
 #define WIDE    1
 #define EPSILON 0x1p-52
+#define LOST    2.3190468138462996e-17
 #define LARGE   709
 #define SQUARED 0x1p509
 #define TOP     0x1p1022
@@ -211,6 +213,20 @@ TD_FN Z FZ(expm1)(Z a) {
     if (y - y != 0 || x > LARGE || x != x) return FZ(exp)(a);
     s = MATH(sin)(y / 2);
     return MAKE(MATH(expm1)(x) * MATH(cos)(y) - 2 * s * s, MATH(exp)(x) * MATH(sin)(y));
+}
+
+/* The angle y*log(2) has twice the digits: what it lost would turn the result. */
+TD_FN Z FZ(exp2)(Z a) {
+    R x = a.re, y = a.im, angle = y * LOG2;
+    R lost = MATH(fma)(y, LOG2, -angle) + y * LOST, c, s;
+    td_bool large = x > LARGE;
+    R e = MATH(exp2)(large ? x / 2 : x), f = large ? e : 1;
+    if (y == 0) return MAKE(MATH(exp2)(x), y);
+    if (y - y != 0) return FZ(exp)(a);
+    if (MATH(fabs)(y) < LOW)
+        return MAKE(MATH(exp2)(x), e * y * LOG2 * f); /* the angle may be subnormal */
+    c = MATH(cos)(angle), s = MATH(sin)(angle);
+    return MAKE(e * (c - lost * s) * f, e * (s + lost * c) * f);
 }
 
 /* p + q = *sum exactly, with what is returned (Knuth). */
@@ -469,6 +485,7 @@ TD_FN Z FZ(atan)(Z a) { return FZ(turned_back)(FZ(atanh)(FZ(turned)(a))); }
 #undef MAKE
 #undef WIDE
 #undef EPSILON
+#undef LOST
 #undef LARGE
 #undef SQUARED
 #undef TOP

@@ -48,15 +48,25 @@ typedef enum { /* folds; what they start from and what NaN does: ops.h */
                TIDEI_FOLD_ALL,
                TIDEI_FOLD_ARGMIN,
                TIDEI_FOLD_ARGMAX,
-               TIDEI_FOLD_MEAN /* a sum divided at the end by the count */
+               TIDEI_FOLD_MEAN, /* a sum divided at the end by the count */
+               /* scans: running folds, whose results keep all dimensions; in the order of scan.h */
+               TIDEI_FOLD_CUMSUM,
+               TIDEI_FOLD_CUMPROD,
+               TIDEI_FOLD_CUMMIN,
+               TIDEI_FOLD_CUMMAX,
+               TIDEI_FOLDS
 } tidei_fold;
+static inline bool tidei_is_scan(int fold) { return fold >= TIDEI_FOLD_CUMSUM; }
 
 /* Folds and their types: the body's node has dtype acc, the stored result dtype out.
 **   sum, prod    acc i64, u64, f64, c64, c128: out = acc;  acc f32: out f32, f16 or bf16
 **   mean         acc f64, c64, c128: out = acc;            acc f32: out f32, f16 or bf16
 **   min, max     acc bool, any integer, f64: out = acc;    acc f32: out f32, f16 or bf16
 **   any, all     acc bool: out bool
-**   argmin, argmax  acc bool, any integer, f32, f64: out i64 */
+**   argmin, argmax  acc bool, any integer, f32, f64: out i64
+** Scans and theirs, where acc is the body's own type: in what they accumulate is scan.h's to say.
+**   cumsum, cumprod  acc anything: out i64 for bool and signed, u64 for unsigned integers, else acc
+**   cummin, cummax   acc bool, any integer, f16, bf16, f32, f64: out = acc */
 typedef struct tidei_program {
     uint16_t nnodes, ninputs, nscalars, nouts;
     tidei_node nodes[TIDEI_NODES_MAX];
@@ -94,10 +104,15 @@ typedef struct tidei_view {
 ** the very view of an input (same storage, offset, strides: in place); otherwise outs overlap
 ** nothing. So for each element all inputs are read before any out is written: (x, y) -> (y, x) over
 ** (x, y) swaps. Arg folds give the row-major index within the folded dimensions *before*
-** collapsing; collapsing keeps it. */
+** collapsing; collapsing keeps it. A scan goes along the last dimension, which stays by itself
+** (nred is 1), and its out has strides over all of them; one that goes backwards has the views
+** begin at the last element, with their strides along it negative, while LINEAR stays the index in
+** row-major order of the elements as they lie. */
 typedef struct tidei_call {
     tidei_program *prog;
     int ndim, nred;
+    bool backwards; /* scans: see above; others: unspecified */
+    int64_t inner;  /* scans: elements of the body behind each step of the axis, as it lies */
     int64_t shape[TIDE_MAX_RANK];
     tidei_view in[TIDEI_INPUTS_MAX];
     tidei_view out[TIDEI_OUTS_MAX];

@@ -16,8 +16,9 @@
 /* ---- errors ---- */
 
 const char *tidei_fold_name(int fold) {
-    static const char *const names[] = {"none", "sum", "prod",   "min",    "max",
-                                        "any",  "all", "argmin", "argmax", "mean"};
+    static const char *const names[] = {"none",   "sum",     "prod",   "min",    "max",
+                                        "any",    "all",     "argmin", "argmax", "mean",
+                                        "cumsum", "cumprod", "cummin", "cummax"};
     return fold >= 0 && (size_t)fold < TIDEI_COUNT(names) ? names[fold] : "?";
 }
 
@@ -208,12 +209,12 @@ static int find_name(const parser *p, const token *t) {
     return NONE;
 }
 
-/* What a call may name: operations, then folds, then element types, then index; NULL after the
-** last. */
+/* What a call may name: operations, then folds and scans, then element types, then index; NULL
+** after the last. */
 enum {
     FIRST_OP = TIDEI_OP_CAST + 1,
     NOPS = TIDEI_OP_COUNT - FIRST_OP,
-    NFOLDS = TIDEI_FOLD_MEAN,
+    NFOLDS = TIDEI_FOLDS - TIDEI_FOLD_SUM,
     INDEX = NOPS + NFOLDS + TIDE_DTYPE_COUNT
 };
 static const char *function_name(int i) {
@@ -440,38 +441,74 @@ static bool axis_list(parser *p, tidei_axes *x) {
     return expect(p, ')', "\",\" or \")\"");
 }
 
+/* The options of folds and of scans, and how a message lists them. */
+enum { AXIS = 1, KEEPDIMS = 2, REVERSE = 4, INITIAL = 8 };
+static const struct {
+    const char *name;
+    int bit;
+} options[] = {{"axis", AXIS}, {"keepdims", KEEPDIMS}, {"reverse", REVERSE}, {"initial", INITIAL}};
+static int options_of(int fold) {
+    return tidei_is_scan(fold) ? AXIS | REVERSE | INITIAL : AXIS | KEEPDIMS;
+}
+static const char *options_text(int fold) {
+    return tidei_is_scan(fold) ? "axis=, reverse= and initial=" : "axis= and keepdims=";
+}
+
+/* The name of an option, up to its "="; 0 if it is none. */
+static int option_name(parser *p, int fold, token *name) {
+    const char *f = tidei_fold_name(fold);
+    token after = {.kind = T_END};
+    *name = p->tok;
+    if (name->kind == T_NAME && !lex(p, name->end, &after)) return 0;
+    if (after.kind != '=') {
+        if (fold == TIDEI_FOLD_MIN || fold == TIDEI_FOLD_MAX)
+            return BAD(p, name->at,
+                       "%s folds one operand; for two write %simum(a, b); options are %s", f, f,
+                       options_text(fold));
+        return BAD(p, name->at, "%s %s one operand; options are %s", f,
+                   tidei_is_scan(fold) ? "scans" : "folds", options_text(fold));
+    }
+    for (size_t i = 0; i < TIDEI_COUNT(options); i++)
+        if (same(p, name, options[i].name) && options[i].bit & options_of(fold))
+            return next(p) && next(p) ? options[i].bit : 0;
+    return BAD(p, name->at, "unknown option \"%.*s\": there are %s",
+               (int)tidei_min_size(name->end - name->at, 60), p->text + name->at,
+               options_text(fold));
+}
+
+static bool truth_value(parser *p, const token *option, int8_t *out) {
+    tide_arg v;
+    if (p->tok.kind != T_NAME || !constant(p, &p->tok, &v) || v.kind != TIDE_ARG_BOOL)
+        return BAD(p, p->tok.at, "%.*s is true or false", (int)(option->end - option->at),
+                   p->text + option->at);
+    *out = (int8_t)v.value.i;
+    return next(p);
+}
+
+static bool option_value(parser *p, int fold, int option, const token *name, tidei_axes *x) {
+    switch (option) {
+    case AXIS:
+        if (!tidei_is_scan(fold)) return axis_list(p, x);
+        x->n = 1;
+        return axis_value(p, &x->axis[0]);
+    case KEEPDIMS: return truth_value(p, name, &x->keepdims);
+    case REVERSE: return truth_value(p, name, &x->reverse);
+    default: return truth_value(p, name, &x->initial);
+    }
+}
+
 /* What follows the body of a fold up to ")". */
 static bool fold_options(parser *p, int fold, tidei_axes *x) {
-    bool axis = false, keepdims = false;
-    tide_arg v;
+    int given = 0;
+    token name;
     while (p->tok.kind == ',') {
-        if (!next(p)) return false;
-        token name = p->tok, after;
-        if (name.kind != T_NAME || !lex(p, name.end, &after) || after.kind != '=') {
-            if (name.kind == T_NAME && after.kind == T_BAD) return false;
-            const char *f = tidei_fold_name(fold);
-            if (fold == TIDEI_FOLD_MIN || fold == TIDEI_FOLD_MAX)
-                return BAD(p, name.at,
-                           "%s folds one operand; for two write %simum(a, b); options are axis= "
-                           "and keepdims=",
-                           f, f);
-            return BAD(p, name.at, "%s folds one operand; options are axis= and keepdims=", f);
-        }
-        if (!next(p) || !next(p)) return false;
-        if (same(p, &name, "axis")) {
-            if (axis) return BAD(p, name.at, "axis= stands twice");
-            axis = true;
-            if (!axis_list(p, x)) return false;
-        } else if (same(p, &name, "keepdims")) {
-            if (keepdims) return BAD(p, name.at, "keepdims= stands twice");
-            keepdims = true;
-            if (p->tok.kind != T_NAME || !constant(p, &p->tok, &v) || v.kind != TIDE_ARG_BOOL)
-                return BAD(p, p->tok.at, "keepdims is true or false");
-            x->keepdims = (int8_t)v.value.i;
-            if (!next(p)) return false;
-        } else
-            return BAD(p, name.at, "unknown option \"%.*s\": there are axis= and keepdims=",
-                       (int)tidei_min_size(name.end - name.at, 60), p->text + name.at);
+        int option = next(p) ? option_name(p, fold, &name) : 0;
+        if (!option) return false;
+        if (given & option)
+            return BAD(p, name.at, "%.*s= stands twice", (int)(name.end - name.at),
+                       p->text + name.at);
+        given |= option;
+        if (!option_value(p, fold, option, &name, x)) return false;
     }
     return true;
 }

@@ -83,9 +83,16 @@ static bool valid_node(const tidei_program *p, unsigned i) {
     return from < 3 || to == 3 || to == 0;
 }
 
+static bool valid_scan(const tidei_program *p) {
+    tide_dtype acc, out;
+    return p->fold < TIDEI_FOLDS && tidei_fold_types(p->fold, p->acc_dtype, &acc, &out) &&
+           p->out_dtype[0] == out;
+}
+
 static bool valid_fold(const tidei_program *p) {
     tide_dtype acc = p->acc_dtype, out = p->out_dtype[0];
     if (p->nouts != 1 || p->nodes[p->out_node[0]].dtype != acc) return false;
+    if (tidei_is_scan(p->fold)) return valid_scan(p);
     bool stores = out == acc || (acc == TIDE_F32 && (out == TIDE_F16 || out == TIDE_BF16));
     bool half = acc == TIDE_F16 || acc == TIDE_BF16;
     switch (p->fold) {

@@ -13,6 +13,7 @@
 ** are several passes they are rehearsed first. */
 #include "arrays/expr/copy.h"
 #include "arrays/expr/front.h"
+#include "arrays/scan/scan.h"
 
 /* Room for n elements on the caller's frame; all n are bounded by constants, 35 KiB together. */
 #define ROOM(type, n) ((type *)__builtin_alloca((n) * sizeof(type)))
@@ -314,6 +315,77 @@ static tide_status run_fold(const run *r, const tidei_stored *v, const shape *bo
     return s == TIDE_OK ? submit(r, &c) : s;
 }
 
+/* ---- scans ---- */
+
+/* The axis of a scan over `body`, and the shape that it gives. */
+static tide_status scan_shape(const run *r, const tidei_stored *v, const shape *body, int *axis,
+                              shape *out) {
+    const tidei_axes *x = &r->ast->folds[v->axes];
+    uint32_t at = r->plan->graph.nodes[v->node].at;
+    if (x->n < 0 && body->ndim != 1)
+        return tidei_ast_fail(r->ast, at, TIDE_E_SHAPE,
+                              "%s of an array with %d dimensions wants an axis: axis=",
+                              tidei_fold_name(v->fold), body->ndim);
+    tide_status s = tidei_axis(x->n < 0 ? 0 : x->axis[0], body->ndim, r->op, axis);
+    if (s != TIDE_OK) return tidei_ast_fail(r->ast, at, s, "%s", tide_error_last()->message);
+    *out = *body;
+    if (x->initial && __builtin_add_overflow(out->dim[*axis], 1, &out->dim[*axis]))
+        return tidei_ast_fail(r->ast, at, TIDE_E_NOMEM,
+                              "axis %d of the result has 2^63 elements or more", *axis);
+    return TIDE_OK;
+}
+
+/* Writes the fold of no elements into its place along the axis. */
+static tide_status fill_initial(const run *r, const tidei_stored *v, int axis,
+                                const tidei_operand *out) {
+    const tidei_axes *x = &r->ast->folds[v->axes];
+    unsigned char none[16];
+    tidei_operand place = *out;
+    if (x->reverse) place.lay.offset += (place.lay.shape[axis] - 1) * place.lay.strides[axis];
+    place.lay.shape[axis] = 1;
+    tidei_scan_find(v->fold - TIDEI_FOLD_CUMSUM, v->pass.prog->acc_dtype)->none(none);
+    return tidei_fill_elements(&place, none, r->op);
+}
+
+/* Makes a view begin at the last of its n elements along dimension d. */
+static void turn(tidei_view *v, int d, int64_t n) {
+    v->offset += (n - 1) * v->strides[d];
+    v->strides[d] = -v->strides[d];
+}
+
+static tide_status run_scan(const run *r, const tidei_stored *v, const shape *body, int axis,
+                            const tidei_operand *out) {
+    const tidei_axes *x = &r->ast->folds[v->axes];
+    const int64_t n = body->dim[axis];
+    int order[TIDE_MAX_RANK], last = fold_order(body->ndim, 1u << axis, order);
+    int64_t strides[TIDE_MAX_RANK];
+    tidei_call c;
+    c.prog = v->pass.prog;
+    c.ndim = body->ndim;
+    c.nred = 1;
+    c.backwards = x->reverse;
+    c.inner = 1;
+    for (int i = axis + 1; i < body->ndim; i++) c.inner *= body->dim[i];
+    for (int i = 0; i < c.ndim; i++) c.shape[i] = body->dim[order[i]];
+    for (unsigned k = 0; k < c.prog->ninputs; k++) {
+        const tidei_operand *o = source(r, v->pass.in[k]);
+        tidei_broadcast_strides(&o->lay, body->ndim, body->dim, strides);
+        c.in[k].st = o->st;
+        c.in[k].offset = o->lay.offset;
+        for (int i = 0; i < c.ndim; i++) c.in[k].strides[i] = strides[order[i]];
+        if (x->reverse) turn(&c.in[k], last, n);
+    }
+    c.out[0].st = out->st;
+    c.out[0].offset = out->lay.offset;
+    for (int i = 0; i < c.ndim; i++) c.out[0].strides[i] = out->lay.strides[order[i]];
+    if (x->reverse)
+        turn(&c.out[0], last, n);
+    else if (x->initial)
+        c.out[0].offset += c.out[0].strides[last];
+    tide_status s = encode_scalars(r, &v->pass, body, order, &c);
+    return s == TIDE_OK ? submit(r, &c) : s;
+}
+
 /* ---- where results go ---- */
 
 static tide_status check_destination(const run *r, unsigned i, const shape *s) {
@@ -373,6 +445,18 @@ static tide_status place_stored(run *r, unsigned k, const shape *s) {
     return status;
 }
 
+static tide_status run_stored_scan(run *r, unsigned k, const shape *body) {
+    const tidei_stored *v = &r->plan->stored[k];
+    int axis = 0;
+    shape s;
+    tide_status status = scan_shape(r, v, body, &axis, &s);
+    if (status == TIDE_OK) status = place_stored(r, k, &s);
+    if (status != TIDE_OK || !elements(&s)) return status;
+    if (r->ast->folds[v->axes].initial) status = fill_initial(r, v, axis, &r->stored[k]);
+    if (status != TIDE_OK || !elements(body)) return status;
+    return run_scan(r, v, body, axis, &r->stored[k]);
+}
+
 static OWN_FRAME tide_status run_stored(run *r, unsigned k) {
     const tidei_stored *v = &r->plan->stored[k];
     const tidei_operand *out = &r->stored[k];
@@ -385,6 +469,7 @@ static OWN_FRAME tide_status run_stored(run *r, unsigned k) {
         status = place_stored(r, k, &body);
         return status == TIDE_OK ? run_map(r, &v->pass, &body, &out) : status;
     }
+    if (tidei_is_scan(v->fold)) return run_stored_scan(r, k, &body);
     if ((status = fold_axes(r, v, body.ndim, &folded, &keepdims)) != TIDE_OK) return status;
     fold_shape(&body, folded, keepdims, &s);
     if ((status = place_stored(r, k, &s)) != TIDE_OK || !elements(&s)) return status;
@@ -485,20 +570,26 @@ static tide_status run_results(run *r) {
 
 static OWN_FRAME tide_status rehearse_stored(run *r, unsigned k) {
     const tidei_stored *v = &r->plan->stored[k];
+    const bool scan = tidei_is_scan(v->fold);
     tide_arg value;
     shape body, s;
+    int axis;
     unsigned folded = 0;
     bool keepdims = true;
     tide_status status = broadcast(r, v->pass.in, v->pass.prog->ninputs, &body);
-    if (status == TIDE_OK && v->fold != TIDEI_FOLD_NONE)
+    if (status == TIDE_OK && scan)
+        status = scan_shape(r, v, &body, &axis, &s);
+    else if (status == TIDE_OK && v->fold != TIDEI_FOLD_NONE)
         status = fold_axes(r, v, body.ndim, &folded, &keepdims);
     if (status != TIDE_OK) return status;
-    fold_shape(&body, folded, keepdims, &s);
+    if (!scan) fold_shape(&body, folded, keepdims, &s);
     r->stored[k].lay.ndim = s.ndim; /* for the passes that read it */
     memcpy(r->stored[k].lay.shape, s.dim, (size_t)s.ndim * sizeof *s.dim);
     if (v->result >= 0) status = check_destination(r, (unsigned)v->result, &s);
     if (status != TIDE_OK || !elements(&s)) return status;
-    return elements(&body) ? try_scalars(r, &v->pass, &body) : fold_nothing(r, v, &value);
+    return elements(&body) ? try_scalars(r, &v->pass, &body)
+           : scan          ? TIDE_OK
+                           : fold_nothing(r, v, &value);
 }
 
 static OWN_FRAME tide_status rehearse(run *r) {

@@ -6,6 +6,7 @@
 ** that no result needs are dropped at the end. The only arithmetic that is rewritten is x**2, x**3,
 ** x**4 with a written exponent. */
 #include "arrays/expr/front.h"
+#include "arrays/scan/scan.h"
 #include "runtime/base/text.h"
 
 #define NONE          UINT16_MAX
@@ -351,6 +352,10 @@ bool tidei_fold_types(int fold, tide_dtype t, tide_dtype *acc, tide_dtype *out) 
     bool half = t == TIDE_F16 || t == TIDE_BF16;
     *acc = half ? TIDE_F32 : t;
     *out = t;
+    if (tidei_is_scan(fold)) {
+        const tidei_scan_kind *kind = tidei_scan_find(fold - TIDEI_FOLD_CUMSUM, t);
+        return *acc = t, kind && (*out = kind->out, true);
+    }
     switch (fold) {
     case TIDEI_FOLD_SUM:
     case TIDEI_FOLD_PROD:

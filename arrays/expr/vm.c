@@ -25,8 +25,8 @@ const tidei_vm_kernels *tidei_vm_kernels_at(unsigned i) {
     return i < nsets ? &sets[i] : NULL;
 }
 
-/* ---- a call as words ---- program; ndim and nred; shape; address and strides of each operand;
-** scalars. */
+/* ---- a call as words ---- program; ndim, nred and backwards; shape; address and strides of each
+** operand; scalars. */
 typedef union word {
     int64_t i;
     uint64_t u;
@@ -70,14 +70,17 @@ static void put_operand(message *m, const tidei_call *c, int ndim, const tidei_v
 static void put_call(message *m, const tidei_call *c, const tidei_vm_program *vp) {
     const tidei_program *p = c->prog;
     m->words[0].p = vp;
-    m->words[1].u = (uint64_t)c->ndim << 32 | (uint64_t)c->nred;
+    const bool scan = tidei_is_scan(p->fold);
+    m->words[1].u =
+        (uint64_t)c->ndim << 32 | (uint64_t)(scan && c->backwards) << 16 | (uint64_t)c->nred;
     m->n = 2;
     m->nuses = 0;
     for (int d = 0; d < c->ndim; d++) m->words[m->n++].i = c->shape[d];
     for (unsigned i = 0; i < p->ninputs; i++)
         put_operand(m, c, c->ndim, &c->in[i], p->input_dtype[i], TIDEI_READ);
     for (unsigned i = 0; i < p->nouts; i++)
-        put_operand(m, c, c->ndim - c->nred, &c->out[i], p->out_dtype[i], TIDEI_WRITE);
+        put_operand(m, c, scan ? c->ndim : c->ndim - c->nred, &c->out[i], p->out_dtype[i],
+                    TIDEI_WRITE);
     memcpy(&m->words[m->n], c->scalars, p->nscalars * sizeof c->scalars[0]);
     m->n += 2u * p->nscalars;
 }
@@ -99,10 +102,12 @@ static void run_message(const void *params) {
     const tidei_vm_program *vp = (x++)->p;
     tidei_vm_call c;
     c.ndim = (int)(x->u >> 32);
-    c.nred = (int)(x++->u & UINT32_MAX);
+    c.backwards = x->u >> 16 & 1;
+    c.nred = (int)(x++->u & UINT16_MAX);
     for (int d = 0; d < c.ndim; d++) c.shape[d] = (x++)->i;
     for (unsigned i = 0; i < vp->ninputs; i++) x = take_operand(x, c.ndim, &c.in[i]);
-    for (unsigned i = 0; i < vp->nouts; i++) x = take_operand(x, c.ndim - c.nred, &c.out[i]);
+    for (unsigned i = 0; i < vp->nouts; i++)
+        x = take_operand(x, vp->scan ? c.ndim : c.ndim - c.nred, &c.out[i]);
     memcpy(c.scalars, x, vp->nscalars * sizeof c.scalars[0]);
     tidei_vm_run(vp, &c);
 }

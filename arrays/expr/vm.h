@@ -74,6 +74,7 @@ typedef struct tidei_vm_operand {
 } tidei_vm_operand;
 typedef struct tidei_vm_call {
     int ndim, nred;
+    bool backwards; /* scans, as in tidei_call */
     int64_t shape[TIDE_MAX_RANK];
     tidei_vm_operand in[TIDEI_INPUTS_MAX], out[TIDEI_OUTS_MAX];
     unsigned char scalars[TIDEI_SCALARS_MAX][16];

@@ -173,6 +173,10 @@ static tide_status compile_fold(compiler *c) {
     vp->out_width[0] = (uint8_t)tide_dtype_size(p->out_dtype[0]);
     vp->value = c->slot[p->out_node[0]];
     vp->linear |= vp->value == VM_SLOT_LINEAR;
+    if (tidei_is_scan(fold)) {
+        vp->scan = tidei_scan_find((int)fold - TIDEI_FOLD_CUMSUM, p->acc_dtype);
+        return vp->scan ? TIDE_OK : missing(c, "such scan", p->acc_dtype);
+    }
     if (fold <= TIDEI_FOLD_ALL ? !vp->k->rows[fold][p->acc_dtype]
                                : !vp->k->argstep[fold == TIDEI_FOLD_ARGMAX][p->acc_dtype])
         return missing(c, "such reduction", p->acc_dtype);

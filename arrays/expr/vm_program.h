@@ -3,6 +3,7 @@
 #define TIDEI_VM_PROGRAM_H
 
 #include "arrays/expr/vm.h"
+#include "arrays/scan/scan.h"
 
 /* Slots: what an instruction names as operand and destination; each is an address for the time of
 ** one block. */
@@ -31,6 +32,7 @@ struct tidei_vm_program {
     uint16_t input_last[TIDEI_INPUTS_MAX]; /* the last instruction that reads it */
     uint16_t out_written[TIDEI_OUTS_MAX];  /* the instruction that writes it */
     uint8_t fold, acc_dtype, out_dtype;    /* of a fold */
+    const tidei_scan_kind *scan;           /* of a scan; else NULL */
     uint16_t value;                        /* the slot of what is folded */
     tidei_vm_instr instrs[];
 };

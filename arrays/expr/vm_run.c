@@ -1,5 +1,5 @@
 /* vm_run.c: executes a compiled program: the walk through the iteration space, block by block, and
-** the folds.
+** the folds and the scans.
 **
 ** A block is a box of the space: along each dimension one index or a stretch (chunk). Its elements,
 ** in row-major order of the box's dimensions, are the lanes. An operand that lies in memory just as
@@ -9,7 +9,9 @@
 ** columns: blocks are added lane by lane). In both, blocks along the folded dimensions first meet
 ** lane by lane in an accumulator; float sums and products start a new accumulator every GROUP
 ** blocks and join accumulators pairwise, so that errors grow with the logarithm. The order depends
-** on shape and strides alone: every run gives the same bits.
+** on shape and strides alone: every run gives the same bits. Scans. A box is cut in the same two
+** ways; each line's elements are joined one after the other, and its accumulator stays from block
+** to block.
 ** What must stay true: nothing here allocates or fails; buffers fit in `scratch` because lanes are
 ** chosen so. */
 #include "arrays/expr/vm_program.h"
@@ -53,7 +55,8 @@ typedef struct walk {
     int64_t chunk[TIDE_MAX_RANK];  /* the box's greatest stretch along each */
     int64_t at[TIDE_MAX_RANK];     /* the current block's first index ... */
     int64_t now[TIDE_MAX_RANK];    /* ... and stretch */
-    int64_t linear[TIDE_MAX_RANK]; /* strides of the row-major index */
+    int64_t linear[TIDE_MAX_RANK]; /* strides of the row-major index ... */
+    int64_t linear_first;          /* ... which is this at the first element */
     box all, kept;                 /* the box, and its kept dimensions (where results are stored) */
     size_t lanes;                  /* of the largest block */
     placement input[TIDEI_INPUTS_MAX], out[TIDEI_OUTS_MAX];
@@ -196,7 +199,7 @@ static void bind_inputs(walk *w) {
     }
     if (p->linear) {
         const mover m = {w->k, w->linear, tidei_vm_log2(sizeof(int64_t)), NULL,
-                         offset(w, w->linear)};
+                         w->linear_first + offset(w, w->linear)};
         move(w, &w->all, &m, w->ptr[VM_SLOT_LINEAR], count_up);
     }
 }
@@ -277,6 +280,11 @@ static void walk_init(walk *w, const tidei_vm_program *p, const tidei_vm_call *c
         linear *= w->len[d];
         w->chunk[d] = 1;
         w->at[d] = 0;
+    }
+    w->linear_first = 0;
+    if (p->scan && c->backwards) {
+        w->linear_first = w->len[w->nd - 1] - 1;
+        w->linear[w->nd - 1] = -1;
     }
 }
 /* Once the chunks and the boxes are fixed: buffers, and what does not change from block to
@@ -594,12 +602,63 @@ static void run_fold(walk *w) {
     } while (advance(w, 0, w->nk));
 }
 
+/* ---- scans ---- */
+/* The box: lines by rows, each with its elements one after the other, or by columns, line beside
+** line; returns which. */
+static bool choose_scan_box(walk *w) {
+    const int axis = w->nd - 1;
+    int64_t room = lanes_for(lane_bytes(w->p) + tide_dtype_size(w->p->scan->acc), 0);
+    bool by_columns = w->nk > 0 && badly_placed(w, axis) > badly_placed(w, axis - 1);
+    if (by_columns) {
+        room = stretch(w, 0, axis - 1, room);
+        w->chunk[axis] = even_chunk(w->len[axis], room);
+        add_dims(w, &w->all, axis, w->nd);
+        add_dims(w, &w->all, 0, axis);
+    } else {
+        room = stretch(w, axis, axis, room);
+        if (room > 1) stretch(w, 0, axis - 1, room);
+        add_dims(w, &w->all, 0, w->nd);
+    }
+    w->kept = w->all; /* where results are stored */
+    return by_columns;
+}
+
+static void run_scan(walk *w) {
+    const tidei_scan_kind *kind = w->p->scan;
+    const int axis = w->nd - 1;
+    const bool by_columns = choose_scan_box(w);
+    walk_prepare(w);
+    w->out[0] = place(w, &w->kept, w->c->out[0].strides);
+    if (w->out[0] != IN_PLACE) w->out_buffer[0] = buffer(w, w->lanes * w->p->out_width[0]);
+    tidei_scan_lanes l = {
+        .so_far = buffer(w, w->lanes / (size_t)w->chunk[axis] * tide_dtype_size(kind->acc))};
+    fetch_prepare(w, walked(w, axis, w->nd) >= 0 ? axis : walked(w, 0, axis), 1);
+    do {
+        do {
+            bind_inputs(w);
+            bind_outs(w);
+            execute(w, box_lanes(w, &w->all));
+            l.x = w->ptr[w->p->value];
+            l.y = w->ptr[VM_SLOT_OUT];
+            l.begins = w->at[axis] == 0;
+            l.n = (size_t)w->now[axis];
+            l.lines = box_lanes(w, &w->all) / l.n;
+            l.apart = by_columns ? 1 : l.n;
+            l.step = by_columns ? l.lines : 1;
+            kind->lanes(&l);
+            flush_outs(w);
+        } while (advance(w, axis, w->nd));
+    } while (advance(w, 0, axis));
+}
+
 void tidei_vm_run(const tidei_vm_program *p, const tidei_vm_call *c) {
     _Alignas(BUFFER_ALIGN) unsigned char scratch[SCRATCH_BYTES];
     walk w;
     walk_init(&w, p, c, scratch);
     if (p->fold == TIDEI_FOLD_NONE)
         run_map(&w);
+    else if (p->scan)
+        run_scan(&w);
     else
         run_fold(&w);
 }

@@ -112,6 +112,7 @@ static bool eval_function(int op, td_c128 a, td_c128 *out) {
         FUNCTION(SQRT, sqrt)
         FUNCTION(EXP, exp)
         FUNCTION(EXPM1, expm1)
+        FUNCTION(EXP2, exp2)
         FUNCTION(LOG, log)
         FUNCTION(LOG1P, log1p)
         FUNCTION(LOG2, log2)

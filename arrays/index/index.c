@@ -2,20 +2,24 @@
 ** the elements, tide_index_put writes them.
 **
 ** A mask is as many index arrays as it has axes: those of its true elements, which are counted on
-** the device before all else. Ranges say which part of the array is meant: a view of it. Index
-** arrays broadcast together, and their shape takes the place of the axes that they go along: where
-** the first of these was, if they (and single indices, which count as index arrays of rank 0 then)
-** stand side by side, else before all others. */
+** the device before all else. One of rank 0, a switch, is none, but counts as one of length 1 or 0
+** where shapes are broadcast and placed. Ranges say which part of the array is meant: a view of it.
+** Index arrays broadcast together, and their shape takes the place of the axes that they go along:
+** where the first of these was, if they (and single indices, which count as index arrays of rank 0
+** then) stand side by side, else before all others. */
 #include <inttypes.h>
 
 #include "arrays/arrays.h"
+#include "arrays/expr/copy.h"
 #include "arrays/index/plan.h"
 #include "arrays/make/slice.h"
 #include "arrays/scan/select.h"
 #include <tide/index.h>
 
-/* an axis each, a new axis each, and an ellipsis */
-#define ITEMS_MAX (2 * TIDE_MAX_RANK + 1)
+/* for the axes, and switches beside them */
+#define LISTS_MAX (2 * TIDE_MAX_RANK)
+/* an axis each, a new axis each, an ellipsis, and switches */
+#define ITEMS_MAX (2 * TIDE_MAX_RANK + 1 + LISTS_MAX)
 
 tide_pick tide_pick_range(tide_range r) {
     return (tide_pick){.kind = TIDE_PICK_RANGE, .value.range = r};
@@ -23,6 +27,9 @@ tide_pick tide_pick_range(tide_range r) {
 tide_pick tide_pick_array(tide_array *a) {
     return (tide_pick){.kind = TIDE_PICK_ARRAY, .value.array = a};
 }
+
+/* What a mask of rank 0 becomes. */
+enum { SWITCH = -1 };
 
 static bool is_array(const tide_pick *item) { return item->kind == TIDE_PICK_ARRAY; }
 static bool is_range(const tide_pick *item, int kind) {
@@ -36,13 +43,15 @@ typedef struct items {
     const tide_pick *at;
     size_t n;
     int arrays; /* how many are */
-    tidei_operand lists[TIDE_MAX_RANK];
+    tidei_operand lists[LISTS_MAX];
     int got; /* of these */
+    int switches;
+    bool off; /* one of them is false */
     /* what masks stand for: `at` is `expanded` then */
     tide_pick expanded[ITEMS_MAX];
     tide_array *made[TIDE_MAX_RANK];
     int nmade;
-    int64_t length[TIDE_MAX_RANK]; /* of the axis that a list's mask is for; -1: it has none */
+    int64_t length[LISTS_MAX]; /* of the axis that a list's mask is for; -1: it has none */
 } items;
 
 /* Before all else: an earlier error is why an array is NULL. */
@@ -54,11 +63,15 @@ static tide_status no_nulls(tide_array *a, const items *x) {
     return TIDE_OK;
 }
 
+static tide_status too_many(const tidei_layout *l, const items *x, const char *what, int64_t n) {
+    return tidei_fail(TIDE_E_BOUNDS, x->op, "%" PRId64 " %s for an array with %d dimension%s", n,
+                      what, (int)l->ndim, l->ndim == 1 ? "" : "s");
+}
+
 static tide_status count_items(const tidei_layout *l, items *x) {
-    int64_t axes = 0, news = 0, ellipses = 0;
+    int64_t axes = 0, news = 0, ellipses = 0, arrays = 0;
     if (x->n && !x->at) return tidei_fail(TIDE_E_INVALID, x->op, "items is NULL");
-    x->arrays = 0;
-    for (size_t i = 0; i < x->n; i++) {
+    for (size_t i = 0; x->at && i < x->n; i++) {
         const tide_pick *item = &x->at[i];
         if (!is_array(item) && item->kind != TIDE_PICK_RANGE)
             return tidei_fail(TIDE_E_INVALID, x->op, "%d is no kind of item (entry %zu)",
@@ -67,23 +80,22 @@ static tide_status count_items(const tidei_layout *l, items *x) {
                                 item->value.range.kind > TIDE_RANGE_ELLIPSIS))
             return tidei_fail(TIDE_E_INVALID, x->op, "%d is no kind of range (entry %zu)",
                               (int)item->value.range.kind, i);
-        if (is_range(item, TIDE_RANGE_NEWAXIS))
+        if (is_array(item))
+            arrays++;
+        else if (is_range(item, TIDE_RANGE_NEWAXIS))
             news++;
         else if (is_range(item, TIDE_RANGE_ELLIPSIS))
             ellipses++;
         else
             axes++;
-        if (is_array(item) && axes <= l->ndim) x->arrays++;
     }
     if (ellipses > 1) return tidei_fail(TIDE_E_INVALID, x->op, "more than one ellipsis");
-    if (axes > l->ndim)
-        return tidei_fail(TIDE_E_BOUNDS, x->op,
-                          "%" PRId64 " items for an array with %d dimension%s", axes, (int)l->ndim,
-                          l->ndim == 1 ? "" : "s");
+    if (axes > l->ndim || arrays > LISTS_MAX) return too_many(l, x, "items", axes + arrays);
     if (news > TIDE_MAX_RANK)
         return tidei_fail(TIDE_E_SHAPE, x->op,
                           "%" PRId64 " new axes; at most %d dimensions are possible", news,
                           TIDE_MAX_RANK);
+    x->arrays = (int)arrays;
     return TIDE_OK;
 }
 
@@ -104,33 +116,54 @@ static void put_lists(items *x) {
 
 static void end_items(items *x) {
     put_lists(x);
-    while (x->nmade > 0) tidei_array_drop(x->made[--x->nmade]);
+    while (x->nmade > 0) tidei_temporary_end(x->made[--x->nmade]);
 }
 
 /* ---- masks ---- */
 
-static bool is_mask(const tidei_operand *list) {
-    return list->lay.dtype == TIDE_BOOL && list->lay.ndim > 0;
-}
+static bool is_mask(const tidei_operand *list) { return list->lay.dtype == TIDE_BOOL; }
 
-/* How many axes the items take, those of masks counted. */
-static tide_status check_masks(const tidei_layout *l, const items *x) {
+/* How many axes the items take: a mask as many as it has. */
+static tide_status check_axes(const tidei_layout *l, const items *x) {
     int64_t axes = 0;
+    bool masks = false;
     for (size_t i = 0; i < x->n; i++)
         axes += is_range(&x->at[i], TIDE_RANGE_SLICE) || is_range(&x->at[i], TIDE_RANGE_INDEX);
-    for (int k = 0; k < x->got; k++) axes += is_mask(&x->lists[k]) ? x->lists[k].lay.ndim : 1;
+    for (int k = 0; k < x->got; k++) {
+        bool mask = is_mask(&x->lists[k]);
+        axes += mask ? x->lists[k].lay.ndim : 1;
+        masks |= mask;
+    }
     if (axes <= l->ndim) return TIDE_OK;
+    if (!masks) return too_many(l, x, "items", axes);
     return tidei_fail(TIDE_E_BOUNDS, x->op,
                       "items and masks for %" PRId64 " axes; the array has %d dimension%s", axes,
                       (int)l->ndim, l->ndim == 1 ? "" : "s");
 }
 
+static tide_status read_switch(items *x, const tidei_operand *mask, size_t *n) {
+    unsigned char on = 0;
+    tide_status s = tidei_operand_read(mask, &on, x->op);
+    x->switches++;
+    x->off |= !on;
+    x->expanded[(*n)++] = (tide_pick){.kind = SWITCH};
+    return s;
+}
+
 /* Where one mask is true, as an index array for each of its axes. */
 static tide_status expand_mask(items *x, const tidei_operand *mask, size_t *n, int *list) {
-    tide_status s = tidei_nonzero(mask, x->made + x->nmade, x->op);
-    for (int d = 0; d < mask->lay.ndim && s == TIDE_OK; d++) {
-        x->length[(*list)++] = mask->lay.shape[d];
-        x->expanded[(*n)++] = tide_pick_array(x->made[x->nmade++]);
+    tide_array *outs[TIDE_MAX_RANK];
+    tide_status s = tidei_nonzero(mask, outs, x->op);
+    for (int d = 0, ndim = s == TIDE_OK ? mask->lay.ndim : 0; d < ndim; d++) {
+        if (s != TIDE_OK)
+            tidei_array_drop(outs[d]);
+        else if (!(outs[d] = tidei_temporary(outs[d], x->op)))
+            s = tidei_last_status();
+        else {
+            x->length[(*list)++] = mask->lay.shape[d];
+            x->made[x->nmade++] = outs[d];
+            x->expanded[(*n)++] = tide_pick_array(outs[d]);
+        }
     }
     return s;
 }
@@ -139,13 +172,15 @@ static tide_status expand_mask(items *x, const tidei_operand *mask, size_t *n, i
 static tide_status expand_masks(const tidei_operand *a, items *x) {
     size_t n = 0;
     int from = 0, list = 0, masks = 0;
-    for (int k = 0; k < TIDE_MAX_RANK; k++) x->length[k] = -1;
+    for (int k = 0; k < LISTS_MAX; k++) x->length[k] = -1;
     for (int k = 0; k < x->got; k++) masks += is_mask(&x->lists[k]);
-    if (masks == 0) return TIDE_OK;
-    tide_status s = check_masks(&a->lay, x);
+    tide_status s = check_axes(&a->lay, x);
+    if (s != TIDE_OK || masks == 0) return s;
     for (size_t i = 0; i < x->n && s == TIDE_OK; i++) {
         const tidei_operand *o = is_array(&x->at[i]) ? &x->lists[from++] : NULL;
-        if (o && is_mask(o)) {
+        if (o && is_mask(o) && o->lay.ndim == 0) {
+            s = read_switch(x, o, &n);
+        } else if (o && is_mask(o)) {
             s = expand_mask(x, o, &n, &list);
         } else {
             x->expanded[n++] = x->at[i];
@@ -179,19 +214,19 @@ static tide_status view_of(const tidei_layout *l, const items *x, tidei_layout *
     tide_range ranges[ITEMS_MAX];
     size_t n = 0;
     for (size_t i = 0; i < x->n; i++) {
-        if (is_range(&x->at[i], TIDE_RANGE_NEWAXIS)) continue;
+        if (is_range(&x->at[i], TIDE_RANGE_NEWAXIS) || x->at[i].kind == SWITCH) continue;
         ranges[n++] = is_array(&x->at[i]) ? tide_range_all() : x->at[i].value.range;
     }
     return tidei_layout_slice(l, n, ranges, x->op, view);
 }
 
-/* Whether index arrays and single indices stand side by side; an ellipsis parts them even where it
-** stands for no axes. */
+/* Whether index arrays, switches and single indices stand side by side; an ellipsis parts them even
+** where it stands for no axes. */
 static bool side_by_side(const items *x) {
     int groups = 0;
     bool inside = false;
     for (size_t i = 0; i < x->n; i++) {
-        bool index = is_array(&x->at[i]) || is_range(&x->at[i], TIDE_RANGE_INDEX);
+        bool index = x->at[i].kind != TIDE_PICK_RANGE || is_range(&x->at[i], TIDE_RANGE_INDEX);
         groups += index && !inside;
         inside = index;
     }
@@ -199,11 +234,12 @@ static bool side_by_side(const items *x) {
 }
 
 static tide_status broadcast_lists(const items *x, int *ndim, int64_t *shape) {
+    const tidei_layout switched = {.ndim = 1, .shape = {x->off ? 0 : 1}};
     tide_status s = TIDE_OK;
     *ndim = 0;
     for (int l = 0; l < x->got && s == TIDE_OK; l++)
         s = tidei_broadcast(ndim, shape, &x->lists[l].lay, x->op);
-    return s;
+    return s == TIDE_OK && x->switches ? tidei_broadcast(ndim, shape, &switched, x->op) : s;
 }
 
 static tide_status add_axes(tidei_plan *p, const tidei_layout *view, int first, int count) {

@@ -332,7 +332,7 @@ static tide_status lists_apart(tidei_plan *p, tidei_operand *lists, unsigned *ma
     return s;
 }
 
-static tide_status check_values(const tidei_plan *p, const tidei_operand *values) {
+tide_status tidei_plan_check_values(const tidei_plan *p, const tidei_operand *values) {
     int64_t shape[TIDE_MAX_RANK];
     char from[192], to[192];
     int ndim = p->ndim;
@@ -353,7 +353,7 @@ tide_status tidei_plan_update(const tidei_plan *given, const tidei_operand *valu
     tidei_operand near, lists[TIDE_MAX_RANK];
     unsigned copies = 0;
     bool copied = false;
-    tide_status s = check_values(&p, values);
+    tide_status s = tidei_plan_check_values(&p, values);
     if (s == TIDE_OK) s = tidei_apart(p.far, values, p.far->lay.dtype, p.op, &near, &copied);
     if (s == TIDE_OK && plan_size(&p) > 0) {
         s = lists_apart(&p, lists, &copies);

@@ -46,6 +46,8 @@ tide_status tidei_plan_take_into(const tidei_plan *p, const tidei_operand *out);
 ** those for one place the last in row-major order. */
 tide_status tidei_plan_put(const tidei_plan *p, const tidei_operand *values);
 
+/* Whether values stretch to the places' shape, and `far` can be written. */
+tide_status tidei_plan_check_values(const tidei_plan *p, const tidei_operand *values);
 /* What both do before: checks values against the plan, and calls `update` with these cast and apart
 ** from `far`, and a plan whose index arrays are so too; not where there are no places. */
 tide_status tidei_plan_update(const tidei_plan *p, const tidei_operand *values,

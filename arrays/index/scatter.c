@@ -272,23 +272,33 @@ static tide_status combine_along(const tidei_operand *a, const tidei_operand *in
     return s == TIDE_OK ? tidei_plan_update(&p, values, update, &how) : s;
 }
 
+static tide_status combine_as_i32(const tidei_operand *a, const tidei_operand *indices, int axis,
+                                  const tidei_operand *near, struct tidei_scatter_how how,
+                                  const char *op, unsigned by) {
+    tidei_operand wide;
+    tide_status s = tidei_operand_make(a->rt, TIDE_I32, a->lay.ndim, a->lay.shape, op, &wide);
+    if (s != TIDE_OK) return s;
+    s = tidei_store_elements(a->rt, &wide, a, op);
+    if (s == TIDE_OK) s = combine_along(&wide, indices, axis, near, how, op, by);
+    if (s == TIDE_OK) s = tidei_store_elements(a->rt, a, &wide, op);
+    tidei_operand_put(&wide);
+    return s;
+}
+
 /* Where devices have no atomics of an element's size: of one byte. They are combined as i32, which
-** comes to the same in the byte that is kept. */
+** comes to the same in the byte that is kept. What is refused is refused before that. */
 static tide_status combine_bytes(const tidei_operand *a, const tidei_operand *indices, int axis,
                                  const tidei_operand *values, struct tidei_scatter_how how,
                                  const char *op, unsigned by) {
-    tidei_operand near, wide;
+    tidei_plan p = {.op = op, .by = by};
+    tidei_operand near;
     bool copied;
-    tide_status s = tidei_writable(&a->lay, "the destination", op);
+    tide_status s = tidei_scatter_plan(a, indices, axis, &p);
+    if (s == TIDE_OK) s = tidei_plan_check_values(&p, values);
     if (s == TIDE_OK) s = tidei_apart(a, values, a->lay.dtype, op, &near, &copied);
     if (s != TIDE_OK) return s;
-    s = tidei_operand_make(a->rt, TIDE_I32, a->lay.ndim, a->lay.shape, op, &wide);
-    if (s == TIDE_OK) {
-        s = tidei_store_elements(a->rt, &wide, a, op);
-        if (s == TIDE_OK) s = combine_along(&wide, indices, axis, &near, how, op, by);
-        if (s == TIDE_OK) s = tidei_store_elements(a->rt, a, &wide, op);
-        tidei_operand_put(&wide);
-    }
+    if (tidei_layout_size(&indices->lay) > 0)
+        s = combine_as_i32(a, indices, axis, &near, how, op, by);
     if (copied) tidei_operand_put(&near);
     return s;
 }

@@ -173,7 +173,7 @@ template <int SIZE> GA_FN void sc_rows(const pl_call *p) {
 }
 
 #define SC_EACH(name, size)                                                                        \
-    PL_IF(name)                                                                                    \
+    WANTED(name)                                                                                   \
     (extern "C" __global__ void name(const __grid_constant__ pl_call p) {                          \
         if (p.by_rows)                                                                             \
             sc_rows<size>(&p);                                                                     \
@@ -215,7 +215,7 @@ typedef struct sc_list { /* indices that become keys */
 GA_FN void sc_key(const sc_list *p, ga_i64 i) {
     ga_i64 at = 0, rest = i;
     for (int d = p->ndim - 1; d >= 0; d--) {
-        ga_i64 outer = ga_quotient(rest, p->shape[d]);
+        ga_i64 outer = kt_quotient(rest, p->shape[d]);
         at += (rest - outer * p->shape[d]) * p->strides[d];
         rest = outer;
     }
@@ -259,7 +259,7 @@ GA_FN int sc_void(ga_i64 key) { return key >= 0 && (key & SC_VOID) != 0; }
 GA_FN ga_i64 sc_offset(int ndim, const ga_i64 *shape, const ga_i64 *strides, ga_i64 i) {
     ga_i64 at = 0;
     for (int d = ndim - 1; d > 0; d--) {
-        ga_i64 rest = ga_quotient(i, shape[d]);
+        ga_i64 rest = kt_quotient(i, shape[d]);
         at += (i - rest * shape[d]) * strides[d];
         i = rest;
     }
@@ -383,17 +383,17 @@ SC_COMPLEX(sc_c64)
     }
 
 #ifdef __CUDACC_RTC__
-PL_IF(scatter_keys)
+WANTED(scatter_keys)
 (extern "C" __global__ void scatter_keys(const __grid_constant__ sc_list p) {
     PL_EACH(i) sc_key(&p, i);
 })
 #define SC_KERNEL(name)                                                                            \
-    PL_IF(scatter_fold_##name)                                                                     \
+    WANTED(scatter_fold_##name)                                                                    \
     (extern "C" __global__ void scatter_fold_##name(const __grid_constant__ sc_fold p) {           \
         ga_i64 all = p.chunks * p.width;                                                           \
         for (ga_i64 i = (ga_i64)blockIdx.x * blockDim.x + threadIdx.x; i < all;                    \
              i += (ga_i64)gridDim.x * blockDim.x) {                                                \
-            ga_i64 c = ga_quotient(i, p.width);                                                    \
+            ga_i64 c = kt_quotient(i, p.width);                                                    \
             sc_chunk_##name(&p, c, i - c * p.width);                                               \
         }                                                                                          \
     })

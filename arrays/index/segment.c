@@ -125,22 +125,24 @@ static tide_array *count_elements(const segments *x) {
     return tidei_array_done(made, &counts, s);
 }
 
-/* sums / counts in type t; both are dropped. */
-static tide_array *divide(tide_array *sums, tide_array *counts, tide_dtype t) {
-    tide_array *quotient = sums && counts ? tide_div(sums, counts) : NULL, *made = quotient;
-    if (quotient && tide_array_dtype(quotient) != t) {
-        made = tide_cast(quotient, t);
-        tidei_array_drop(quotient);
+/* Their sums over their counts, in type t. */
+static tide_array *mean(const segments *x, tide_dtype folded, tide_dtype t) {
+    tide_array *sums = tidei_temporary(fold(x, folded), x->op),
+               *counts = sums ? tidei_temporary(count_elements(x), x->op) : NULL,
+               *made = counts ? tide_div(sums, counts) : NULL;
+    if (made && tide_array_dtype(made) != t) {
+        tide_array *quotient = tidei_temporary(made, x->op);
+        made = quotient ? tide_cast(quotient, t) : NULL;
+        tidei_temporary_end(quotient);
     }
-    if (sums) tidei_array_drop(sums);
-    if (counts) tidei_array_drop(counts);
+    tidei_temporary_end(sums);
+    tidei_temporary_end(counts);
     return made;
 }
 
 static tide_array *fold_segments(const segments *x) {
     tide_dtype folded, t = result_type(x, &folded);
-    tide_array *made = fold(x, folded);
-    return x->fold != MEAN || !made ? made : divide(made, count_elements(x), t);
+    return x->fold == MEAN ? mean(x, folded, t) : fold(x, folded);
 }
 
 /* ---- by ids ---- */

@@ -9,6 +9,7 @@
 #define TIDEI_SPOTS_H
 
 #ifndef __CUDACC_RTC__
+#include "arrays/kernels/text.h"
 #include "arrays/make/indices.h"
 #endif
 
@@ -65,7 +66,7 @@ GA_FN pl_spot pl_place(const pl_call *p, ga_i64 i, ga_i64 *first) {
     pl_spot s = {0, 0, 0, 0, 0};
     *first = 0;
     for (int d = p->ndim - 1; d >= 0; d--) {
-        ga_i64 rest = d > 0 ? ga_quotient(i, p->shape[d]) : 0, x = i - rest * p->shape[d];
+        ga_i64 rest = d > 0 ? kt_quotient(i, p->shape[d]) : 0, x = i - rest * p->shape[d];
         i = rest;
         s.far += x * p->far_strides[d];
         s.near += x * p->near_strides[d];
@@ -86,7 +87,7 @@ GA_FN pl_spot pl_find(const pl_call *p, ga_i64 i) {
         ga_i64 left = i;
         at = 0;
         for (int d = p->ndim - 1; d >= 0; d--) {
-            ga_i64 rest = d > 0 ? ga_quotient(left, p->shape[d]) : 0;
+            ga_i64 rest = d > 0 ? kt_quotient(left, p->shape[d]) : 0;
             at += (left - rest * p->shape[d]) * p->lists[l].strides[d];
             left = rest;
         }
@@ -96,22 +97,6 @@ GA_FN pl_spot pl_find(const pl_call *p, ga_i64 i) {
 }
 
 #ifdef __CUDACC_RTC__
-/* FA_IF of factor.h: a kernel's text where it is the wanted one, or all are. */
-#define PL_IF_0(...)
-#define PL_IF_1(...) __VA_ARGS__
-#ifdef TIDE_WANTS_ALL
-#define PL_IF(name) PL_IF_1
-#else
-#define PL_COMMA_1           0,
-#define PL_SECOND(a, b, ...) b
-#define PL_PICK_3(comma)     PL_SECOND(comma 1, 0, 0)
-#define PL_PICK_2(wants)     PL_PICK_3(PL_COMMA_##wants)
-#define PL_PICK_1(wants)     PL_PICK_2(wants)
-#define PL_JOIN_2(a, b)      a##b
-#define PL_JOIN_1(a, b)      PL_JOIN_2(a, b)
-#define PL_IF(name)          PL_JOIN_1(PL_IF_, PL_PICK_1(TIDE_WANTS_##name))
-#endif
-
 #define PL_EACH(i)                                                                                 \
     for (ga_i64 i = (ga_i64)blockIdx.x * blockDim.x + threadIdx.x; i < p.n;                        \
          i += (ga_i64)gridDim.x * blockDim.x)

@@ -3,8 +3,6 @@
 #include "arrays/kernels/launch.h"
 #include "arrays/operand.h"
 
-#define BLOCKS_AN_SM 8 /* which fill it */
-
 struct patch {
     char *params;
     const size_t *at;
@@ -26,7 +24,7 @@ tide_status tidei_run_own(tidei_runtime *rt, const tidei_own_kernel *k, const ti
     const tidei_device_info *info = &s->dev->d->info;
     struct patch p = {params, at};
     uint64_t blocks = (items + TIDEI_OWN_BLOCK - 1) / TIDEI_OWN_BLOCK,
-             enough = (uint64_t)(info->sm_count > 0 ? info->sm_count : 1) * BLOCKS_AN_SM;
+             enough = (uint64_t)(info->sm_count > 0 ? info->sm_count : 1) * TIDEI_OWN_BLOCKS_AN_SM;
     tidei_launch l = {.name = k->name,
                       .host_fn = k->host_fn,
                       .params = params,

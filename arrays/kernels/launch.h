@@ -11,7 +11,8 @@ typedef struct tidei_own_kernel {
     tidei_host_fn host_fn;
 } tidei_own_kernel;
 
-#define TIDEI_OWN_BLOCK 256 /* threads, which kernels may count on */
+#define TIDEI_OWN_BLOCK        256 /* threads, which kernels may count on */
+#define TIDEI_OWN_BLOCKS_AN_SM 8   /* which fill it */
 
 /* Runs k on the thread's current stream: `items` > 0 independent pieces of work, over which the
 ** kernel loops with any grid. The address of uses[i]'s first byte is added to the 64-bit field of

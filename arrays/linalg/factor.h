@@ -2,9 +2,9 @@
 ** ends (job.c).
 **
 ** As product.h: the host includes it as C, the build embeds it as a string (tidei_factor_text) for
-** NVRTC. Each kernel is a function of one element (i, j) of matrix w; the host loops over all of
-** them, the device's threads share them. Complex elements are two reals. Strides and steps are in
-** elements.
+** NVRTC, behind kernels/text.h. Each kernel is a function of one element (i, j) of matrix w; the
+** host loops over all of them, the device's threads share them. Complex elements are two reals.
+** Strides and steps are in elements.
 ** A matrix that is not finite has a flag: it is replaced by ones on the diagonal before a library
 ** sees it, and what comes of it becomes not-a-number. */
 #ifndef TIDEI_FACTOR_H
@@ -226,50 +226,29 @@ FA_FN void fa_one_order(const fa_order *p, fa_i64 w, fa_i64 i, fa_i64 j) {
     FA_KERNEL(factor_cut_##t, fa_cut, fa_cut_##t)
 
 #ifdef __CUDACC_RTC__
-/* FA_IF(name)(text) is the text where the kernel is the wanted one (kernels.h: TIDE_WANTS_name is
-** 1), or all are, else nothing: of two dozen each takes a while to compile. FA_COMMA_1 has a comma,
-** so that another argument comes second. */
-#define FA_IF_0(...)
-#define FA_IF_1(...) __VA_ARGS__
-#ifdef TIDE_WANTS_ALL
-#define FA_IF(name) FA_IF_1
-#else
-#define FA_COMMA_1           0,
-#define FA_SECOND(a, b, ...) b
-#define FA_PICK_3(comma)     FA_SECOND(comma 1, 0, 0)
-#define FA_PICK_2(wants)     FA_PICK_3(FA_COMMA_##wants)
-#define FA_PICK_1(wants)     FA_PICK_2(wants)
-#define FA_JOIN_2(a, b)      a##b
-#define FA_JOIN_1(a, b)      FA_JOIN_2(a, b)
-#define FA_IF(name)          FA_JOIN_1(FA_IF_, FA_PICK_1(TIDE_WANTS_##name))
-#endif
 
-/* Most numbers are small, and 64 bits take five times as long to divide. */
-FA_FN fa_i64 fa_quotient(fa_i64 a, fa_i64 b) {
-    return (a | b) >> 32 ? a / b : (fa_i64)((unsigned)a / (unsigned)b);
-}
 /* A warp a row: neighbours in a row are neighbours in memory, and no element costs a division. */
 #define FA_ROWS(p, but, ...)                                                                       \
     fa_i64 warps = (fa_i64)gridDim.x * blockDim.x / 32, rows = p.space.count * p.space.rows;       \
     for (fa_i64 r = ((fa_i64)blockIdx.x * blockDim.x + threadIdx.x) / 32; r < rows; r += warps) {  \
-        fa_i64 w = fa_quotient(r, p.space.rows), i = r - w * p.space.rows;                         \
+        fa_i64 w = kt_quotient(r, p.space.rows), i = r - w * p.space.rows;                         \
         if (but(&p, w)) continue;                                                                  \
         __VA_ARGS__                                                                                \
     }
 #define FA_EACH(fn)                                                                                \
     for (fa_i64 j = threadIdx.x % 32; j < p.space.cols; j += 32) fn(&p, w, i, j);
 #define FA_KERNEL_BUT(name, params, but, fn)                                                       \
-    FA_IF(name)(extern "C" __global__ void name(const params p){FA_ROWS(p, but, FA_EACH(fn))})
+    WANTED(name)(extern "C" __global__ void name(const params p){FA_ROWS(p, but, FA_EACH(fn))})
 /* At most one store a row: one between the loads would keep them in order. */
 #define FA_LOOK(name, unfit)                                                                       \
-    FA_IF(name)                                                                                    \
+    WANTED(name)                                                                                   \
     (extern "C" __global__ void name(const fa_screen p) {                                          \
         FA_ROWS(p, FA_NONE, int bad = 0;                                                           \
                 _Pragma("unroll 8") FA_EACH(bad |= unfit) if (bad)((int *)p.flags)[w] = 1;)        \
     })
 /* A block a matrix: where there are few and small ones, launches take longer than their work. */
 #define FA_SCREEN(name, bring, unfit, unit)                                                        \
-    FA_IF(name)                                                                                    \
+    WANTED(name)                                                                                   \
     (extern "C" __global__ void name(const fa_screen p) {                                          \
         __shared__ int bad;                                                                        \
         fa_i64 n = p.space.rows * p.space.cols;                                                    \
@@ -277,13 +256,13 @@ FA_FN fa_i64 fa_quotient(fa_i64 a, fa_i64 b) {
             if (threadIdx.x == 0) bad = 0;                                                         \
             __syncthreads();                                                                       \
             for (fa_i64 e = threadIdx.x; e < n; e += blockDim.x) {                                 \
-                fa_i64 i = fa_quotient(e, p.space.cols);                                           \
+                fa_i64 i = kt_quotient(e, p.space.cols);                                           \
                 if (p.in) bring(&p, w, i, e - i * p.space.cols);                                   \
                 if (unfit(&p, w, i, e - i * p.space.cols)) bad = 1;                                \
             }                                                                                      \
             __syncthreads();                                                                       \
             for (fa_i64 e = threadIdx.x; bad && e < n; e += blockDim.x) {                          \
-                fa_i64 i = fa_quotient(e, p.space.cols);                                           \
+                fa_i64 i = kt_quotient(e, p.space.cols);                                           \
                 unit(&p, w, i, e - i * p.space.cols);                                              \
             }                                                                                      \
             if (threadIdx.x == 0) fa_mark(&p, w, bad);                                             \
@@ -295,7 +274,7 @@ FA_FN fa_i64 fa_quotient(fa_i64 a, fa_i64 b) {
 #define FA_TILE 32
 #define FA_PASS 8 /* rows of a tile that a block takes at once: it has 256 threads (launch.c) */
 #define FA_CARRY(name, fn, put, real, parts)                                                       \
-    FA_IF(name)                                                                                    \
+    WANTED(name)                                                                                   \
     (extern "C" __global__ void name(const fa_carry p) {                                           \
         __shared__ real tile[FA_TILE][(FA_TILE + 1) * parts];                                      \
         fa_i64 m = p.space.rows, n = p.space.cols;                                                 \
@@ -306,7 +285,7 @@ FA_FN fa_i64 fa_quotient(fa_i64 a, fa_i64 b) {
         }                                                                                          \
         int x = threadIdx.x % FA_TILE, y = threadIdx.x / FA_TILE;                                  \
         for (fa_i64 t = blockIdx.x; t < p.space.count * each; t += gridDim.x) {                    \
-            fa_i64 w = fa_quotient(t, each), down = fa_quotient(t - w * each, across);             \
+            fa_i64 w = kt_quotient(t, each), down = kt_quotient(t - w * each, across);             \
             fa_i64 i = down * FA_TILE, j = (t - w * each - down * across) * FA_TILE;               \
             const real *in = (const real *)p.in + w * p.in_step * parts;                           \
             for (int k = 0; k < FA_TILE; k += FA_PASS)                                             \

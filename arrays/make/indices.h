@@ -27,11 +27,6 @@ static inline int GA_CLAIM(unsigned long long *w) {
 }
 #endif
 
-/* i / n, of i >= 0 and n > 0: devices divide in 32 bits by far sooner. */
-GA_FN ga_i64 ga_quotient(ga_i64 i, ga_i64 n) {
-    return (i | n) >> 32 ? i / n : (ga_i64)((unsigned)i / (unsigned)n);
-}
-
 /* Reports an index, of an axis of `length`; only the first report is kept until the host has taken
 ** it. `report` is its first word. */
 GA_FN void ga_report(ga_u64 fault, ga_u64 report, ga_i64 index, ga_i64 length) {

@@ -47,6 +47,7 @@ static void find_end(histogram *h, const char *text, tidei_operand *end) {
     tidei_operand o;
     if (h->r.status != TIDE_OK) return;
     h->r.status = tidei_expr_map(h->a->rt, text, h->r.op, &arg, 1, &found, NULL);
+    if (!(found = tidei_temporary(found, h->r.op))) h->r.status = tidei_last_status();
     if (h->r.status != TIDE_OK) return;
     const tidei_operand *wide = tidei_results_make(&h->r, NULL, TIDE_F64, 1, (const int64_t[]){1});
     if (wide) h->r.status = tidei_operand_get(found, h->r.op, 1, &o);
@@ -55,7 +56,7 @@ static void find_end(histogram *h, const char *text, tidei_operand *end) {
         h->r.status = tidei_store_elements(h->a->rt, wide, &o, h->r.op);
         tidei_operand_put(&o);
     }
-    tidei_array_drop(found);
+    tidei_temporary_end(found);
 }
 
 static void find_range(histogram *h, tidei_step *s) {
@@ -145,6 +146,7 @@ static void count_bins(count *c) {
     c->bins = 0;
     if (tidei_layout_size(&c->a->lay) == 0) return;
     c->r.status = tidei_expr_map(c->a->rt, "(x) -> max(x)", c->r.op, &arg, 1, &found, NULL);
+    if (!(found = tidei_temporary(found, c->r.op))) c->r.status = tidei_last_status();
     if (c->r.status != TIDE_OK) return;
     c->r.status = tidei_operand_get(found, c->r.op, 1, &o);
     if (c->r.status == TIDE_OK) {
@@ -155,7 +157,7 @@ static void count_bins(count *c) {
             c->bins = below ? 0 : v.value.u >= INT64_MAX ? INT64_MAX : v.value.i + 1;
         tidei_operand_put(&o);
     }
-    tidei_array_drop(found);
+    tidei_temporary_end(found);
 }
 
 /* Counted by themselves. */

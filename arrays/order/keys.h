@@ -60,6 +60,18 @@ typedef struct od_top {
     od_i64 k;     /* elements of a result's row */
 } od_top;
 
+/* Items of a tile: what a block sorts at once in a pass over long rows. */
+enum { OD_TILE_32 = 4096, OD_TILE_64 = 4096 };
+
+/* Functions of an element's bits and of keys: of 64 bits; on devices of 32 too, which take half as
+** many instructions. */
+#ifdef __cplusplus
+#define OD_WORD_FN template <class od_word> OD_FN
+#else
+#define OD_WORD_FN OD_FN
+typedef od_u64 od_word;
+#endif
+
 #define OD_LIMIT(bits) ((bits) >= 64 ? ~0ULL : (1ULL << (bits)) - 1)
 
 OD_FN od_u64 od_load(od_u64 address, od_i64 at, int size) {
@@ -81,11 +93,13 @@ OD_FN void od_store(od_u64 address, od_i64 at, int size, od_u64 bits) {
 }
 
 OD_FN od_u64 od_sign(od_type t) { return 1ULL << (8 * t.size - 1); }
-OD_FN int od_nan(od_type t, od_u64 bits) { return (bits & ~od_sign(t)) > t.inf; }
+OD_WORD_FN int od_nan(od_type t, od_word bits) {
+    return (bits & ~(od_word)od_sign(t)) > (od_word)t.inf;
+}
 
 /* The key of a part's bits, ascending. */
-OD_FN od_u64 od_key_of_bits(od_type t, od_u64 bits) {
-    const od_u64 top = od_sign(t), mask = OD_LIMIT(8 * t.size);
+OD_WORD_FN od_word od_key_of_bits(od_type t, od_word bits) {
+    const od_word top = (od_word)od_sign(t), mask = (od_word)OD_LIMIT(8 * t.size);
     if (t.kind == OD_UNSIGNED) return bits;
     if (t.kind == OD_SIGNED) return bits ^ top;
     if (od_nan(t, bits)) return mask;
@@ -94,8 +108,8 @@ OD_FN od_u64 od_key_of_bits(od_type t, od_u64 bits) {
 }
 
 /* The key of an element of one part. */
-OD_FN od_u64 od_key_of_element(od_type t, od_u64 bits) {
-    return od_key_of_bits(t, bits) ^ (t.descending ? OD_LIMIT(8 * t.size) : 0);
+OD_WORD_FN od_word od_key_of_element(od_type t, od_word bits) {
+    return od_key_of_bits(t, bits) ^ (t.descending ? (od_word)OD_LIMIT(8 * t.size) : 0);
 }
 
 /* The key of element `at` in a round. */
@@ -113,13 +127,13 @@ OD_FN od_u64 od_key(od_type t, od_u64 source, od_i64 at, int round) {
 }
 
 /* Whether a key of round 0 tells its element's bits; not of zeros and NaN. */
-OD_FN int od_tells(od_type t, od_u64 key) {
-    const od_u64 mask = OD_LIMIT(8 * t.size);
+OD_WORD_FN int od_tells(od_type t, od_word key) {
+    const od_word mask = (od_word)OD_LIMIT(8 * t.size);
     if (t.descending) key ^= mask;
-    return t.parts == 1 && (t.kind != OD_FLOAT || (key != mask && key != od_sign(t)));
+    return t.parts == 1 && (t.kind != OD_FLOAT || (key != mask && key != (od_word)od_sign(t)));
 }
-OD_FN od_u64 od_bits(od_type t, od_u64 key) {
-    const od_u64 top = od_sign(t), mask = OD_LIMIT(8 * t.size);
+OD_WORD_FN od_word od_bits(od_type t, od_word key) {
+    const od_word top = (od_word)od_sign(t), mask = (od_word)OD_LIMIT(8 * t.size);
     if (t.descending) key ^= mask;
     if (t.kind == OD_UNSIGNED) return key;
     if (t.kind == OD_SIGNED) return key ^ top;

@@ -1,7 +1,6 @@
-/* runs.cu: what a block of threads does together, after keys.h: sorting runs of items in shared
-** memory, sums over the threads. Comes before sort.cu and select.cu. */
+/* runs.cu: what a block of threads does together, after keys.h: sums over the threads, sorting runs
+** of items in shared memory, reading the keys of a tile. Comes before sort.cu and select.cu. */
 enum { THREADS = 256, WARPS = 8, ITEMS = 16, TILE = THREADS * ITEMS, DIGITS = 256 };
-#define WANTS(name) (TIDE_WANTS_ALL || TIDE_WANTS_##name)
 
 /* The sum of what the threads before this one have; called by the whole block. */
 template <class T> OD_FN T od_sum_before(T mine, T *room) {
@@ -23,9 +22,9 @@ template <class T> OD_FN T od_sum_before(T mine, T *room) {
 /* Items lie apart by one in 32, so that threads whose items are 16 apart use different banks. */
 OD_FN int od_slot(int i) { return i + (i >> 5); }
 
-template <class K> struct od_run {
-    K key[TILE + TILE / 32];
-    unsigned short place[TILE + TILE / 32];
+template <class K, int N = TILE> struct od_run {
+    K key[N + N / 32];
+    unsigned short place[N + N / 32];
 };
 
 /* Sorts the thread's own items: neighbours change places where they are out of order. */
@@ -43,7 +42,8 @@ template <class K> OD_FN void od_sort_items(K (&key)[ITEMS], unsigned short (&pl
 }
 
 /* How many of the first n results come from run a, where a and b of `width` items are merged. */
-template <class K> OD_FN int od_from_first(const od_run<K> &r, int a, int b, int width, int n) {
+template <class K, int N>
+OD_FN int od_from_first(const od_run<K, N> &r, int a, int b, int width, int n) {
     int low = n > width ? n - width : 0, high = n < width ? n : width;
     while (low < high) {
         const int middle = (low + high) / 2;
@@ -56,8 +56,8 @@ template <class K> OD_FN int od_from_first(const od_run<K> &r, int a, int b, int
 }
 
 /* The thread's items of the merged run. */
-template <class K>
-OD_FN void od_merge(const od_run<K> &r, int width, K (&key)[ITEMS],
+template <class K, int N>
+OD_FN void od_merge(const od_run<K, N> &r, int width, K (&key)[ITEMS],
                     unsigned short (&place)[ITEMS]) {
     const int first = threadIdx.x * ITEMS, a = first & ~(2 * width - 1), b = a + width;
     const int n = first - a, taken = od_from_first(r, a, b, width, n);
@@ -77,7 +77,7 @@ OD_FN void od_merge(const od_run<K> &r, int width, K (&key)[ITEMS],
 
 /* Sorts each `width` of the run's first n items, stably. Width is a power of 2, >= ITEMS, and n a
 ** multiple of it. Called by the whole block, and ends with a barrier. */
-template <class K> OD_FN void od_sort_runs(od_run<K> &r, int width, int n) {
+template <class K, int N> OD_FN void od_sort_runs(od_run<K, N> &r, int width, int n) {
     K key[ITEMS];
     unsigned short place[ITEMS];
     const int first = threadIdx.x * ITEMS;
@@ -99,5 +99,48 @@ template <class K> OD_FN void od_sort_runs(od_run<K> &r, int width, int n) {
         __syncthreads();
         if (have >= width) return;
         if (busy) od_merge(r, have, key, place);
+    }
+}
+
+/* ---- the keys of a tile's elements ---- */
+
+/* Called rather than written out for each of a thread's items: it is seldom wanted. */
+static __device__ __noinline__ od_u64 od_key_apart(const od_sort &p, od_i64 at) {
+    return od_key(p.type, p.source, at, p.round);
+}
+
+/* A thread's share of a tile: in each warp's stretch every 32nd item, so that item i of any lane
+** comes before item i + 1 of every one. */
+template <int N> OD_FN int od_item_in_tile(int i) {
+    return (int)(threadIdx.x / 32) * 32 * N + i * 32 + (int)(threadIdx.x % 32);
+}
+
+/* FULL: the tile has all its items. Else the elements of some places are not there, and 0. */
+template <bool FULL, class T, class K, int N>
+OD_FN void od_read_tile(const od_sort &p, K (&bits)[N], od_i64 first, int n) {
+    const T *from = (const T *)p.source + first + od_item_in_tile<N>(0) * p.space.step;
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        bits[i] = FULL || od_item_in_tile<N>(i) < n ? (K)from[i * 32 * p.space.step] : (K)0;
+}
+
+/* From the element at `first` on. All are read before one is looked at, so that no load waits for
+** another. What pads the tile comes last. */
+template <bool FULL, class K, int N>
+OD_FN void od_keys_of_tile(const od_sort &p, K (&key)[N], od_i64 first, int n) {
+    const int size = p.type.parts > 1 ? 0 : p.type.size;
+    if (sizeof(K) == 8 && size == 8) od_read_tile<FULL, od_u64>(p, key, first, n);
+    if (sizeof(K) == 4 && size == 4) od_read_tile<FULL, od_u32>(p, key, first, n);
+    if (sizeof(K) == 4 && size == 2) od_read_tile<FULL, unsigned short>(p, key, first, n);
+    if (sizeof(K) == 4 && size == 1) od_read_tile<FULL, unsigned char>(p, key, first, n);
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        const int j = od_item_in_tile<N>(i);
+        if (!FULL && j >= n)
+            key[i] = ~(K)0;
+        else if (size == 0)
+            key[i] = (K)od_key_apart(p, first + j * p.space.step);
+        else
+            key[i] = od_key_of_element(p.type, key[i]);
     }
 }

@@ -12,8 +12,7 @@
 #include "arrays/order/sort_host.h"
 #include "arrays/order/types.h"
 
-#define SHORT 4096               /* TILE of runs.cu: elements of a row, items of a tile */
-#define NEAR  ((int64_t)1 << 32) /* elements of a row whose places fit into 32 bits */
+#define SHORT 4096                                /* TILE of runs.cu: elements of a row */
 enum { DIGITS = 256, TICKETS = 64, BUFFERS = 2 }; /* TICKETS: with plans */
 #define PLANNED 4 /* passes from which on it is worth a launch to know which have nothing to do */
 
@@ -86,7 +85,7 @@ static tide_status short_rows(job *j) {
 static tide_status make_room(job *j, int64_t tiles) {
     int64_t n = j->p.space.rows * j->p.space.length;
     /* of integers the keys tell all, and of one pass the places are known */
-    bool places = j->s->indices || j->p.type.kind == OD_FLOAT, far = j->p.space.length > NEAR;
+    bool places = j->s->indices || j->p.type.kind == OD_FLOAT, far = j->p.space.length > TIDEI_NEAR;
     tide_status s = TIDE_OK;
     for (int i = 0; i < BUFFERS && i < j->p.passes - 1 && s == TIDE_OK; i++) {
         s = add_room(j, j->p.type.size == 8 ? TIDE_U64 : TIDE_U32, n,
@@ -105,7 +104,7 @@ static tide_status make_room(job *j, int64_t tiles) {
 
 /* A round: its digits counted, then passes over them. */
 static tide_status run_round(job *j, int64_t tiles) {
-    const bool wide = j->p.type.size == 8, far = j->p.space.length > NEAR;
+    const bool wide = j->p.type.size == 8, far = j->p.space.length > TIDEI_NEAR;
     j->p.shift = 0;
     j->p.first = 1;
     tide_status s = launch(j, &count_kernels[wide], tiles);
@@ -121,7 +120,8 @@ static tide_status run_round(job *j, int64_t tiles) {
 
 static tide_status long_rows(job *j) {
     const int rounds = j->p.type.parts > 1 ? OD_ROUNDS : 1, digits = j->p.digits;
-    int64_t tiles = (j->p.space.length + SHORT - 1) / SHORT * j->p.space.rows;
+    const int tile = j->p.type.size == 8 ? OD_TILE_64 : OD_TILE_32;
+    int64_t tiles = (j->p.space.length + tile - 1) / tile * j->p.space.rows;
     j->p.passes = rounds == 1 ? digits : 2 * digits + 1;
     j->p.planned = rounds == 1 && j->p.space.rows == 1 && digits >= PLANNED;
     tide_status s = make_room(j, tiles);

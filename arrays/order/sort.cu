@@ -27,8 +27,8 @@ OD_FN void od_item(const od_sort &p, const od_rows_here &h, od_u32 e, od_u32 *ro
         *at = e / (od_u32)h.count, *row = e % (od_u32)h.count;
 }
 
-template <class K> OD_FN void od_take_keys(const od_sort &p, const od_rows_here &h, od_run<K> &r,
-                                           int round) {
+template <class K>
+OD_FN void od_take_keys(const od_sort &p, const od_rows_here &h, od_run<K> &r, int round) {
     for (int e = threadIdx.x; e < h.count * h.width; e += THREADS) {
         const int from = r.place[od_slot(e)];
         const od_i64 at = h.source[e / h.width] + from * p.space.step;
@@ -50,8 +50,8 @@ template <class K> OD_FN void od_take_rows(const od_sort &p, const od_rows_here 
     }
 }
 
-template <class K> OD_FN void od_put_rows(const od_sort &p, const od_rows_here &h,
-                                          const od_run<K> &r) {
+template <class K>
+OD_FN void od_put_rows(const od_sort &p, const od_rows_here &h, const od_run<K> &r) {
     const int n = h.count * (int)p.space.length;
     for (int e = threadIdx.x; e < n; e += THREADS) {
         od_u32 row, at;
@@ -98,10 +98,16 @@ extern "C" __global__ void __launch_bounds__(256) order_rows_64(const __grid_con
 
 /* ---- what the passes share ---- */
 
-OD_FN od_i64 od_tiles_a_row(const od_sort &p) { return (p.space.length + TILE - 1) / TILE; }
+/* What a block takes at once: `each` items of each thread. */
+template <class K> struct od_size {
+    enum { tile = sizeof(K) == 4 ? OD_TILE_32 : OD_TILE_64, each = tile / THREADS };
+};
+OD_FN od_i64 od_tiles_a_row(const od_sort &p, int tile) {
+    return (p.space.length + tile - 1) / tile;
+}
 
-/* The room for counts: a ticket for each pass; for each pass a plan; for each row and pass, how often each digit occurs;
-** for each tile, what it has said of each digit. */
+/* The room for counts: a ticket for each pass; for each pass a plan; for each row and pass, how often
+** each digit occurs; for each tile, what it has said of each digit. */
 OD_FN od_u64 *od_tickets(const od_sort &p) { return (od_u64 *)p.state; }
 OD_FN od_i64 *od_plan(const od_sort &p) { return (od_i64 *)p.state + 32; }
 OD_FN od_u64 *od_counts(const od_sort &p, od_i64 row, int pass) {
@@ -111,81 +117,44 @@ OD_FN volatile od_u64 *od_said(const od_sort &p, od_i64 tile) {
     return (od_u64 *)p.state + 64 + (p.space.rows * p.passes + tile) * DIGITS;
 }
 
-/* ---- what is seldom done, or once ---- Called rather than written out for each of a thread's items:
-** the passes between stay short. */
-
-static __device__ __noinline__ od_u64 od_key_apart(const od_sort &p, od_i64 at) {
-    return od_key(p.type, p.source, at, p.round);
-}
-static __device__ __noinline__ void od_put_apart(const od_sort &p, od_i64 source, od_i64 from,
-                                                 od_i64 out, od_u64 key) {
-    od_put(&p, source, from, out, key);
-}
-
-/* ---- the keys of a tile's elements ---- */
-
-/* A thread's share of a tile: in each warp's stretch every 32nd item, so that item i of lane l comes
-** before item i + 1 of any. */
-OD_FN int od_item_in_tile(int i) {
-    return (int)(threadIdx.x / 32) * 32 * ITEMS + i * 32 + (int)(threadIdx.x % 32);
-}
-
-template <class T, class K>
-OD_FN void od_read_tile(const od_sort &p, K (&bits)[ITEMS], od_i64 source, od_i64 first, int n) {
-#pragma unroll
-    for (int i = 0; i < ITEMS; i++) {
-        const int j = od_item_in_tile(i);
-        bits[i] = j < n ? (K)((const T *)p.source)[source + (first + j) * p.space.step] : (K)0;
-    }
-}
-
-/* All are read before one is looked at, so that no load waits for another. What pads the tile comes
-** last. */
-template <class K>
-OD_FN void od_keys_of_tile(const od_sort &p, K (&key)[ITEMS], od_i64 source, od_i64 first, int n) {
-    switch (p.type.parts > 1 ? 0 : p.type.size) {
-    case 1: od_read_tile<unsigned char>(p, key, source, first, n); break;
-    case 2: od_read_tile<unsigned short>(p, key, source, first, n); break;
-    case 4: od_read_tile<od_u32>(p, key, source, first, n); break;
-    case 8: od_read_tile<od_u64>(p, key, source, first, n); break;
-    }
-#pragma unroll
-    for (int i = 0; i < ITEMS; i++) {
-        const int j = od_item_in_tile(i);
-        if (j >= n)
-            key[i] = ~(K)0;
-        else if (p.type.parts > 1)
-            key[i] = (K)od_key_apart(p, source + (first + j) * p.space.step);
-        else
-            key[i] = (K)od_key_of_element(p.type, key[i]);
-    }
-}
-
 /* ---- how often each digit occurs ---- */
 
-enum { PARTS_32 = 8, PARTS_64 = 4 }; /* of counts: neighbouring threads use different ones */
+/* Counts of neighbouring threads lie side by side, in different banks. */
+template <class K> struct od_counting {
+    enum { parts = sizeof(K) == 4 ? 8 : 4, each = 16, tile = each * THREADS };
+    od_u32 counts[sizeof(K)][DIGITS][parts];
+};
 
-template <class K, int PARTS>
-OD_FN void od_count_tile(const od_sort &p, od_u32 (*counts)[sizeof(K)][DIGITS], od_i64 source,
-                         od_i64 first) {
-    const od_i64 left = p.space.length - first;
-    const int n = left < TILE ? (int)left : TILE;
-    K key[ITEMS];
-    od_keys_of_tile(p, key, source, first, n);
+template <bool FULL, class K>
+OD_FN void od_count_tile(const od_sort &p, od_counting<K> &c, od_i64 first, int n) {
+    enum { N = od_counting<K>::each };
+    const int part = threadIdx.x % od_counting<K>::parts;
+    K key[N];
+    od_keys_of_tile<FULL>(p, key, first, n);
 #pragma unroll
-    for (int i = 0; i < ITEMS; i++) {
-        if (od_item_in_tile(i) >= n) continue;
+    for (int d = 0; d < (int)sizeof(K); d++) {
+        if (d >= p.digits) return;
 #pragma unroll
-        for (int d = 0; d < (int)sizeof(K); d++)
-            if (d < p.digits)
-                atomicAdd(&counts[threadIdx.x % PARTS][d][(od_u32)(key[i] >> 8 * d) & 255], 1u);
+        for (int i = 0; i < N; i++)
+            if (FULL || od_item_in_tile<N>(i) < n)
+                atomicAdd(&c.counts[d][(od_u32)(key[i] >> 8 * d) & 255][part], 1u);
+    }
+}
+
+/* The sums over parts, added to the row's counts. */
+template <class K> OD_FN void od_tell_counts(const od_sort &p, od_counting<K> &c, od_i64 row) {
+    for (int i = threadIdx.x; i < p.digits * DIGITS; i += THREADS) {
+        od_u32 n = 0;
+        for (int part = 0; part < od_counting<K>::parts; part++) n += c.counts[0][i][part];
+        if (n) atomicAdd(od_counts(p, row, p.pass) + i, (od_u64)n);
     }
 }
 
 /* Each block takes a stretch of tiles, as many as all others. */
-template <class K, int PARTS> OD_FN void od_count_kernel(const od_sort &p) {
-    __shared__ od_u32 counts[PARTS][sizeof(K)][DIGITS];
-    const od_i64 a_row = od_tiles_a_row(p), tiles = a_row * p.space.rows;
+template <class K> OD_FN void od_count_kernel(const od_sort &p) {
+    __shared__ od_counting<K> c;
+    enum { TILED = od_counting<K>::tile };
+    const od_i64 a_row = od_tiles_a_row(p, TILED), tiles = a_row * p.space.rows;
     const od_i64 share = (tiles + gridDim.x - 1) / gridDim.x;
     od_i64 tile = share * blockIdx.x, end = tile + share < tiles ? tile + share : tiles;
     while (tile < end) {
@@ -193,28 +162,31 @@ template <class K, int PARTS> OD_FN void od_count_kernel(const od_sort &p) {
         od_i64 source, out, until = (row + 1) * a_row < end ? (row + 1) * a_row : end;
         if (until > tile + (1 << 18)) until = tile + (1 << 18); /* counts hold 2^30 */
         od_row(&p.space, row, &source, &out);
-        for (int i = threadIdx.x; i < (int)(PARTS * sizeof(K) * DIGITS); i += THREADS)
-            (&counts[0][0][0])[i] = 0;
+        for (int i = threadIdx.x; i < (int)sizeof c / 4; i += THREADS) (&c.counts[0][0][0])[i] = 0;
         __syncthreads();
-        for (; tile < until; tile++)
-            od_count_tile<K, PARTS>(p, counts, source, (tile - row * a_row) * TILE);
-        __syncthreads();
-        for (int i = threadIdx.x; i < p.digits * DIGITS; i += THREADS) {
-            od_u32 n = 0;
-            for (int part = 0; part < PARTS; part++) n += (&counts[part][0][0])[i];
-            if (n) atomicAdd(od_counts(p, row, p.pass) + i, (od_u64)n);
+        for (; tile < until; tile++) {
+            const od_i64 at = (tile - row * a_row) * TILED, left = p.space.length - at,
+                         first = source + at * p.space.step;
+            if (left >= TILED)
+                od_count_tile<true>(p, c, first, TILED);
+            else
+                od_count_tile<false>(p, c, first, (int)left);
         }
+        __syncthreads();
+        od_tell_counts(p, c, row);
         __syncthreads();
     }
 }
 #if WANTS(order_count_32)
-extern "C" __global__ void __launch_bounds__(256) order_count_32(const __grid_constant__ od_sort p) {
-    od_count_kernel<od_u32, PARTS_32>(p);
+extern "C" __global__ void __launch_bounds__(256)
+    order_count_32(const __grid_constant__ od_sort p) {
+    od_count_kernel<od_u32>(p);
 }
 #endif
 #if WANTS(order_count_64)
-extern "C" __global__ void __launch_bounds__(256) order_count_64(const __grid_constant__ od_sort p) {
-    od_count_kernel<od_u64, PARTS_64>(p);
+extern "C" __global__ void __launch_bounds__(256)
+    order_count_64(const __grid_constant__ od_sort p) {
+    od_count_kernel<od_u64>(p);
 }
 #endif
 
@@ -253,20 +225,8 @@ OD_FN od_turn od_turn_of(const od_sort &p) {
 
 /* ---- a pass ---- */
 
-/* Which lanes have the same digit as this one. */
-OD_FN od_u32 od_same(od_u32 digit) {
-    od_u32 same = ~0u;
-#pragma unroll
-    for (int b = 0; b < 8; b++) {
-        const bool set = digit >> b & 1;
-        const od_u32 with = __ballot_sync(~0u, set);
-        same &= set ? with : ~with;
-    }
-    return same;
-}
-
 /* What tiles say of a digit: how many they have, or how many come in the row up to their end. */
-OD_FN od_u64 od_word(const od_sort &p, bool whole, od_u64 n) {
+OD_FN od_u64 od_word_of(const od_sort &p, bool whole, od_u64 n) {
     return (od_u64)(2 * p.pass + 1 + whole) << 56 | n;
 }
 
@@ -297,146 +257,256 @@ OD_FN od_u64 od_before(const od_sort &p, od_i64 tile, od_i64 in_row) {
     }
 }
 
-/* Where in the row the thread's digit goes, of which this tile has n. */
-OD_FN od_u64 od_look_back(const od_sort &p, od_i64 tile, od_i64 in_row, od_u32 n, od_u64 start) {
-    od_u64 before = start;
-    if (in_row > 0) {
-        od_said(p, tile)[threadIdx.x] = od_word(p, false, n);
-        before += od_before(p, tile, in_row);
-    }
-    od_said(p, tile)[threadIdx.x] = od_word(p, true, before + n);
-    return before;
-}
-
+/* A tile under way. First, for each warp and digit: where the digit's next item of the warp goes in
+** the tile, and which lanes have it now; then the tile's keys in their order, then their places. */
 template <class K, class V> struct od_tile {
     union {
-        od_u32 counts[WARPS][DIGITS];
-        K keys[TILE];
-        V order[TILE];
+        struct {
+            od_u32 next[WARPS][DIGITS], lanes[WARPS][DIGITS];
+        } warps;
+        K keys[od_size<K>::tile];
+        V order[od_size<K>::tile];
     };
-    od_u64 goes[DIGITS]; /* where a digit's first item of the tile goes in the row */
+    V goes[DIGITS]; /* what is to be added to an item's place in the tile for that in the row */
     od_u64 sums[WARPS];
     od_u64 ticket;
 };
 
-/* A thread's share of a tile: in each warp's stretch every 32nd item, so that item i of any lane
-** comes before item i + 1 of every one. */
+/* What a thread knows of its tile, and its share of it. */
 template <class K, class V> struct od_share {
-    K key[ITEMS];
-    V order[ITEMS];
-    od_u32 to[ITEMS]; /* its place in the tile, sorted */
+    enum { N = od_size<K>::each };
+    od_i64 row, in_row; /* the tile's place in it */
+    od_i64 source, out; /* the row's first elements */
+    int n;              /* items of the tile */
+    K key[N];
+    od_u32 to[N]; /* places in the tile, sorted */
 };
-
-template <class K, class V>
-OD_FN void od_fetch(const od_sort &p, const od_turn &turn, od_share<K, V> &mine, od_i64 row,
-                    od_i64 source, od_i64 first, int n) {
-    const od_i64 base = row * p.space.length + first;
-    const V *order = (const V *)(turn.in ? p.order[1] : p.order[0]);
-    const K *keys = (const K *)(turn.in ? p.keys[1] : p.keys[0]);
-    if (turn.begins)
-        od_keys_of_tile(p, mine.key, source, first, n);
-    else if (!turn.first) {
-#pragma unroll
-        for (int i = 0; i < ITEMS; i++) {
-            const int j = od_item_in_tile(i);
-            mine.key[i] = j < n ? keys[base + j] : ~(K)0;
-        }
-    }
-#pragma unroll
-    for (int i = 0; i < ITEMS; i++) {
-        const int j = od_item_in_tile(i);
-        mine.order[i] = turn.begins ? (V)(first + j) : order && j < n ? order[base + j] : (V)0;
-    }
-    if (turn.begins || !turn.first) return;
-#pragma unroll
-    for (int i = 0; i < ITEMS; i++) { /* another round's keys */
-        const od_i64 at = source + (od_i64)mine.order[i] * p.space.step;
-        mine.key[i] = od_item_in_tile(i) < n ? (K)od_key_apart(p, at) : ~(K)0;
-    }
-}
 
 template <class K> OD_FN od_u32 od_digit(const od_sort &p, K key) {
     return (od_u32)(key >> p.shift) & 255;
 }
 
-/* Counts the tile's digits, each warp its own, and notes how many of an item's digit its warp had
-** before it. */
-template <class K, class V> OD_FN void od_rank(const od_sort &p, od_tile<K, V> &s,
-                                               od_share<K, V> &mine) {
-    const od_u32 lane = threadIdx.x % 32;
-    od_u32 *counts = s.counts[threadIdx.x / 32];
+template <bool FULL, class K, class V>
+OD_FN void od_fetch_order(const od_sort &p, const od_turn &turn, const od_share<K, V> &mine,
+                          V (&places)[od_size<K>::each]) {
+    enum { N = od_size<K>::each };
+    const V *order = (const V *)(turn.in ? p.order[1] : p.order[0]);
+    const od_i64 first = mine.in_row * od_size<K>::tile + od_item_in_tile<N>(0);
+    const V *from = order + mine.row * p.space.length + first;
 #pragma unroll
-    for (int i = 0; i < ITEMS; i++) {
-        const od_u32 digit = od_digit(p, mine.key[i]), same = od_same(digit);
-        const od_u32 lower = same & ((1u << lane) - 1), have = counts[digit];
-        mine.to[i] = have + __popc(lower);
-        __syncwarp();
-        if (lower == 0) counts[digit] = have + __popc(same);
-        __syncwarp();
+    for (int i = 0; i < N; i++) {
+        if (turn.begins)
+            places[i] = (V)(first + i * 32);
+        else
+            places[i] = order && (FULL || od_item_in_tile<N>(i) < mine.n) ? from[i * 32] : (V)0;
     }
 }
 
-/* From counts to places: in the tile, and in the row. Thread t has digit t. */
-template <class K, class V> OD_FN void od_find_places(const od_sort &p, od_tile<K, V> &s,
-                                                      od_share<K, V> &mine, od_i64 row,
-                                                      od_i64 in_row) {
-    const od_u32 t = threadIdx.x;
-    const od_i64 tile = row * od_tiles_a_row(p) + in_row;
-    od_u32 n = 0;
-    for (int w = 0; w < WARPS; w++) {
-        const od_u32 here = s.counts[w][t];
-        s.counts[w][t] = n;
-        n += here;
+/* The keys of a later round. */
+template <bool FULL, class K, class V>
+OD_FN void od_look_up(const od_sort &p, const od_turn &turn, od_share<K, V> &mine) {
+    enum { N = od_size<K>::each };
+    V places[N];
+    od_fetch_order<FULL>(p, turn, mine, places);
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        const od_i64 at = mine.source + (od_i64)places[i] * p.space.step;
+        mine.key[i] = FULL || od_item_in_tile<N>(i) < mine.n ? (K)od_key_apart(p, at) : ~(K)0;
     }
-    od_u64 start = 0;
-    if (in_row == 0) start = od_sum_before(od_counts(p, row, p.pass)[t], s.sums);
-    const od_u32 before = (od_u32)od_sum_before((od_u64)n, s.sums);
-    s.goes[t] = od_look_back(p, tile, in_row, n, start) - before;
-    for (int w = 0; w < WARPS; w++) s.counts[w][t] += before;
-    __syncthreads();
-#pragma unroll
-    for (int i = 0; i < ITEMS; i++) mine.to[i] += s.counts[t / 32][od_digit(p, mine.key[i])];
-    __syncthreads();
 }
 
-/* The tile's items in sorted order: item i of thread t is number i * THREADS + t. */
-template <class K, class V> OD_FN void od_exchange(const od_sort &p, od_tile<K, V> &s,
-                                                   od_share<K, V> &mine) {
+template <bool FULL, class K, class V>
+OD_FN void od_fetch(const od_sort &p, const od_turn &turn, od_share<K, V> &mine) {
+    enum { N = od_size<K>::each };
+    const od_i64 first = mine.in_row * od_size<K>::tile;
+    const K *keys = (const K *)(turn.in ? p.keys[1] : p.keys[0]) + mine.row * p.space.length +
+                    first + od_item_in_tile<N>(0);
+    if (turn.begins)
+        od_keys_of_tile<FULL>(p, mine.key, mine.source + first * p.space.step, mine.n);
+    else if (turn.first)
+        od_look_up<FULL>(p, turn, mine);
+    else {
 #pragma unroll
-    for (int i = 0; i < ITEMS; i++) s.keys[mine.to[i]] = mine.key[i];
-    __syncthreads();
-#pragma unroll
-    for (int i = 0; i < ITEMS; i++) mine.key[i] = s.keys[i * THREADS + threadIdx.x];
-    __syncthreads();
-    if (!p.order[0] && !p.indices) return; /* places are not wanted */
-#pragma unroll
-    for (int i = 0; i < ITEMS; i++) s.order[mine.to[i]] = mine.order[i];
-    __syncthreads();
-#pragma unroll
-    for (int i = 0; i < ITEMS; i++) mine.order[i] = s.order[i * THREADS + threadIdx.x];
+        for (int i = 0; i < N; i++)
+            mine.key[i] = FULL || od_item_in_tile<N>(i) < mine.n ? keys[i * 32] : ~(K)0;
+    }
 }
 
+/* Where the items of each digit and warp begin in the tile. Thread t has digit t, and gets how many
+** the tile has, and how many it has of lower digits; other tiles are told the first. */
 template <class K, class V>
-OD_FN void od_scatter(const od_sort &p, const od_turn &turn, const od_tile<K, V> &s,
-                      const od_share<K, V> &mine, od_i64 row, int n) {
-    const od_i64 base = row * p.space.length;
-    V *order = (V *)(turn.to ? p.order[1] : p.order[0]);
-    K *keys = (K *)(turn.to ? p.keys[1] : p.keys[0]);
-    od_i64 source, out;
-    od_row(&p.space, row, &source, &out);
+OD_FN void od_count_share(const od_sort &p, od_tile<K, V> &s, const od_share<K, V> &mine,
+                          od_u32 *have, od_u32 *lower) {
+    enum { N = od_size<K>::each };
+    const od_u32 t = threadIdx.x;
+    const od_i64 tile = mine.row * od_tiles_a_row(p, od_size<K>::tile) + mine.in_row;
 #pragma unroll
-    for (int i = 0; i < ITEMS; i++) {
-        const int j = i * THREADS + (int)threadIdx.x;
-        if (j >= n) break; /* what pads the tile comes last */
-        const od_i64 at = (od_i64)(s.goes[od_digit(p, mine.key[i])] + j);
-        if (p.pass == p.passes - 1)
-            od_put_apart(p, source, (od_i64)mine.order[i], out + at * p.space.out_step,
-                         mine.key[i]);
-        else {
-            keys[base + at] = mine.key[i];
-            if (order) order[base + at] = mine.order[i];
-        }
+    for (int i = 0; i < N; i++) atomicAdd(&s.warps.next[t / 32][od_digit(p, mine.key[i])], 1u);
+    __syncthreads();
+    od_u32 of[WARPS], n = 0;
+#pragma unroll
+    for (int w = 0; w < WARPS; w++) of[w] = s.warps.next[w][t], n += of[w];
+    if (mine.in_row > 0) od_said(p, tile)[t] = od_word_of(p, false, n);
+    *have = n;
+    *lower = n = od_sum_before(n, (od_u32 *)s.sums);
+#pragma unroll
+    for (int w = 0; w < WARPS; w++) s.warps.next[w][t] = n, n += of[w];
+    __syncthreads();
+}
+
+/* Gives the warp's items their places in the tile: those of one digit one after the other. */
+template <class K, class V>
+OD_FN void od_rank(const od_sort &p, od_tile<K, V> &s, od_share<K, V> &mine) {
+    const od_u32 lane = threadIdx.x % 32, bit = 1u << lane;
+    od_u32 *next = s.warps.next[threadIdx.x / 32], *lanes = s.warps.lanes[threadIdx.x / 32];
+#pragma unroll
+    for (int i = 0; i < od_size<K>::each; i++) {
+        const od_u32 digit = od_digit(p, mine.key[i]);
+        atomicOr(&lanes[digit], bit);
+        __syncwarp();
+        const od_u32 same = lanes[digit], to = next[digit] + __popc(same & (bit - 1));
+        mine.to[i] = to;
+        __syncwarp();
+        if (same >> lane == 1) /* the highest of these lanes */
+            next[digit] = to + 1, lanes[digit] = 0;
+        __syncwarp();
     }
+}
+
+/* Where the thread's digit goes in the row; the tile has n of it, and `lower` of lower digits. */
+template <class K, class V>
+OD_FN V od_look_back(const od_sort &p, od_tile<K, V> &s, const od_share<K, V> &mine, od_u32 n,
+                     od_u32 lower) {
+    const od_u32 t = threadIdx.x;
+    const od_i64 tile = mine.row * od_tiles_a_row(p, od_size<K>::tile) + mine.in_row;
+    const od_u64 before = mine.in_row > 0
+                              ? od_before(p, tile, mine.in_row)
+                              : od_sum_before(od_counts(p, mine.row, p.pass)[t], s.sums);
+    od_said(p, tile)[t] = od_word_of(p, true, before + n);
+    return (V)(before - lower);
+}
+
+/* From here on item i of thread t is number i * THREADS + t of the tile's, in order. */
+
+/* Writes the keys, and notes where their places go. */
+template <bool FULL, class K, class V>
+OD_FN void od_scatter_keys(const od_sort &p, const od_turn &turn, const od_tile<K, V> &s,
+                           const od_share<K, V> &mine, V (&at)[od_size<K>::each]) {
+    K *keys = (K *)(turn.to ? p.keys[1] : p.keys[0]) + mine.row * p.space.length;
+#pragma unroll
+    for (int i = 0; i < od_size<K>::each; i++) {
+        const int j = i * THREADS + (int)threadIdx.x;
+        const K key = s.keys[j];
+        at[i] = s.goes[od_digit(p, key)] + (V)j;
+        if (FULL || j < mine.n) keys[at[i]] = key;
+    }
+}
+
+template <bool FULL, class K, class V>
+OD_FN void od_scatter_order(const od_sort &p, const od_turn &turn, const od_tile<K, V> &s,
+                            const od_share<K, V> &mine, const V (&at)[od_size<K>::each]) {
+    V *order = (V *)(turn.to ? p.order[1] : p.order[0]) + mine.row * p.space.length;
+#pragma unroll
+    for (int i = 0; i < od_size<K>::each; i++) {
+        const int j = i * THREADS + (int)threadIdx.x;
+        if (FULL || j < mine.n) order[at[i]] = s.order[j];
+    }
+}
+
+/* Called rather than written out for each of a thread's items: it is seldom wanted. */
+static __device__ __noinline__ void od_put_apart(const od_sort &p, od_i64 source, od_i64 from,
+                                                 od_i64 out, od_u64 key) {
+    od_put(&p, source, from, out, key);
+}
+
+/* Writes an element to the results. Most have the keys' size and one part. */
+template <class K>
+OD_FN void od_put_one(const od_sort &p, od_i64 source, od_i64 from, od_i64 out, K key) {
+    if (p.type.size != (int)sizeof(K) || !od_tells(p.type, key)) {
+        od_put_apart(p, source, from, out, key);
+        return;
+    }
+    if (p.indices) ((od_i64 *)p.indices)[out] = from;
+    if (p.values) ((K *)p.values)[out] = od_bits(p.type, key);
+}
+
+/* The last pass. */
+template <bool FULL, class K, class V>
+OD_FN void od_put_tile(const od_sort &p, const od_tile<K, V> &s, const od_share<K, V> &mine,
+                       const K (&key)[od_size<K>::each], bool placed) {
+#pragma unroll
+    for (int i = 0; i < od_size<K>::each; i++) {
+        const int j = i * THREADS + (int)threadIdx.x;
+        if (!FULL && j >= mine.n) break; /* what pads the tile comes last */
+        const V at = s.goes[od_digit(p, key[i])] + (V)j;
+        od_put_one(p, mine.source, placed ? (od_i64)s.order[j] : 0,
+                   mine.out + (od_i64)at * p.space.out_step, key[i]);
+    }
+}
+
+/* Has the tile's places in their order; called by the whole block. */
+template <class K, class V>
+OD_FN void od_exchange_order(od_tile<K, V> &s, const od_share<K, V> &mine,
+                             const V (&places)[od_size<K>::each]) {
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < od_size<K>::each; i++) s.order[mine.to[i]] = places[i];
+    __syncthreads();
+}
+
+template <bool FULL, class K, class V>
+OD_FN void od_write(const od_sort &p, const od_turn &turn, od_tile<K, V> &s,
+                    const od_share<K, V> &mine, const V (&places)[od_size<K>::each]) {
+    enum { N = od_size<K>::each };
+    const bool placed = p.order[0] || p.indices;
+    if (p.pass == p.passes - 1) {
+        K key[N];
+#pragma unroll
+        for (int i = 0; i < N; i++) key[i] = s.keys[i * THREADS + threadIdx.x];
+        if (placed) od_exchange_order(s, mine, places);
+        od_put_tile<FULL>(p, s, mine, key, placed);
+    } else {
+        V at[N];
+        od_scatter_keys<FULL>(p, turn, s, mine, at);
+        if (!placed) return;
+        od_exchange_order(s, mine, places);
+        od_scatter_order<FULL>(p, turn, s, mine, at);
+    }
+}
+
+template <bool FULL, class K, class V>
+OD_FN void od_sweep_tile(const od_sort &p, const od_turn &turn, od_tile<K, V> &s,
+                         od_share<K, V> &mine) {
+    od_u32 have, lower;
+    V places[od_size<K>::each];
+    od_fetch<FULL>(p, turn, mine);
+    od_count_share(p, s, mine, &have, &lower);
+    od_rank(p, s, mine);
+    od_fetch_order<FULL>(p, turn, mine, places); /* they come while other tiles are waited for */
+    s.goes[threadIdx.x] = od_look_back(p, s, mine, have, lower);
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < od_size<K>::each; i++) s.keys[mine.to[i]] = mine.key[i];
+    __syncthreads();
+    od_write<FULL>(p, turn, s, mine, places);
+}
+
+/* Takes the next tile, if there is one; called by the whole block. */
+template <class K, class V>
+OD_FN bool od_next_tile(const od_sort &p, od_tile<K, V> &s, od_share<K, V> &mine) {
+    enum { TILED = od_size<K>::tile };
+    const od_i64 a_row = od_tiles_a_row(p, TILED);
+    __syncthreads();
+    if (threadIdx.x == 0) s.ticket = atomicAdd(od_tickets(p) + p.pass, 1ULL);
+    for (int i = threadIdx.x; i < (int)sizeof s.warps / 4; i += THREADS)
+        (&s.warps.next[0][0])[i] = 0;
+    __syncthreads();
+    if ((od_i64)s.ticket >= a_row * p.space.rows) return false;
+    mine.row = (od_i64)s.ticket / a_row, mine.in_row = (od_i64)s.ticket - mine.row * a_row;
+    const od_i64 left = p.space.length - mine.in_row * TILED;
+    mine.n = left < TILED ? (int)left : TILED;
+    od_row(&p.space, mine.row, &mine.source, &mine.out);
+    return true;
 }
 
 template <class K, class V> OD_FN void od_sweep_kernel(const od_sort &p) {
@@ -444,30 +514,16 @@ template <class K, class V> OD_FN void od_sweep_kernel(const od_sort &p) {
     od_share<K, V> mine;
     const od_turn turn = od_turn_of(p);
     if (turn.idle) return;
-    const od_i64 a_row = od_tiles_a_row(p), tiles = a_row * p.space.rows;
-    for (;;) {
-        __syncthreads();
-        if (threadIdx.x == 0) s.ticket = atomicAdd(od_tickets(p) + p.pass, 1ULL);
-        for (int i = threadIdx.x; i < WARPS * DIGITS; i += THREADS) (&s.counts[0][0])[i] = 0;
-        __syncthreads();
-        if ((od_i64)s.ticket >= tiles) return;
-        const od_i64 row = (od_i64)s.ticket / a_row, in_row = (od_i64)s.ticket - row * a_row;
-        const od_i64 left = p.space.length - in_row * TILE;
-        const int n = left < TILE ? (int)left : TILE;
-        od_i64 source, out;
-        od_row(&p.space, row, &source, &out);
-        od_fetch(p, turn, mine, row, source, in_row * TILE, n);
-        od_rank(p, s, mine);
-        __syncthreads();
-        od_find_places(p, s, mine, row, in_row);
-        od_exchange(p, s, mine);
-        od_scatter(p, turn, s, mine, row, n);
+    while (od_next_tile(p, s, mine)) {
+        if (mine.n == od_size<K>::tile)
+            od_sweep_tile<true>(p, turn, s, mine);
+        else
+            od_sweep_tile<false>(p, turn, s, mine);
     }
 }
 /* Blocks that a multiprocessor has at once: what others wait for goes on in one of them. */
 #define SWEEP(name, K, V)                                                                          \
-    extern "C" __global__ void __launch_bounds__(256, sizeof(K) == 4 ? 3 : 2)                      \
-        name(const __grid_constant__ od_sort p) {                                                  \
+    extern "C" __global__ void __launch_bounds__(256, 2) name(const __grid_constant__ od_sort p) { \
         od_sweep_kernel<K, V>(p);                                                                  \
     }
 #if WANTS(order_sweep_32)

@@ -16,6 +16,8 @@ typedef struct tidei_sorting {
     const tidei_operand *values;  /* of the source's dtype; may be NULL */
     const tidei_operand *indices; /* i64, places along the axis; may be NULL */
 } tidei_sorting;
+/* Elements of a row whose places fit into 32 bits. */
+#define TIDEI_NEAR ((int64_t)1 << 32)
 tide_status tidei_sort(const tidei_sorting *s, const char *op);
 
 #endif

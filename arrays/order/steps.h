@@ -8,6 +8,7 @@
 
 #ifndef __CUDACC_RTC__
 #include <math.h>
+#include "arrays/kernels/text.h"
 #include "arrays/order/keys.h"
 #endif
 
@@ -202,45 +203,43 @@ OD_FN void od_start(const od_steps *p, od_i64 i) {
         for (od_i64 i = (od_i64)blockIdx.x * blockDim.x + threadIdx.x; i < p.n; i += all)          \
             fn(&p, i);                                                                             \
     }
-#define OD_WANTS(name) (TIDE_WANTS_ALL || TIDE_WANTS_##name)
 #else
 #define OD_EACH(name, fn)                                                                          \
     static void name(const void *params) {                                                         \
         const od_steps *p = params;                                                                \
         for (od_i64 i = 0; i < p->n; i++) fn(p, i);                                                \
     }
-#define OD_WANTS(name) 1
 #endif
-#if OD_WANTS(order_find)
+#if WANTS(order_find)
 OD_EACH(order_find, od_find)
 #endif
-#if OD_WANTS(order_is_in)
+#if WANTS(order_is_in)
 OD_EACH(order_is_in, od_is_in)
 #endif
-#if OD_WANTS(order_begins)
+#if WANTS(order_begins)
 OD_EACH(order_begins, od_begins)
 #endif
-#if OD_WANTS(order_tell)
+#if WANTS(order_tell)
 OD_EACH(order_tell, od_tell)
 #endif
-#if OD_WANTS(order_invert)
+#if WANTS(order_invert)
 OD_EACH(order_invert, od_invert)
 #endif
-#if OD_WANTS(order_along)
+#if WANTS(order_along)
 OD_EACH(order_along, od_along)
 #endif
-#if OD_WANTS(order_quantile)
+#if WANTS(order_quantile)
 OD_EACH(order_quantile, od_quantile)
 #endif
-#if OD_WANTS(order_starts)
+#if WANTS(order_starts)
 OD_EACH(order_starts, od_start)
 #endif
-#if OD_WANTS(order_edges)
+#if WANTS(order_edges)
 OD_EACH(order_edges, od_tell_edge)
 #endif
 
 #ifdef __CUDACC_RTC__
-#if OD_WANTS(order_bins)
+#if WANTS(order_bins)
 /* Each block counts by itself first, as often side by side as there is room: many elements of one
 ** bin would wait for each other. */
 extern "C" __global__ void __launch_bounds__(256) order_bins(const od_steps p) {
@@ -269,7 +268,7 @@ extern "C" __global__ void __launch_bounds__(256) order_bins(const od_steps p) {
     }
 }
 #endif
-#if OD_WANTS(order_weigh)
+#if WANTS(order_weigh)
 /* A block a bin: the weights of its elements, which lie together in order, always in the same
 ** way. */
 extern "C" __global__ void __launch_bounds__(256) order_weigh(const od_steps p) {

@@ -31,6 +31,7 @@ static tide_status find_starts(tidei_results *r, groups *g, tide_array **starts)
                                .type = g->sorted->lay.dtype};
     s = tidei_step_run(&begins, r->op);
     if (s == TIDE_OK) s = tidei_nonzero(&flags, starts, r->op);
+    if (s == TIDE_OK && !(*starts = tidei_temporary(*starts, r->op))) s = tidei_last_status();
     tidei_operand_put(&flags);
     return s;
 }
@@ -84,7 +85,7 @@ static tide_status unique(const tidei_operand *a, const wanted *w, const char *o
         r.status = tell(a, w, &g, &g.starts, op);
         tidei_operand_put(&g.starts);
     }
-    if (starts) tidei_array_drop(starts);
+    tidei_temporary_end(starts);
     return tidei_results_end(&r);
 }
 

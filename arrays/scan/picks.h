@@ -90,18 +90,6 @@ PK_FN int pk_is_16(const pk_pick *p, pk_i64 at) {
 }
 
 #ifdef __CUDACC_RTC__
-/* FA_IF of factor.h: a kernel's text where it is the wanted one. */
-#define PK_IF_0(...)
-#define PK_IF_1(...)         __VA_ARGS__
-#define PK_COMMA_1           0,
-#define PK_SECOND(a, b, ...) b
-#define PK_PICK_3(comma)     PK_SECOND(comma 1, 0, 0)
-#define PK_PICK_2(wants)     PK_PICK_3(PK_COMMA_##wants)
-#define PK_PICK_1(wants)     PK_PICK_2(wants)
-#define PK_JOIN_2(a, b)      a##b
-#define PK_JOIN_1(a, b)      PK_JOIN_2(a, b)
-#define PK_IF(name)          PK_JOIN_1(PK_IF_, PK_PICK_1(TIDE_WANTS_##name))
-
 #define PK_EACH  16 /* places of a thread: lane after lane, 32 apart */
 #define PK_WARPS 8
 
@@ -162,7 +150,7 @@ PK_FN unsigned pk_list(unsigned found, unsigned *warps, unsigned short *list) {
 }
 
 #define PK_KERNEL(name, ...)                                                                       \
-    PK_IF(name)(extern "C" __global__ void name(const __grid_constant__ pk_pick p){__VA_ARGS__})
+    WANTED(name)(extern "C" __global__ void name(const __grid_constant__ pk_pick p){__VA_ARGS__})
 #define PK_COUNT(size)                                                                             \
     PK_KERNEL(                                                                                     \
         picks_count_##size, __shared__ unsigned warps[PK_WARPS];                                   \

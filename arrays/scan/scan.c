@@ -1,10 +1,11 @@
 /* scan.c: running folds: what a scan looks like to the kernels, and which of them it takes.
 **
-** On a device that runs host functions there is one for all. Otherwise (scan.cu): lines that lie
-** side by side, or are short, go to a thread each (columns), in parts where there are too few of
-** them to fill the device; of the others, many go to a warp each (rows), few are cut into tiles
-** that find what is before them as they go. Only the shape and the number of multiprocessors
-** decide, so that the same additions are done in every run. */
+** On a device that runs host functions there is one for all. Otherwise (scan_forms.cu): lines
+** that lie side by side, or are short, go to a thread each (columns), in parts where there are too
+** few of them to fill the device; of the others, many go to a warp each (rows), few are cut into
+** tiles that find what is before them as they go. Only the shape and the number of multiprocessors
+** decide, so that the same additions are done in every run. Where the elements come from is the
+** launch's to know: an array here, an expression in cuda_run.c. */
 #include "arrays/arrays.h"
 #include "arrays/expr/copy.h"
 #include "arrays/scan/scan.h"
@@ -19,12 +20,11 @@ _Static_assert(SC_RANK == TIDE_MAX_RANK && SC_BLOCK == TIDEI_OWN_BLOCK, "as ever
 #define THREADS_AN_SM 2048
 #define PART          64 /* elements at least, so that parts cost little */
 
-typedef struct scan {
-    const tidei_scan_kind *kind;
-    const char *op;
+/* A scan of an array. */
+typedef struct array_scan {
+    tidei_scan x; /* comes first */
     tidei_operand in, out;
-    sc_scan p;
-} scan;
+} array_scan;
 
 /* ---- the shape ---- */
 
@@ -74,19 +74,21 @@ static void begin_at(sc_scan *p, bool reverse, size_t in_bytes, size_t out_bytes
 
 /* ---- running ---- */
 
-static tide_status launch(const scan *x, int form, const tidei_operand *state, uint64_t items) {
+static tide_status launch(const tidei_scan *x, int form, const tidei_operand *state,
+                          uint64_t items) {
+    const array_scan *of = (const array_scan *)x;
     static const size_t at[] = {offsetof(sc_scan, out), offsetof(sc_scan, in),
                                 offsetof(sc_scan, state)};
     sc_scan p = x->p;
-    tidei_use uses[3] = {tidei_operand_use(&x->out, TIDEI_WRITE),
-                         tidei_operand_use(&x->in, TIDEI_READ)};
+    tidei_use uses[3] = {tidei_operand_use(&of->out, TIDEI_WRITE),
+                         tidei_operand_use(&of->in, TIDEI_READ)};
     if (state) uses[2] = tidei_operand_use(state, TIDEI_READ | TIDEI_WRITE);
-    p.in += (uint64_t)x->in.lay.offset * tide_dtype_size(x->kind->in) - uses[1].offset;
-    return tidei_run_own(x->out.rt, &x->kind->forms[form], uses, state ? 3 : 2, &p, sizeof p, at,
-                         items, x->op);
+    p.in += (uint64_t)of->in.lay.offset * tide_dtype_size(x->kind->in) - uses[1].offset;
+    return tidei_run_own(x->rt, &x->kind->forms[form], uses, state ? 3 : 2, &p, sizeof p, at, items,
+                         x->op);
 }
 
-static tide_status run_tiles(scan *x) {
+static tide_status run_tiles(tidei_scan *x) {
     static const uint32_t none = 0;
     int64_t in = (int64_t)tide_dtype_size(x->kind->in),
             out = (int64_t)tide_dtype_size(x->kind->out), tile = SC_TILE(SC_UNIT(in, out));
@@ -96,83 +98,89 @@ static tide_status run_tiles(scan *x) {
     /* the ticket, and two bytes for each that is told */
     int64_t bytes = (int64_t)sizeof(sc_u64) + x->p.lines * (x->p.tiles + x->p.groups) * 2 *
                                                   (int64_t)tide_dtype_size(x->kind->acc);
-    tide_status s = tidei_operand_make(x->out.rt, TIDE_U8, 1, &bytes, x->op, &state);
+    tide_status s = tidei_operand_make(x->rt, TIDE_U8, 1, &bytes, x->op, &state);
     if (s != TIDE_OK) return s;
-    s = tidei_submit_fill(tidei_stream_here(x->out.rt), state.st, 0, &none, sizeof none,
+    s = tidei_submit_fill(tidei_stream_here(x->rt), state.st, 0, &none, sizeof none,
                           (size_t)bytes / sizeof none, x->op);
     if (s == TIDE_OK)
-        s = launch(x, TIDEI_SCAN_TILES, &state,
-                   (uint64_t)(x->p.lines * x->p.tiles) * TIDEI_OWN_BLOCK);
+        s = x->launch(x, TIDEI_SCAN_TILES, &state,
+                      (uint64_t)(x->p.lines * x->p.tiles) * TIDEI_OWN_BLOCK);
     tidei_operand_put(&state);
     return s;
 }
 
 /* The folds of parts, which are scanned in place. */
-static scan of_parts(const scan *x, const tidei_operand *sums) {
-    return (scan){.kind = tidei_scan_find(x->kind->fold, x->kind->acc),
-                  .op = x->op,
-                  .in = *sums,
-                  .out = *sums,
-                  .p = {.n = x->p.chunks,
-                        .step = x->p.lines,
-                        .out_step = x->p.lines,
-                        .lines = x->p.lines,
-                        .inner = x->p.lines,
-                        .places = x->p.chunks,
-                        .chunks = 1,
-                        .chunk = x->p.chunks,
-                        .ndim = 1,
-                        .shape = {x->p.lines},
-                        .strides = {1}}};
+static array_scan of_parts(const tidei_scan *x, const tidei_operand *sums) {
+    return (array_scan){.x = {.kind = tidei_scan_find(x->kind->fold, x->kind->acc),
+                              .op = x->op,
+                              .rt = x->rt,
+                              .launch = launch,
+                              .p = {.n = x->p.chunks,
+                                    .step = x->p.lines,
+                                    .out_step = x->p.lines,
+                                    .lines = x->p.lines,
+                                    .inner = x->p.lines,
+                                    .places = x->p.chunks,
+                                    .chunks = 1,
+                                    .chunk = x->p.chunks,
+                                    .ndim = 1,
+                                    .shape = {x->p.lines},
+                                    .strides = {1}}},
+                        .in = *sums,
+                        .out = *sums};
 }
 
-static tide_status run(scan *x);
-
-static tide_status run_columns(scan *x, int64_t threads) {
+static tide_status run_columns(tidei_scan *x, int64_t threads) {
     int64_t most = x->p.n / PART, parts = threads / x->p.lines;
     tidei_operand sums;
     if (parts > most) parts = most;
     if (parts < 2 || x->p.inner < SIDE_BY_SIDE)
-        return launch(x, TIDEI_SCAN_COLUMNS, NULL, (uint64_t)x->p.lines);
+        return x->launch(x, TIDEI_SCAN_COLUMNS, NULL, (uint64_t)x->p.lines);
     x->p.chunk = (x->p.n + parts - 1) / parts;
     x->p.chunks = (x->p.n + x->p.chunk - 1) / x->p.chunk;
     int64_t items = x->p.lines * x->p.chunks;
-    tide_status s = tidei_operand_make(x->out.rt, x->kind->acc, 1, &items, x->op, &sums);
+    tide_status s = tidei_operand_make(x->rt, x->kind->acc, 1, &items, x->op, &sums);
     if (s != TIDE_OK) return s;
-    scan among = of_parts(x, &sums);
-    s = launch(x, TIDEI_SCAN_COLUMN_SUMS, &sums, (uint64_t)items);
-    if (s == TIDE_OK) s = run(&among);
-    if (s == TIDE_OK) s = launch(x, TIDEI_SCAN_COLUMNS, &sums, (uint64_t)items);
+    array_scan among = of_parts(x, &sums);
+    s = x->launch(x, TIDEI_SCAN_COLUMN_SUMS, &sums, (uint64_t)items);
+    if (s == TIDE_OK) s = tidei_scan_run(&among.x);
+    if (s == TIDE_OK) s = x->launch(x, TIDEI_SCAN_COLUMNS, &sums, (uint64_t)items);
     tidei_operand_put(&sums);
     return s;
 }
 
-static tide_status run(scan *x) {
-    const tidei_device_info *info = &x->out.st->dev->d->info;
+tide_status tidei_scan_run(tidei_scan *x) {
+    const tidei_device_info *info = &tidei_stream_here(x->rt)->dev->d->info;
     int64_t sms = info->sm_count > 0 ? info->sm_count : 1;
     if (!(info->flags & TIDEI_DEV_RUNS_TEXT) || x->p.inner >= SIDE_BY_SIDE || x->p.n <= SHORT_LINE)
         return run_columns(x, info->flags & TIDEI_DEV_RUNS_TEXT ? sms * THREADS_AN_SM : 0);
     if (x->p.n <= LINE_OF_ONE || x->p.lines >= sms * WARPS_AN_SM)
-        return launch(x, TIDEI_SCAN_ROWS, NULL, (uint64_t)x->p.lines * 32);
+        return x->launch(x, TIDEI_SCAN_ROWS, NULL, (uint64_t)x->p.lines * 32);
     return run_tiles(x);
 }
 
 /* All lines are empty: of the result there is the initial place alone. */
-static tide_status fill_initial(const scan *x) {
+static tide_status fill_initial(const array_scan *a) {
     unsigned char none[16];
-    x->kind->none(none);
-    return tidei_fill_elements(&x->out, none, x->op);
+    a->x.kind->none(none);
+    return tidei_fill_elements(&a->out, none, a->x.op);
 }
 
 tide_status tidei_scan_into(const tidei_operand *out, const tidei_operand *a, int fold, int axis,
                             unsigned flags, const char *op) {
-    scan x = {.op = op, .in = *a, .out = *out, .kind = tidei_scan_find(fold, a->lay.dtype)};
+    array_scan of = {.x = {.op = op,
+                           .rt = out->rt,
+                           .launch = launch,
+                           .kind = tidei_scan_find(fold, a->lay.dtype)},
+                     .in = *a,
+                     .out = *out};
+    tidei_scan *x = &of.x;
     if (tidei_layout_size(&out->lay) == 0) return TIDE_OK;
-    if (tidei_layout_size(&a->lay) == 0) return fill_initial(&x);
-    lay_out(&a->lay, axis, flags, &x.p);
-    begin_at(&x.p, (flags & TIDE_SCAN_REVERSE) != 0, tide_dtype_size(x.kind->in),
-             tide_dtype_size(x.kind->out));
-    return run(&x);
+    if (tidei_layout_size(&a->lay) == 0) return fill_initial(&of);
+    lay_out(&a->lay, axis, flags, &x->p);
+    begin_at(&x->p, (flags & TIDE_SCAN_REVERSE) != 0, tide_dtype_size(x->kind->in),
+             tide_dtype_size(x->kind->out));
+    return tidei_scan_run(x);
 }
 
 static tide_status check(const tidei_layout *a, int fold, int *axis, unsigned flags,

@@ -1,421 +1,58 @@
-/* scan.cu: scans on the device (scan.c chooses). Embedded as text (tidei_scan_text), behind
-** scan_params.h, prelude.h and scan_ops.h.
-**
-** Model. A warp scans some steps of 32 vectors that lie one after the other: each lane its vector,
-** then the lanes by shuffles, then step after step. Three kinds of kernels:
-**   rows     a warp a line, from its beginning to its end
-**   tiles    a block a tile of a line: tiles are taken by ticket, so all before a tile are done or
-**            under way. A block tells its tile's fold, and then waits for those before it: of the
-**            tiles of its group, and of the whole groups before that, which each group's last tile
-**            tells. Whichever comes first, they are joined in one order, which the tile's place
-**            fixes.
-**   columns  a thread a line, or a part of it, for lines that lie side by side. The folds of parts
-**            come first (column_sums); a scan of these gives what is before each part.
-** No fold begins with a neutral element: what has nothing before it is taken as it is. */
-#define SC_LANES 0xffffffffu
-/* Blocks that a multiprocessor has at once, by the bytes of an element and an accumulator: where
-** some wait, the others work. */
-#define SC_AT_ONCE(bytes) ((bytes) < 8 ? 4 : (bytes) < 12 ? 3 : 2)
+/* scan.cu: scans of arrays on the device. Embedded as text (tidei_scan_text), behind
+** scan_forms.cu. */
+template <class KIND> struct sc_array : KIND {
+    typedef typename KIND::in in;
+    typedef typename KIND::out out;
+    typedef sc_scan params;
+    typedef const in *from;
 
-template <class E, int N> struct alignas(sizeof(E) * N) sc_vec { E v[N]; };
-
-/* FA_IF of factor.h: a kernel's text where it is the wanted one. */
-#define SC_IF_0(...)
-#define SC_IF_1(...) __VA_ARGS__
-#define SC_COMMA_1           0,
-#define SC_SECOND(a, b, ...) b
-#define SC_PICK_3(comma)     SC_SECOND(comma 1, 0, 0)
-#define SC_PICK_2(wants)     SC_PICK_3(SC_COMMA_##wants)
-#define SC_PICK_1(wants)     SC_PICK_2(wants)
-#define SC_JOIN_2(a, b)      a##b
-#define SC_JOIN_1(a, b)      SC_JOIN_2(a, b)
-#define SC_IF(name)          SC_JOIN_1(SC_IF_, SC_PICK_1(TIDE_WANTS_##name))
-
-/* ---- values between lanes, and between blocks ---- */
-
-template <class A> TD_FN A sc_up(A a, int by) { return __shfl_up_sync(SC_LANES, a, by); }
-template <class A> TD_FN A sc_down(A a, int by) { return __shfl_down_sync(SC_LANES, a, by); }
-template <class A> TD_FN A sc_of(A a, int lane) { return __shfl_sync(SC_LANES, a, lane); }
-#define SC_PARTS(A)                                                                                \
-    TD_FN A sc_up(A a, int by) {                                                                   \
-        A z;                                                                                       \
-        z.re = sc_up(a.re, by);                                                                    \
-        z.im = sc_up(a.im, by);                                                                    \
-        return z;                                                                                  \
-    }                                                                                              \
-    TD_FN A sc_down(A a, int by) {                                                                 \
-        A z;                                                                                       \
-        z.re = sc_down(a.re, by);                                                                  \
-        z.im = sc_down(a.im, by);                                                                  \
-        return z;                                                                                  \
-    }                                                                                              \
-    TD_FN A sc_of(A a, int lane) {                                                                 \
-        A z;                                                                                       \
-        z.re = sc_of(a.re, lane);                                                                  \
-        z.im = sc_of(a.im, lane);                                                                  \
-        return z;                                                                                  \
+    static __device__ __forceinline__ void line(const sc_scan &p, sc_i64 line, from &first,
+                                                out *&to) {
+        const sc_i64 outer = line / p.inner;
+        sc_i64 at = 0, rest = line;
+        for (int d = p.ndim - 1; d > 0; d--) {
+            const sc_i64 q = rest / p.shape[d];
+            at += (rest - q * p.shape[d]) * p.strides[d];
+            rest = q;
+        }
+        first = (from)p.in + at + rest * p.strides[0];
+        to = (out *)p.out + outer * p.places * p.inner + (line - outer * p.inner);
     }
-SC_PARTS(td_c64)
-SC_PARTS(td_c128)
-
-/* Values go to other blocks in words of which the upper half says that the lower one is there, so
-** that no word has to be there before another: a fence would wait for all that was stored before. */
-template <class A> union sc_halves {
-    A a;
-    td_u32 half[sizeof(A) / 4];
+    template <int V> static __device__ __forceinline__ bool whole(const sc_scan &p, from first) {
+        return sc_whole<in, V>(first, p.step);
+    }
+    static __device__ __forceinline__ in one(const sc_scan &p, from first, sc_i64 i) {
+        return first[i * p.step];
+    }
+    template <int S, int V>
+    static __device__ __forceinline__ void fetch(in (&x)[S][V], const sc_scan &p, from first,
+                                                 bool whole, sc_i64 i, int left) {
+        const sc_i64 step = p.step;
+        from q = first + i * step;
+        const bool vectors = whole && left >= sc_part<sc_array, S>::ALL; /* loads do not wait for each other */
+        if (vectors && step > 0) {
+#pragma unroll
+            for (int s = 0; s < S; s++) sc_get<1>(q + s * 32 * V, x[s]);
+        } else if (vectors) {
+#pragma unroll
+            for (int s = 0; s < S; s++) sc_get<-1>(q - s * 32 * V, x[s]);
+        } else {
+#pragma unroll
+            for (int s = 0; s < S; s++, q += 31 * V * step)
+#pragma unroll
+                for (int v = 0; v < V; v++, q += step)
+                    x[s][v] = s * 32 * V + v < left ? *q : in();
+        }
+    }
 };
-template <class A> TD_FN void sc_tell(td_u64 *words, A a) {
-    sc_halves<A> x;
-    x.a = a;
-#pragma unroll
-    for (int h = 0; h < (int)sizeof(A) / 4; h++)
-        ((volatile td_u64 *)words)[h] = (td_u64)1 << 32 | x.half[h];
-}
-template <class A> TD_FN bool sc_told(const td_u64 *words, A &a) {
-    sc_halves<A> x;
-    bool all = true;
-#pragma unroll
-    for (int h = 0; h < (int)sizeof(A) / 4; h++) {
-        const td_u64 word = ((const volatile td_u64 *)words)[h];
-        all = all && word >> 32;
-        x.half[h] = (td_u32)word;
-    }
-    a = x.a;
-    return all;
-}
-
-/* What was joined so far, if there was anything. */
-template <class A> struct sc_some {
-    bool any;
-    A a;
-};
-template <class K> TD_FN void sc_add(sc_some<typename K::acc> &x, typename K::acc next) {
-    x.a = x.any ? K::join(x.a, next) : next;
-    x.any = true;
-}
-
-/* ---- lines ---- */
-
-/* Where line `line` begins. */
-template <class K>
-TD_FN void sc_line(const sc_scan &p, sc_i64 line, const typename K::in *&in,
-                   typename K::out *&out) {
-    const sc_i64 outer = line / p.inner;
-    sc_i64 at = 0, rest = line;
-    for (int d = p.ndim - 1; d > 0; d--) {
-        const sc_i64 q = rest / p.shape[d];
-        at += (rest - q * p.shape[d]) * p.strides[d];
-        rest = q;
-    }
-    in = (const typename K::in *)p.in + at + rest * p.strides[0];
-    out = (typename K::out *)p.out + outer * p.places * p.inner + (line - outer * p.inner);
-}
-
-/* Whether the vectors of a line that begins at `first` can be loaded or stored whole. */
-template <class E, int V> TD_FN bool sc_whole(const E *first, sc_i64 step) {
-    const td_u64 at = (td_u64)(step < 0 ? first - (V - 1) : first);
-    return (step == 1 || step == -1) && at % sizeof(sc_vec<E, V>) == 0;
-}
-
-/* ---- a warp's part: S times 32 vectors ---- */
-
-template <class K, int STEPS> struct sc_part {
-    enum {
-        V = SC_VECTOR(SC_UNIT(sizeof(typename K::in), sizeof(typename K::out))),
-        S = STEPS,
-        LENGTH = STEPS * 32 * V,
-        ALL = LENGTH - 31 * V /* what there is from a lane's first element on to its last one */
-    };
-    typename K::in x[S][V];
-    /* before the lane's vector of each step, within the part: none in the first step's first lane;
-    ** and the whole part */
-    typename K::acc before[S], all;
-};
-
-/* One step's vector at q; backwards, q is the vector's last element. */
-template <int SIGN, class E, int V> TD_FN void sc_get(const E *q, E (&x)[V]) {
-    const sc_vec<E, V> y = *(const sc_vec<E, V> *)(SIGN < 0 ? q - (V - 1) : q);
-#pragma unroll
-    for (int v = 0; v < V; v++) x[v] = y.v[SIGN < 0 ? V - 1 - v : v];
-}
-template <int SIGN, class E, int V> TD_FN void sc_put(E *q, const E (&x)[V]) {
-    sc_vec<E, V> y;
-#pragma unroll
-    for (int v = 0; v < V; v++) y.v[SIGN < 0 ? V - 1 - v : v] = x[v];
-    *(sc_vec<E, V> *)(SIGN < 0 ? q - (V - 1) : q) = y;
-}
-
-/* How many elements are there from place i on, at most so many as a part has. */
-template <class P> TD_FN int sc_left(sc_i64 n, sc_i64 i) {
-    return n - i < P::LENGTH ? (int)(n - i) : (int)P::LENGTH;
-}
-
-/* The lane's elements from place i of the line on. What is beyond the line's end is behind all that
-** is not, so that it does no harm. */
-template <class K, int S>
-TD_FN void sc_load(sc_part<K, S> &w, const typename K::in *first, sc_i64 step, bool whole, sc_i64 i,
-                   int left) {
-    enum { V = sc_part<K, S>::V };
-    const typename K::in *q = first + i * step;
-    const bool vectors = whole && left >= sc_part<K, S>::ALL; /* loads do not wait for each other */
-    if (vectors && step > 0) {
-#pragma unroll
-        for (int s = 0; s < S; s++) sc_get<1>(q + s * 32 * V, w.x[s]);
-    } else if (vectors) {
-#pragma unroll
-        for (int s = 0; s < S; s++) sc_get<-1>(q - s * 32 * V, w.x[s]);
-    } else {
-#pragma unroll
-        for (int s = 0; s < S; s++, q += 31 * V * step)
-#pragma unroll
-            for (int v = 0; v < V; v++, q += step)
-                w.x[s][v] = s * 32 * V + v < left ? *q : typename K::in();
-    }
-}
-
-template <class K, int S> TD_FN void sc_join(sc_part<K, S> &w, int lane) {
-    typename K::acc so_far = typename K::acc();
-#pragma unroll
-    for (int s = 0; s < S; s++) {
-        typename K::acc a = K::load(w.x[s][0]);
-#pragma unroll
-        for (int v = 1; v < sc_part<K, S>::V; v++) a = K::join(a, K::load(w.x[s][v]));
-#pragma unroll
-        for (int by = 1; by < 32; by *= 2) {
-            const typename K::acc b = sc_up(a, by);
-            if (lane >= by) a = K::join(b, a);
-        }
-        const typename K::acc e = sc_up(a, 1), all = sc_of(a, 31);
-        w.before[s] = s == 0 ? e : lane == 0 ? so_far : K::join(so_far, e);
-        so_far = s == 0 ? all : K::join(so_far, all);
-    }
-    w.all = so_far;
-}
-
-/* What a step of the scan gives, behind `before`. */
-template <class K, int S>
-TD_FN void sc_step(const sc_part<K, S> &w, int s, int lane, const sc_some<typename K::acc> &before,
-                   typename K::out (&y)[sc_part<K, S>::V]) {
-    sc_some<typename K::acc> a = before;
-    if (s > 0 || lane > 0) sc_add<K>(a, w.before[s]);
-#pragma unroll
-    for (int v = 0; v < sc_part<K, S>::V; v++) {
-        sc_add<K>(a, K::load(w.x[s][v]));
-        y[v] = K::store(a.a);
-    }
-}
-
-template <class K, int S>
-TD_FN void sc_store(const sc_part<K, S> &w, typename K::out *first, sc_i64 step, bool whole,
-                    sc_i64 i, int left, int lane, const sc_some<typename K::acc> &before) {
-    enum { V = sc_part<K, S>::V };
-    typename K::out *q = first + i * step, y[V];
-    const bool vectors = whole && left >= sc_part<K, S>::ALL;
-    if (vectors && step > 0) {
-#pragma unroll
-        for (int s = 0; s < S; s++) {
-            sc_step(w, s, lane, before, y);
-            sc_put<1>(q + s * 32 * V, y);
-        }
-    } else if (vectors) {
-#pragma unroll
-        for (int s = 0; s < S; s++) {
-            sc_step(w, s, lane, before, y);
-            sc_put<-1>(q - s * 32 * V, y);
-        }
-    } else {
-#pragma unroll
-        for (int s = 0; s < S; s++, q += 31 * V * step) {
-            sc_step(w, s, lane, before, y);
-#pragma unroll
-            for (int v = 0; v < V; v++, q += step)
-                if (s * 32 * V + v < left) *q = y[v];
-        }
-    }
-}
-
-/* ---- rows ---- */
-
-template <class K> TD_FN void sc_rows(const sc_scan &p) {
-    enum { UNIT = SC_UNIT(sizeof(typename K::in), sizeof(typename K::out)) };
-    typedef sc_part<K, SC_ROW_STEPS(UNIT)> part;
-    const int lane = threadIdx.x % 32;
-    const sc_i64 warps = (sc_i64)gridDim.x * (SC_BLOCK / 32);
-    for (sc_i64 line = (sc_i64)blockIdx.x * (SC_BLOCK / 32) + threadIdx.x / 32; line < p.lines;
-         line += warps) {
-        const typename K::in *in;
-        typename K::out *out;
-        sc_line<K>(p, line, in, out);
-        const bool whole_in = sc_whole<typename K::in, part::V>(in, p.step),
-                   whole_out = sc_whole<typename K::out, part::V>(out, p.out_step);
-        sc_some<typename K::acc> before = {false, typename K::acc()};
-        if (p.initial && lane == 0) out[-p.out_step] = K::store(K::none());
-#pragma unroll 1
-        for (sc_i64 i = lane * part::V; i - lane * part::V < p.n; i += part::LENGTH) {
-            const int left = sc_left<part>(p.n, i);
-            part w;
-            sc_load(w, in, p.step, whole_in, i, left);
-            sc_join(w, lane);
-            sc_store(w, out, p.out_step, whole_out, i, left, lane, before);
-            sc_add<K>(before, w.all);
-        }
-    }
-}
-
-/* ---- tiles ---- */
-
-/* Joins the first n values in their order, once they are told: by a whole warp; lane 0 gets it. */
-template <class K>
-TD_FN sc_some<typename K::acc> sc_wait(const td_u64 *words, sc_i64 n, int lane) {
-    enum { EACH = 4, WORDS = sizeof(typename K::acc) / 4 };
-    sc_some<typename K::acc> found = {false, typename K::acc()};
-    for (sc_i64 start = 0; start < n; start += 32 * EACH) {
-        const sc_i64 mine = start + lane * EACH;
-        sc_some<typename K::acc> a = {false, typename K::acc()};
-        typename K::acc got[EACH];
-        bool all;
-        do {
-            all = true;
-#pragma unroll
-            for (int k = 0; k < EACH; k++)
-                if (mine + k < n) all = sc_told(words + (mine + k) * WORDS, got[k]) && all;
-        } while (!all);
-#pragma unroll
-        for (int k = 0; k < EACH; k++)
-            if (mine + k < n) sc_add<K>(a, got[k]);
-        __syncwarp();
-#pragma unroll
-        for (int by = 1; by < 32; by *= 2) {
-            const typename K::acc b = sc_down(a.a, by);
-            if (lane + by < 32 && mine + by * EACH < n) a.a = K::join(a.a, b);
-        }
-        sc_add<K>(found, a.a); /* lane 0 has some in every round */
-    }
-    return found;
-}
-
-template <class K> TD_FN void sc_tiles(const sc_scan &p) {
-    typedef typename K::acc acc;
-    enum { UNIT = SC_UNIT(sizeof(typename K::in), sizeof(typename K::out)) };
-    typedef sc_part<K, SC_STEPS_OF(UNIT)> part;
-    __shared__ sc_i64 ticket;
-    __shared__ acc warps[SC_BLOCK / 32], earlier[2];
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    enum { WORDS = sizeof(acc) / 4 };
-    td_u64 *of_tiles = (td_u64 *)p.state + 1, *of_groups = of_tiles + p.lines * p.tiles * WORDS;
-    for (;;) {
-        if (threadIdx.x == 0) ticket = (sc_i64)atomicAdd((sc_u64 *)p.state, 1ULL);
-        __syncthreads();
-        const sc_i64 line = ticket / p.tiles, tile = ticket - line * p.tiles;
-        if (line >= p.lines) return;
-        const sc_i64 group = tile / SC_GROUP, within = tile % SC_GROUP;
-        td_u64 *tile_words = of_tiles + line * p.tiles * WORDS,
-               *group_words = of_groups + line * p.groups * WORDS;
-
-        const typename K::in *in;
-        typename K::out *out;
-        sc_line<K>(p, line, in, out);
-        const bool whole_in = sc_whole<typename K::in, part::V>(in, p.step),
-                   whole_out = sc_whole<typename K::out, part::V>(out, p.out_step);
-        const sc_i64 i = tile * SC_TILE(UNIT) + warp * part::LENGTH +
-                         lane * part::V;
-        const int left = sc_left<part>(p.n, i);
-        part w;
-        sc_load(w, in, p.step, whole_in, i, left);
-        sc_join(w, lane);
-        if (lane == 0) warps[warp] = w.all;
-        __syncthreads();
-
-        if (warp == 0) {
-            acc all = warps[0];
-#pragma unroll
-            for (int k = 1; k < SC_BLOCK / 32; k++) all = K::join(all, warps[k]);
-            if (lane == 0) sc_tell(tile_words + tile * WORDS, all);
-            if (within > 0) {
-                const sc_some<acc> x =
-                    sc_wait<K>(tile_words + group * SC_GROUP * WORDS, within, lane);
-                if (lane == 0) {
-                    earlier[0] = x.a;
-                    if (within == SC_GROUP - 1)
-                        sc_tell(group_words + group * WORDS, K::join(x.a, all));
-                }
-            }
-            if (p.initial && tile == 0 && lane == 0) out[-p.out_step] = K::store(K::none());
-        } else if (warp == 1 && group > 0) {
-            const sc_some<acc> x = sc_wait<K>(group_words, group, lane);
-            if (lane == 0) earlier[1] = x.a;
-        }
-        __syncthreads();
-
-        sc_some<acc> before = {false, acc()};
-        if (group > 0) sc_add<K>(before, earlier[1]);
-        if (within > 0) sc_add<K>(before, earlier[0]);
-        for (int k = 0; k < warp; k++) sc_add<K>(before, warps[k]);
-        sc_store(w, out, p.out_step, whole_out, i, left, lane, before);
-    }
-}
-
-/* ---- columns ---- */
-
-/* Joins elements [from, to) of a line behind `a`, and stores what comes of each where that is
-** wanted. */
-template <class K, bool STORE>
-TD_FN void sc_walk(const sc_scan &p, const typename K::in *in, typename K::out *out, sc_i64 from,
-                   sc_i64 to, sc_some<typename K::acc> &a) {
-    enum { EACH = 8 };
-    sc_i64 i = from;
-    for (; i + EACH <= to; i += EACH) {
-        typename K::in x[EACH];
-#pragma unroll
-        for (int k = 0; k < EACH; k++) x[k] = in[(i + k) * p.step];
-#pragma unroll
-        for (int k = 0; k < EACH; k++) {
-            sc_add<K>(a, K::load(x[k]));
-            if (STORE) out[(i + k) * p.out_step] = K::store(a.a);
-        }
-    }
-    for (; i < to; i++) {
-        sc_add<K>(a, K::load(in[i * p.step]));
-        if (STORE) out[i * p.out_step] = K::store(a.a);
-    }
-}
-
-template <class K, bool STORE> TD_FN void sc_columns(const sc_scan &p) {
-    const sc_i64 all = p.lines * p.chunks, threads = (sc_i64)gridDim.x * SC_BLOCK;
-    typename K::acc *sums = (typename K::acc *)p.state;
-    for (sc_i64 item = (sc_i64)blockIdx.x * SC_BLOCK + threadIdx.x; item < all; item += threads) {
-        const sc_i64 chunk = item / p.lines, line = item - chunk * p.lines,
-                     from = chunk * p.chunk, left = p.n - from,
-                     to = from + (left < p.chunk ? left : p.chunk);
-        const typename K::in *in;
-        typename K::out *out;
-        sc_some<typename K::acc> a = {false, typename K::acc()};
-        sc_line<K>(p, line, in, out);
-        if (STORE && chunk > 0) sc_add<K>(a, sums[item - p.lines]);
-        if (STORE && p.initial && chunk == 0) out[-p.out_step] = K::store(K::none());
-        sc_walk<K, STORE>(p, in, out, from, to, a);
-        if (!STORE) sums[item] = a.a;
-    }
-}
-
-/* ---- the kernels ---- */
 
 #define SC_KERNEL(name, T, A, ...)                                                                 \
-    SC_IF(name)(extern "C" __global__ void __launch_bounds__(                                      \
-        SC_BLOCK, SC_AT_ONCE(sizeof(td_##T) + sizeof(td_##A)))                                     \
-                    name(const __grid_constant__ sc_scan p) { __VA_ARGS__(p); })
+    WANTED(name)(SC_KERNEL_OF(SC_AT_ONCE(sizeof(td_##T) + sizeof(td_##A)))                         \
+                     name(const __grid_constant__ sc_scan p) { __VA_ARGS__(p); })
 #define SC_KERNELS(op, T, A, O)                                                                    \
-    struct sc_##op##_of_##T {                                                                      \
-        typedef td_##T in;                                                                         \
-        typedef td_##A acc;                                                                        \
-        typedef td_##O out;                                                                        \
-        static __device__ __forceinline__ acc load(in x) { return SC_LOAD(T, A, x); }              \
-        static __device__ __forceinline__ out store(acc x) { return SC_STORE(O, x); }              \
-        static __device__ __forceinline__ acc join(acc a, acc b) { return sc_##op##_##A(a, b); }   \
-        static __device__ __forceinline__ acc none() { return sc_none_##op##_##T(); }              \
-    };                                                                                             \
-    SC_KERNEL(scan_rows_##op##_##T, T, A, sc_rows<sc_##op##_of_##T>)                               \
-    SC_KERNEL(scan_tiles_##op##_##T, T, A, sc_tiles<sc_##op##_of_##T>)                             \
-    SC_KERNEL(scan_columns_##op##_##T, T, A, sc_columns<sc_##op##_of_##T, true>)                   \
-    SC_KERNEL(scan_column_sums_##op##_##T, T, A, sc_columns<sc_##op##_of_##T, false>)
+    SC_KIND(op, T, A, O)                                                                           \
+    SC_KERNEL(scan_rows_##op##_##T, T, A, sc_rows<sc_array<sc_##op##_of_##T>>)                     \
+    SC_KERNEL(scan_tiles_##op##_##T, T, A, sc_tiles<sc_array<sc_##op##_of_##T>>)                   \
+    SC_KERNEL(scan_columns_##op##_##T, T, A, sc_columns<sc_array<sc_##op##_of_##T>, true>)         \
+    SC_KERNEL(scan_column_sums_##op##_##T, T, A, sc_columns<sc_array<sc_##op##_of_##T>, false>)
 SC_SCANS(SC_KERNELS)

@@ -28,6 +28,38 @@ static sc_i64 place(const sc_scan *p, sc_i64 line, sc_i64 *in, sc_i64 *out, sc_i
     return n < ABREAST ? n : ABREAST;
 }
 
+/* Values of the interpreter: those of f16 and bf16 are floats. */
+#define VALUE_truth     td_truth
+#define VALUE_i8        td_i8
+#define VALUE_i16       td_i16
+#define VALUE_i32       td_i32
+#define VALUE_i64       td_i64
+#define VALUE_u8        td_u8
+#define VALUE_u16       td_u16
+#define VALUE_u32       td_u32
+#define VALUE_u64       td_u64
+#define VALUE_f16       td_f32
+#define VALUE_bf16      td_f32
+#define VALUE_f32       td_f32
+#define VALUE_f64       td_f64
+#define VALUE_c64       td_c64
+#define VALUE_c128      td_c128
+#define LOAD_truth      SC_LOAD_truth
+#define LOAD_i8         SC_LOAD_i8
+#define LOAD_i16        SC_LOAD_i16
+#define LOAD_i32        SC_LOAD_i32
+#define LOAD_i64        SC_LOAD_i64
+#define LOAD_u8         SC_LOAD_u8
+#define LOAD_u16        SC_LOAD_u16
+#define LOAD_u32        SC_LOAD_u32
+#define LOAD_u64        SC_LOAD_u64
+#define LOAD_f16(A, x)  (x)
+#define LOAD_bf16(A, x) (x)
+#define LOAD_f32        SC_LOAD_f32
+#define LOAD_f64        SC_LOAD_f64
+#define LOAD_c64        SC_LOAD_c64
+#define LOAD_c128       SC_LOAD_c128
+
 #define SCAN(op, T, A, O)                                                                          \
     static void lines_##op##_##T(const sc_scan *p, const td_##T *in, td_##O *out, sc_i64 n,        \
                                  sc_i64 apart) {                                                   \
@@ -43,6 +75,32 @@ static sc_i64 place(const sc_scan *p, sc_i64 line, sc_i64 *in, sc_i64 *out, sc_i
                 so_far[j] = sc_##op##_##A(so_far[j], SC_LOAD(T, A, in[i * p->step + j * apart]));  \
                 out[i * p->out_step + j] = SC_STORE(O, so_far[j]);                                 \
             }                                                                                      \
+    }                                                                                              \
+    static void step_##op##_##T(td_##A *restrict so_far, const VALUE_##T *restrict x,              \
+                                td_##O *restrict y, size_t lines, size_t apart) {                  \
+        for (size_t j = 0; j < lines; j++) {                                                       \
+            so_far[j] = sc_##op##_##A(so_far[j], LOAD_##T(A, x[j * apart]));                       \
+            y[j * apart] = SC_STORE(O, so_far[j]);                                                 \
+        }                                                                                          \
+    }                                                                                              \
+    static void lanes_##op##_##T(const tidei_scan_lanes *l) {                                      \
+        td_##A *so_far = l->so_far, one;                                                           \
+        const VALUE_##T *x = l->x;                                                                 \
+        td_##O *y = l->y;                                                                          \
+        for (size_t j = 0; l->begins && j < l->lines; j++) {                                       \
+            so_far[j] = LOAD_##T(A, x[j * l->apart]);                                              \
+            y[j * l->apart] = SC_STORE(O, so_far[j]);                                              \
+        }                                                                                          \
+        one = so_far[0]; /* of a line alone, in a register */                                      \
+        for (size_t i = l->begins; i < l->n; i++) {                                                \
+            if (l->lines > 1) {                                                                    \
+                step_##op##_##T(so_far, x + i * l->step, y + i * l->step, l->lines, l->apart);     \
+                continue;                                                                          \
+            }                                                                                      \
+            one = sc_##op##_##A(one, LOAD_##T(A, x[i * l->step]));                                 \
+            y[i * l->step] = SC_STORE(O, one);                                                     \
+        }                                                                                          \
+        if (l->lines == 1) so_far[0] = one;                                                        \
     }                                                                                              \
     static void none_##op##_##T(void *element) {                                                   \
         *(td_##O *)element = SC_STORE(O, sc_none_##op##_##T());                                    \
@@ -66,6 +124,7 @@ extern const char tidei_scan_text[];
      TYPE_##A,                                                                                     \
      TYPE_##O,                                                                                     \
      none_##op##_##T,                                                                              \
+     lanes_##op##_##T,                                                                             \
      {KERNEL(rows, op, T), KERNEL(tiles, op, T), KERNEL(columns, op, T),                           \
       KERNEL(column_sums, op, T)}},
 #define TYPE_truth TIDE_BOOL

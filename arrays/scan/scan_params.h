@@ -1,5 +1,5 @@
 /* scan_params.h: what the kernels of scans get, in the host's form (scan_host.c) and the device's
-** (scan.cu). Embedded as the first part of that text.
+** (scan_forms.cu). Embedded as the first part of that text.
 **
 ** A *line* is what is scanned by itself: the elements along the axis. Lines are counted row-major
 ** over the other dimensions, of which the innermost `inner` elements lie behind the axis in the
@@ -32,11 +32,11 @@ typedef struct sc_scan {
 
 #define SC_GROUP 128 /* tiles of a group */
 #define SC_BLOCK 256 /* threads */
-#define SC_STEPS 8   /* vectors that a thread loads of a tile, at most */
+#define SC_STEPS 16  /* vectors that a thread loads of a tile, at most */
 
-/* What counts of an element's bytes, in the source and in the result: a thread loads 16 of them at
-** once, and stores up to 32. */
-#define SC_UNIT(in, out) ((in) > (out) / 2 ? (in) : (out) / 2)
+/* What counts of an element's bytes, in the source and in the result: a thread loads or stores at
+** most 16 of them at once, so that what a warp loads or stores by one instruction lies together. */
+#define SC_UNIT(in, out) ((in) > (out) ? (in) : (out))
 /* Elements of one vector, of a thread, of a tile, by those bytes. */
 #define SC_VECTOR(bytes)    (16 / (bytes))
 #define SC_STEPS_OF(bytes)  (32 / SC_VECTOR(bytes) < SC_STEPS ? 32 / SC_VECTOR(bytes) : SC_STEPS)

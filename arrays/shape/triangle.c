@@ -11,15 +11,17 @@
 
 /* ---- triangles ---- */
 
-/* 0 to n - 1, as a column or a row. */
+/* 0 to n - 1, as a column or a row: a temporary. */
 static tide_array *places(const tidei_operand *o, int axis, const char *op) {
     int64_t n = o->lay.shape[axis];
     tide_array *row = tide_arange(o->rt->ref, n > INT32_MAX ? TIDE_I64 : TIDE_I32, 0, (double)n, 1);
-    if (!row || axis == o->lay.ndim - 1) return row ? row : (tidei_fail_as(op), NULL);
+    if (!row) return (void)tidei_fail_as(op), NULL;
+    row = tidei_temporary(row, op);
+    if (!row || axis == o->lay.ndim - 1) return row;
     tide_array *column = tide_expand_dims(row, 1);
     if (!column) tidei_fail_as(op);
-    tidei_array_drop(row);
-    return column;
+    tidei_temporary_end(row);
+    return tidei_temporary(column, op);
 }
 
 static tide_array *triangle(tide_array *a, int64_t k, const char *text, const char *op) {
@@ -35,8 +37,8 @@ static tide_array *triangle(tide_array *a, int64_t k, const char *text, const ch
                                  tide_arg_int(k)};
         (void)tidei_expr_map(o.rt, text, op, args, 4, &made, NULL); /* NULL then */
     }
-    if (rows) tidei_array_drop(rows);
-    if (cols) tidei_array_drop(cols);
+    tidei_temporary_end(rows);
+    tidei_temporary_end(cols);
     tidei_operand_put(&o);
     return made;
 }

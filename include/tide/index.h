@@ -49,12 +49,14 @@ TIDE_API tide_pick tide_pick_array(tide_array *a);
 ** whole. Ranges mean what they mean to tide_slice_ranges, and fail as they do there. The index
 ** arrays broadcast together (TIDE_E_SHAPE where they do not), and their shape replaces the axes
 ** that they go along: at the place of the first one where they stand side by side, else before all
-** other dimensions. Beside an index array, tide_range_index counts as one, of rank 0. A bool array,
-** a mask, stands for as many axes as it has, which must be as long (TIDE_E_SHAPE): it is the index
-** arrays that tide_nonzero makes of it, side by side. A new row-major array of a's dtype; without
-** index arrays the view that tide_slice_ranges gives. An unknown kind of item is TIDE_E_INVALID,
-** more items than axes TIDE_E_BOUNDS. With masks the call waits for the device, once for each, and
-** is a sync point as tide_to_host. May collect. May block: with masks. */
+** other dimensions. Beside an index array, tide_range_index counts as one, of rank 0. A bool
+** array, a mask, stands for as many axes as it has, which must be as long (TIDE_E_SHAPE): it is
+** the index arrays that tide_nonzero makes of it, side by side. One of rank 0 stands for no axis,
+** and beside the others is an index array of length 1 where it is true, else 0. A new row-major
+** array of a's dtype; without index arrays the view that tide_slice_ranges gives. An unknown kind
+** of item is TIDE_E_INVALID, more items than axes TIDE_E_BOUNDS. With masks the call waits for the
+** device, once for each, and is a sync point as tide_to_host. May collect. May block: with
+** masks. */
 TIDE_API tide_array *tide_index(tide_array *a, size_t n, const tide_pick *picks);
 /* Writes `values` to the elements of `a` that tide_index would take; they broadcast to its result's
 ** shape. Of several values for one element the last in row-major order stays. It waits where

@@ -188,7 +188,7 @@ TIDE_API tide_array *tide_sqrt(tide_array *a);
 TIDE_API tide_array *tide_exp(tide_array *a);
 /* e to the a, less 1, exact near 0; of floats, complex; keeps -0.0. May collect. Never blocks. */
 TIDE_API tide_array *tide_expm1(tide_array *a);
-/* 2 to the a, of floats. May collect. Never blocks. */
+/* 2 to the a, of floats, complex. May collect. Never blocks. */
 TIDE_API tide_array *tide_exp2(tide_array *a);
 /* The natural logarithm, of floats, complex. Of 0 it is -inf, below zero NaN. May collect.
 ** Never blocks. */
@@ -304,7 +304,8 @@ TIDE_API tide_array *tide_argmax(tide_array *a, const int *axes, int n, int keep
 ** nothing where the mean is large; of anything, of complex numbers by |.|, real. It is divided by
 ** the number of elements less `correction`, or by 0 where that is negative: 0 gives the variance of
 ** the elements themselves, 1 what they tell of a population that they were drawn from. bool and
-** integers give f64. Of no elements it is NaN. May collect. Never blocks. */
+** integers give f64. Of no elements it is NaN, but 0 where `correction` is below 0. May collect.
+** Never blocks. */
 TIDE_API tide_array *tide_var(tide_array *a, const int *axes, int n, double correction,
                               int keepdims);
 /* The standard deviation, the square root of tide_var. May collect. Never blocks. */

@@ -3,9 +3,8 @@
 #ifndef TIDETEST_MATRICES_H
 #define TIDETEST_MATRICES_H
 
-#include "runtime/device/host/host.h"
+#include "tests/arrays/checked.h"
 #include "tests/support/measures.h"
-#include "tests/support/tidetest.h"
 #include <float.h>
 
 /* ---- numbers ---- */
@@ -158,18 +157,6 @@ static inline tide_array *matrices(tide_runtime *rt, tide_dtype t, int kind, int
     a = tide_broadcast_to(a, nbatch + 2, shape);
     assert_array(a);
     return a;
-}
-
-/* ---- runtimes ---- */
-
-static inline tide_runtime *open_checked(void) {
-    tide_config c = {.collector = "refcount", .debug = 1};
-    return test_open(&c);
-}
-static inline void close_checked(tide_runtime *rt) {
-    if (test_on_host()) assert_int_equal(tidei_host_checker_reports(test_rt(rt)->devs[0].d), 0);
-    assert_true(tidei_runtime_valid(test_rt(rt)));
-    tide_close(rt);
 }
 
 #endif

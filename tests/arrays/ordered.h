@@ -5,7 +5,7 @@
 #define TIDETEST_ORDERED_H
 
 #include <math.h>
-#include "runtime/device/cuda/nvrtc.h"
+#include "tests/arrays/compiles.h"
 #include "tests/doubles/emulated_device.h"
 #include "tests/support/tidetest.h"
 
@@ -18,11 +18,7 @@ static inline int open_collected(void **state) { /* nothing has to be released *
     return 0;
 }
 static inline int open_emulated(void **state) {
-    *state = NULL;
-    if (!emu_compiler() || !test_on_host()) return 0;
-    emulated_device = true;
-    (void)open_runtime(state);
-    emulated_device = false;
+    *state = emulated_open(&(tide_config){.collector = "refcount"});
     return 0;
 }
 static inline int close_runtime(void **state) {
@@ -155,20 +151,5 @@ static inline void has(tide_array *a, tide_dtype t, const void *want, int64_t n)
     tide_release(a);
 }
 #define HAS(a, type, t, ...) has(a, t, (type[]){__VA_ARGS__}, TIDEI_COUNT(((type[]){__VA_ARGS__})))
-
-/* Whether a text compiles for a GPU, where there is a compiler. */
-static inline void compiles(const char *text, const char *name) {
-    static const char all[] = "#define TIDE_WANTS_ALL 1\n";
-    void *image;
-    size_t bytes;
-    if (tidei_nvrtc_open(0) != TIDE_OK) skip();
-    char *whole = malloc(sizeof all + strlen(text));
-    strcpy(whole, all);
-    strcat(whole, text);
-    assert_ok(tidei_nvrtc_compile(whole, name, 90, &image, &bytes));
-    assert_true(bytes > 0);
-    free(image);
-    free(whole);
-}
 
 #endif

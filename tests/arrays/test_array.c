@@ -4,7 +4,7 @@
 #include <locale.h>
 #include <math.h>
 
-#include "tests/support/tidetest.h"
+#include "tests/arrays/elements.h"
 
 static int open_runtime(void **state) {
     *state = test_open(NULL);
@@ -31,18 +31,6 @@ static void has_shape(tide_array *a, int ndim, const int64_t *shape) {
     assert_int_equal(tide_array_ndim(a), ndim);
     for (int i = 0; i < ndim; i++) assert_int_equal(tide_array_dim(a, i), shape[i]);
 }
-
-/* The elements, in row-major order. */
-static void has_bytes(tide_array *a, const void *want, size_t bytes) {
-    assert_array(a);
-    void *got = malloc(bytes + 1);
-    assert_ok(tide_to_host(a, got, bytes));
-    assert_memory_equal(got, want, bytes);
-    free(got);
-}
-#define HAS_I32(a, ...) has_bytes(a, (int32_t[]){__VA_ARGS__}, sizeof((int32_t[]){__VA_ARGS__}))
-#define HAS_F32(a, ...) has_bytes(a, (float[]){__VA_ARGS__}, sizeof((float[]){__VA_ARGS__}))
-#define HAS_F64(a, ...) has_bytes(a, (double[]){__VA_ARGS__}, sizeof((double[]){__VA_ARGS__}))
 
 /* ---- making and reading ---- */
 
@@ -422,14 +410,6 @@ static void assign_stretches_and_converts(void **state) {
     assert_error(TIDE_E_DTYPE, "f32 into i32: float to integer; tide_cast first");
     assert_ok(tide_assign(a, a));
     HAS_F32(a, 1, 1, 1, 1, 1, 1);
-}
-
-static uint64_t seed = 88172645463325252u;
-static int64_t random_below(int64_t n) {
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    seed ^= seed << 17;
-    return (int64_t)((seed >> 11) % (uint64_t)n);
 }
 
 /* A random stretch of `count` elements of n, some steps apart, forwards or backwards. */

@@ -1,57 +1,9 @@
 /* test_index.c: elements at index arrays, taken and put, against slow models; bad indices; what is
 ** refused; the same by a GPU's kernels, emulated. */
-#include "runtime/device/cuda/nvrtc.h"
-#include "tests/doubles/emulated_device.h"
-#include "tests/support/tidetest.h"
+#include "tests/arrays/indexed.h"
 
 extern const char tidei_places_text[];
 
-static int open_runtime(void **state) {
-    emulated_device = false;
-    *state = test_open(NULL);
-    return 0;
-}
-static int open_emulated(void **state) {
-    emulated_device = true;
-    *state = test_open(&(tide_config){.device = "host"});
-    return 0;
-}
-static int close_runtime(void **state) {
-    tide_close(*state);
-    emulated_device = false;
-    return 0;
-}
-static int rounds(int n) { return emulated_device || test_quick() ? n / 4 : n; }
-
-static uint64_t seed = 88172645463325252u;
-static int64_t below(int64_t n) {
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    seed ^= seed << 17;
-    return (int64_t)((seed >> 11) % (uint64_t)n);
-}
-
-/* The elements in row-major order; freed by the caller. */
-static void *bytes_of(tide_array *a) {
-    size_t bytes = (size_t)tide_array_size(a) * tide_dtype_size(tide_array_dtype(a));
-    void *p = malloc(bytes + 1);
-    assert_ok(tide_to_host(a, p, bytes));
-    return p;
-}
-static void has_bytes(tide_array *a, const void *want, size_t bytes) {
-    assert_array(a);
-    assert_int_equal((size_t)tide_array_size(a) * tide_dtype_size(tide_array_dtype(a)), bytes);
-    void *got = bytes_of(a);
-    assert_memory_equal(got, want, bytes);
-    free(got);
-}
-#define HAS_I32(a, ...) has_bytes(a, (int32_t[]){__VA_ARGS__}, sizeof((int32_t[]){__VA_ARGS__}))
-#define I32(rt, ...)                                                                               \
-    tide_from_host(rt, TIDE_I32, SHAPE(TIDEI_COUNT(((int32_t[]){__VA_ARGS__}))),                   \
-                   (int32_t[]){__VA_ARGS__})
-#define I64(rt, ...)                                                                               \
-    tide_from_host(rt, TIDE_I64, SHAPE(TIDEI_COUNT(((int64_t[]){__VA_ARGS__}))),                   \
-                   (int64_t[]){__VA_ARGS__})
 static tide_array *counted(tide_runtime *rt, int ndim, const int64_t *shape) {
     int64_t n = 1;
     for (int i = 0; i < ndim; i++) n *= shape[i];
@@ -151,9 +103,34 @@ static void a_mask_is_where_it_is_true(void **state) {
     assert_error(TIDE_E_SHAPE, "a mask with 3 elements along an axis that has 4");
     assert_null(tide_index(a, PICK(AT(0), LIST(whole))));
     assert_error(TIDE_E_BOUNDS, "items and masks for 3 axes; the array has 2 dimensions");
-    assert_null(tide_index(a, PICK(LIST(tide_ones(rt, TIDE_BOOL, 0, NULL)))));
-    assert_error(TIDE_E_DTYPE, "indices are bool");
     assert_int_equal(tide_index_put(a, PICK(LIST(mask), LIST(mask)), a), TIDE_E_SHAPE);
+}
+
+/* Of no axis, and of length 1 or 0 where index arrays broadcast and find their place: NumPy's. */
+static void a_mask_without_axes_is_all_or_nothing(void **state) {
+    tide_runtime *rt = *state;
+    tide_array *a = counted(rt, SHAPE(3, 4)), *two = I64(rt, 2, 0), *none;
+    tide_array *on = tide_ones(rt, TIDE_BOOL, 0, NULL), *off = tide_zeros(rt, TIDE_BOOL, 0, NULL);
+    has_shape(tide_index(a, PICK(LIST(on))), SHAPE(1, 3, 4));
+    HAS_I32(tide_index(a, PICK(LIST(on))), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11);
+    has_shape(tide_index(a, PICK(LIST(off))), SHAPE(0, 3, 4));
+    has_shape(tide_index(a, PICK(LIST(off), LIST(on))), SHAPE(0, 3, 4));
+    has_shape(tide_index(a, PICK(AT(1), LIST(on))), SHAPE(1, 4));
+    HAS_I32(tide_index(a, PICK(AT(1), LIST(on))), 4, 5, 6, 7);
+    has_shape(tide_index(a, PICK(ALL, LIST(on), ALL)), SHAPE(3, 1, 4));
+    has_shape(tide_index(a, PICK(LIST(on), ALL, LIST(two))), SHAPE(2, 3));
+    HAS_I32(tide_index(a, PICK(LIST(on), ALL, LIST(two))), 2, 6, 10, 0, 4, 8);
+    has_shape(tide_index(tide_slice(a, "0, 0"), PICK(LIST(on), LIST(on))), SHAPE(1));
+    assert_null(tide_index(a, PICK(LIST(off), LIST(two))));
+    assert_error(TIDE_E_SHAPE, "shapes (2,) and (0,) do not broadcast");
+    assert_null(tide_index(a, PICK(LIST(on), LIST(two), LIST(two), LIST(two))));
+    assert_error(TIDE_E_BOUNDS, "items and masks for 3 axes; the array has 2 dimensions");
+    none = tide_index(tide_ones(rt, TIDE_I8, SHAPE(1, 1, 1, 1, 1, 1, 1, 1)), PICK(LIST(on)));
+    assert_null(none);
+    assert_error(TIDE_E_SHAPE, "more than 8 dimensions");
+    assert_ok(tide_index_put(a, PICK(LIST(off)), I32(rt, 7)));
+    assert_ok(tide_index_put(a, PICK(LIST(on), AT(0)), I32(rt, 9, 8, 7, 6)));
+    HAS_I32(a, 9, 8, 7, 6, 4, 5, 6, 7, 8, 9, 10, 11);
 }
 
 static void what_is_put_may_share_memory(void **state) {
@@ -191,18 +168,19 @@ typedef struct model {
 /* An index array over part of the shape b, and what it says at each position of b. */
 static tide_array *draw_list(tide_runtime *rt, model *m, int axis) {
     static const tide_dtype types[] = {TIDE_I64, TIDE_I32, TIDE_U8, TIDE_I8, TIDE_U64, TIDE_I16};
-    tide_dtype t = types[below(6)];
-    int k = m->nlists++, rank = k ? (int)below(m->bdim + 1) : m->bdim; /* the first has all of b */
+    tide_dtype t = types[random_below(6)];
+    int k = m->nlists++,
+        rank = k ? (int)random_below(m->bdim + 1) : m->bdim; /* the first has all of b */
     int64_t shape[2], size = 1, value[16];
     unsigned char raw[16][8];
     for (int d = 0; d < rank; d++) {
-        shape[d] = !k || below(4) ? m->b[m->bdim - rank + d] : 1;
+        shape[d] = !k || random_below(4) ? m->b[m->bdim - rank + d] : 1;
         size *= shape[d];
     }
     for (int64_t i = 0; i < size; i++) {
-        value[i] = below(m->n[axis]);
+        value[i] = random_below(m->n[axis]);
         int64_t given = value[i];
-        if (tidei_dtype_kind(t) == TIDEI_KIND_INT && below(2)) given -= m->n[axis];
+        if (tidei_dtype_kind(t) == TIDEI_KIND_INT && random_below(2)) given -= m->n[axis];
         assert_ok(tidei_encode(tide_arg_int(given), t, "test",
                                &raw[0][0] + (size_t)i * tide_dtype_size(t)));
     }
@@ -228,9 +206,9 @@ static void add_dim(model *m, int axis, int64_t length, int64_t first, int64_t s
 }
 
 static tide_pick draw_range(model *m, int axis) {
-    int64_t n = m->n[axis], step = 1 + below(2), first = below(n),
+    int64_t n = m->n[axis], step = 1 + random_below(2), first = random_below(n),
             count = (n - first - 1) / step + 1;
-    if (below(2)) {
+    if (random_below(2)) {
         add_dim(m, axis, n, n - 1, -1);
         return tide_pick_range(tide_range_slice(TIDE_NONE, TIDE_NONE, -1));
     }
@@ -242,13 +220,13 @@ static tide_pick draw_range(model *m, int axis) {
 ** for some axes, or none; without one the last axes may have no items. */
 static size_t draw_items(tide_runtime *rt, model *m, tide_pick *items) {
     size_t n = 0;
-    int axis = 0, groups = 0, spot = 0, from = (int)below(2 * m->rank + 2), rest;
+    int axis = 0, groups = 0, spot = 0, from = (int)random_below(2 * m->rank + 2), rest;
     bool inside = false, ellipsis = from <= m->rank;
-    rest = ellipsis ? (int)below(m->rank - from + 1) : 0;
-    m->bdim = (int)below(3);
-    for (int d = 0; d < m->bdim; d++) m->b[d] = 1 + below(4);
+    rest = ellipsis ? (int)random_below(m->rank - from + 1) : 0;
+    m->bdim = (int)random_below(3);
+    for (int d = 0; d < m->bdim; d++) m->b[d] = 1 + random_below(4);
     while (axis < m->rank || (ellipsis && axis == from)) {
-        int what = (int)below(5);
+        int what = (int)random_below(5);
         bool index = false;
         if (ellipsis && axis == from) {
             items[n++] = REST;
@@ -263,12 +241,12 @@ static size_t draw_items(tide_runtime *rt, model *m, tide_pick *items) {
         } else {
             index = true;
             if (!inside && groups++ == 0) spot = m->ndim;
-            items[n++] =
-                what == 2 ? AT(m->fixed[axis] = below(m->n[axis])) : LIST(draw_list(rt, m, axis));
+            items[n++] = what == 2 ? AT(m->fixed[axis] = random_below(m->n[axis]))
+                                   : LIST(draw_list(rt, m, axis));
             axis++;
         }
         inside = index;
-        if (!ellipsis && below(6) == 0) break;
+        if (!ellipsis && random_below(6) == 0) break;
     }
     while (axis < m->rank) add_dim(m, axis, m->n[axis], 0, 1), axis++;
     if (!m->nlists) return n;
@@ -308,12 +286,12 @@ static tide_array *draw_source(tide_runtime *rt, model *m, tide_dtype t) {
     static unsigned char data[ROOM * 16];
     size_t size = tide_dtype_size(t);
     int64_t n = 1;
-    m->rank = 1 + (int)below(MOST);
-    for (int d = 0; d < m->rank; d++) n *= m->n[d] = 1 + below(5);
+    m->rank = 1 + (int)random_below(MOST);
+    for (int d = 0; d < m->rank; d++) n *= m->n[d] = 1 + random_below(5);
     for (size_t i = 0; i < (size_t)n * size; i++)
-        data[i] = t == TIDE_BOOL ? below(2) : (unsigned char)below(112);
+        data[i] = t == TIDE_BOOL ? random_below(2) : (unsigned char)random_below(112);
     tide_array *a = tide_from_host(rt, t, m->rank, m->n, data);
-    if (below(2)) return a;
+    if (random_below(2)) return a;
     a = tide_slice(tide_transpose(a, NULL), "::-1");
     for (int d = 0; d < m->rank; d++) m->n[d] = tide_array_dim(a, d);
     return a;
@@ -322,7 +300,7 @@ static tide_array *draw_source(tide_runtime *rt, model *m, tide_dtype t) {
 static const tide_dtype sizes[] = {TIDE_BOOL, TIDE_F16, TIDE_F32, TIDE_C64, TIDE_C128};
 
 static void an_index_agrees_with_the_model(void **state) {
-    for (int round = 0; round < rounds(400); round++) {
+    for (int round = 0; round < rounds(*state, 400); round++) {
         tide_dtype t = sizes[round % 5];
         size_t size = tide_dtype_size(t);
         tide_pick items[ITEMS + MOST];
@@ -349,7 +327,7 @@ static void an_index_agrees_with_the_model(void **state) {
 
 static void a_put_agrees_with_the_model(void **state) {
     static unsigned char data[ROOM * 16];
-    for (int round = 0; round < rounds(400); round++) {
+    for (int round = 0; round < rounds(*state, 400); round++) {
         tide_dtype t = sizes[round % 5];
         size_t size = tide_dtype_size(t);
         tide_pick items[ITEMS + MOST];
@@ -360,8 +338,8 @@ static void a_put_agrees_with_the_model(void **state) {
         if (model_size(&m) > ROOM) continue;
         for (int d = 0; d < m.ndim; d++) shape[d] = m.dims[d].length;
         for (size_t i = 0; i < sizeof data; i++)
-            data[i] = t == TIDE_BOOL ? below(2) : (unsigned char)below(112);
-        bool one = below(4) == 0;
+            data[i] = t == TIDE_BOOL ? random_below(2) : (unsigned char)random_below(112);
+        bool one = random_below(4) == 0;
         tide_array *values = tide_from_host(*state, t, one ? 0 : m.ndim, shape, data);
         unsigned char *want = bytes_of(a);
         for (int64_t i = 0; i < model_size(&m); i++)
@@ -377,14 +355,15 @@ static void a_put_agrees_with_the_model(void **state) {
 
 static void along_an_axis_agrees_with_the_model(void **state) {
     tide_runtime *rt = *state;
-    for (int round = 0; round < rounds(200); round++) {
-        int64_t n[3] = {1 + below(5), 1 + below(5), 1 + below(5)}, k[3] = {n[0], n[1], n[2]};
+    for (int round = 0; round < rounds(*state, 200); round++) {
+        int64_t n[3] = {1 + random_below(5), 1 + random_below(5), 1 + random_below(5)},
+                k[3] = {n[0], n[1], n[2]};
         int64_t index[216], values[216], size = n[0] * n[1] * n[2], step[3], j = 0;
-        int axis = (int)below(3), stretched = (int)below(4);
-        k[axis] = below(7);
+        int axis = (int)random_below(3), stretched = (int)random_below(4);
+        k[axis] = random_below(7);
         if (stretched != axis && stretched < 3) k[stretched] = 1;
         for (int64_t i = 0; i < k[0] * k[1] * k[2]; i++)
-            index[i] = below(n[axis]) - (below(2) ? n[axis] : 0);
+            index[i] = random_below(n[axis]) - (random_below(2) ? n[axis] : 0);
         for (int i = 0; i < 216; i++) values[i] = 1000 + i;
         tide_array *a =
                        tide_slice(tide_reshape(tide_arange(rt, TIDE_I64, 0, (double)size, 1), 3, n),
@@ -418,13 +397,13 @@ static void along_an_axis_agrees_with_the_model(void **state) {
 /* More places than a table of all keys is made for, and fewer; many claims of one place. */
 static void many_claims_end_with_the_last(void **state) {
     tide_runtime *rt = *state;
-    const int64_t wide = 300000, few = 50, claims = emulated_device ? 4000 : 70000;
+    const int64_t wide = 300000, few = 50, claims = is_emulated(*state) ? 4000 : 70000;
     int64_t *at = malloc((size_t)claims * 8), *want = calloc((size_t)wide, 8);
     for (int round = 0; round < 2; round++) {
         int64_t n = round ? few : wide, spread = round ? few : 1500;
         memset(want, 0, (size_t)wide * 8);
         for (int64_t i = 0; i < claims; i++) {
-            at[i] = below(spread) * (n / spread);
+            at[i] = random_below(spread) * (n / spread);
             want[at[i]] = i + 1;
         }
         tide_array *a = tide_zeros(rt, TIDE_I64, SHAPE(n)),
@@ -534,10 +513,11 @@ static void what_does_not_fit_is_refused(void **state) {
 
 /* The whole battery, by the kernels for a GPU. */
 static void a_gpus_kernels_do_the_same(void **state) {
-    if (!emu_compiler()) skip();
+    if (!*state) skip();
     an_index_takes_points_rows_and_columns(state);
     the_last_of_several_values_stays(state);
     a_mask_is_where_it_is_true(state);
+    a_mask_without_axes_is_all_or_nothing(state);
     what_is_put_may_share_memory(state);
     an_index_agrees_with_the_model(state);
     a_put_agrees_with_the_model(state);
@@ -548,13 +528,8 @@ static void a_gpus_kernels_do_the_same(void **state) {
 }
 
 static void kernels_compile(void **state) {
-    void *image;
-    size_t bytes;
     (void)state;
-    if (tidei_nvrtc_open(0) != TIDE_OK) skip();
-    assert_ok(tidei_nvrtc_compile(tidei_places_text, "places.h", 90, &image, &bytes));
-    assert_true(bytes > 0);
-    free(image);
+    compiles(tidei_places_text, "places.h", "ALL", 90);
 }
 
 int main(void) {
@@ -565,6 +540,7 @@ int main(void) {
         CASE(an_eighth_axis_and_new_ones),
         CASE(the_last_of_several_values_stays),
         CASE(a_mask_is_where_it_is_true),
+        CASE(a_mask_without_axes_is_all_or_nothing),
         CASE(what_is_put_may_share_memory),
         CASE(an_index_agrees_with_the_model),
         CASE(a_put_agrees_with_the_model),

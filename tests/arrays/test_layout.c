@@ -524,6 +524,51 @@ static void reshape_finds_the_missing_length(void **state) {
     assert_int_equal(tidei_reshape_shape(&l, 9, shape, "test", out), TIDE_E_SHAPE);
 }
 
+static bool model_repeats(const model *m) {
+    static unsigned char seen[MODEL_MAX];
+    memset(seen, 0, sizeof seen);
+    for (int64_t i = 0; i < m->n; i++)
+        if (seen[m->at[i]]++) return true;
+    return false;
+}
+
+/* Steps of 2 and 3 beside each other, as windows of windows have: lengths say whether they meet. */
+static void elements_in_one_place_are_found_whatever_the_strides(void **state) {
+    static model m;
+    int apart = 0, odd = 0;
+    (void)state;
+    for (int round = 0; round < 20000; round++) {
+        tidei_layout l = random_layout(4);
+        bool nested = true;
+        for (int d = 0; d < l.ndim; d++) {
+            l.strides[d] = random_below(40) ? 1 + random_below(60) : 0;
+            nested &= d == 0 || l.strides[d - 1] > l.strides[d] * l.shape[d];
+        }
+        for (int d = 0; d < l.ndim; d++) {
+            if (random_below(2) == 0 || l.shape[d] == 0) continue;
+            l.offset += l.strides[d] * (l.shape[d] - 1);
+            l.strides[d] = -l.strides[d];
+        }
+        model_of(&l, &m);
+        assert_int_equal(tidei_layout_repeats(&l), model_repeats(&m));
+        apart += !tidei_layout_repeats(&l);
+        odd += !tidei_layout_repeats(&l) && !nested;
+    }
+    assert_true(apart > 1000 && odd > 1000);
+}
+
+/* Where it would take long to find out, elements are taken to meet. */
+static void many_ways_to_meet_are_not_all_tried(void **state) {
+    tidei_layout l;
+    (void)state;
+    assert_ok(tidei_layout_make(TIDE_U8, 4, (int64_t[]){900, 901, 902, 903}, "test", &l));
+    for (int d = 0; d < 4; d++) l.strides[d] = (int64_t[]){1000003, 1000033, 1000037, 1000039}[d];
+    assert_true(tidei_layout_repeats(&l));
+    assert_ok(tidei_layout_make(TIDE_U8, 2, (int64_t[]){1000, 1000}, "test", &l));
+    l.strides[0] = 1000003, l.strides[1] = 1000033;
+    assert_false(tidei_layout_repeats(&l));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shapes_are_checked_when_a_layout_is_made),
@@ -540,6 +585,8 @@ int main(void) {
         cmocka_unit_test(a_slices_text_parses),
         cmocka_unit_test(an_error_in_a_slices_text_names_its_place),
         cmocka_unit_test(extent_and_contiguity_agree_with_the_model),
+        cmocka_unit_test(elements_in_one_place_are_found_whatever_the_strides),
+        cmocka_unit_test(many_ways_to_meet_are_not_all_tried),
         cmocka_unit_test(reshape_is_a_view_where_strides_exist),
         cmocka_unit_test(reshape_finds_the_missing_length),
     };

@@ -3,7 +3,7 @@
 #include "arrays/linalg/product.h"
 #include "libs/blas.h"
 #include "runtime/device/cuda/nvrtc.h"
-#include "runtime/device/host/host.h"
+#include "tests/arrays/checked.h"
 #include "tests/doubles/emulate.h"
 #include "tests/arrays/every_failure.h"
 #include "tests/support/tidetest.h"
@@ -12,16 +12,6 @@
 extern const char tidei_product_text[];
 
 /* ---- helpers ---- */
-
-static tide_runtime *open_checked(void) {
-    tide_config c = {.collector = "refcount", .debug = 1};
-    return test_open(&c);
-}
-static void close_checked(tide_runtime *rt) {
-    if (test_on_host()) assert_int_equal(tidei_host_checker_reports(test_rt(rt)->devs[0].d), 0);
-    assert_true(tidei_runtime_valid(test_rt(rt)));
-    tide_close(rt);
-}
 
 /* Elements small enough that every sum of the tests is exact in every type. */
 static tide_array *small_numbers(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *shape) {

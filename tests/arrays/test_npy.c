@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "arrays/move/npy.h"
-#include "tests/support/tidetest.h"
+#include "tests/arrays/elements.h"
 
 static char folder[64]; /* of this run */
 
@@ -32,14 +32,6 @@ static const char *path_of(const char *name) {
     static char path[160];
     snprintf(path, sizeof path, "%s/%s", folder, name);
     return path;
-}
-
-static void has_bytes(tide_array *a, const void *want, size_t bytes) {
-    assert_array(a);
-    void *got = malloc(bytes + 1);
-    assert_ok(tide_to_host(a, got, bytes));
-    assert_memory_equal(got, want, bytes);
-    free(got);
 }
 
 /* A file of any version around a header's text and its elements. */

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "arrays/make/philox.h"
-#include "runtime/device/cuda/nvrtc.h"
+#include "tests/arrays/compiles.h"
 #include "tests/support/tidetest.h"
 
 extern const char tidei_philox_text[];
@@ -330,13 +330,8 @@ static void places_in_large_permutations_are_even(void **state) {
 }
 
 static void kernels_compile(void **state) {
-    void *image;
-    size_t bytes;
     (void)state;
-    if (tidei_nvrtc_open(0) != TIDE_OK) skip();
-    assert_ok(tidei_nvrtc_compile(tidei_philox_text, "philox.h", 90, &image, &bytes));
-    assert_true(bytes > 0);
-    free(image);
+    compiles(tidei_philox_text, "philox.h", "ALL", 90);
 }
 
 int main(void) {

@@ -2,57 +2,12 @@
 ** are exact come to what they must in any order, those that are not to the same bits each time;
 ** special values; the same by a GPU's kernels, emulated. */
 #include <math.h>
-#include "runtime/device/cuda/nvrtc.h"
-#include "tests/doubles/emulated_device.h"
-#include "tests/support/tidetest.h"
+#include "tests/arrays/indexed.h"
 
 extern const char tidei_scatter_text[];
 
-static int open_runtime(void **state) {
-    emulated_device = false;
-    *state = test_open(NULL);
-    return 0;
-}
-static int open_emulated(void **state) {
-    emulated_device = true;
-    *state = test_open(&(tide_config){.device = "host"});
-    return 0;
-}
-static int close_runtime(void **state) {
-    tide_close(*state);
-    emulated_device = false;
-    return 0;
-}
-static int rounds(int n) { return emulated_device || test_quick() ? n / 4 : n; }
-
-static uint64_t seed = 88172645463325252u;
-static int64_t below(int64_t n) {
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    seed ^= seed << 17;
-    return (int64_t)((seed >> 11) % (uint64_t)n);
-}
-
-static void *bytes_of(tide_array *a) {
-    assert_array(a);
-    size_t bytes = (size_t)tide_array_size(a) * tide_dtype_size(tide_array_dtype(a));
-    void *p = malloc(bytes + 1);
-    assert_ok(tide_to_host(a, p, bytes));
-    return p;
-}
 /* The elements as c128. */
 static double *numbers_of(tide_array *a) { return bytes_of(tide_cast(a, TIDE_C128)); }
-static void has_f32(tide_array *a, const float *want, size_t n) {
-    float *got = bytes_of(a);
-    assert_int_equal(tide_array_size(a), n);
-    assert_memory_equal(got, want, n * sizeof *want);
-    free(got);
-}
-#define HAS_F32(a, ...) has_f32(a, (float[]){__VA_ARGS__}, TIDEI_COUNT(((float[]){__VA_ARGS__})))
-#define LIST(rt, T, C, ...)                                                                        \
-    tide_from_host(rt, T, SHAPE(TIDEI_COUNT(((C[]){__VA_ARGS__}))), (C[]){__VA_ARGS__})
-#define F32(rt, ...) LIST(rt, TIDE_F32, float, __VA_ARGS__)
-#define I64(rt, ...) LIST(rt, TIDE_I64, int64_t, __VA_ARGS__)
 
 /* ---- the model ---- */
 
@@ -89,11 +44,11 @@ static bool is_offered(int op, tide_dtype t) {
 static void draw_number(int op, tide_dtype t, double *x) {
     bool is_signed =
         tidei_dtype_kind(t) != TIDEI_KIND_BOOL && tidei_dtype_kind(t) != TIDEI_KIND_UINT;
-    x[0] = t == TIDE_BOOL ? (double)below(2) : op == MUL ? 1 : (double)below(4);
-    x[1] = tidei_dtype_kind(t) == TIDEI_KIND_COMPLEX ? (double)below(3) : 0;
-    if (op == MUL && below(40) == 0) x[0] = 2;
+    x[0] = t == TIDE_BOOL ? (double)random_below(2) : op == MUL ? 1 : (double)random_below(4);
+    x[1] = tidei_dtype_kind(t) == TIDEI_KIND_COMPLEX ? (double)random_below(3) : 0;
+    if (op == MUL && random_below(40) == 0) x[0] = 2;
     if (op == MUL && x[1] != 0) x[0] = 0, x[1] = 1;
-    if (is_signed && below(2)) x[0] = -x[0];
+    if (is_signed && random_below(2)) x[0] = -x[0];
 }
 
 static tide_array *draw_array(tide_runtime *rt, int op, tide_dtype t, int ndim,
@@ -117,7 +72,8 @@ static void one_case(tide_runtime *rt, int op, tide_dtype t, const int64_t *n, i
     double *is = malloc((size_t)(size * 16 + 1)), *values = malloc((size_t)(rows * 16 + 1));
     int32_t *index = malloc((size_t)m * 4 + 1);
     tide_array *a = draw_array(rt, op, t, 3, n, is), *v = draw_array(rt, op, t, 3, k, values);
-    for (int64_t j = 0; j < m; j++) index[j] = (int32_t)(below(n[1]) - (below(2) ? n[1] : 0));
+    for (int64_t j = 0; j < m; j++)
+        index[j] = (int32_t)(random_below(n[1]) - (random_below(2) ? n[1] : 0));
     for (int64_t i = 0; i < n[0]; i++)
         for (int64_t j = 0; j < m; j++)
             for (int64_t c = 0; c < n[2]; c++) {
@@ -148,7 +104,7 @@ static void every_type_agrees_with_the_model(void **state) {
     for (tide_dtype t = 0; t < TIDE_DTYPE_COUNT; t++)
         for (int op = 0; op < OPS; op++)
             for (size_t s = 0; is_offered(op, t) && s < TIDEI_COUNT(shapes); s++) {
-                if (emulated_device && s % 2 && t != TIDE_F32 && t != TIDE_F16) continue;
+                if (is_emulated(*state) && s % 2 && t != TIDE_F32 && t != TIDE_F16) continue;
                 one_case(*state, op, t, shapes[s], shapes[s][3], s & 1, 0);
                 if (op == ADD && t >= TIDE_F32)
                     one_case(*state, op, t, shapes[s], shapes[s][3], !(s & 1),
@@ -159,16 +115,16 @@ static void every_type_agrees_with_the_model(void **state) {
 /* Runs that end in a chunk, fill it, and go on over many, and over levels. */
 static void long_and_short_runs_agree_with_the_model(void **state) {
     static const int64_t lengths[] = {1, 2, 3, 7, 40, 1000};
-    for (int round = 0; round < rounds(24); round++) {
-        int64_t n[3] = {1, lengths[round % 6], 1 + below(3)}, m = 60 + below(10);
-        if (round % 4 == 1) m = 4000 + below(300);
-        if (round % 4 == 2) m = 64 * (1 + below(40));
+    for (int round = 0; round < rounds(*state, 24); round++) {
+        int64_t n[3] = {1, lengths[round % 6], 1 + random_below(3)}, m = 60 + random_below(10);
+        if (round % 4 == 1) m = 4000 + random_below(300);
+        if (round % 4 == 2) m = 64 * (1 + random_below(40));
         one_case(*state, ADD, round % 2 ? TIDE_F64 : TIDE_C64, n, m, round & 2, 0);
     }
-    one_case(*state, ADD, TIDE_F64, (int64_t[]){1, 9, 1}, emulated_device ? 9000 : 150000, false,
-             0);
-    one_case(*state, ADD, TIDE_I64, (int64_t[]){1, 9, 1}, emulated_device ? 9000 : 150000, false,
-             0);
+    one_case(*state, ADD, TIDE_F64, (int64_t[]){1, 9, 1}, is_emulated(*state) ? 9000 : 150000,
+             false, 0);
+    one_case(*state, ADD, TIDE_I64, (int64_t[]){1, 9, 1}, is_emulated(*state) ? 9000 : 150000,
+             false, 0);
 }
 
 /* ---- by hand ---- */
@@ -240,8 +196,8 @@ static void sums_that_round_are_the_same_each_time(void **state) {
 static void integers_wrap(void **state) {
     tide_runtime *rt = *state;
     int8_t got[2];
-    tide_array *a = LIST(rt, TIDE_I8, int8_t, 100, -100);
-    assert_ok(tide_scatter_add(a, I64(rt, 0, 1, 0), 0, LIST(rt, TIDE_I8, int8_t, 100, -100, 1), 0));
+    tide_array *a = ROW(rt, TIDE_I8, int8_t, 100, -100);
+    assert_ok(tide_scatter_add(a, I64(rt, 0, 1, 0), 0, ROW(rt, TIDE_I8, int8_t, 100, -100, 1), 0));
     assert_ok(tide_to_host(a, got, 2));
     assert_int_equal(got[0], (int8_t)201);
     assert_int_equal(got[1], (int8_t)-200);
@@ -290,7 +246,7 @@ static void what_does_not_fit_is_refused(void **state) {
 }
 
 static void a_gpus_kernels_do_the_same(void **state) {
-    if (!emu_compiler()) skip();
+    if (!*state) skip();
     every_type_agrees_with_the_model(state);
     long_and_short_runs_agree_with_the_model(state);
     every_value_counts(state);
@@ -301,13 +257,11 @@ static void a_gpus_kernels_do_the_same(void **state) {
 }
 
 static void kernels_compile(void **state) {
-    void *image;
-    size_t bytes;
+    static const char *const some[] = {"scatter_keys", "scatter_each_2", "scatter_fold_f16",
+                                       "scatter_fold_c128"};
     (void)state;
-    if (tidei_nvrtc_open(0) != TIDE_OK) skip();
-    assert_ok(tidei_nvrtc_compile(tidei_scatter_text, "scatter.h", 90, &image, &bytes));
-    assert_true(bytes > 0);
-    free(image);
+    for (size_t i = 0; i < TIDEI_COUNT(some); i++)
+        compiles(tidei_scatter_text, "scatter.h", some[i], i % 2 ? 90 : 75);
 }
 
 int main(void) {

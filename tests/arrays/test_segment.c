@@ -1,49 +1,12 @@
 /* test_segment.c: folds of segments by ids and by offsets, and repeated elements, against slow
 ** models; the same by a GPU's kernels, emulated. */
 #include <math.h>
-#include "runtime/device/cuda/nvrtc.h"
 #include "tests/arrays/every_failure.h"
-#include "tests/doubles/emulated_device.h"
-#include "tests/support/tidetest.h"
+#include "tests/arrays/indexed.h"
 
 extern const char tidei_segment_text[];
 
-static int open_runtime(void **state) {
-    emulated_device = false;
-    *state = test_open(NULL);
-    return 0;
-}
-static int open_emulated(void **state) {
-    emulated_device = true;
-    *state = test_open(&(tide_config){.device = "host"});
-    return 0;
-}
-static int close_runtime(void **state) {
-    tide_close(*state);
-    emulated_device = false;
-    return 0;
-}
-
-static uint64_t seed = 88172645463325252u;
-static int64_t below(int64_t n) {
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    seed ^= seed << 17;
-    return (int64_t)((seed >> 11) % (uint64_t)n);
-}
-
-static void *bytes_of(tide_array *a) {
-    assert_array(a);
-    size_t bytes = (size_t)tide_array_size(a) * tide_dtype_size(tide_array_dtype(a));
-    void *p = malloc(bytes + 1);
-    assert_ok(tide_to_host(a, p, bytes));
-    return p;
-}
 static double *numbers_of(tide_array *a) { return bytes_of(tide_cast(a, TIDE_F64)); }
-#define LIST(rt, T, C, ...)                                                                        \
-    tide_from_host(rt, T, SHAPE(TIDEI_COUNT(((C[]){__VA_ARGS__}))), (C[]){__VA_ARGS__})
-#define I64(rt, ...) LIST(rt, TIDE_I64, int64_t, __VA_ARGS__)
-#define F32(rt, ...) LIST(rt, TIDE_F32, float, __VA_ARGS__)
 static void has_numbers(tide_array *a, const double *want, int64_t n) {
     assert_array(a);
     assert_int_equal(tide_array_size(a), n);
@@ -126,12 +89,12 @@ static void one_case(tide_runtime *rt, int f, tide_dtype t, const int64_t *n, in
     int64_t *id = malloc((size_t)n[1] * 8 + 1), *from = calloc((size_t)count + 1, 8),
             *held = calloc((size_t)count + 1, 8);
     for (int64_t j = 0; j < n[1]; j++)
-        id[j] = !offsets ? below(count)
-                : j      ? id[j - 1] + (below(6) == 0 && id[j - 1] < count - 1)
+        id[j] = !offsets ? random_below(count)
+                : j      ? id[j - 1] + (random_below(6) == 0 && id[j - 1] < count - 1)
                          : 0;
     for (int64_t j = 0; j < n[1]; j++) held[id[j]]++;
     for (int64_t k = 0; k < count; k++) from[k + 1] = from[k] + held[k];
-    for (int64_t i = 0; i < size; i++) x[i] = (double)(1 + below(60));
+    for (int64_t i = 0; i < size; i++) x[i] = (double)(1 + random_below(60));
     for (int64_t i = 0; i < all; i++) want[i] = model_start(f, t);
     for (int64_t i = 0; i < size; i++) {
         double *w = &want[(i / n[2] / n[1] * count + id[i / n[2] % n[1]]) * n[2] + i % n[2]];
@@ -156,7 +119,7 @@ static void segments_agree_with_the_model(void **state) {
             for (size_t s = 0; s < TIDEI_COUNT(shapes); s++)
                 for (int o = 0; o < 2; o++)
                     one_case(*state, f, types[t], shapes[s], shapes[s][3], o);
-    int64_t many = emulated_device ? 5000 : 70000;
+    int64_t many = is_emulated(*state) ? 5000 : 70000;
     one_case(*state, SUM, TIDE_F64, (int64_t[]){1, many, 1}, 300, true);
     one_case(*state, SUM, TIDE_F64, (int64_t[]){1, many, 1}, many, true);
     one_case(*state, MEAN, TIDE_F64, (int64_t[]){1, many, 1}, 300, false);
@@ -172,11 +135,11 @@ static void elements_are_repeated(void **state) {
     HAS(tide_repeat(two, 2, -2), 1, 2, 1, 2, 3, 4, 3, 4);
     assert_int_equal(tide_array_size(tide_repeat(two, 0, 0)), 0);
     HAS(tide_repeat_each(a, I64(rt, 2, 0, 3), 0), 5, 5, 7, 7, 7);
-    HAS(tide_repeat_each(tide_transpose(two, NULL), LIST(rt, TIDE_U8, uint8_t, 1, 2), 1), 1, 3, 3,
-        2, 4, 4);
+    HAS(tide_repeat_each(tide_transpose(two, NULL), ROW(rt, TIDE_U8, uint8_t, 1, 2), 1), 1, 3, 3, 2,
+        4, 4);
     HAS(tide_repeat_each(a, tide_full(rt, TIDE_U64, 0, NULL, tide_arg_int(2)), 0), 5, 5, 6, 6, 7,
         7);
-    HAS(tide_repeat_each(a, tide_slice(LIST(rt, TIDE_I8, int8_t, 0, 1, 2), "::-1"), 0), 5, 5, 6);
+    HAS(tide_repeat_each(a, tide_slice(ROW(rt, TIDE_I8, int8_t, 0, 1, 2), "::-1"), 0), 5, 5, 6);
     assert_int_equal(tide_array_size(tide_repeat_each(a, tide_zeros(rt, TIDE_I32, SHAPE(3)), 0)),
                      0);
     tide_array *none = tide_zeros(rt, TIDE_I8, SHAPE(2, 0));
@@ -190,9 +153,10 @@ static void elements_are_repeated(void **state) {
 
 static void many_counts_agree_with_the_model(void **state) {
     tide_runtime *rt = *state;
-    int64_t n = emulated_device ? 3000 : 70000, total = 0;
+    int64_t n = is_emulated(*state) ? 3000 : 70000, total = 0;
     int32_t *count = malloc((size_t)n * 4);
-    for (int64_t i = 0; i < n; i++) total += count[i] = below(50) ? (int32_t)below(3) : 40;
+    for (int64_t i = 0; i < n; i++)
+        total += count[i] = random_below(50) ? (int32_t)random_below(3) : 40;
     int64_t *want = malloc((size_t)total * 8), at = 0;
     for (int64_t i = 0; i < n; i++)
         for (int32_t k = 0; k < count[i]; k++) want[at++] = i;
@@ -313,14 +277,14 @@ static void a_failure_leaves_nothing(void **state) {
 }
 static void a_gpus_failure_leaves_nothing(void **state) {
     (void)state;
-    if (!emu_compiler()) skip();
+    if (!can_emulate()) skip();
     emulated_device = true;
     each_call_fails(all_of_it);
     emulated_device = false;
 }
 
 static void a_gpus_kernels_do_the_same(void **state) {
-    if (!emu_compiler()) skip();
+    if (!*state) skip();
     segments_are_folded(state);
     segments_agree_with_the_model(state);
     elements_are_repeated(state);
@@ -329,13 +293,8 @@ static void a_gpus_kernels_do_the_same(void **state) {
 }
 
 static void kernels_compile(void **state) {
-    void *image;
-    size_t bytes;
     (void)state;
-    if (tidei_nvrtc_open(0) != TIDE_OK) skip();
-    assert_ok(tidei_nvrtc_compile(tidei_segment_text, "segment.h", 90, &image, &bytes));
-    assert_true(bytes > 0);
-    free(image);
+    compiles(tidei_segment_text, "segment.h", "ALL", 90);
 }
 
 int main(void) {

@@ -2,7 +2,7 @@
 ** that runs the GPU's kernels; their special values, refusals and failures; the kernels' CUDA
 ** text. */
 #include <math.h>
-#include "runtime/device/cuda/nvrtc.h"
+#include "tests/arrays/compiles.h"
 #include "tests/arrays/every_failure.h"
 #include "tests/doubles/emulated_device.h"
 #include "tests/support/views.h"
@@ -15,11 +15,8 @@ static int open_runtime(void **state) {
     return 0;
 }
 static int open_emulated(void **state) {
-    *state = NULL;
-    if (!emu_compiler() || !test_on_host()) return 0;
-    emulated_device = true;
-    (void)open_runtime(state);
-    emulated_device = false;
+    seed = 7;
+    *state = emulated_open(&(tide_config){.collector = "refcount"});
     return 0;
 }
 static int close_runtime(void **state) {
@@ -406,18 +403,9 @@ static void a_failure_leaves_nothing(void **state) {
 static void kernels_compile(void **state) {
     static const char *const some[] = {"picks_count_1", "picks_count_16", "picks_where_2",
                                        "picks_where_8", "picks_get_4",    "picks_put_16"};
-    char *text = malloc(strlen(tidei_picks_text) + 100);
-    void *image;
-    size_t bytes;
     (void)state;
-    if (tidei_nvrtc_open(0) != TIDE_OK) skip();
-    for (unsigned i = 0; i < TIDEI_COUNT(some); i++) {
-        sprintf(text, "#define TIDE_WANTS_%s 1\n%s", some[i], tidei_picks_text);
-        assert_ok(tidei_nvrtc_compile(text, "picks.h", i % 2 ? 90 : 75, &image, &bytes));
-        assert_true(bytes > 0);
-        free(image);
-    }
-    free(text);
+    for (unsigned i = 0; i < TIDEI_COUNT(some); i++)
+        compiles(tidei_picks_text, "picks.h", some[i], i % 2 ? 90 : 75);
 }
 
 int main(void) {

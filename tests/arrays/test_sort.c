@@ -1,47 +1,9 @@
 /* test_sort.c: sorts, partitions and the first k, against a slow model: every type, layout and
 ** axis, short rows and long ones, on the host and by a GPU's kernels, emulated. */
 #include "tests/arrays/every_failure.h"
-#include "tests/arrays/ordered.h"
+#include "tests/arrays/sorted.h"
 
 extern const char tidei_order_sort_text[], tidei_order_select_text[];
-
-/* ---- the model ---- */
-
-/* Each row's elements and places in order, k of them. */
-typedef struct sorted {
-    int64_t n; /* elements of the results */
-    unsigned char *values;
-    int64_t *places;
-} sorted;
-static sorted model(tide_array *a, int axis, int64_t k, bool descending) {
-    tide_dtype t = tide_array_dtype(a);
-    size_t size = tide_dtype_size(t);
-    int64_t n = tide_array_dim(a, axis), inner = 1, outer = 1;
-    for (int i = 0; i < axis; i++) outer *= tide_array_dim(a, i);
-    for (int i = axis + 1; i < tide_array_ndim(a); i++) inner *= tide_array_dim(a, i);
-    sorted s = {.n = outer * k * inner};
-    unsigned char *from = elements_of(a);
-    int64_t *order = malloc((size_t)n * sizeof *order + 1);
-    s.values = malloc((size_t)s.n * size + 1);
-    s.places = malloc((size_t)s.n * sizeof *s.places + 1);
-    for (int64_t o = 0; o < outer; o++)
-        for (int64_t i = 0; i < inner; i++) {
-            unsigned char *row = from + (size_t)(o * n * inner + i) * size;
-            model_order(t, row, inner * (int64_t)size, n, descending, order);
-            for (int64_t j = 0; j < k; j++) {
-                int64_t to = (o * k + j) * inner + i;
-                s.places[to] = order[j];
-                memcpy(s.values + (size_t)to * size, row + (size_t)(order[j] * inner) * size, size);
-            }
-        }
-    free(order);
-    free(from);
-    return s;
-}
-static void drop_model(sorted *s) {
-    free(s->values);
-    free(s->places);
-}
 
 static void sorts_right(tide_array *a, int axis, bool descending) {
     tide_dtype t = tide_array_dtype(a);
@@ -93,15 +55,6 @@ static void every_type_layout_and_axis_is_sorted(void **state) { rows_of_every_k
 static void a_gpus_kernels_sort_the_same(void **state) {
     if (!*state) skip();
     rows_of_every_kind(*state, false);
-}
-
-static void both_are_right(tide_array *a, int axis, bool descending) {
-    sorted s = model(a, axis, tide_array_dim(a, axis), descending);
-    tide_array *values, *places;
-    assert_ok(tide_sort_both(a, axis, descending, &values, &places));
-    has(values, tide_array_dtype(a), s.values, s.n);
-    has(places, TIDE_I64, s.places, s.n);
-    drop_model(&s);
 }
 
 /* Rows of more than a block sorts alone: by passes over tiles. */
@@ -243,7 +196,7 @@ static void each_call_of_the_device_may_fail(void **state) {
 }
 static void each_call_may_fail_under_a_gpus_kernels(void **state) {
     (void)state;
-    if (!emu_compiler()) skip();
+    if (!can_emulate()) skip();
     emulated_device = true;
     each_call_fails(sorting_in_a_scope);
     emulated_device = false;
@@ -251,8 +204,8 @@ static void each_call_may_fail_under_a_gpus_kernels(void **state) {
 
 static void kernels_compile(void **state) {
     (void)state;
-    compiles(tidei_order_sort_text, "sort.cu");
-    compiles(tidei_order_select_text, "select.cu");
+    compiles(tidei_order_sort_text, "sort.cu", "ALL", 90);
+    compiles(tidei_order_select_text, "select.cu", "ALL", 90);
 }
 
 int main(void) {

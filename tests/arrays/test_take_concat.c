@@ -1,6 +1,7 @@
 /* test_take_concat.c: elements by index arrays, and joining, against slow models; bad indices; the
 ** kernels' CUDA text. */
-#include "runtime/device/cuda/nvrtc.h"
+#include "tests/arrays/compiles.h"
+#include "tests/arrays/elements.h"
 #include "tests/doubles/emulated_device.h"
 #include "tests/support/logged.h"
 
@@ -15,32 +16,10 @@ static int close_runtime(void **state) {
     return 0;
 }
 
-/* A host device that runs the kernels that a GPU has. */
 static int open_emulated(void **state) {
-    *state = NULL;
-    if (!emu_compiler() || !test_on_host()) return 0;
-    emulated_device = true;
-    *state = test_open(NULL);
-    emulated_device = false;
+    *state = emulated_open(NULL);
     return 0;
 }
-
-static uint64_t seed = 88172645463325252u;
-static int64_t random_below(int64_t n) {
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    seed ^= seed << 17;
-    return (int64_t)((seed >> 11) % (uint64_t)n);
-}
-
-static void has_bytes(tide_array *a, const void *want, size_t bytes) {
-    assert_array(a);
-    void *got = malloc(bytes + 1);
-    assert_ok(tide_to_host(a, got, bytes));
-    assert_memory_equal(got, want, bytes);
-    free(got);
-}
-#define HAS_I32(a, ...) has_bytes(a, (int32_t[]){__VA_ARGS__}, sizeof((int32_t[]){__VA_ARGS__}))
 
 /* ---- take ---- */
 
@@ -321,13 +300,8 @@ static void arrays_of_two_runtimes_do_not_meet(void **state) {
 }
 
 static void kernels_compile(void **state) {
-    void *image;
-    size_t bytes;
     (void)state;
-    if (tidei_nvrtc_open(0) != TIDE_OK) skip();
-    assert_ok(tidei_nvrtc_compile(tidei_gather_text, "gather.h", 90, &image, &bytes));
-    assert_true(bytes > 0);
-    free(image);
+    compiles(tidei_gather_text, "gather.h", "ALL", 90);
 }
 
 int main(void) {

@@ -178,7 +178,7 @@ static void each_call_of_the_device_may_fail(void **state) {
 
 static void kernels_compile(void **state) {
     (void)state;
-    compiles(tidei_order_steps_text, "steps.h");
+    compiles(tidei_order_steps_text, "steps.h", "ALL", 90);
 }
 
 int main(void) {

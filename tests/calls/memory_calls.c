@@ -420,6 +420,39 @@ static void on_collector_register(world *w) {
     if (c) c->attached = false;
 }
 
+static void on_decide(void *user, void *state, const tide_policy_snapshot *now,
+                      tide_policy_decision *out) {
+    (void)user, (void)state;
+    out->level = now->level;
+    out->reason = "always";
+}
+
+/* Few names, since what is registered stays. */
+static void on_policy_register(world *w) {
+    static const char *const names[] = {"drawn", "drawn-2", "reserve", "", "a(b)", "./c", "d,e"};
+    static const tide_policy_param params[] = {{.name = "x", .usual = 1, .low = 0, .high = 2},
+                                               {.name = "y", .usual = 3, .low = 0, .high = 2}};
+    unsigned name = below(w, TIDEI_COUNT(names) + 1);
+    bool none = chance(w, 3), decides = chance(w, 95), good = name < 2 && decides;
+    tide_policy table = {.struct_size = draw_struct_size(w, sizeof table, sizeof table),
+                         .name = name < TIDEI_COUNT(names) ? names[name] : NULL,
+                         .summary = chance(w, 50) ? "drawn" : NULL,
+                         .state_bytes = chance(w, 5) ? SIZE_MAX : below(w, 1000),
+                         .params = chance(w, 90) ? params : NULL,
+                         .nparams = below(w, 4),
+                         .decide = decides ? on_decide : NULL};
+    good = good && table.state_bytes != SIZE_MAX && (!table.nparams || table.params) &&
+           table.nparams < 2;
+    if (!none && good)
+        may(w, TIDE_E_INVALID); /* it is there already */
+    else
+        expect(w, TIDE_E_INVALID);
+    calling(w, "tide_policy_register(%s{.name = %s, .nparams = %zu}) /* struct_size %zu */",
+            none ? "NULL: " : "&(tide_policy)", quote(w, table.name), table.nparams,
+            table.struct_size);
+    gave(w, tide_policy_register(none ? NULL : &table));
+}
+
 static foreign *draw_collector(world *w) {
     unsigned from = below(w, COLLECTORS);
     for (unsigned i = 0; i < COLLECTORS; i++) {
@@ -486,6 +519,7 @@ const call memory_calls[] = {
     ROW(reclaim, 0),
     ROW(reclaimable_register, 0),
     ROW(reclaimable_unregister, WAITS),
+    ROW(policy_register, OUTSIDE),
     ROW(collector_register, OUTSIDE),
     ROW(collector_unregister, OUTSIDE),
     ROW(collector_use, OUTSIDE),

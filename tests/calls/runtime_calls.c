@@ -167,7 +167,7 @@ static void spoil(world *w, tide_config *c) {
     case 2: c->limit = bad_size(w); break;
     case 3: c->soft_limit = bad_size(w); break;
     case 4: c->collector = ONE_OF(w, const char *, "mark", "", "BOEHM"); break;
-    case 5: c->policy = ONE_OF(w, const char *, "sometimes", "", "reserve:"); break;
+    case 5: c->policy = ONE_OF(w, const char *, "sometimes", "", "reserve(x0=2)"); break;
     case 6:
         c->pool = ONE_OF(w, const char *, "lake", "", "split:", "split:1KiB", "tide:1MiB");
         break;
@@ -222,7 +222,8 @@ static void draw_config(world *w, runtime *r, tide_config *c) {
         .limit = ONE_OF(w, const char *, NULL, NULL, "75%", "100%", "900000", "1.5MiB"),
         .soft_limit = ONE_OF(w, const char *, NULL, NULL, "50%", "500KiB", "0"),
         .collector = r->boehm ? "boehm" : "refcount",
-        .policy = ONE_OF(w, const char *, NULL, "reserve", "cudajl", "never"),
+        .policy =
+            ONE_OF(w, const char *, NULL, "reserve", "cudajl", "never", "priced(x0=0.2)", "sqrt"),
         .gc_early = (int)below(w, 3),
         .pool = pool_name(w),
         .release_threshold =

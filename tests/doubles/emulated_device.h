@@ -3,15 +3,19 @@
 ** on any machine. For numbers, not for speed; what needs a GPU's library (cuBLAS) is the host's.
 **
 ** A program that wants it is linked with --wrap=tidei_host_open (`wrapped` in tests/meson.build),
-** and sets emulated_device before it opens a runtime on `host`. Blocks run from the last to the
-** first: a kernel that counts on their order is found. */
+** and opens a runtime by emulated_open, or sets emulated_device while it opens a host device
+** itself. Blocks run from the last to the first: a kernel that counts on their order is found. */
 #ifndef TIDETEST_EMULATED_DEVICE_H
 #define TIDETEST_EMULATED_DEVICE_H
 
 #include "runtime/device/device.h"
 #include "tests/doubles/emulate.h"
+#include "tests/support/tidetest.h"
 
 static bool emulated_device; /* the host devices that are opened from now on */
+/* (may be NULL) Changes a text in its place before it is compiled: a constant that a test wants
+** smaller, say. */
+static void (*emulated_edit)(char *text);
 
 struct tidei_dkernel {
     emu_module code;
@@ -42,7 +46,10 @@ static inline tide_status emulated_kernel_new(tidei_device *d, const tidei_kerne
     (void)d;
     if (!k) abort();
     k->code.header = strdup(emulated_call);
-    emu_say(&k->code, t->source);
+    char *text = strdup(t->source);
+    if (emulated_edit) emulated_edit(text);
+    emu_say(&k->code, text);
+    free(text);
     snprintf(last, sizeof last, "\nextern \"C\" void emu_run(const void *p) { emu_call(%s, p); }\n",
              t->name);
     emu_say(&k->code, last);
@@ -97,6 +104,21 @@ tide_status __wrap_tidei_host_open(const tidei_device_params *p, tidei_device **
     (*out)->info.sm_major = 9;
     (*out)->info.sm_count = 3; /* so few that work is split early */
     return TIDE_OK;
+}
+
+/* Not without a C++ compiler, nor where the device under test is not the host: cases skip. */
+static inline bool can_emulate(void) { return emu_compiler() && test_on_host(); }
+
+/* A runtime on such a device, as test_open opens it; NULL where there can be none. */
+static inline tide_runtime *emulated_open(const tide_config *c) {
+    if (!can_emulate()) return NULL;
+    emulated_device = true;
+    tide_runtime *rt = test_open(c);
+    emulated_device = false;
+    return rt;
+}
+static inline bool is_emulated(tide_runtime *rt) {
+    return test_rt(rt)->devs[0].d->ops == &emulated_ops;
 }
 
 #endif

@@ -26,5 +26,9 @@ static inline tide_runtime *begin(void) {
     expect(tide_open(NULL, &rt) == TIDE_OK, "tide_open");
     return rt;
 }
+static inline int end(tide_runtime *rt) {
+    tide_close(rt);
+    return 0;
+}
 
 #endif

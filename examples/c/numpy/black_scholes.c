@@ -10,6 +10,7 @@
 **     put = k * np.exp(-r*t) * cdf(-d2) - s * cdf(-d1)
 **     assert abs(call[50] - 10.450583572185565) < 1e-9
 **     assert np.allclose(call - put, s - k * np.exp(-r*t))
+**     print("a call at the money costs %.6f, a put %.6f" % (call[50], put[50]))
 */
 #include "begin.h"
 
@@ -31,6 +32,5 @@ int main(void) {
     expect(tide_item_f64(off) < 1e-9, "calls less puts");
     printf("a call at the money costs %.6f, a put %.6f\n", call,
            tide_item_f64(tide_slice(price[1], "50")));
-    tide_close(rt);
-    return 0;
+    return end(rt);
 }

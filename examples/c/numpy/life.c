@@ -13,6 +13,7 @@
 **     for _ in range(4 * 64):
 **         now = step(now)
 **     assert (now == g).all()
+**     print("after 256 steps the glider is where it began;", now.sum(), "cells live")
 */
 #include "begin.h"
 
@@ -38,6 +39,5 @@ int main(void) {
     expect(tide_item_f64(tide_all(tide_eq(now, g), NULL, 0, 0)) == 1, "where it began");
     printf("after 256 steps the glider is where it began; %g cells live\n",
            tide_item_f64(tide_sum(now, NULL, 0, 0)));
-    tide_close(rt);
-    return 0;
+    return end(rt);
 }

@@ -8,6 +8,7 @@
 **         inside = np.abs(z) <= 2
 **     area = inside.mean() * 2.5 * 2.5
 **     assert abs(area - 1.51) < 0.02
+**     print("the Mandelbrot set's area is about %.3f" % area)
 */
 #include "begin.h"
 
@@ -24,6 +25,5 @@ int main(void) {
     double area = tide_item_f64(tide_mean(inside, NULL, 0, 0)) * 2.5 * 2.5;
     expect(area > 1.49 && area < 1.53, "the area");
     printf("the Mandelbrot set's area is about %.3f\n", area);
-    tide_close(rt);
-    return 0;
+    return end(rt);
 }

@@ -9,6 +9,7 @@
 **     vote = label[near].mean(1) > 0.5
 **     right = (vote == (q[:, 0] * q[:, 1] > 0)).mean()
 **     assert right > 0.95
+**     print("%.1f %% of 500 points are told apart" % (100 * right))
 */
 #include "begin.h"
 
@@ -29,6 +30,5 @@ int main(void) {
     double right = tide_item_f64(tide_mean(tide_eq(vote, truth), NULL, 0, 0));
     expect(right > 0.95, "votes that are right");
     printf("%.1f %% of 500 points are told apart\n", 100 * right);
-    tide_close(rt);
-    return 0;
+    return end(rt);
 }

@@ -9,7 +9,9 @@
 **         share = np.where(out > 0, rank / np.maximum(out, 1), 0)
 **         lost = rank[out == 0].sum()
 **         rank = 0.15/n + 0.85 * (np.bincount(target, share[source], n) + lost/n)
-**     assert abs(rank.sum() - 1) < 1e-9 and rank[:1000].min() > rank[1000:].max()
+**     least, most = rank[:n // 10].min(), rank[n // 10:].max()
+**     assert abs(rank.sum() - 1) < 1e-9 and least > most
+**     print("the least rank of a page with links is %.1f times the others'" % (least / most))
 */
 #include "begin.h"
 
@@ -34,7 +36,6 @@ int main(void) {
     double most = tide_item_f64(tide_max(tide_slicef(rank, "%d:", N / 10), NULL, 0, 0));
     expect(sum > 1 - 1e-9 && sum < 1 + 1e-9, "ranks are shares of one");
     expect(least > most, "who is linked to ranks before who is not");
-    printf("the least rank of a page that is linked to is %.1f times the others'\n", least / most);
-    tide_close(rt);
-    return 0;
+    printf("the least rank of a page with links is %.1f times the others'\n", least / most);
+    return end(rt);
 }

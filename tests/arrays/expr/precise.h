@@ -28,11 +28,24 @@ static inline long double precise_turn(long double x) { /* pi/tan(pi*x) */
     const long double r = x - rintl(x);
     return r == 0 ? NAN : M_PIl / tanl(M_PIl * r);
 }
+/* Its Taylor series at its zero, where all else would cancel. */
+static inline long double precise_digamma_at_zero(long double d) {
+    static const long double c[] = {0.9676722454476211704274L,  -0.4427631689835921060929L,
+                                    0.2584997609556510106244L,  -0.1639427054424065275043L,
+                                    0.1078240506912623657572L,  -0.07219956125645471092612L,
+                                    0.04880428816414310722509L, -0.03316112647484735929226L,
+                                    0.02259764823221810465962L, -0.0154247659049489591388L};
+    long double sum = 0;
+    for (int i = 9; i >= 0; i--) sum = c[i] + d * sum;
+    return d * sum;
+}
 static inline long double precise_digamma(long double x) {
     long double sum = 0, z;
     if (x == 0) return -1 / x;
     if (isinf(x)) return x > 0 ? x : NAN;
     if (x < 0) return precise_digamma(1 - x) - precise_turn(x);
+    z = (x - 1.461632144968362341280917L) + 1.82570963159634842146e-20L;
+    if (fabsl(z) < 0.01L) return precise_digamma_at_zero(z);
     for (; x < 60; x += 1) sum -= 1 / x;
     z = 1 / (x * x);
     return sum + logl(x) - 1 / (2 * x) -

@@ -367,6 +367,68 @@ static inline void slow_reduce(slow_graph *s, const tidei_gnode *n, slow_value *
     free(folds);
 }
 
+/* ---- scans ---- */
+
+/* What a scan accumulates of a body of type t: as a fold of its kind does. */
+static inline int slow_scan_acc(int kind, int t) {
+    const bool adds = kind == TIDEI_FOLD_SUM || kind == TIDEI_FOLD_PROD;
+    if (t == TIDE_F16 || t == TIDE_BF16) return TIDE_F32;
+    if (!adds || naive_class(t) >= 2) return t;
+    return t == TIDE_BOOL || naive_signed(t) ? TIDE_I64 : TIDE_U64;
+}
+
+/* The fold of no elements: of extremes the type's last number on the other side. */
+static inline num slow_scan_nothing(int kind, int t) {
+    num none = {.t = t};
+    const bool least = kind == TIDEI_FOLD_MAX;
+    if (kind == TIDEI_FOLD_SUM) return none;
+    if (kind == TIDEI_FOLD_PROD) {
+        none.i = naive_class(t) < 2;
+        none.x = naive_class(t) >= 2;
+    } else if (naive_class(t) == 2)
+        none.x = least ? -INFINITY : INFINITY;
+    else
+        none.i = least ? naive_min(t) : naive_max(t);
+    return none;
+}
+
+/* Element by element: each is a fold of its own, of those up to it. */
+static inline void slow_scan(slow_graph *s, const tidei_gnode *n, slow_value *out) {
+    static const int kinds[] = {TIDEI_FOLD_SUM, TIDEI_FOLD_PROD, TIDEI_FOLD_MIN, TIDEI_FOLD_MAX};
+    const slow_value *body = &s->values[n->a];
+    const tidei_axes *x = &s->ast->folds[n->b];
+    const int kind = kinds[n->c - TIDEI_FOLD_CUMSUM], acc = slow_scan_acc(kind, n->dtype),
+              axis = x->n < 0 ? 0 : x->axis[0] + (x->axis[0] < 0 ? body->ndim : 0);
+    if ((x->n < 0 && body->ndim != 1) || axis < 0 || axis >= body->ndim) return slow_refuse(s);
+    out->ndim = body->ndim;
+    memcpy(out->shape, body->shape, sizeof out->shape);
+    out->shape[axis] += x->initial;
+    if (!slow_room(s, out)) return;
+    out->within = calloc((size_t)out->n + 1, sizeof *out->within);
+    if (!out->within) abort();
+    int64_t inner = 1, places = body->shape[axis], all = out->shape[axis];
+    for (int d = axis + 1; d < body->ndim; d++) inner *= body->shape[d];
+    for (int64_t line = 0; all && line < out->n / all; line++) {
+        const int64_t from = line / inner * places * inner + line % inner,
+                      to = line / inner * all * inner + line % inner;
+        slow_fold f = {.kind = kind, .acc = acc};
+        if (x->initial)
+            out->v[to + (x->reverse ? places : 0) * inner] = slow_scan_nothing(kind, n->dtype);
+        for (int64_t k = 0; k < places; k++) {
+            const int64_t i = x->reverse ? places - 1 - k : k, at = from + i * inner,
+                          o = to + (i + (x->initial && !x->reverse)) * inner;
+            num v = body->v[at];
+            if (body->doubt[at] & SLOW_ANY)
+                v.t = acc;
+            else if (v.t != acc)
+                v = naive_cast(v, acc);
+            slow_fold_add(&f, v, body->doubt[at]);
+            slow_fold so_far = f;
+            (void)slow_fold_end(&so_far, n->dtype, &out->v[o], &out->doubt[o], &out->within[o]);
+        }
+    }
+}
+
 /* ---- the whole ---- */
 
 static inline void slow_scalar(slow_graph *s, const tidei_gnode *n, slow_value *out) {
@@ -398,7 +460,12 @@ static inline void slow_node(slow_graph *s, unsigned i) {
         break;
     case TIDEI_OP_LINEAR: s->outcome = SLOW_TOO_MUCH; break; /* it depends on the pass */
     case TIDEI_OP_SCALAR: slow_scalar(s, n, out); break;
-    case TIDEI_OP_FOLD: slow_reduce(s, n, out); break;
+    case TIDEI_OP_FOLD:
+        if (tidei_is_scan(n->c))
+            slow_scan(s, n, out);
+        else
+            slow_reduce(s, n, out);
+        break;
     default: slow_map(s, n, out);
     }
 }

@@ -571,7 +571,7 @@ static void folds_compute_in_each_class(void **state) {
         furnish(j, j->p->ninputs, 0);
     }
     run_jobs();
-    for (int c = TIDEI_CUDA_FOLD_ROW; c < TIDEI_CUDA_CLASSES; c++)
+    for (int c = TIDEI_CUDA_FOLD_ROW; c < TIDEI_CUDA_SCAN; c++)
         if (!classes_seen[c]) fail_msg("no case of class %d", c);
 }
 
@@ -908,7 +908,7 @@ static void one_program_has_one_text(void **state) {
         tidei_host_free(NULL, c);
     }
     tidei_host_free(NULL, first);
-    assert_true(TIDEI_CUDA_FOLD_ROW <= 6 && TIDEI_CUDA_CLASSES - TIDEI_CUDA_FOLD_ROW <= 6);
+    assert_true(TIDEI_CUDA_FOLD_ROW <= 6 && TIDEI_CUDA_SCAN - TIDEI_CUDA_FOLD_ROW <= 6);
 }
 
 static int fresh(void **state) { /* a case that failed leaves its jobs behind */

@@ -270,6 +270,25 @@ static void a_wrong_fold_is_told_with_a_remedy(void **state) {
     fails("(a) -> sum()", 12, "expected a value but found \")\"");
 }
 
+static void a_wrong_scan_is_told_with_a_remedy(void **state) {
+    (void)state;
+    fails("(a, b) -> cumsum(a, b)", 21,
+          "cumsum scans one operand; options are axis=, reverse= and initial=");
+    fails("(a) -> cumprod(a, 1)", 19, "cumprod scans one operand");
+    fails("(a) -> cummax(a, axis=(0))", 23, "expected an axis, a written integer, but found \"(\"");
+    fails("(a) -> cummax(a, axis=())", 23, "expected an axis");
+    fails("(a) -> cummin(a, axis=8)", 23, "an axis lies in [-8, 7]");
+    fails("(a) -> cumsum(a, axis=0, axis=1)", 26, "axis= stands twice");
+    fails("(a) -> cumsum(a, reverse=1)", 26, "reverse is true or false");
+    fails("(a) -> cumsum(a, reverse=true, reverse=true)", 32, "reverse= stands twice");
+    fails("(a) -> cumsum(a, initial=0)", 26, "initial is true or false");
+    fails("(a) -> cumsum(a, keepdims=true)", 18,
+          "unknown option \"keepdims\": there are axis=, reverse= and initial=");
+    fails("(a) -> sum(a, initial=true)", 15, "unknown option \"initial\": there are axis= and");
+    fails("(a) -> cumsums(a)", 8, "nearest: cumsum");
+    fails("(a) -> cumsum()", 15, "expected a value but found \")\"");
+}
+
 static void a_malformed_number_is_told(void **state) {
     (void)state;
     fails("() -> 2x", 7, "malformed number \"2x\"");
@@ -446,6 +465,7 @@ int main(void) {
         cmocka_unit_test(an_error_names_its_place),
         cmocka_unit_test(an_unknown_name_is_told_with_the_nearest),
         cmocka_unit_test(a_wrong_fold_is_told_with_a_remedy),
+        cmocka_unit_test(a_wrong_scan_is_told_with_a_remedy),
         cmocka_unit_test(a_malformed_number_is_told),
         cmocka_unit_test(texts_beyond_the_bounds_are_refused),
         cmocka_unit_test(too_many_names_are_refused),

@@ -1,9 +1,9 @@
 /* Random expressions against a slow evaluator: element by element, in plain C, one reference an
 ** operation.
 **
-** Trees mix operations whose results are the same bits everywhere (ulps 0 in ops.def) with folds
-** and broadcasting, and are compared bit for bit. The others are applied to random and special
-** operands one at a time, and compared within their ulps. Typing is the library's own
+** Trees mix operations whose results are the same bits everywhere (ulps 0 in ops.def) with folds,
+** scans and broadcasting, and are compared bit for bit. The others are applied to random and
+** special operands one at a time, and compared within their ulps. Typing is the library's own
 ** (test_expr_type.c proves it): the reference asks for each node's element type. */
 #include "tests/support/tidetest.h"
 #include "tests/arrays/expr/precise.h"
@@ -532,6 +532,42 @@ static bool add_fold(tree *t) {
     return true;
 }
 
+/* Scans that give the same in any order: sums and products of integers, extremes. */
+static bool add_scan(tree *t) {
+    int k = below(t->n), fold = TIDEI_FOLD_CUMSUM + below(4);
+    const slow *in = &t->values[k];
+    slow *out = &t->values[t->n];
+    bool adds = fold == TIDEI_FOLD_CUMSUM || fold == TIDEI_FOLD_CUMPROD, reverse = below(2);
+    char text[TEXT];
+    if (!in->ndim || (is_float(in->dtype) && (adds || has_zero(in))) ||
+        strlen(t->text[k]) > TEXT / 2)
+        return false;
+    int axis = below(in->ndim), n = (int)in->shape[axis], inner = 1;
+    for (int d = axis + 1; d < in->ndim; d++) inner *= (int)in->shape[d];
+    sprintf(text, "%s(%s, axis=%d%s)", tidei_fold_name(fold), t->text[k],
+            below(2) ? axis : axis - in->ndim, reverse ? ", reverse=true" : "");
+    *out = *in;
+    if (adds) out->dtype = is_unsigned(in->dtype) ? TIDE_U64 : TIDE_I64;
+    for (int line = 0; n && line < in->n / n; line++) {
+        int at = line / inner * n * inner + line % inner, step = reverse ? -inner : inner;
+        if (reverse) at += (n - 1) * inner;
+        for (int i = 1; i < n; i++) {
+            at += step;
+            item *o = &out->v[at], before = out->v[at - step];
+            int extreme = fold == TIDEI_FOLD_CUMMIN ? TIDEI_FOLD_MIN : TIDEI_FOLD_MAX;
+            if (fold == TIDEI_FOLD_CUMSUM)
+                o->u += before.u;
+            else if (fold == TIDEI_FOLD_CUMPROD)
+                o->u *= before.u;
+            else if (!wins(extreme, in->dtype, *o, before))
+                *o = before;
+        }
+    }
+    assert_int_equal(type_of(t, text), out->dtype);
+    strcpy(t->text[t->n++], text);
+    return true;
+}
+
 static bool same_item(int t, item a, item b, bool signs) {
     if (!is_float(t)) return a.i == b.i;
     return (isnan(a.f) && isnan(b.f)) || (a.f == b.f && (!signs || signbit(a.f) == signbit(b.f)));
@@ -569,7 +605,10 @@ static void one_tree(tide_runtime *rt) {
     t.n = OPERANDS;
     for (int tries = 0; tries < 60 && t.n < NODES; tries++) {
         int kind = below(10);
-        (void)(kind == 0 ? add_fold(&t) : kind == 1 ? add_cast(&t) : add_op(&t));
+        (void)(kind == 0   ? add_fold(&t)
+               : kind == 1 ? add_cast(&t)
+               : kind == 2 ? add_scan(&t)
+                           : add_op(&t));
     }
     int r[3];
     for (int i = 0; i < 3; i++) r[i] = t.n - 1 - below(t.n < 8 ? t.n : 8);
