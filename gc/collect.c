@@ -520,13 +520,22 @@ static void count(tidei_runtime *rt, const tidei_collection *c, size_t bytes) {
         atomic_store(&rt->gc_counts.gc_root_bytes, tidei_boehm_root_bytes());
 }
 
+static void tell_policy(tidei_gc *gc, tidei_gc_dev *g, const tidei_policy_in *after,
+                        const tidei_collection *c) {
+    if (g->run.policy->own) {
+        tidei_gc_tell_own(gc, g, after, c);
+        return;
+    }
+    pthread_mutex_lock(&gc->lock);
+    tidei_policy_told(&g->run, &g->before, after, c);
+    pthread_mutex_unlock(&gc->lock);
+}
+
 static void tell_host_policy(tidei_gc *gc, const tidei_collection *c) {
     tidei_policy_in after;
     snapshot_host(gc, gc->host.before.where, 0, &after);
     if (!gc->host.before.live && !after.live) return; /* nothing to be learnt */
-    pthread_mutex_lock(&gc->lock);
-    tidei_policy_told(&gc->host.run, &gc->host.before, &after, c);
-    pthread_mutex_unlock(&gc->lock);
+    tell_policy(gc, &gc->host, &after, c);
 }
 
 static void tell_policies(tidei_gc *gc, const tidei_collection *c) {
@@ -535,9 +544,7 @@ static void tell_policies(tidei_gc *gc, const tidei_collection *c) {
         tidei_policy_in after;
         if (!g->before.total) continue; /* opened since the round began */
         snapshot(gc, d, g->before.where, 0, &after);
-        pthread_mutex_lock(&gc->lock);
-        tidei_policy_told(&g->run, &g->before, &after, c);
-        pthread_mutex_unlock(&gc->lock);
+        tell_policy(gc, g, &after, c);
     }
     tell_host_policy(gc, c);
     wake_all(gc);
@@ -716,8 +723,9 @@ static tidei_decision judge(tidei_gc *gc, tidei_gc_dev *g, const tidei_policy_in
     pthread_mutex_lock(&gc->lock);
     bool running = gc->running, stale = gc->rounds != rounds;
     tidei_decision x = {0, stale ? 0 : in->live + RETRY_BYTES, ""};
-    if (!running && !stale) x = tidei_policy_ask(&g->run, in);
+    if (!running && !stale && !g->run.policy->own) x = tidei_policy_ask(&g->run, in);
     pthread_mutex_unlock(&gc->lock);
+    if (g->run.policy->own) (void)tidei_gc_ask_own(gc, g, in, rounds, &x);
 #ifdef TIDEI_STRESS
     if (!running && !stale && in->levels)
         x = (tidei_decision){tidei_policy_level(&g->run.history, in->levels), 0, "stress"};

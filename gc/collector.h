@@ -56,6 +56,7 @@ typedef struct tidei_collector {
 typedef struct tidei_gc_dev { /* one device; under gc->lock, `before` is the leader's */
     tidei_policy_run run;
     tidei_policy_in before;
+    bool called; /* a thread is inside the policy, which is somebody else's, and has `run` */
     /* the budget without limits, and when the driver was asked for it */
     _Atomic uint64_t available, available_ns;
 } tidei_gc_dev;
@@ -63,13 +64,13 @@ typedef struct tidei_gc_dev { /* one device; under gc->lock, `before` is the lea
 typedef struct tidei_gc {
     tidei_runtime *rt;
     bool boehm; /* the runtime's own collector is boehm */
-    const tidei_policy *policy;
     tidei_gc_dev *devs;
     tidei_gc_dev host; /* the runtime's second budget: the same policy, with a history of its own */
     tidei_collector at[TIDEI_COLLECTORS];
     _Atomic unsigned offers; /* TIDEI_OFFERS_* of all that are registered */
     _Atomic bool asked;      /* some bound collector is asked for something */
     _Atomic unsigned threads;
+    atomic_bool told_of_nonsense; /* the log has */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     /* under lock */
@@ -99,6 +100,15 @@ void tidei_gc_thread_is(tidei_gc *gc, bool here);
 /* A collector came or went: sums up what all offer now, wakes the policy, and forgets what a
 ** collector that is gone was asked for. */
 void tidei_gc_changed(tidei_gc *gc);
+
+/* ---- own_calls.c: of a policy that is somebody else's; no lock is held ---- */
+/* Asks it, on a snapshot that was begun after so many `rounds`. False, and *out as it was: it was
+** not asked, or a round began meanwhile, so that the answer is stale. */
+bool tidei_gc_ask_own(tidei_gc *gc, tidei_gc_dev *g, const tidei_policy_in *in, uint64_t rounds,
+                      tidei_decision *out);
+/* Tells it of the round that this thread leads. */
+void tidei_gc_tell_own(tidei_gc *gc, tidei_gc_dev *g, const tidei_policy_in *after,
+                       const tidei_collection *c);
 
 /* ---- collector.c ---- */
 /* The collector `id`, not counted; NULL if it is gone. */

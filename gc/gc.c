@@ -4,6 +4,7 @@
 #include "gc/gc.h"
 #include "gc/boehm.h"
 #include "gc/collector.h"
+#include "gc/own_policy.h"
 #include "runtime/base/uncancelled.h"
 
 /* ---- references under reference counting: one word, any thread, any time ---- */
@@ -172,8 +173,15 @@ static void blocking(tidei_runtime *rt, void (*fn)(void *arg), void *arg) {
 
 /* ---- opening and closing ---- */
 
+/* The devices', then the host's. */
+static tidei_gc_dev *budget_at(tidei_gc *gc, unsigned i) {
+    return i < gc->rt->ndevs ? &gc->devs[i] : &gc->host;
+}
+
 static void close_floor(tidei_runtime *rt) {
     tidei_gc *gc = tidei_gc_of(rt);
+    for (unsigned i = gc->devs ? 0 : rt->ndevs; i <= rt->ndevs; i++)
+        tidei_own_policy_close(&budget_at(gc, i)->run, rt);
     tidei_scopes_close(gc);
     if (gc->boehm) tidei_boehm_close();
     rt->gc_ops = NULL;
@@ -241,21 +249,24 @@ static tide_status open_own(tidei_gc *gc) {
     return TIDE_OK;
 }
 
+/* What the environment names and nobody understands leaves the default. */
 static tide_status open_policy(tidei_gc *gc) {
     const tidei_settings *set = &gc->rt->set;
-    char names[128];
-    tidei_policy_names(names, sizeof names);
-    gc->policy = tidei_policy_find(set->policy);
-    if (!gc->policy && set->policy_given)
-        return tidei_fail(TIDE_E_INVALID, "tide_open", "there is no policy \"%s\"; there are: %s",
-                          set->policy, names);
-    if (!gc->policy) {
-        tidei_warn_unknown(gc->rt, "TIDE_POLICY", set->policy, names);
-        gc->policy = &tidei_policy_reserve;
+    tidei_policy_choice choice;
+    char why[1024];
+    if (!tidei_policy_choose(set->policy, &choice, why, sizeof why)) {
+        if (set->policy_given) return tidei_fail(TIDE_E_INVALID, "tide_open", "%s", why);
+        tidei_warn_environment(gc->rt, "TIDE_POLICY", set->policy,
+                               " is not understood (%s); the default stays", why);
+        choice = tidei_policy_usual(&tidei_policy_reserve);
     }
-    for (unsigned i = 0; i < gc->rt->ndevs; i++) tidei_policy_start(&gc->devs[i].run, gc->policy);
-    tidei_policy_start(&gc->host.run, gc->policy);
-    return TIDE_OK;
+    tide_status status = TIDE_OK;
+    for (unsigned i = 0; status == TIDE_OK && i <= gc->rt->ndevs; i++) {
+        tidei_policy_run *r = &budget_at(gc, i)->run;
+        tidei_policy_start_with(r, &choice);
+        status = tidei_own_policy_open(r, gc->rt, "tide_open");
+    }
+    return status;
 }
 
 tide_status tidei_gc_open(tidei_runtime *rt) {

@@ -5,7 +5,7 @@
 ** expensive collection that freed nothing is not repeated before the program has used a tenth of
 ** the room that is left, or a hundred times its pause has passed, unless the policy bounds the time
 ** itself. */
-#include "gc/policy.h"
+#include "gc/own_policy.h"
 #include <math.h>
 
 #define EWMA_OLD 0.75 /* weight of the past in the averages */
@@ -29,6 +29,25 @@ uint64_t tidei_policy_room_end(const tidei_policy_in *in) {
     return end > in->library ? end - in->library : 0;
 }
 
+double tidei_policy_room(const tidei_policy_history *h, const tidei_policy_in *in) {
+    uint64_t end = tidei_policy_room_end(in);
+    return end > h->base ? (double)(end - h->base) : 1;
+}
+
+double tidei_policy_room_used(const tidei_policy_history *h, const tidei_policy_in *in) {
+    uint64_t used = tidei_policy_used(in);
+    return used > h->base ? (double)(used - h->base) / tidei_policy_room(h, in) : 0;
+}
+
+uint64_t tidei_policy_wake(const tidei_policy_in *in, double use) {
+    double at = use - (double)in->rounding;
+    return at <= 0 ? 0 : at < (double)(UINT64_MAX / 2) ? (uint64_t)at : UINT64_MAX;
+}
+
+int tidei_policy_full(const tidei_policy_in *in) {
+    return in->levels & TIDEI_OFFERS_FULL ? TIDE_COLLECT_FULL : TIDE_COLLECT_MINOR;
+}
+
 int tidei_policy_level(const tidei_policy_history *h, unsigned levels) {
     if (!(levels & TIDEI_OFFERS_FULL)) return levels & TIDEI_OFFERS_MINOR ? TIDE_COLLECT_MINOR : 0;
     if (!(levels & TIDEI_OFFERS_MINOR) || h->minor_was_poor) return TIDE_COLLECT_FULL;
@@ -37,9 +56,27 @@ int tidei_policy_level(const tidei_policy_history *h, unsigned levels) {
     return h->per_ns[1] > h->per_ns[0] ? TIDE_COLLECT_FULL : TIDE_COLLECT_MINOR;
 }
 
-void tidei_policy_start(tidei_policy_run *r, const tidei_policy *p) {
+tidei_policy_choice tidei_policy_usual(const tidei_policy *p) {
+    tidei_policy_choice c = {.policy = p};
+    tidei_params_usual(p->params, p->nparams, c.at);
+    return c;
+}
+
+void tidei_policy_start_with(tidei_policy_run *r, const tidei_policy_choice *c) {
     memset(r, 0, sizeof *r);
-    r->policy = p;
+    r->policy = c->policy;
+    memcpy(r->at, c->at, sizeof r->at);
+}
+
+void tidei_policy_start(tidei_policy_run *r, const tidei_policy *p) {
+    tidei_policy_choice c = tidei_policy_usual(p);
+    tidei_policy_start_with(r, &c);
+}
+
+/* A policy may be anybody's: what it answers is none, or a level that is offered. */
+static int sound_level(const tidei_policy_history *h, const tidei_policy_in *in, int level) {
+    if (level != TIDE_COLLECT_MINOR && level != TIDE_COLLECT_FULL) return 0;
+    return in->levels & (1u << level) ? level : tidei_policy_level(h, in->levels);
 }
 
 tidei_decision tidei_policy_ask(tidei_policy_run *r, const tidei_policy_in *in) {
@@ -48,7 +85,9 @@ tidei_decision tidei_policy_ask(tidei_policy_run *r, const tidei_policy_in *in) 
     if (!h->opened_ns) h->opened_ns = in->now_ns;
     if (used < h->base) h->base = used;
     if (!in->levels) return (tidei_decision){0, UINT64_MAX, "no collector can be asked"};
-    tidei_decision d = r->policy->decide(r->state, h, in);
+    tidei_decision d =
+        r->policy->own ? tidei_own_policy_ask(r, in) : r->policy->decide(r->at, r->state, h, in);
+    d.level = sound_level(h, in, d.level);
     if (d.level && !r->policy->unguarded && used + in->request < h->guard &&
         h->gc_ns[d.level == TIDE_COLLECT_FULL] > FORGIVEN * (double)(in->now_ns - h->end_ns))
         return (tidei_decision){0, h->guard - in->rounding, "the last collection freed nothing"};
@@ -80,5 +119,6 @@ void tidei_policy_told(tidei_policy_run *r, const tidei_policy_in *before,
         fruitless && end > left ? left + (uint64_t)(FRUITLESS_STEP * (double)(end - left)) : 0;
     h->base = left;
     h->end_ns = after->now_ns;
-    if (r->policy->observe) r->policy->observe(r->state, before, after, c);
+    if (r->policy->own) tidei_own_policy_told(r, before, after, c);
+    if (r->policy->observe) r->policy->observe(r->at, r->state, before, after, c);
 }

@@ -1,16 +1,18 @@
 /* policy.h: when it is worth asking the collectors: policies as pure functions of a snapshot.
 **
 ** A policy sees what the runtime knows at a safe point (tidei_policy_in), what earlier collections
-** did (tidei_policy_history) and its own small state, all passed in; it reads no clock and touches
-** nothing else, so the code that runs live also runs in a simulation. It answers which collection
-** to ask for, if any, and at which growth it wants to be asked again. tidei_policy_ask and
-** tidei_policy_told wrap a policy with what all of them share: the history, the choice of level,
-** and the guard, which puts off further collections after one that freed nothing. A snapshot is of
-** one budget: a device's memory, or what arrays take of the host's (runtime/memory/memory_kinds.h).
-** Each has its own history; a collection that either asks for frees of both. */
+** did (tidei_policy_history), the values of its parameters and its own small state, all passed in;
+** it reads no clock and touches nothing else, so the code that runs live also runs in a simulation
+** (gc/lab). It answers which collection to ask for, if any, and at which growth it wants to be
+** asked again. tidei_policy_ask and tidei_policy_told wrap a policy with what all of them share:
+** the history, the choice of level, and the guard, which puts off further collections after one
+** that freed nothing. A snapshot is of one budget: a device's memory, or what arrays take of the
+** host's (runtime/memory/memory_kinds.h). Each has its own history; a collection that either asks
+** for frees of both. docs/policies.md has the rule and the source of each. */
 #ifndef TIDEI_POLICY_H
 #define TIDEI_POLICY_H
 
+#include "gc/params.h"
 #include "runtime/base/collect.h"
 #include <tide/collector.h>
 
@@ -61,28 +63,60 @@ typedef struct tidei_policy_history {
     bool minor_was_poor; /* the last minor collection freed less than a quarter of the growth */
 } tidei_policy_history;
 
-#define TIDEI_POLICY_STATE 64 /* bytes of a policy's own state; all zero at the start */
+#define TIDEI_POLICY_STATE  128 /* bytes of a policy's own state; all zero at the start */
+#define TIDEI_POLICY_PARAMS 12
 typedef struct tidei_policy {
     const char *name;
-    tidei_decision (*decide)(void *state, const tidei_policy_history *h, const tidei_policy_in *in);
+    /* `at`: the values of its parameters, in the order of `params`. */
+    tidei_decision (*decide)(const double *at, void *state, const tidei_policy_history *h,
+                             const tidei_policy_in *in);
     /* (optional) A collection ran: the snapshots just before it and after its drain. */
-    void (*observe)(void *state, const tidei_policy_in *before, const tidei_policy_in *after,
-                    const tidei_collection *c);
-    /* no guard: its own rule bounds the time that fruitless collections take */
+    void (*observe)(const double *at, void *state, const tidei_policy_in *before,
+                    const tidei_policy_in *after, const tidei_collection *c);
+    /* no guard: its own rule bounds the time that fruitless collections take, or it is kept as its
+    ** source has it */
     bool unguarded;
+    const char *summary; /* when it collects */
+    const tidei_param *params;
+    size_t nparams; /* at most TIDEI_POLICY_PARAMS */
+    /* (may be NULL) somebody else's, whose slots are called instead: gc/own_policy.h */
+    const struct tide_policy *own;
 } tidei_policy;
 
-extern const tidei_policy tidei_policy_never, tidei_policy_cudajl, tidei_policy_reserve;
+extern const tidei_policy tidei_policy_reserve, tidei_policy_priced, tidei_policy_headroom,
+    tidei_policy_sqrt, tidei_policy_pressure, tidei_policy_softmax, tidei_policy_rates,
+    tidei_policy_cudajl, tidei_policy_every, tidei_policy_never;
+const tidei_policy *tidei_policy_at(size_t i);           /* NULL: there are no more */
 const tidei_policy *tidei_policy_find(const char *name); /* NULL if there is none such */
-const char *tidei_policy_names(char *buf, size_t cap);   /* "reserve, cudajl, never" */
+const char *tidei_policy_names(char *buf, size_t cap);   /* "reserve, cudajl, never, ..." */
+
+/* A policy with the values of its parameters. */
+typedef struct tidei_policy_choice {
+    const tidei_policy *policy;
+    double at[TIDEI_POLICY_PARAMS];
+} tidei_policy_choice;
+tidei_policy_choice tidei_policy_usual(const tidei_policy *p);
+/* Reads "reserve" or "reserve(x0=0.5,stall=5ms)"; a name with a '/' is a shared object's, which is
+** opened. False: what is wrong, and where, is in `why`. */
+bool tidei_policy_choose(const char *text, tidei_policy_choice *out, char *why, size_t cap);
+
+/* What makes no sense in the answers of somebody else's policy: each counts as: do not collect. */
+typedef struct tidei_policy_nonsense {
+    uint64_t n;
+    char first[88]; /* what was wrong with the first one */
+} tidei_policy_nonsense;
 
 /* A policy at work on one device. */
 typedef struct tidei_policy_run {
     const tidei_policy *policy;
     tidei_policy_history history;
+    double at[TIDEI_POLICY_PARAMS];
     _Alignas(8) unsigned char state[TIDEI_POLICY_STATE];
+    void *own_state; /* of somebody else's policy: gc/own_policy.h gives and takes it */
+    tidei_policy_nonsense nonsense;
 } tidei_policy_run;
-void tidei_policy_start(tidei_policy_run *r, const tidei_policy *p);
+void tidei_policy_start(tidei_policy_run *r, const tidei_policy *p); /* with the usual values */
+void tidei_policy_start_with(tidei_policy_run *r, const tidei_policy_choice *c);
 tidei_decision tidei_policy_ask(tidei_policy_run *r, const tidei_policy_in *in);
 void tidei_policy_told(tidei_policy_run *r, const tidei_policy_in *before,
                        const tidei_policy_in *after, const tidei_collection *c);
@@ -95,6 +129,13 @@ static inline uint64_t tidei_policy_used(const tidei_policy_in *in) {
 /* What arrays may take up: the hard limit, else the soft one, else the device, less library
 ** state. */
 uint64_t tidei_policy_room_end(const tidei_policy_in *in);
+/* What the last collection left below that, at least 1; and which share of it growth has used. */
+double tidei_policy_room(const tidei_policy_history *h, const tidei_policy_in *in);
+double tidei_policy_room_used(const tidei_policy_history *h, const tidei_policy_in *in);
+/* live + request at which used + request will be `use`, if granules lose as much as now. */
+uint64_t tidei_policy_wake(const tidei_policy_in *in, double use);
+/* A full collection if one is offered. */
+int tidei_policy_full(const tidei_policy_in *in);
 /* The level that has freed more for its time; a full one after a poor minor one. 0: nothing is
 ** offered. */
 int tidei_policy_level(const tidei_policy_history *h, unsigned levels);

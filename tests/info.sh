@@ -134,7 +134,7 @@ env_rows 1 TIDE_LIMIT=lots TIDE_POOL=foo TIDE_COLLECTOR=mark TIDE_POLICY=hopeful
 row TIDE_LIMIT 'lots +environment  not understood \(wanted: bytes, 4GiB or 50%\); tide_open fails'
 row TIDE_POOL 'foo +environment  not understood \(wanted: tide, driver, .*\); the default stays'
 row TIDE_COLLECTOR 'mark +environment  not understood \(wanted: .*refcount.*\); the default stays'
-row TIDE_POLICY 'hopeful +environment  not understood \(wanted: reserve, .*\); the default stays'
+row TIDE_POLICY 'hopeful +environment  not understood \(there is no policy "hopeful"; there are: reserve, .*\); the default stays'
 row TIDE_SPILL 'maybe +environment  not understood \(wanted: 0 or 1\); the default stays'
 row TIDE_LOG 'silent +environment  taken'
 row TIDE_TRACE '/absent/x.csv +environment  cannot be written: .*'

@@ -48,8 +48,10 @@ typedef struct tide_config {
     const char *limit;
     const char *soft_limit; /* TIDE_SOFT_LIMIT: start giving back above it. Default: none */
     const char *collector;  /* TIDE_COLLECTOR: "boehm", "refcount". Default: boehm where built */
-    const char *policy;     /* TIDE_POLICY: "reserve" (default), "cudajl", "never" */
-    int gc_early;           /* TIDE_GC_EARLY: collect before memory runs out. Default: on */
+    /* TIDE_POLICY: "reserve" (default), "cudajl", "never" and others, with parameters as in
+    ** "reserve(x0=0.5)": docs/policies.md; one of your own: tide/policy.h */
+    const char *policy;
+    int gc_early; /* TIDE_GC_EARLY: collect before memory runs out. Default: on */
     /* TIDE_POOL: "tide" (default), "driver", "split", "binned", "simple", "none" */
     const char *pool;
     /* TIDE_RELEASE_THRESHOLD: free memory that sync points leave in a pool: "256MiB", "50%",

@@ -21,5 +21,6 @@
 #include <tide/adapt.h>
 #include <tide/batches.h>
 #include <tide/collector.h>
+#include <tide/policy.h>
 
 #endif

@@ -107,6 +107,8 @@ static const struct {
     [TIDEI_IN_PRESSURE] = {"pressure of the collector \"%s\"", .quiet = true},
     [TIDEI_IN_BLOCKING] = {"blocking of the collector \"%s\"", .quiet = true},
     [TIDEI_IN_DETACH] = {"detach of the collector \"%s\"", .quiet = true},
+    [TIDEI_IN_DECIDE] = {"decide of the policy \"%s\"", .quiet = true},
+    [TIDEI_IN_OBSERVE] = {"observe of the policy \"%s\"", .quiet = true},
     [TIDEI_IN_PURGE] = {"purge of the reclaimable \"%s\"", .makes = true},
     [TIDEI_IN_DROP] = {"drop of the reclaimable \"%s\"", .makes = true},
     [TIDEI_IN_BYTES] = {"bytes of the reclaimable \"%s\"", .quiet = true},

@@ -49,6 +49,8 @@ typedef enum tidei_callback_kind {
     TIDEI_IN_PRESSURE,
     TIDEI_IN_BLOCKING,
     TIDEI_IN_DETACH,
+    TIDEI_IN_DECIDE,
+    TIDEI_IN_OBSERVE,
     TIDEI_IN_PURGE,
     TIDEI_IN_DROP,
     TIDEI_IN_BYTES,

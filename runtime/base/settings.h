@@ -15,7 +15,7 @@
 typedef struct tidei_settings {
     char device[32]; /* "" : cuda where it opens, else host */
     char limit[32], soft_limit[32];
-    char collector[32], policy[64], pool[32], release_threshold[32];
+    char collector[32], policy[1024], pool[32], release_threshold[32];
     char pinned_limit[32];         /* "": the default */
     tidei_mem_kind default_memory; /* of arrays */
     /* by tide_config: a kind that the device lacks fails; the environment's is a warning */

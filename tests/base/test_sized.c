@@ -9,6 +9,7 @@
 #include <tide/batches.h>
 #include <tide/collector.h>
 #include <tide/memory.h>
+#include <tide/policy.h>
 #include <tide/pool.h>
 #include <tide/reclaim.h>
 #include "tests/support/clean_environment.h"
@@ -151,10 +152,15 @@ static tide_status call_text(void *x) {
     tide_release(a);
     return n ? TIDE_OK : tide_error_last()->status;
 }
+static tide_status call_policy(void *x) { return tide_policy_register(x); }
 
 static int collect(void *self, int level) { return (void)self, (void)level, TIDE_COLLECT_DONE; }
 static tide_status purge(void *user, int device, size_t wanted, size_t *given) {
     return (void)user, (void)device, (void)wanted, (void)given, TIDE_OK;
+}
+static void decide(void *user, void *state, const tide_policy_snapshot *now,
+                   tide_policy_decision *out) {
+    (void)user, (void)state, (void)now, (void)out;
 }
 
 static const tide_config config = {.struct_size = 0};
@@ -164,6 +170,7 @@ static const tide_pool_figures pool_statistics = {.struct_size = 0};
 static const tide_pool_config pool_config = {.struct_size = 0};
 static const tide_reclaimable reclaimable = {.name = "a cache", .purge = purge};
 static const tide_collector collector = {.collect = collect};
+static const tide_policy policy = {.name = "sized", .decide = decide};
 static const tide_print_options print_options = {.struct_size = 0};
 static const tide_batches_config batches = {.struct_size = 0};
 
@@ -187,6 +194,8 @@ static const struct sized {
      TIDE_E_INVALID},
     {"collector.h", "tide_collector", call_attach, &collector, sizeof collector,
      offsetof(tide_collector, may_collect), false, TIDE_OK},
+    {"policy.h", "tide_policy", call_policy, &policy, sizeof policy, offsetof(tide_policy, observe),
+     false, TIDE_E_INVALID}, /* it is there already */
     {"array.h", "tide_print_options", call_text, &print_options, sizeof print_options, 8, false,
      TIDE_OK},
     {"batches.h", "tide_batches_config", call_batches, &batches, sizeof batches, 8, false,

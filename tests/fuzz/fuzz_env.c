@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "gc/policy.h"
 #include "runtime/base/text.h"
 #include "runtime/runtime.h"
 #include "tests/fuzz/fuzz.h"
@@ -95,7 +96,21 @@ static void set_up(const uint8_t *bytes, size_t n, bool *opens) {
 
 static bool ends(const char *s, size_t cap) { return memchr(s, 0, cap) != NULL; }
 
+/* A policy that is understood has values within their ranges; one that is not is told by a line. */
+static void check_policy(const char *policy) {
+    tidei_policy_choice c;
+    char why[2048] = "";
+    if (!tidei_policy_choose(policy, &c, why, sizeof why)) {
+        REQUIRE(*why && ends(why, sizeof why) && !strchr(why, '\n'));
+        REQUIRE(fuzz_is_utf8(why) || !fuzz_is_utf8(policy));
+        return;
+    }
+    for (size_t i = 0; i < c.policy->nparams; i++)
+        REQUIRE(c.at[i] >= c.policy->params[i].low && c.at[i] <= c.policy->params[i].high);
+}
+
 static void check_settings(const tidei_settings *s) {
+    check_policy(s->policy);
     REQUIRE(ends(s->device, sizeof s->device) && ends(s->limit, sizeof s->limit));
     REQUIRE(ends(s->soft_limit, sizeof s->soft_limit) && ends(s->collector, sizeof s->collector));
     REQUIRE(ends(s->policy, sizeof s->policy) && ends(s->pool, sizeof s->pool));

@@ -81,6 +81,17 @@ static inline tide_array *make(tide_runtime *rt, int64_t bytes) {
     return tide_empty(rt, TIDE_U8, 1, &bytes);
 }
 
+/* A collector's slot: it finds nothing dead. */
+static inline int never_collects(void *self, int level) {
+    return (void)self, (void)level, TIDE_COLLECT_DONE;
+}
+
+/* A thread that collects once. */
+static inline void *collect_in_thread(void *rt) {
+    assert_ok(tide_collect(rt));
+    return NULL;
+}
+
 #define EACH_KIND(k)                                                                               \
     for (const struct kind *k = kinds; k < kinds + TIDEI_COUNT(kinds); k++)                        \
         if (k->runs)

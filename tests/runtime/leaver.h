@@ -21,6 +21,8 @@ enum { /* callbacks */
        LEAVE_FILL,
        LEAVE_MOVED,
        LEAVE_DEATH,
+       LEAVE_DECIDE,
+       LEAVE_OBSERVE,
        LEAVE_LOG, /* it and what follows are never left */
        LEAVE_KINDS,
        LEAVE_NONE = LEAVE_KINDS
@@ -36,6 +38,8 @@ static const char *const leave_texts[LEAVE_KINDS] = {"collect of the collector \
                                                      "fill of tide_batches",
                                                      "moved of tide_adapt",
                                                      "a callback of tide_array_on_death",
+                                                     "decide of the policy \"leaver\"",
+                                                     "observe of the policy \"leaver\"",
                                                      "the log's callback"};
 
 #define LEAVE_SLOTS 12
@@ -134,6 +138,30 @@ static void leave_death(void *user) {
     L.deaths++;
     leave_called(LEAVE_DEATH);
 }
+/* Half of the room, and whatever a sync point offers beyond a quarter. */
+static void leave_decide(void *user, void *state, const tide_policy_snapshot *now,
+                         tide_policy_decision *out) {
+    uint64_t part = now->where == TIDE_POLICY_AT_SYNC ? now->limit / 4 : now->limit / 2;
+    (void)user, (void)state;
+    leave_called(LEAVE_DECIDE);
+    out->level = now->used + now->request > part ? now->level : 0;
+    out->reason = "half of the room is used";
+}
+static void leave_observe(void *user, void *state, const tide_policy_snapshot *before,
+                          const tide_policy_snapshot *after, const tide_policy_collection *c) {
+    (void)user, (void)state, (void)before, (void)after, (void)c;
+    leave_called(LEAVE_OBSERVE);
+}
+static void leave_register_policy(void) {
+    static bool registered;
+    const tide_policy p = {.struct_size = sizeof p,
+                           .name = "leaver",
+                           .state_bytes = 100,
+                           .decide = leave_decide,
+                           .observe = leave_observe};
+    if (!registered) assert_ok(tide_policy_register(&p));
+    registered = true;
+}
 static void leave_log(void *user, int level, const char *line) {
     (void)user, (void)level, (void)line;
     L.calls[LEAVE_LOG]++;
@@ -160,6 +188,7 @@ static void leaver_open(int spill) {
     snprintf(L.path, sizeof L.path, "%s/a.npy", L.folder);
     tide_config c = {.struct_size = sizeof c,
                      .collector = "refcount",
+                     .policy = "leaver",
                      .device = "host",
                      .host_devices = 2,
                      .peers = "none",
@@ -170,6 +199,7 @@ static void leaver_open(int spill) {
                      .log_level = TIDE_LOG_DEBUG,
                      .allocator = &counted_memory};
     tide_runtime *rt;
+    leave_register_policy();
     assert_ok(tide_open(&c, &rt));
     tide_collector t = {.struct_size = sizeof t,
                         .name = "host",
@@ -286,6 +316,22 @@ static void work_assign(void) {
     right(tide_assign(L.slot[1], L.slot[2]));
     L.slot[3] = checked(tide_cast(L.slot[0], TIDE_F16));
 }
+/* What makes arrays for itself on the way. */
+static void work_temporaries(void) {
+    litter();
+    L.slot[0] = checked(tide_diff(L.base, 2, 1));
+    litter();
+    L.slot[1] = checked(tide_tril(L.base, 0));
+    litter();
+    L.slot[2] = checked(tide_slice(L.base, "0:16"));
+    L.slot[3] = checked(tide_gt(L.slot[2], L.slot[2]));
+    const tide_pick mask = tide_pick_array(L.slot[3]);
+    litter();
+    L.slot[4] = checked(tide_index(L.slot[2], 1, &mask));
+    assert_int_equal(tide_array_size(L.slot[4]), 0);
+    L.slot[5] = checked(tide_unique_values(L.slot[2]));
+    assert_int_equal(tide_array_size(L.slot[5]), 16 * LEAVE_SIDE);
+}
 static void work_use(void) {
     void *at;
     tide_use use = {L.base, TIDE_READ, 0};
@@ -384,9 +430,9 @@ static void work_detach(void) {
 }
 
 static void (*const works[])(void) = {
-    work_add,    work_results, work_concat, work_linalg,  work_host,  work_npy,
-    work_assign, work_use,     work_view,   work_batches, work_adapt, work_reclaim,
-    work_sync,   work_devices, work_deaths, work_figures, work_detach};
+    work_add,     work_results,     work_concat,  work_linalg, work_host,    work_npy,
+    work_assign,  work_temporaries, work_use,     work_view,   work_batches, work_adapt,
+    work_reclaim, work_sync,        work_devices, work_deaths, work_figures, work_detach};
 
 /* Whatever of the work's is still there is let go of, in a moment at which nothing is left. */
 static void tidy_up(void) {

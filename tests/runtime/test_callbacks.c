@@ -438,7 +438,8 @@ static void use_from_inside(int kind) {
         right(tide_reclaim(L.rt, TIDE_RECLAIM_GC, NULL));
         assert_int_equal(L.calls[LEAVE_COLLECT], collections);
         if (L.base) refused(kind, !tide_slice(L.base, "0"), "where no array is made");
-        if (L.base) refused(kind, !tide_add(L.base, L.base), "where no array is made");
+        if (L.base && tide_device_current(L.rt) == 0) /* the other one does not reach it */
+            refused(kind, !tide_add(L.base, L.base), "where no array is made");
     }
     nested = false;
 }

@@ -138,6 +138,22 @@ static tide_status moved(void *user, void *copy, const void *from, unsigned how)
 }
 static void host_work(void *arg) { *(int *)arg = 1; } /* on the library's own thread */
 
+static void decide(void *user, void *state, const tide_policy_snapshot *now,
+                   tide_policy_decision *out) {
+    (void)user, (void)state;
+    would_end();
+    out->level = now->used + now->request > now->limit / 2 ? now->level : 0;
+    out->reason = "half of the limit";
+}
+static void observe(void *user, void *state, const tide_policy_snapshot *before,
+                    const tide_policy_snapshot *after, const tide_policy_collection *c) {
+    (void)user, (void)state, (void)before, (void)after, (void)c;
+    would_end();
+}
+
+static const tide_policy half = {
+    .struct_size = sizeof half, .name = "half", .decide = decide, .observe = observe};
+
 /* ---- the headers, one after the other ---- */
 
 static char folder[64];
@@ -148,12 +164,15 @@ static char *in_folder(const char *name) {
 }
 
 static void texts(tide_runtime *rt) {
+    const tide_policy always = {
+        .struct_size = sizeof always, .name = "always", .decide = decide, .observe = observe};
     char text[4096];
     tide_pool *pool = CALL(tide_pool_default, rt);
     TRY(tide_version);
     TRY(tide_status_name, TIDE_E_IO);
     TRY(tide_dtype_name, TIDE_F32);
     TRY(tide_dtype_size, TIDE_F32);
+    TRY(tide_policy_register, &half); /* once more */
     TRY(tide_error_last);
     DO(tide_error_clear);
     TRY(tide_device_text, rt, text, sizeof text);
@@ -648,12 +667,14 @@ static void survives(const tide_config *c, int cancel_state) {
 }
 
 static tide_config config_of(const char *collector) {
+    (void)!tide_policy_register(&half); /* it may be there */
     return (tide_config){.struct_size = sizeof(tide_config),
                          .device = test_device(),
                          .host_device_memory = "64MiB",
                          /* on a GPU libraries' handles count, too */
                          .limit = test_on_host() ? "48MiB" : "512MiB",
                          .collector = collector,
+                         .policy = "half",
                          .spill = TIDE_ON,
                          .log = log_line,
                          .log_level = TIDE_LOG_DEBUG};

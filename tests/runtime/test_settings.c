@@ -453,6 +453,7 @@ static void bad_config_fails(void **state) {
         {{.soft_limit = "1X"}, TIDE_E_INVALID, {"TIDE_SOFT_LIMIT", "\"1X\""}},
         {{.collector = "mark"}, TIDE_E_INVALID, {"collector \"mark\"", "refcount"}},
         {{.policy = "hopeful"}, TIDE_E_INVALID, {"policy \"hopeful\"", "reserve, cudajl, never"}},
+        {{.policy = "reserve(x0=2)"}, TIDE_E_INVALID, {"reserve(x0=2)", "column 12: expected x0"}},
         {{.pool = "buddy"},
          TIDE_E_INVALID,
          {"pool \"buddy\"", "tide, driver, split, binned, simple, none"}},

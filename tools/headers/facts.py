@@ -37,6 +37,12 @@ ENUMS = {
     "tide_meshgrid.indexing": ("TIDE_GRID_*",),
     "tide_pad.mode": ("TIDE_PAD_*",),
     "tide_pick.kind": ("TIDE_PICK_*",),
+    "tide_policy_collection.level": ("TIDE_COLLECT_MINOR, TIDE_COLLECT_FULL",),
+    "tide_policy_decision.level": ("TIDE_COLLECT_MINOR, TIDE_COLLECT_FULL",),
+    "tide_policy_param.kind": ("TIDE_PARAM_*",),
+    "tide_policy_snapshot.level": ("TIDE_COLLECT_MINOR, TIDE_COLLECT_FULL",),
+    "tide_policy_snapshot.levels": ("TIDE_POLICY_*", "flags"),
+    "tide_policy_snapshot.where": ("TIDE_POLICY_AT_*",),
     "tide_pool_get_attribute.attribute": ("TIDE_POOL_*",),
     "tide_pool_set_attribute.attribute": ("TIDE_POOL_*",),
     "tide_print_options.float_mode": ("TIDE_PRINT_*",),
@@ -61,7 +67,8 @@ tide_all.keepdims tide_any.keepdims tide_arg_bool.v tide_argmax.keepdims tide_ar
 tide_argsort.descending tide_array_is_contiguous tide_array_is_freed tide_array_set_ordered.on
 tide_collector.may_collect tide_collector_is_device_library tide_count_nonzero.keepdims
 tide_device_reaches tide_linspace.endpoint tide_logspace.endpoint tide_max.keepdims
-tide_mean.keepdims tide_median.keepdims tide_min.keepdims tide_print_options.suppress_small
+tide_mean.keepdims tide_median.keepdims tide_min.keepdims tide_policy.unguarded
+tide_policy_collection.early tide_print_options.suppress_small
 tide_prod.keepdims tide_quantile.keepdims tide_reclaimable.dear tide_searchsorted.right
 tide_sort.descending tide_sort_both.descending tide_std.keepdims tide_sum.keepdims
 tide_thread_allow_scalar tide_thread_allow_scalar.on tide_topk.largest tide_var.keepdims
@@ -69,7 +76,7 @@ tide_thread_allow_scalar tide_thread_allow_scalar.on tide_topk.largest tide_var.
 # Ints that are numbers, by their names; and results that are.
 NUMBERS = """
 axis axis1 axis2 debug debug_sample depth device edge_items host_devices line_width n ndim order
-owner precision reserved value
+owner precision reserved threads value
 """.split()
 NUMBER_RESULTS = """
 tide_array_device tide_array_ndim tide_device_count tide_device_current tide_scope_depth
@@ -83,7 +90,8 @@ COUNTS = {
     "buf": "cap", "data": "elements(shape)", "destination": "n",
     "dst": "bytes", "dsts": "m", "fields": "nfields", "host": "elements(shape)",
     "index": "rank(a)", "indices": "n", "keys": "n", "lengths": "n", "order": "norder",
-    "outs": "m n", "perm": "rank(a)", "picks": "n", "ptrs": "n", "ranges": "n", "reps": "n",
+    "outs": "m n", "params": "nparams", "perm": "rank(a)", "picks": "n",
+    "ptrs": "n", "ranges": "n", "reps": "n",
     "samples": "n", "shape": "ndim", "shifts": "n", "source": "n", "steps": "n", "strides": "ndim", "uses": "n",
 }
 COUNTED = ("arrays in", "arrays in-out", "arrays out", "axes", "index", "numbers", "picks",

@@ -25,6 +25,7 @@ BY_TYPE = {
     "tide_pick": "pick", "const tide_pick *": "picks",
     "tide_arg": "tagged argument", "const tide_arg *": "tagged arguments",
     "tide_arg *": "tagged argument out", "tide_data": "data", "const tide_error *": "error",
+    "const double *": "doubles",
     "const char *": "text in", "char *": "text buffer",
     "const int64_t *": "shape", "const int *": "axes",
     "const void *": "raw pointer in", "void *": "raw pointer", "void **": "raw pointers out",

@@ -26,7 +26,8 @@ OBJECTS = {
     "batches": ("runtime", "batches"), "collector": ("runtime", "text in"), "data": None,
     "device": ("runtime",), "dtype": ("dtype",), "error": None,
     "expr": ("runtime", "expr", "arrays in-out"), "host_view": ("array in", "host view"),
-    "npy": ("runtime", "array in"), "pick": None, "pool": ("runtime", "pool"), "random": ("runtime",),
+    "npy": ("runtime", "array in"), "pick": None, "policy": None, "pool": ("runtime", "pool"),
+    "random": ("runtime",),
     "range": None, "reclaimable": ("runtime",), "runtime": ("runtime",),
     "scope": ("runtime", "array in"), "status": ("status",), "stream": ("runtime", "stream"),
     "thread": ("runtime",), "torch": None, "use": ("runtime", "use scope"),
@@ -63,6 +64,8 @@ OTHER_ORDER = {}
 HANDLES = ("runtime", "stream", "pool", "expr", "use scope", "host view", "batches")
 VALUES = ("arg", "data", "dtype", "error", "pick", "range", "status", "torch")
 ARRAYS = ("array in", "arrays in", "array in-out", "arrays in-out")
+# What is registered for good, under its own name, and so has no id.
+FOR_GOOD = ("tide_policy_register",)
 USER_DATA = ("self", "arg", "ctx", "context", "opaque")
 
 
@@ -231,7 +234,7 @@ def of_text(f):
 def of_registration(f):
     """User data and ids come last."""
     args = f["args"]
-    if f["name"].endswith("_register") and (
+    if f["name"].endswith("_register") and f["name"] not in FOR_GOOD and (
             not args or (args[-1]["name"], args[-1]["type"]) != ("id", "uint64_t *")):
         yield "does not give a uint64_t *id last"
     if f["name"].endswith("_unregister") and (

@@ -7,5 +7,6 @@
 
 int tidei_info_command(int argc, char **argv);
 int tidei_replay_command(int argc, char **argv);
+int tidei_study_command(int argc, char **argv);
 
 #endif

@@ -34,7 +34,7 @@ static size_t threads_allowed(void) {
                : (quota - 1) / period + 1;
 }
 
-static size_t threads_here(void) {
+size_t tidei_threads_here(void) {
     cpu_set_t set;
     size_t there = sched_getaffinity(0, sizeof set, &set) == 0 ? (size_t)CPU_COUNT(&set) : 1;
     return tidei_min_size(there, threads_allowed());
@@ -65,7 +65,7 @@ static void tell(const tidei_jobs *x, const char *device) {
 }
 
 int tidei_jobs_command(size_t free_bytes, size_t threads) {
-    tidei_jobs x = {.threads = threads_here()};
+    tidei_jobs x = {.threads = tidei_threads_here()};
     char device[1024] = "";
     if (look(&x, device, sizeof device) != TIDE_OK) {
         fprintf(stderr, "tide info: %s\n", tide_error_last()->message);

@@ -14,6 +14,8 @@ typedef struct tidei_jobs {
     size_t threads;    /* that the process may run on */
 } tidei_jobs;
 size_t tidei_jobs_of(const tidei_jobs *x); /* at least 1 */
+/* Threads that the process may run on, by its affinity and its control group; at least 1. */
+size_t tidei_threads_here(void);
 
 /* `tide info --jobs`: the number on stdout, what it is made of on stderr. What is given, not 0,
 ** stands for what the machine has; memory that is given is a GPU's. Returns the exit status. */

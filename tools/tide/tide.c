@@ -15,6 +15,7 @@ static const struct command {
 } commands[] = {
     {"info", "tide info", "the device, its memory, the environment", tidei_info_command},
     {"replay", "tide replay", "plays recorded allocations against a pool", tidei_replay_command},
+    {"study", "tide study", "compares policies of collection in virtual time", tidei_study_command},
 };
 #define COMMANDS (sizeof commands / sizeof *commands)
 
@@ -66,8 +67,8 @@ static char *list_commands(int key, const char *text, void *input) {
 int main(int argc, char **argv) {
     const struct argp argp = {.parser = choose,
                               .args_doc = "COMMAND [ARGUMENT...]",
-                              .doc = "What a machine offers Tidepool, and what a pool makes of a "
-                                     "recorded program.\v",
+                              .doc = "What a machine offers Tidepool, what a pool makes of a "
+                                     "recorded program, and when it is best to collect.\v",
                               .help_filter = list_commands};
     struct chosen c = {0};
     argp_err_exit_status = BAD_INPUT;

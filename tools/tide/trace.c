@@ -18,6 +18,7 @@
 #define FIELDS_MAX 6
 #define FOUND_MAX  60 /* of an offending text, as much as a message shows */
 #define NO_BLOCK   UINT32_MAX
+#define DAY_US     86400000000u
 #define SKIPPED    "CcdRrWw" /* what else a recording tells */
 
 struct text {
@@ -39,7 +40,11 @@ struct reader {
     bool over;      /* the file has no more */
     tidei_trace trace;
     size_t events_cap;
-    uint64_t most;     /* events; 0: by the file's size */
+    uint64_t most;            /* events; 0: by the file's size */
+    bool timed;               /* times are wanted */
+    uint64_t row_us, last_us; /* of the row; the latest so far */
+    /* collections and climbs that have begun and not ended; since when; what they took so far */
+    uint64_t depth, began_us, took_us;
     struct live *live; /* live_cap entries, a power of two, at most half of them used */
     size_t live_cap, live_n;
     uint64_t live_bytes;
@@ -212,6 +217,19 @@ static tide_status check_number(const struct reader *r) {
         r->most ? "" : ", and fewer bytes of the file up to here, which is no recording's way");
 }
 
+/* The list of so many items, `size` bytes each, with room for `cap`. False: there is no host
+** memory, and the list stays. */
+static bool relist(void *list, size_t n, size_t cap, size_t size) {
+    void *old;
+    memcpy(&old, list, sizeof old);
+    void *grown = cap <= SIZE_MAX / size ? tidei_host_take(NULL, cap * size) : NULL;
+    if (!grown) return false;
+    if (n) memcpy(grown, old, n * size);
+    tidei_host_free(NULL, old);
+    memcpy(list, &grown, sizeof grown);
+    return true;
+}
+
 /* Room for twice as many events. */
 static tide_status more_events(struct reader *r) {
     tidei_trace *t = &r->trace;
@@ -219,20 +237,36 @@ static tide_status more_events(struct reader *r) {
     tide_status status = check_number(r);
     if (status != TIDE_OK) return status;
     if (r->most && cap > r->most) cap = r->most;
-    tidei_event *grown =
-        cap <= SIZE_MAX / sizeof *grown ? tidei_host_take(NULL, (size_t)cap * sizeof *grown) : NULL;
-    if (!grown) return tidei_fail_host_memory(OP, (size_t)cap * sizeof *grown);
-    if (t->n) memcpy(grown, t->events, t->n * sizeof *grown);
-    tidei_host_free(NULL, t->events);
-    t->events = grown;
+    if (!relist(&t->events, t->n, (size_t)cap, sizeof *t->events) ||
+        (r->timed && !relist(&t->times, t->n, (size_t)cap, sizeof *t->times)))
+        return tidei_fail_host_memory(OP, (size_t)cap * sizeof *t->events);
     r->events_cap = (size_t)cap;
     return TIDE_OK;
 }
 
+/* The program's own time: while it collects or climbs it stands still. */
+static uint64_t now_ns(struct reader *r) {
+    if (r->row_us > r->last_us) r->last_us = r->row_us;
+    uint64_t us = (r->depth ? r->began_us : r->last_us) - r->took_us;
+    return us <= UINT64_MAX / 1000 ? us * 1000 : UINT64_MAX;
+}
+
+/* A collection or a climb begins, or ends. */
+static void stand_still(struct reader *r, bool begins) {
+    (void)now_ns(r);
+    if (begins) {
+        if (!r->depth++) r->began_us = r->last_us;
+    } else if (r->depth && !--r->depth) {
+        r->took_us += r->last_us - r->began_us;
+    }
+}
+
 static tide_status add_event(struct reader *r, tidei_event e) {
     tide_status status = r->trace.n == r->events_cap ? more_events(r) : TIDE_OK;
-    if (status == TIDE_OK) r->trace.events[r->trace.n++] = e;
-    return status;
+    if (status != TIDE_OK) return status;
+    if (r->timed) r->trace.times[r->trace.n] = now_ns(r);
+    r->trace.events[r->trace.n++] = e;
+    return TIDE_OK;
 }
 
 /* `shown` is the id as the line has it. */
@@ -269,32 +303,48 @@ static tide_status tide_row(struct reader *r, const struct text *f) {
     if (!number(f[1], &id)) return expected(r, "an id below 2^64", f[1]);
     if (!number(f[2], &bytes)) return expected(r, "a size in bytes", f[2]);
     if (!number(f[3], &other)) return expected(r, "a stream's number", f[3]);
-    if (!number(f[4], &other)) return expected(r, "a time in microseconds", f[4]);
+    if (!number(f[4], &r->row_us)) return expected(r, "a time in microseconds", f[4]);
     switch (f[0].at[0]) {
     case 'a': return allocate(r, id, f[1], bytes, f[2]);
     case 'f': return release(r, id, f[1]);
     case 's': return add_event(r, (tidei_event){.op = TIDEI_EVENT_SYNC});
+    case 'C':
+    case 'R': stand_still(r, true); return TIDE_OK;
+    case 'c':
+    case 'r': stand_still(r, false); return TIDE_OK;
     default: return TIDE_OK;
     }
 }
 
 /* "HH:MM:SS:uuuuuu", or with a dot. */
-static bool is_time(struct text t) {
+static bool time_of(struct text t, uint64_t *us) {
     static const char form[] = "00:00:00.000000";
+    static const uint64_t unit[] = {36000000000, 3600000000, 0,       600000000, 60000000,
+                                    0,           10000000,   1000000, 0,         100000,
+                                    10000,       1000,       100,     10,        1};
     if (t.n != sizeof form - 1) return false;
+    *us = 0;
     for (size_t i = 0; i < t.n; i++) {
         bool digit = t.at[i] >= '0' && t.at[i] <= '9';
         if (form[i] == '0' ? !digit : t.at[i] != ':' && (form[i] == ':' || t.at[i] != '.'))
             return false;
+        if (digit) *us += unit[i] * (uint64_t)(t.at[i] - '0');
     }
     return true;
 }
 
+/* A log goes on past midnight: what is half a day earlier is of the next one. */
+static void set_time_of_day(struct reader *r, uint64_t us) {
+    while (us < r->last_us && r->last_us - us > DAY_US / 2) us += DAY_US;
+    r->row_us = us;
+}
+
 static tide_status rmm_row(struct reader *r, const struct text *f) {
-    uint64_t pointer, bytes, other;
+    uint64_t pointer, bytes, other, us;
     bool allocates = is(f[2], "allocate"), fails = is(f[2], "allocate failure");
     if (!number(f[0], &other)) return expected(r, "a thread's number", f[0]);
-    if (!is_time(f[1])) return expected(r, "a time HH:MM:SS.uuuuuu", f[1]);
+    if (!time_of(f[1], &us)) return expected(r, "a time HH:MM:SS.uuuuuu", f[1]);
+    set_time_of_day(r, us);
     if (!allocates && !fails && !is(f[2], "free"))
         return expected(r, "Action allocate, allocate failure or free", f[2]);
     if (!hex_number(f[3], &pointer)) return expected(r, "a pointer in hexadecimal digits", f[3]);
@@ -347,27 +397,42 @@ static tide_status read_all(struct reader *r) {
     return status == TIDE_OK ? read_rows(r) : status;
 }
 
-tide_status tidei_trace_read_fd(int fd, const char *name, uint64_t events, tidei_trace *out) {
-    struct reader r = {.name = name, .most = events, .file = gzdopen(fd, "rb")};
-    if (!r.file) {
+static tide_status read_fd(int fd, struct reader *r, tidei_trace *out) {
+    r->file = gzdopen(fd, "rb");
+    if (!r->file) {
         close(fd);
         return tidei_fail_host_memory(OP, READ_BYTES);
     }
-    gzbuffer(r.file, READ_BYTES / 2);
-    tide_status status = read_all(&r);
-    gzclose_r(r.file); /* what it could tell, stream_status has asked for */
-    tidei_host_free(NULL, r.buf);
-    tidei_host_free(NULL, r.live);
+    gzbuffer(r->file, READ_BYTES / 2);
+    tide_status status = read_all(r);
+    gzclose_r(r->file); /* what it could tell, stream_status has asked for */
+    tidei_host_free(NULL, r->buf);
+    tidei_host_free(NULL, r->live);
     if (status == TIDE_OK)
-        *out = r.trace;
+        *out = r->trace;
     else
-        tidei_trace_clear(&r.trace);
+        tidei_trace_clear(&r->trace);
     return status;
 }
 
-tide_status tidei_trace_read_most(const char *path, uint64_t events, tidei_trace *out) {
+static tide_status read_path(const char *path, struct reader *r, tidei_trace *out) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    return fd < 0 ? refused(path, "opened", errno) : tidei_trace_read_fd(fd, path, events, out);
+    return fd < 0 ? refused(path, "opened", errno) : read_fd(fd, r, out);
+}
+
+tide_status tidei_trace_read_fd(int fd, const char *name, uint64_t events, tidei_trace *out) {
+    struct reader r = {.name = name, .most = events};
+    return read_fd(fd, &r, out);
+}
+
+tide_status tidei_trace_read_most(const char *path, uint64_t events, tidei_trace *out) {
+    struct reader r = {.name = path, .most = events};
+    return read_path(path, &r, out);
+}
+
+tide_status tidei_trace_read_timed(const char *path, uint64_t events, tidei_trace *out) {
+    struct reader r = {.name = path, .most = events, .timed = true};
+    return read_path(path, &r, out);
 }
 
 tide_status tidei_trace_read(const char *path, tidei_trace *out) {
@@ -376,6 +441,7 @@ tide_status tidei_trace_read(const char *path, tidei_trace *out) {
 
 void tidei_trace_clear(tidei_trace *t) {
     tidei_host_free(NULL, t->events);
+    tidei_host_free(NULL, t->times);
     *t = (tidei_trace){0};
 }
 

@@ -29,6 +29,9 @@ typedef struct tidei_event {
 
 typedef struct tidei_trace {
     tidei_event *events;
+    /* of each event, in ns, without the collections and climbs that the recording tells of; never
+    ** falling. NULL: nobody asked for times */
+    uint64_t *times;
     size_t n;
     size_t blocks; /* allocations in it */
 } tidei_trace;
@@ -38,7 +41,9 @@ typedef struct tidei_trace {
 tide_status tidei_trace_read(const char *path, tidei_trace *out);
 /* The same, of at most so many events; 0: as many as above. */
 tide_status tidei_trace_read_most(const char *path, uint64_t events, tidei_trace *out);
-/* The same from an open file, which is closed; `name` stands for it in messages. */
+/* The same with times. */
+tide_status tidei_trace_read_timed(const char *path, uint64_t events, tidei_trace *out);
+/* The first from an open file, which is closed; `name` stands for it in messages. */
 tide_status tidei_trace_read_fd(int fd, const char *name, uint64_t events, tidei_trace *out);
 void tidei_trace_clear(tidei_trace *t);
 

@@ -1,0 +1,62 @@
+/* program.h: what the lab plays: a program as a list of what its threads do.
+**
+** An event belongs to a thread; a thread's events happen one after the other, each as soon as the
+** one before it is done. A block is made by one event and dies by another, perhaps of another
+** thread: from then on nothing reaches it, though it is held until a collection finds it. Its death
+** may come first in time where threads run at their own pace: then it is dead once it is made.
+** What must stay true of a program that was finished: blocks are numbered from 0; each is made
+** once, and dies at most once; peak and ideal time are those of a run by hand: each block is freed
+** as it dies, so that nothing fails, nobody collects, and new memory is paid for up to the peak. */
+#ifndef TIDEI_LAB_PROGRAM_H
+#define TIDEI_LAB_PROGRAM_H
+
+#include "gc/lab/model.h"
+#include "gc/policy.h"
+
+#define TIDEI_LAB_THREADS 64
+
+typedef enum {
+    TIDEI_LAB_HOST, /* the thread computes for `amount` ns */
+    TIDEI_LAB_MAKE, /* block `block` of `amount` bytes, in `budget` */
+    TIDEI_LAB_DIE,  /* `block` */
+    TIDEI_LAB_WORK, /* `amount` ns of work are queued on the device */
+    TIDEI_LAB_SYNC, /* the thread waits for the work that it queued */
+    TIDEI_LAB_STEP  /* a step of the thread ends */
+} tidei_lab_op;
+
+/* The device's memory; what arrays take of the host's: pinned and unified memory. */
+enum { TIDEI_LAB_DEVICE, TIDEI_LAB_PINNED, TIDEI_LAB_BUDGETS };
+
+typedef struct tidei_lab_event {
+    uint64_t amount;
+    uint32_t block;
+    uint8_t op, budget;
+    uint16_t thread;
+} tidei_lab_event;
+
+typedef struct tidei_lab_program {
+    const char *name; /* static, or the caller's for as long as the program lives */
+    tidei_lab_event *events;
+    size_t n, cap;
+    uint32_t blocks;
+    unsigned threads;
+    bool failed; /* host memory was exhausted while it was written */
+    tidei_lab_model model;
+    uint64_t limit[TIDEI_LAB_BUDGETS]; /* that it is meant for; 0: none in particular */
+    /* known when it was finished */
+    uint64_t peak[TIDEI_LAB_BUDGETS], ideal_ns;
+    size_t steps;
+} tidei_lab_program;
+
+/* Begins an empty program of one thread, with the usual model. */
+void tidei_lab_begin(tidei_lab_program *p, const char *name);
+/* Writing it. Amounts of 0 are nothing, but for sync points and steps. */
+void tidei_lab_add(tidei_lab_program *p, unsigned thread, tidei_lab_op op, uint64_t amount);
+uint32_t tidei_lab_make(tidei_lab_program *p, unsigned thread, unsigned budget, uint64_t bytes);
+void tidei_lab_die(tidei_lab_program *p, unsigned thread, uint32_t block);
+/* Plays it in the ideal way to know its peak and its time; again after a change of its model.
+** TIDE_E_HOST_NOMEM. */
+tide_status tidei_lab_finish(tidei_lab_program *p);
+void tidei_lab_clear(tidei_lab_program *p);
+
+#endif

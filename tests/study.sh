@@ -1,0 +1,98 @@
+#!/bin/sh
+# study.sh BUILD WORK: `tide study` as a user runs it: exit codes, messages, the table and the JSON,
+# the same bytes on any number of cores.
+set -eu
+tide=$1/tools/tide work=$2/study traces=${TIDE_TEST_SOURCE:?}/tests/traces
+rm -rf "$work"
+mkdir -p "$work"
+fail() { echo "study: $*"; exit 1; }
+ends() { # STATUS TEXT ARGS: ends so, and says so on stderr
+    wanted=$1 text=$2 status=0
+    shift 2
+    "$tide" study "$@" >"$work/out" 2>"$work/err" || status=$?
+    [ $status = "$wanted" ] || fail "tide study $* ends with $status: $(cat "$work/err")"
+    [ -z "$text" ] || grep -qF -e "$text" "$work/err" || fail "tide study $* says: $(cat "$work/err")"
+}
+printf 'op,id,bytes,stream,time_us\na,0,1000,0,0\nf,1,1000,0,1\n' >"$work/bad.csv"
+
+# The research's row: CUDA.jl's rule spends a quarter of the time in collections that free nothing.
+ends 0 '' full-static train --policy cudajl,reserve --json
+python3 - "$work/out" <<'END' || fail "the JSON: $(cat "$work/out")"
+import json, sys
+rows = [json.loads(line) for line in open(sys.argv[1])]
+assert [(r["workload"], r["policy"]) for r in rows] == [
+    (w, p) for w in ("full-static", "train") for p in ("cudajl", "reserve")]
+assert rows[0]["fruitless_share"] > 20 and rows[1]["collector"] < 1
+for r in rows:
+    for name in ("limit peak_live ideal_ns steps overhead overhead_off collector collections "
+                 "fruitless forced failed worst_step_ns p99_step_ns peak_held mean_held").split():
+        assert name in r and r[name] >= 0, name
+END
+
+# The same bytes whenever and wherever.
+everything="$traces/linalg-mix.csv.gz threads --limit 1.02x,none --seeds 3 --json"
+ends 0 '' $everything --jobs 1 --policy 'reserve,priced(x0=0.5),sqrt,cudajl(backoff=1),softmax,rates'
+mv "$work/out" "$work/one"
+ends 0 '' $everything --jobs 5 --policy 'reserve,priced(x0=0.5),sqrt,cudajl(backoff=1),softmax,rates'
+cmp "$work/one" "$work/out" || fail "other figures on other cores"
+[ "$(wc -l <"$work/out")" = 24 ] || fail "24 rows: $(cat "$work/out")"
+
+# And on every machine: where a rule was changed on purpose, the new sum stands here from then on.
+ends 0 '' half threads --policy 'cudajl,priced,sqrt,never' --seeds 2 --json
+[ "$(cksum <"$work/out")" = '681999175 3980' ] || fail "another machine's bytes: $(cksum <"$work/out")"
+
+# The optimum, in the table and as JSON; what there is none for; a sweep.
+ends 0 '' train threads --policy 'oracle,headroom(share=0.5:0.9:0.2)' --seeds 2
+grep -q '^  oracle .* 0.1[0-9] +- 0.0' "$work/out" || fail "no oracle: $(cat "$work/out")"
+grep -q 'dearer than the oracle: headroom(share=0.5) +[0-9.]* ([0-9]* %), headroom(share=0.7) .*(share=0.9)' "$work/out" ||
+    fail "no distances: $(cat "$work/out")"
+grep -q '^  oracle .* none: the program has several threads' "$work/out" ||
+    fail "an oracle of threads: $(cat "$work/out")"
+ends 0 '' full-static threads "$traces/linalg-mix.csv.gz" --policy oracle,never --seeds 1 --json
+python3 - "$work/out" <<'END' || fail "the oracle's JSON: $(cat "$work/out")"
+import json, sys
+rows = [json.loads(line) for line in open(sys.argv[1])]
+assert [r.get("lacks") for r in rows] == [None, None, "the program has several threads"] + [None] * 3
+assert [r.get("near") for r in rows] == [False, False, None, False, True, False]
+for r in rows:
+    assert "lacks" in r or abs(r["cost"] - r["overhead"] - r["collector"] / 10) < 1e-5
+assert rows[0]["cost"] < rows[1]["cost"] and rows[4]["cost"] < rows[5]["cost"]
+END
+
+# The table; every workload where none is named; a model.
+ends 0 '' --seeds 1 --policy never
+for name in train full-static full-short half grow short-syncs old-garbage bursty-slack no-sync \
+    dense threads pinned; do
+    grep -q "^$name: " "$work/out" || fail "no $name: $(cat "$work/out")"
+done
+ends 0 '' no-sync --policy every --model full=1ms,low=1,high=1 --json
+grep -q '"collections": [1-9]' "$work/out" || fail "every: $(cat "$work/out")"
+ends 0 '' "$traces/linalg-mix.csv.gz"
+grep -q 'reserve .*98.32 MiB' "$work/out" || fail "1.2 times the peak: $(cat "$work/out")"
+
+# The help has all there is to choose from.
+ends 0 '' --help
+for word in full-static reserve cudajl softmax rates pressure sqrt headroom priced every x0 backoff \
+    stall 'Exit status'; do
+    grep -q "$word" "$work/out" || fail "the help lacks $word"
+done
+
+# The page has every parameter.
+for row in $(sed -n 's/^    \([a-z_0-9]*\)  *[^ ]*, .*: .*/\1/p' "$work/out"); do
+    grep -q "^| .*| \`$row\` |" "$TIDE_TEST_SOURCE/docs/policies.md" || fail "policies.md lacks $row"
+done
+
+# Bad input: what is wrong where.
+ends 2 "$work/bad.csv:3: expected the id of an allocated block, found '1'" "$work/bad.csv"
+ends 2 "$work/none.csv: cannot be opened: No such file or directory" "$work/none.csv"
+ends 2 "neither a workload nor a file 'tran'" tran
+ends 2 'there is no policy "hopeful"; there are: reserve, cudajl, never' --policy hopeful
+ends 2 "column 12: expected x0 from 0.01 to 1, found '7)'" --policy 'never,reserve(x0=7)'
+ends 2 'column 12: expected FROM:TO:STEP of one unit' --policy 'reserve(x0=0.1:0.9)'
+ends 2 'column 12: expected x0 from 0.01 to 1' --policy 'reserve(x0=0:1:0.1)'
+ends 2 'at most 256 policies' --policy 'reserve(x0=0.1:1:0.001)'
+ends 2 '"oracle" is no policy: it knows the whole program' --policy 'oracle(x=1)'
+ends 2 "--limit wants bytes, 4GiB, a factor such as 1.2x, or none, not '1.2y'" --limit 1.2y
+ends 2 "--seeds wants a number from 1 to 1000, not '0'" --seeds 0
+ends 2 "--model \"stal=5ms\": column 1: expected one of minor, full" --model stal=5ms
+ends 2 "unrecognized option '--frob'" --frob

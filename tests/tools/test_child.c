@@ -1,0 +1,111 @@
+/* test_child.c: code in a child process: how it ends, and what it gives back. */
+#include "tools/tide/child.h"
+#include "tests/support/tidetest.h"
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct work {
+    int signal, status, result;
+    bool loops, exits, sleeps;
+};
+
+static int refused; /* errno of fork */
+pid_t __real_fork(void);
+pid_t __wrap_fork(void);
+pid_t __wrap_fork(void) { return refused ? errno = refused, -1 : __real_fork(); }
+
+static void work(void *p) {
+    struct work *w = p;
+    volatile bool *loops = &w->loops;
+    w->result = 42;
+    if (w->signal) raise(w->signal);
+    if (w->exits) _exit(w->status);
+    while (*loops) {}
+    while (w->sleeps) pause();
+}
+
+static const char *end_of(struct work *w) {
+    static char text[TIDEI_CHILD_TEXT];
+    tidei_child_end e = tidei_child_run(work, w, sizeof *w, 1);
+    assert_int_equal(w->result, e.how == TIDEI_CHILD_DONE ? 42 : 0);
+    return tidei_child_text(&e, text, sizeof text);
+}
+
+static void what_is_done_is_given_back(void **state) {
+    struct work w = {.result = 0};
+    (void)state;
+    assert_string_equal(end_of(&w), "");
+    assert_int_equal(w.result, 42);
+}
+
+static void a_crash_is_the_childs(void **state) {
+    static const int signals[] = {SIGSEGV, SIGFPE, SIGABRT, SIGKILL};
+    (void)state;
+    for (size_t i = 0; i < TIDEI_COUNT(signals); i++) {
+        struct work w = {.signal = signals[i]};
+        char text[TIDEI_CHILD_TEXT];
+        snprintf(text, sizeof text, "crashed (signal %d)", signals[i]);
+        assert_string_equal(end_of(&w), text);
+    }
+}
+
+static void a_child_that_ends_itself_gives_nothing_back(void **state) {
+    struct work well = {.exits = true}, badly = {.exits = true, .status = 3};
+    (void)state;
+    assert_string_equal(end_of(&well), "ended the process (status 0)");
+    assert_string_equal(end_of(&badly), "ended the process (status 3)");
+}
+
+static void an_endless_loop_comes_to_an_end(void **state) {
+    struct work loops = {.loops = true}, sleeps = {.sleeps = true};
+    (void)state;
+    assert_string_equal(end_of(&loops), "took more than 1 s");
+    if (test_long()) assert_string_equal(end_of(&sleeps), "took more than 1 s");
+}
+
+static void without_a_process_it_says_so(void **state) {
+    struct work w = {.result = 0};
+    char text[TIDEI_CHILD_TEXT];
+    (void)state;
+    refused = EAGAIN;
+    snprintf(text, sizeof text, "could not be run in a process of its own (errno %d)", EAGAIN);
+    assert_string_equal(end_of(&w), text);
+    refused = 0;
+    tidei_child_end e = tidei_child_run(work, &w, SIZE_MAX / 2, 1);
+    assert_true(e.how == TIDEI_CHILD_NONE && e.number == ENOMEM);
+}
+
+static void *in_a_thread(void *p) {
+    for (int i = 0; i < 20; i++) {
+        struct work well = {.result = 0}, badly = {.signal = SIGSEGV};
+        tidei_child_end a = tidei_child_run(work, &well, sizeof well, 10),
+                        b = tidei_child_run(work, &badly, sizeof badly, 10);
+        if (a.how == TIDEI_CHILD_DONE && well.result == 42 && b.number == SIGSEGV) ++*(int *)p;
+    }
+    return NULL;
+}
+
+static void threads_have_children_of_their_own(void **state) {
+    pthread_t threads[4];
+    int right[4] = {0};
+    (void)state;
+    for (int i = 0; i < 4; i++) pthread_create(&threads[i], NULL, in_a_thread, &right[i]);
+    for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+    for (int i = 0; i < 4; i++) assert_int_equal(right[i], 20);
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* none is left */
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_done_is_given_back),
+        cmocka_unit_test(a_crash_is_the_childs),
+        cmocka_unit_test(a_child_that_ends_itself_gives_nothing_back),
+        cmocka_unit_test(an_endless_loop_comes_to_an_end),
+        cmocka_unit_test(without_a_process_it_says_so),
+        cmocka_unit_test(threads_have_children_of_their_own),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

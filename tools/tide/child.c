@@ -1,0 +1,83 @@
+/* child.c: a child process for code of others; child.h has the model. */
+#include "tools/tide/child.h"
+#include <errno.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CLOCK_FACTOR 10 /* a machine that is busy with other things is no endless loop */
+
+struct shared {
+    volatile int done;
+    _Alignas(max_align_t) unsigned char arg[];
+};
+
+/* It dies of what it does, at once and without a trace, and with its parent. */
+static void be_mortal(unsigned seconds) {
+    static const int deadly[] = {SIGSEGV, SIGBUS,  SIGFPE,  SIGILL, SIGABRT,
+                                 SIGTRAP, SIGALRM, SIGXCPU, SIGSYS};
+    const struct rlimit time = {seconds, seconds + 1}, no_core = {0, 0};
+    sigset_t none;
+    for (size_t i = 0; i < sizeof deadly / sizeof *deadly; i++) signal(deadly[i], SIG_DFL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    setrlimit(RLIMIT_CORE, &no_core);
+    setrlimit(RLIMIT_CPU, &time);
+    alarm(CLOCK_FACTOR * seconds);
+}
+
+static tidei_child_end ending(int status, int done, unsigned seconds) {
+    if (WIFSIGNALED(status)) {
+        int signal = WTERMSIG(status);
+        return signal == SIGXCPU || signal == SIGALRM
+                   ? (tidei_child_end){TIDEI_CHILD_SLOW, (int)seconds}
+                   : (tidei_child_end){TIDEI_CHILD_SIGNAL, signal};
+    }
+    return done ? (tidei_child_end){TIDEI_CHILD_DONE, 0}
+                : (tidei_child_end){TIDEI_CHILD_EXIT, WEXITSTATUS(status)};
+}
+
+static tidei_child_end run(void (*fn)(void *arg), struct shared *s, unsigned seconds) {
+    int status;
+    pid_t child = fork();
+    if (child < 0) return (tidei_child_end){TIDEI_CHILD_NONE, errno};
+    if (!child) {
+        be_mortal(seconds);
+        fn(s->arg);
+        s->done = 1;
+        _exit(0);
+    }
+    while (waitpid(child, &status, 0) < 0)
+        if (errno != EINTR) return (tidei_child_end){TIDEI_CHILD_NONE, errno};
+    return ending(status, s->done, seconds);
+}
+
+tidei_child_end tidei_child_run(void (*fn)(void *arg), void *arg, size_t bytes, unsigned seconds) {
+    size_t all = sizeof(struct shared) + bytes;
+    struct shared *s = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (s == MAP_FAILED) return (tidei_child_end){TIDEI_CHILD_NONE, errno};
+    memcpy(s->arg, arg, bytes);
+    tidei_child_end e = run(fn, s, seconds);
+    if (e.how == TIDEI_CHILD_DONE) memcpy(arg, s->arg, bytes);
+    munmap(s, all);
+    return e;
+}
+
+const char *tidei_child_text(const tidei_child_end *e, char *buf, size_t cap) {
+    static const char *const forms[] = {
+        [TIDEI_CHILD_DONE] = "%.0d", /* nothing of 0 */
+        [TIDEI_CHILD_SIGNAL] = "crashed (signal %d)",
+        [TIDEI_CHILD_EXIT] = "ended the process (status %d)",
+        [TIDEI_CHILD_SLOW] = "took more than %d s",
+        [TIDEI_CHILD_NONE] = "could not be run in a process of its own (errno %d)",
+    };
+    snprintf(buf, cap, forms[e->how], e->number);
+    return buf;
+}

@@ -1,0 +1,21 @@
+/* study_input.h: what a study plays: a workload of the lab's, or a trace as a program.
+**
+** Model of a trace. One thread makes and drops the blocks, and waits at the sync points. Between
+** two rows it computes; the time behind a sync point is what it waits there. The device is busy all
+** the time up to the end of that wait: its work is queued as the host goes along, evenly, so that
+** it is behind by ever more until the host waits for it. A step ends at each sync point. A free is
+** the block's death: exact where the program freed by hand or counted references. Collections and
+** climbs of the recorded run are left out of the times. */
+#ifndef TIDE_STUDY_INPUT_H
+#define TIDE_STUDY_INPUT_H
+
+#include "gc/lab/program.h"
+#include "tools/tide/trace.h"
+
+/* A workload's name, or a trace's path, which stays the caller's and becomes the program's name.
+** What cannot be read is the trace reader's error; TIDE_E_INVALID: an empty trace. */
+tide_status tidei_study_load(const char *name, tidei_lab_program *out);
+/* The program of a trace that was read with times. */
+tide_status tidei_study_convert(const tidei_trace *t, const char *name, tidei_lab_program *out);
+
+#endif
