@@ -143,6 +143,11 @@ static tidei_expr *find_expr(tide_expr *ref, const char *op) {
     return tidei_ref_find(TIDEI_REF_EXPR, ref, op);
 }
 
+int tide_expr_results(tide_expr *ref) {
+    tidei_expr *e = find_expr(ref, "tide_expr_results");
+    return e ? (int)e->ast.nresults : -1;
+}
+
 tide_array *tide_expr_apply(tide_expr *ref, const tide_arg *args, size_t n) {
     tide_array *out = NULL;
     if (no_nulls("tide_expr_apply", args, n, NULL, 0) != TIDE_OK) return NULL;

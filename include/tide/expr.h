@@ -36,6 +36,9 @@ TIDE_API tide_expr *tide_expr_new(tide_runtime *rt, const char *text);
 /* Ends an expression that no call is using; work that it queued goes on. NULL is legal, and one
 ** that was released is TIDE_E_INVALID in the error record. Never collects. Never blocks. */
 TIDE_API void tide_expr_release(tide_expr *e);
+/* How many results an expression has, 1 to TIDE_MAX_RESULTS; -1 on failure. Never collects. Never
+** blocks. */
+TIDE_API int tide_expr_results(tide_expr *e);
 
 /* Applies an expression of one result, which is returned; NULL on failure. May collect. Never
 ** blocks. */

@@ -1,0 +1,309 @@
+/* arguments.c: the arguments of a call, by position or by name, as the library wants them.
+**
+** Model. A call's last argument may be a table of named ones, {axis=1, keepdims=true}: one without
+** a first element whose keys are names. What is wrong is an error that names the function, the
+** parameter and what was found. Axes and places count from 1 here, from the end where negative. */
+#include "binding.h"
+
+int call_failed(lua_State *L) {
+    const tide_error *e = tide_error_last();
+    luaL_where(L, 1);
+    lua_pushstring(L, e->status == TIDE_OK ? "tidepool: a call failed" : e->message);
+    tide_error_clear();
+    lua_concat(L, 2);
+    return lua_error(L);
+}
+
+static bool names_parameters(lua_State *L, int i) {
+    if (!lua_istable(L, i) || lua_rawlen(L, i) > 0) return false;
+    lua_pushnil(L);
+    if (!lua_next(L, i)) return false;
+    bool named = lua_type(L, -2) == LUA_TSTRING;
+    lua_pop(L, 2);
+    return named;
+}
+
+static void check_names(call *c) {
+    lua_State *L = c->L;
+    lua_pushnil(L);
+    while (lua_next(L, c->named)) {
+        int known = 0;
+        lua_pop(L, 1);
+        if (lua_type(L, -1) != LUA_TSTRING)
+            luaL_error(L, "%s: a named argument's name is a %s", c->f->name, luaL_typename(L, -1));
+        for (int i = 0; i < c->f->nparams; i++)
+            known += strcmp(c->f->params[i], lua_tostring(L, -1)) == 0;
+        if (!known)
+            luaL_error(L, "%s has no argument '%s': tide.help('%s') lists them", c->f->name,
+                       lua_tostring(L, -1), c->f->name);
+    }
+}
+
+call call_begin(lua_State *L, const lua_function *f) {
+    call c = {.L = L, .f = f, .b = binding_enter(L), .given = lua_gettop(L)};
+    luaL_checkstack(L, 3 * TIDE_MAX_RANK, f->name);
+    if (c.given > 0 && names_parameters(L, c.given)) {
+        c.named = c.given--;
+        check_names(&c);
+    }
+    if (c.given > f->nparams)
+        luaL_error(L, "%s takes %d arguments, found %d", f->name, f->nparams, c.given);
+    return c;
+}
+
+int call_at(call *c, int i) {
+    if (i < c->given && !lua_isnil(c->L, i + 1)) return i + 1;
+    if (!c->named) return 0;
+    lua_getfield(c->L, c->named, c->f->params[i]);
+    if (!lua_isnil(c->L, -1)) return lua_gettop(c->L);
+    lua_pop(c->L, 1);
+    return 0;
+}
+
+int call_error(call *c, int i, const char *expected) {
+    int at = call_at(c, i);
+    return luaL_error(c->L, "%s: expected %s as '%s', found %s", c->f->name, expected,
+                      c->f->params[i], at ? luaL_typename(c->L, at) : "nothing");
+}
+
+/* ---- arrays ---- */
+
+/* The element type that a number beside the call's arrays takes. */
+static tide_array *first_array(call *c) {
+    for (int i = 0; i < c->f->nparams; i++) {
+        int at = call_at(c, i);
+        if (at && array_at(c->L, at)) return array_at(c->L, at);
+    }
+    return NULL;
+}
+
+static tide_array *number_array(call *c, tide_arg v) {
+    static const tide_dtype types[] = {[TIDE_ARG_BOOL] = TIDE_BOOL,
+                                       [TIDE_ARG_INT] = TIDE_I64,
+                                       [TIDE_ARG_FLOAT] = TIDE_F64};
+    tide_array *beside = first_array(c);
+    tide_runtime *rt = beside ? tide_array_runtime(beside) : binding_runtime(c->L)->rt;
+    tide_array **out = array_slot(c->L, c->b);
+    binding_within(c->b, c->L);
+    *out = tide_full(rt, beside ? tide_array_dtype(beside) : types[v.kind], 0, NULL, v);
+    binding_without(c->b);
+    array_made(c->L, out);
+    return *out;
+}
+
+tide_array *arg_array(call *c, int i) {
+    int at = call_at(c, i);
+    tide_arg v;
+    if (at && lua_istable(c->L, at)) {
+        tide_array *a = value_array(c->L, c->b, at, TIDE_DTYPE_COUNT);
+        return a;
+    }
+    if (!at || !value_arg(c->L, at, &v)) call_error(c, i, "an array");
+    return v.kind == TIDE_ARG_ARRAY ? v.value.array : number_array(c, v);
+}
+
+tide_array *arg_array_or_null(call *c, int i) { return call_at(c, i) ? arg_array(c, i) : NULL; }
+
+tide_array *arg_own_array(call *c, int i) {
+    int at = call_at(c, i);
+    tide_array *a = at ? array_at(c->L, at) : NULL;
+    if (!a) call_error(c, i, "an array");
+    return a;
+}
+
+tide_array *arg_places(call *c, int i) {
+    tide_arg from = tide_arg_array(arg_array(c, i));
+    tide_array **to = array_slot(c->L, c->b);
+    binding_within(c->b, c->L);
+    *to = tide_map_args(tide_array_runtime(from.value.array),
+                        "(i) -> where(i > 0, i64(i) - 1, where(i < 0, i64(i), -9223372036854775807))",
+                        &from, 1);
+    binding_without(c->b);
+    array_made(c->L, to);
+    return *to;
+}
+
+tide_arg arg_tagged(call *c, int i, const tide_arg *otherwise) {
+    int at = call_at(c, i);
+    tide_arg v;
+    if (!at && otherwise) return *otherwise;
+    if (at && lua_istable(c->L, at))
+        return tide_arg_array(value_array(c->L, c->b, at, TIDE_DTYPE_COUNT));
+    if (!at || !value_arg(c->L, at, &v)) call_error(c, i, "a number, a boolean or an array");
+    return v;
+}
+
+arrays arg_arrays(call *c, int i) {
+    int at = call_at(c, i);
+    lua_State *L = c->L;
+    if (!at || !lua_istable(L, at)) call_error(c, i, "a table of arrays");
+    arrays out = {.n = lua_rawlen(L, at)};
+    out.at = lua_newuserdata(L, (out.n + 1) * sizeof *out.at);
+    for (size_t k = 0; k < out.n; k++) {
+        lua_rawgeti(L, at, (int)(k + 1));
+        out.at[k] = array_at(L, -1);
+        if (!out.at[k])
+            luaL_error(L, "%s: expected an array as '%s'[%d], found %s", c->f->name, c->f->params[i],
+                       (int)(k + 1), luaL_typename(L, -1));
+        lua_pop(L, 1); /* the table holds it */
+    }
+    return out;
+}
+
+/* ---- numbers ---- */
+
+static int64_t integer_at(call *c, int i, int at, const char *expected) {
+    if (!lua_isinteger(c->L, at)) call_error(c, i, expected);
+    return (int64_t)lua_tointeger(c->L, at);
+}
+
+/* An integer, or a table of them. */
+static numbers read_numbers(call *c, int i, bool needed, const char *expected) {
+    int at = call_at(c, i);
+    numbers out = {.given = at != 0};
+    if (!at && needed) call_error(c, i, expected);
+    if (!at) return out;
+    if (!lua_istable(c->L, at)) {
+        out.at[out.n++] = integer_at(c, i, at, expected);
+        return out;
+    }
+    size_t n = lua_rawlen(c->L, at);
+    if (n > TIDE_MAX_RANK)
+        luaL_error(c->L, "%s: '%s' has %d numbers, and %d are the most", c->f->name, c->f->params[i],
+                   (int)n, TIDE_MAX_RANK);
+    for (; out.n < (int)n; out.n++) {
+        lua_rawgeti(c->L, at, out.n + 1);
+        if (!lua_isinteger(c->L, -1))
+            luaL_error(c->L, "%s: expected an integer as '%s'[%d], found %s", c->f->name,
+                       c->f->params[i], out.n + 1, luaL_typename(c->L, -1));
+        out.at[out.n] = (int64_t)lua_tointeger(c->L, -1);
+        lua_pop(c->L, 1);
+    }
+    return out;
+}
+
+numbers arg_shape(call *c, int i) {
+    return read_numbers(c, i, true, "an integer or a table of integers");
+}
+
+numbers arg_numbers(call *c, int i) {
+    return read_numbers(c, i, false, "an integer or a table of integers");
+}
+
+/* From 1, or from -1 at the end, to the library's count. The rank is -1 where only the library knows
+** it. */
+static int axis_of(call *c, int i, int64_t v, int rank) {
+    int most = rank < 0 ? 2 * TIDE_MAX_RANK : rank;
+    if (v == 0 || v > most || v < -most) {
+        const char *axis = lua_pushfstring(c->L, "%f", (lua_Number)v);
+        if (rank < 0)
+            luaL_error(c->L, "%s: '%s' is %s: axes count from 1, and from -1 at the end", c->f->name,
+                       c->f->params[i], axis);
+        luaL_error(c->L, "%s: '%s' is %s: expected 1 to %d, or -1 to -%d from the end", c->f->name,
+                   c->f->params[i], axis, rank, rank);
+    }
+    return (int)(v > 0 ? v - 1 : v);
+}
+
+axes arg_axes(call *c, int i, int rank) {
+    numbers n = read_numbers(c, i, false, "an axis or a table of axes");
+    axes out = {.n = n.n, .given = n.given};
+    for (int k = 0; k < n.n; k++) out.at[k] = axis_of(c, i, n.at[k], rank);
+    return out;
+}
+
+int arg_axis(call *c, int i, int otherwise, int rank) {
+    int at = call_at(c, i);
+    return at ? axis_of(c, i, integer_at(c, i, at, "an axis"), rank) : otherwise;
+}
+
+int64_t arg_place(call *c, int i) {
+    int at = call_at(c, i);
+    if (!at) call_error(c, i, "a place, counted from 1");
+    int64_t v = integer_at(c, i, at, "a place, counted from 1");
+    if (v == 0) luaL_error(c->L, "%s: '%s' is 0: places count from 1", c->f->name, c->f->params[i]);
+    return v > 0 ? v - 1 : v;
+}
+
+int64_t arg_int(call *c, int i, bool needed, int64_t otherwise) {
+    int at = call_at(c, i);
+    if (!at && needed) call_error(c, i, "an integer");
+    return at ? integer_at(c, i, at, "an integer") : otherwise;
+}
+
+double arg_double(call *c, int i, bool needed, double otherwise) {
+    int at = call_at(c, i);
+    if (!at && !needed) return otherwise;
+    if (!at || lua_type(c->L, at) != LUA_TNUMBER) call_error(c, i, "a number");
+    return lua_tonumber(c->L, at);
+}
+
+bool arg_switch(call *c, int i, bool otherwise) {
+    int at = call_at(c, i);
+    if (at && !lua_isboolean(c->L, at)) call_error(c, i, "true or false");
+    return at ? lua_toboolean(c->L, at) : otherwise;
+}
+
+tide_dtype arg_dtype(call *c, int i, tide_dtype otherwise) {
+    int at = call_at(c, i);
+    return at ? value_dtype(c->L, at, c->f->name) : otherwise;
+}
+
+const char *arg_text(call *c, int i) {
+    int at = call_at(c, i);
+    if (!at || lua_type(c->L, at) != LUA_TSTRING) call_error(c, i, "a text");
+    if (strlen(lua_tostring(c->L, at)) != lua_rawlen(c->L, at))
+        call_error(c, i, "a text without zero bytes");
+    return lua_tostring(c->L, at);
+}
+
+/* One of some names; where they are flags, several in a table. */
+static int64_t named_at(call *c, int i, int at, const named_value *values) {
+    for (const named_value *v = values; lua_type(c->L, at) == LUA_TSTRING && v->name; v++)
+        if (strcmp(v->name, lua_tostring(c->L, at)) == 0) return v->value;
+    luaL_Buffer text;
+    luaL_buffinit(c->L, &text);
+    for (const named_value *v = values; v->name; v++) {
+        luaL_addstring(&text, v == values ? "\"" : ", \"");
+        luaL_addstring(&text, v->name);
+        luaL_addstring(&text, "\"");
+    }
+    luaL_pushresult(&text);
+    return luaL_error(c->L, "%s: expected one of %s as '%s', found %s", c->f->name,
+                      lua_tostring(c->L, -1), c->f->params[i],
+                      lua_type(c->L, at) == LUA_TSTRING ? lua_tostring(c->L, at)
+                                                        : luaL_typename(c->L, at));
+}
+
+int64_t arg_named(call *c, int i, const named_value *values, int64_t otherwise, bool flags) {
+    int at = call_at(c, i);
+    if (!at) return otherwise;
+    if (!flags || !lua_istable(c->L, at)) return named_at(c, i, at, values);
+    int64_t all = 0;
+    for (int k = 1; k <= (int)lua_rawlen(c->L, at); k++) {
+        lua_rawgeti(c->L, at, k);
+        all |= named_at(c, i, lua_gettop(c->L), values);
+        lua_pop(c->L, 1);
+    }
+    return all;
+}
+
+/* ---- operations element by element ---- */
+
+/* By the library's function where all are arrays, else as an expression, in which numbers are
+** weak. */
+int call_elementwise(lua_State *L, const lua_function *f) {
+    call c = call_begin(L, f);
+    tide_arg args[3];
+    tide_runtime *rt = NULL;
+    for (int i = 0; i < f->nparams; i++) {
+        args[i] = arg_tagged(&c, i, NULL);
+        if (args[i].kind == TIDE_ARG_ARRAY && !rt) rt = tide_array_runtime(args[i].value.array);
+    }
+    if (!rt) rt = binding_runtime(L)->rt;
+    tide_array **out = array_slot(L, c.b);
+    binding_within(c.b, L);
+    *out = tide_map_args(rt, f->expression, args, (size_t)f->nparams);
+    binding_without(c.b);
+    return array_made(L, out);
+}

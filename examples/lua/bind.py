@@ -1,0 +1,432 @@
+#!/usr/bin/env python3
+"""bind.py: the Lua module's functions from the public API.
+
+    bind.py API.JSON FUSE.LUA OUT
+
+writes OUT/calls.c, a C function for each of the API's that computes, with its help, and OUT/tables.h,
+the settings of tide.open, the figures of tide.stats, and fuse.lua as a text. What a parameter
+becomes in Lua follows from its kind in the JSON; the tables below have what no kind tells: what is
+left out, which arrays hold places (which count from 1 in Lua), and what is used where nothing is
+given."""
+import json
+import os
+import sys
+
+HEADERS = ["array.h", "ops.h", "index.h", "shape.h", "order.h", "scan.h", "select.h", "linalg.h",
+           "random.h", "memory.h"]
+# Not functions of Lua's, or written by hand.
+LEFT_OUT = set("""from_host to_host item item_f64 free retain release array_on_death scope_begin
+scope_end scope_depth scope_unwind scope_keep array_runtime array_dtype array_ndim array_dim
+array_size array_stride array_text array_text_with range_all range_slice range_index range_newaxis
+range_ellipsis slice_ranges slice slicef memset pick_range pick_array index index_put empty_in
+array_memory host_view_begin host_view_end array_get array_set thread_allow_scalar array_prefetch
+array_advise array_set_ordered arange""".split())
+RENAMED = {"array_is_contiguous": "is_contiguous", "array_is_freed": "is_freed", "repeat": "repeated"}
+PARAMS = {"axes": "axis", "t": "dtype"}
+# Parameters that stand elsewhere: shapes come before types, and types last.
+LAST = ["dtype"]
+# Arrays of places, and numbers that are places.
+PLACES_IN = {"indices", "ids"}
+OFFSETS_IN = {"offsets"}
+PLACE_NUMBERS = {"kth"}
+PLACES_OUT = {"argsort": ["result"], "argpartition": ["result"], "argmin": ["result"],
+              "argmax": ["result"], "lexsort": ["result"], "argwhere": ["result"],
+              "searchsorted": ["result"], "random_permutation": ["result"], "sort_both": ["indices"],
+              "topk": ["indices"], "unique_inverse": ["inverse"],
+              "unique_all": ["indices", "inverse"], "nonzero": ["outs"], "lu": ["perm"]}
+# What is meant where nothing is given; C for what the C expression is.
+OTHERWISE = {"axis": "-1", "axis1": "0", "axis2": "1", "step": "1", "k": "0", "offset": "0",
+             "correction": "0", "order": "1", "bins": "0", "endpoint": "true", "largest": "true",
+             "base": "10", "rcond": "-1", "cols": "rows_", "x": "1", "alpha": "1", "beta": "0", "value": "0",
+             "how": "0", "mode": "0", "copy": "0", "indexing": "0", "flags": "0"}
+OTHERWISE_OF = {("concat", "axis"): "0", ("stack", "axis"): "0", ("unstack", "axis"): "0",
+                ("split", "axis"): "0", ("histogram", "bins"): "10", ("take", "axis"): "0",
+                ("repeated", "axis"): "0", ("repeat_each", "axis"): "0",
+                ("squeeze", "axis"): None, ("expand_dims", "axis"): None, ("topk", "k"): None,
+                ("full", "value"): None, ("full_like", "value"): None, ("fill", "value"): None,
+                ("axpy", "x"): None, ("scatter_put", "axis"): "0", ("scatter_add", "axis"): "0",
+                ("scatter_mul", "axis"): "0", ("scatter_min", "axis"): "0",
+                ("scatter_max", "axis"): "0", ("segment_sum", "axis"): "0",
+                ("segment_mean", "axis"): "0", ("segment_min", "axis"): "0",
+                ("segment_max", "axis"): "0", ("segment_sum_offsets", "axis"): "0",
+                ("segment_mean_offsets", "axis"): "0", ("segment_min_offsets", "axis"): "0",
+                ("segment_max_offsets", "axis"): "0"}
+NULLABLE_ARRAYS = {("bincount", "weights")}
+# How many results a table of arrays has.
+RESULTS = {"nonzero": "(size_t)tide_array_ndim(a_)",
+           "unstack": "(size_t)tide_array_dim(a_, axis_)",
+           "split": "indices_.given ? (size_t)indices_.n + 1 : parts", "broadcast_arrays": "arrays_.n",
+           "meshgrid": "arrays_.n"}
+ADDED = {"split": ["parts"]} # parameters that the C function takes as a count
+NAMES = {"TIDE_LOWER, TIDE_UPPER, TIDE_UNIT": None, "TIDE_REDUCED, TIDE_COMPLETE": None}
+
+
+class Function:
+    """A function of the API as Lua has it: its parameters in Lua's order, and the C call's."""
+
+    def __init__(self, api, elementwise):
+        self.c_name = api["name"]
+        self.name = RENAMED.get(api["name"][5:], api["name"][5:])
+        self.api = api
+        self.elementwise = elementwise
+        inputs = [a for a in api["args"] if a["kind"] not in
+                  ("runtime", "count", "rng", "array out", "arrays out")]
+        names = [PARAMS.get(a["name"], a["name"]) for a in inputs]
+        pairs = list(zip(names, inputs))
+        pairs.sort(key=lambda p: p[0] in LAST) # the order of the rest stays
+        self.params = [n for n, _ in pairs] + ADDED.get(self.name, [])
+        self.inputs = [a for _, a in pairs]
+        self.method = bool(self.inputs) and self.inputs[0]["kind"] in ("array in", "array in-out")
+
+    def otherwise(self, name):
+        return OTHERWISE_OF.get((self.name, name), OTHERWISE.get(name))
+
+
+def local(a):
+    """The name of a parameter in the C function that is written: no other name there ends so."""
+    return a["name"] + "_"
+
+
+def rank_of(f):
+    """The C expression of how many axes an axis may be one of; -1: the library says."""
+    if not f.method:
+        return "-1"
+    return "tide_array_ndim(%s)%s" % (local(f.inputs[0]), " + 1" if f.name == "expand_dims" else "")
+
+
+def text_of(s):
+    return json.dumps(s, ensure_ascii=True)
+
+
+def enum_table(enums, key):
+    """The names that Lua has for an enum's values: what follows its common beginning, in small
+    letters."""
+    values = next(e["values"] for e in enums if e["name"] == key)
+    prefix = key[:-1] if key.endswith("*") else "TIDE_"
+    return [(v["name"][len(prefix):].lower(), v["name"]) for v in values]
+
+
+def read(f, i, name, a, enums):
+    """C lines that read parameter i; the expression of the C argument, or a list of several."""
+    kind, var = a["kind"], local(a)
+    given = f.otherwise(name)
+    if kind == "array in" and a["name"] in PLACES_IN:
+        return ["tide_array *%s = arg_places(&c, %d);" % (var, i)], var
+    if kind == "array in" and a["name"] in OFFSETS_IN:
+        return ["tide_array *%s = arg_offsets(&c, %d);" % (var, i)], var
+    if kind == "array in":
+        how = "arg_array_or_null" if (f.name, name) in NULLABLE_ARRAYS else "arg_array"
+        return ["tide_array *%s = %s(&c, %d);" % (var, how, i)], var
+    if kind == "array in-out":
+        return ["tide_array *%s = arg_own_array(&c, %d);" % (var, i)], var
+    if kind == "arrays in":
+        return ["arrays %s = arg_arrays(&c, %d);" % (var, i)], var + ".at"
+    if kind == "axes":
+        if "rank" in a.get("count", ""):
+            return ["axes %s = arg_axes(&c, %d, %s);" % (var, i, rank_of(f)),
+                    "if (%s.given && %s.n != tide_array_ndim(a_))" % (var, var),
+                    "    return call_error(&c, %d, \"an axis for each of the array's\");" % i], \
+                "%s.given ? %s.at : NULL" % (var, var)
+        return ["axes %s = arg_axes(&c, %d, %s);" % (var, i, rank_of(f))], "%s.given ? %s.at : NULL" % (var, var)
+    if kind == "shape":
+        return ["numbers %s = arg_shape(&c, %d);" % (var, i)], var + ".at"
+    if kind == "numbers":
+        lines = ["numbers %s = arg_numbers(&c, %d);" % (var, i)]
+        if "rank" in a.get("count", ""):
+            lines += ["if (%s.n != tide_array_ndim(a_))" % var,
+                      "    return call_error(&c, %d, \"a number for each of the array's axes\");" % i]
+        if a["name"] == "indices":
+            lines += ["for (int k = 0; k < %s.n; k++)" % var,
+                      "    if (%s.at[k] > 0) %s.at[k]--;" % (var, var)]
+        return lines, "%s.given ? %s.at : NULL" % (var, var)
+    if kind == "tagged argument":
+        if given is None:
+            return ["tide_arg %s = arg_tagged(&c, %d, NULL);" % (var, i)], var
+        return ["const tide_arg %s_usual = tide_arg_int(%s);" % (var, given),
+                "tide_arg %s = arg_tagged(&c, %d, &%s_usual);" % (var, i, var)], var
+    if kind == "dtype":
+        usual = "TIDE_I64" if f.name == "random_integers" else "TIDE_F64"
+        if f.name == "cast":
+            return ["if (!call_at(&c, %d)) return call_error(&c, %d, \"an element type\");" % (i, i),
+                    "tide_dtype %s = arg_dtype(&c, %d, TIDE_F64);" % (var, i)], var
+        return ["tide_dtype %s = arg_dtype(&c, %d, %s);" % (var, i, usual)], var
+    if kind == "memory":
+        return ["int32_t %s = (int32_t)arg_named(&c, %d, memories, TIDE_MEMORY_DEVICE, false);" % (var, i)], var
+    if "enum" in a:
+        table = ", ".join("{\"%s\", %s}" % p for p in enum_table(enums, a["enum"]))
+        flags = "true" if kind == "unsigned" or "TIDE_UNIT" in a["enum"] else "false"
+        c_type = "unsigned" if kind == "unsigned" else "int"
+        return ["static const named_value %s_names[] = {%s, {NULL, 0}};" % (var, table),
+                "%s %s = (%s)arg_named(&c, %d, %s_names, %s, %s);" %
+                (c_type, var, c_type, i, var, given or "0", flags)], var
+    if kind == "int" and name in ("axis", "axis1", "axis2"):
+        if given is None:
+            return ["if (!call_at(&c, %d)) return call_error(&c, %d, \"an axis\");" % (i, i),
+                    "int %s = arg_axis(&c, %d, 0, %s);" % (var, i, rank_of(f))], var
+        return ["int %s = arg_axis(&c, %d, %s, %s);" % (var, i, given, rank_of(f))], var
+    if kind in ("int", "int64") and name in PLACE_NUMBERS:
+        return ["int64_t %s = arg_place(&c, %d);" % (var, i)], var
+    if kind in ("int", "int64"):
+        needed = "true" if given is None else "false"
+        cast = "(int)" if kind == "int" else ""
+        return ["int64_t %s = arg_int(&c, %d, %s, %s);" % (var, i, needed, given or "0")] + \
+            (["if (%s < INT32_MIN || %s > INT32_MAX) return call_error(&c, %d, \"a smaller integer\");"
+              % (var, var, i)] if kind == "int" else []), cast + var
+    if kind == "switch":
+        return ["bool %s = arg_switch(&c, %d, %s);" % (var, i, given or "false")], var
+    if kind == "double":
+        needed = "true" if given is None else "false"
+        return ["double %s = arg_double(&c, %d, %s, %s);" % (var, i, needed, given or "0")], var
+    if kind == "text in":
+        return ["const char *%s = arg_text(&c, %d);" % (var, i)], var
+    raise SystemExit("bind.py: %s: no rule for a %s" % (f.c_name, kind))
+
+
+def count_of(f, a, exprs):
+    """The C expression of a count, by the parameter that it counts."""
+    owners = [o for o in f.api["args"] if o.get("count") == a["name"]]
+    for o in owners:
+        var = exprs[o["name"]][1] if o["name"] in exprs else None
+        if var:
+            return var
+    raise SystemExit("bind.py: %s: what does %s count?" % (f.c_name, a["name"]))
+
+
+def write_call(f, number, enums):
+    """The C function of one of the API's."""
+    out = ["static int call_%s(lua_State *L) {" % f.name]
+    put = lambda line: out.append("    " + line)
+    if f.elementwise:
+        put("return call_elementwise(L, &lua_functions[%d]);" % number)
+        return "\n".join(out + ["}"])
+    put("call c = call_begin(L, &lua_functions[%d]);" % number)
+    exprs, values = {}, {}
+    for i, (name, a) in enumerate(zip(f.params, f.inputs)):
+        lines, expr = read(f, i, name, a, enums)
+        for line in lines:
+            put(line)
+        exprs[a["name"]] = (expr, local(a) + ".n")
+        values[a["name"]] = expr
+    if f.name == "split":
+        put("size_t parts = (size_t)arg_int(&c, %d, !indices_.given, 0);" % (len(f.inputs)))
+        put("if (parts > 65536) return luaL_error(L, \"split: more than 65536 parts\");")
+    counted = [a for a in f.api["args"] if a["kind"] in ("axes", "numbers") and a.get("count") == "n"]
+    for other in counted[1:]:
+        put("if (%s.given && %s.n != %s.n)" % (local(other), local(other), local(counted[0])))
+        put("    return luaL_error(L, \"%s: '%s' and '%s' have different lengths\");" %
+            (f.name, PARAMS.get(counted[0]["name"], counted[0]["name"]),
+             PARAMS.get(other["name"], other["name"])))
+    if any(a["kind"] == "runtime" for a in f.api["args"]):
+        put("tide_runtime *rt = binding_runtime(L)->rt;")
+    outs = [a for a in f.api["args"] if a["kind"] == "array out"]
+    many = next((a for a in f.api["args"] if a["kind"] == "arrays out"), None)
+    args = []
+    for a in f.api["args"]:
+        if a["kind"] == "runtime":
+            args.append("rt")
+        elif a["kind"] == "rng":
+            args.append("&c.b->rng")
+        elif a["kind"] == "array out":
+            args.append(local(a))
+        elif a["kind"] == "arrays out":
+            args.append("outs.at")
+        elif a["kind"] == "count":
+            if many and many["count"] == a["name"] and f.name not in ("broadcast_arrays", "meshgrid"):
+                args.append("outs.n")
+            else:
+                n = count_of(f, a, exprs)
+                args.append("(size_t)" + n if a["type"] == "size_t" else n)
+        else:
+            args.append(values[a["name"]])
+    call = "%s(%s)" % (f.c_name, ", ".join(args))
+    kind = f.api["result"]["kind"]
+    places = PLACES_OUT.get(f.name, [])
+    if kind == "array":
+        put("tide_array **out = array_slot(L, c.b);")
+        put("binding_within(c.b, L);")
+        put("*out = %s;" % call)
+        put("binding_without(c.b);")
+        put("array_made(L, out);")
+        if places:
+            put("array_places_out(L, c.b);")
+        put("return 1;")
+    elif kind == "switch":
+        put("int value = %s;" % call)
+        put("if (value < 0) return call_failed(L);")
+        put("lua_pushboolean(L, value);")
+        put("return 1;")
+    elif kind == "status" and many:
+        put("made outs = made_begin(&c, %s);" % RESULTS[f.name])
+        put("binding_within(c.b, L);")
+        put("tide_status status = %s;" % call)
+        put("binding_without(c.b);")
+        put("return made_table(&c, &outs, status, %s);" % ("true" if places else "false"))
+    elif kind == "status" and outs:
+        for o in outs:
+            put("tide_array **%s = array_slot(L, c.b);" % local(o))
+        put("binding_within(c.b, L);")
+        put("tide_status status = %s;" % call)
+        put("binding_without(c.b);")
+        put("if (status != TIDE_OK) return call_failed(L);")
+        for k, o in enumerate(outs):
+            if o["name"] in places:
+                put("lua_pushvalue(L, %d);" % (k - len(outs)))
+                put("array_places_out(L, c.b);")
+                put("lua_replace(L, %d);" % (k - len(outs) - 1))
+        put("return %d;" % len(outs))
+    elif kind == "status":
+        put("binding_within(c.b, L);")
+        put("tide_status status = %s;" % call)
+        put("binding_without(c.b);")
+        put("if (status != TIDE_OK) return call_failed(L);")
+        put("lua_settop(L, 1);")
+        put("return 1;")
+    else:
+        raise SystemExit("bind.py: %s: no rule for a result that is a %s" % (f.c_name, kind))
+    return "\n".join(out + ["}"])
+
+
+HEAD = """/* calls.c: written by bind.py from tide-api.json. */
+#include "binding.h"
+
+static const named_value memories[] = {
+    {"device", TIDE_MEMORY_DEVICE}, {"pinned", TIDE_MEMORY_PINNED}, {"unified", TIDE_MEMORY_UNIFIED},
+    {NULL, 0}};
+
+/* Offsets are places of which the last is one past the end. */
+static tide_array *arg_offsets(call *c, int i) {
+    tide_arg from = tide_arg_array(arg_array(c, i));
+    tide_array **to = array_slot(c->L, c->b);
+    binding_within(c->b, c->L);
+    *to = tide_map_args(tide_array_runtime(from.value.array), "(i) -> i64(i) - 1", &from, 1);
+    binding_without(c->b);
+    array_made(c->L, to);
+    return *to;
+}
+
+/* Room for n arrays that a call makes, in Lua's memory. */
+typedef struct made {
+    tide_array **at;
+    size_t n;
+    int table;
+} made;
+
+static made made_begin(call *c, size_t n) {
+    if (n > 65536) luaL_error(c->L, "%s: more than 65536 results", c->f->name);
+    made m = {.n = n};
+    lua_createtable(c->L, (int)n, 0);
+    m.table = lua_gettop(c->L);
+    for (size_t i = 0; i < n; i++) {
+        array_slot(c->L, c->b);
+        lua_rawseti(c->L, m.table, (int)(i + 1));
+    }
+    m.at = lua_newuserdata(c->L, (n + 1) * sizeof *m.at);
+    memset(m.at, 0, (n + 1) * sizeof *m.at);
+    return m;
+}
+
+/* The table of what was made. Between the call and the slots no error of Lua's may come. */
+static int made_table(call *c, made *m, tide_status status, bool places) {
+    if (status != TIDE_OK) return call_failed(c->L);
+    for (size_t i = 0; i < m->n; i++) {
+        lua_rawgeti(c->L, m->table, (int)(i + 1));
+        *(tide_array **)lua_touserdata(c->L, -1) = m->at[i];
+        lua_pop(c->L, 1);
+    }
+    for (size_t i = 0; places && i < m->n; i++) {
+        lua_rawgeti(c->L, m->table, (int)(i + 1));
+        array_places_out(c->L, c->b);
+        lua_rawseti(c->L, m->table, (int)(i + 1));
+    }
+    lua_settop(c->L, m->table);
+    return 1;
+}
+"""
+
+
+def contract_free(text):
+    """A contract's text without what concerns C alone."""
+    for part in (" May collect.", " Never collects.", " Never blocks.", " May block.", " Blocks.",
+                 " NULL on failure."):
+        text = text.replace(part, "")
+    return text
+
+
+def calls_c(api, elementwise):
+    titles = {i: g["title"] for i, g in enumerate(api["groups"]) if g.get("title")}
+    functions = []
+    for header in HEADERS:
+        for f in api["functions"]:
+            if f["header"] != header or f["name"][5:] in LEFT_OUT or f.get("inline"):
+                continue
+            if header == "memory.h" and f["name"] != "tide_to_memory":
+                continue
+            if any(a["kind"].startswith("raw") for a in f["args"]):
+                continue
+            if f["name"].startswith(("tide_expr", "tide_map")):
+                continue
+            functions.append(Function(f, f["name"][5:] in elementwise))
+    out = [HEAD]
+    for i, f in enumerate(functions):
+        out.append(write_call(f, i, api["enums"]))
+        out.append("static const char *const params_%s[] = {%s};" %
+                   (f.name, ", ".join([text_of(p) for p in f.params] + ["NULL"])))
+    out.append("const lua_function lua_functions[] = {")
+    for f in functions:
+        names = [chr(ord("a") + i) for i in range(len(f.params))]
+        expr = text_of("(%s) -> %s(%s)" % (", ".join(names), f.c_name[5:], ", ".join(names))) \
+            if f.elementwise else "NULL"
+        group = titles.get(f.api.get("group"), f.api["header"][:-2])
+        out.append("    {%s, params_%s, %s, %s, %s, %d, %s, call_%s}," %
+                   (text_of(f.name), f.name, expr, text_of(contract_free(f.api["text"])),
+                    text_of(group), len(f.params), "true" if f.method else "false", f.name))
+    out += ["};", "const size_t lua_nfunctions = sizeof lua_functions / sizeof *lua_functions;", ""]
+    return "\n".join(out)
+
+
+def tables_h(api, fuse):
+    structs = {s["name"]: s for s in api["structs"]}
+    out = ["/* tables.h: written by bind.py from tide-api.json and fuse.lua. */",
+           "enum { FIELD_TEXT, FIELD_SWITCH, FIELD_INT };",
+           "typedef struct config_field {", "    const char *name;", "    size_t offset;",
+           "    int kind;", "} config_field;", "static const config_field config_fields[] = {"]
+    kinds = {"text in": "FIELD_TEXT", "switch": "FIELD_SWITCH", "int": "FIELD_INT"}
+    for f in structs["tide_config"]["fields"]:
+        if f["kind"] in kinds and f["name"] != "collector":
+            out.append("    {%s, offsetof(tide_config, %s), %s}," %
+                       (text_of(f["name"]), f["name"], kinds[f["kind"]]))
+    out += ["    {NULL, 0, 0}};", "typedef struct figure_field {", "    const char *name;",
+            "    size_t offset;", "} figure_field;",
+            "static const figure_field figure_fields[] = {"]
+    for f in structs["tide_runtime_figures"]["fields"]:
+        if f["kind"] in ("size", "uint64"):
+            out.append("    {%s, offsetof(tide_runtime_figures, %s)}," % (text_of(f["name"]), f["name"]))
+    out += ["    {NULL, 0}};", "static const char fuse_text[] ="]
+    out += ["    " + text_of(line + "\n") for line in fuse.splitlines()]
+    return "\n".join(out) + ";\n"
+
+
+def operations(folder):
+    """The names of the operations element by element: those of docs/expressions.md's table."""
+    names = set()
+    with open(os.path.join(folder, "docs/expressions.md"), encoding="utf-8") as f:
+        for line in f:
+            if line.startswith("| ") and "(a" in line and line.count("|") > 4:
+                names.add(line[2:line.index("(")])
+    return names
+
+
+def main():
+    api_path, fuse_path, out = sys.argv[1:]
+    with open(api_path, encoding="utf-8") as f:
+        api = json.load(f)
+    with open(fuse_path, encoding="utf-8") as f:
+        fuse = f.read()
+    root = os.path.join(os.path.dirname(os.path.abspath(api_path)), "..")
+    for name, text in (("calls.c", calls_c(api, operations(root))), ("tables.h", tables_h(api, fuse))):
+        with open(os.path.join(out, name), "w", encoding="utf-8") as f:
+            f.write(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+/* binding.h: what the files of the Lua module share.
+**
+** Model. One `binding` serves all coroutines of one Lua state: it is the first upvalue of every
+** function of the module, and ends with the state. It opens runtimes with Lua's own collector as
+** theirs: an array is a userdata of one pointer, which holds a reference, and whose finalizer drops
+** it. The runtime tells how many bytes Lua keeps alive; the next call that makes an array steps
+** Lua's collector by as much (pace in lua_collector.c).
+** What must stay true: Lua's errors are longjmps, so no C resource is held where one may come: what
+** a call makes is in a userdata or in Lua's memory before it is made, and no error passes through
+** the library. Lua's indices count from 1, the library's from 0: only arguments.c and bind.py
+** translate. */
+#ifndef TIDE_LUA_BINDING_H
+#define TIDE_LUA_BINDING_H
+
+#include <lauxlib.h>
+#include <lua.h>
+#include <stdbool.h>
+#include <string.h>
+#include <tide/tide.h>
+
+#if LUA_VERSION_NUM < 502
+#define lua_rawlen(L, i)           lua_objlen(L, i)
+#define lua_absindex(L, i)         ((i) > 0 || (i) <= LUA_REGISTRYINDEX ? (i) : lua_gettop(L) + (i) + 1)
+#define lua_getuservalue(L, i)     lua_getfenv(L, i)
+#define luaL_setfuncs(L, list, up) lua_binding_setfuncs(L, list, up)
+void lua_binding_setfuncs(lua_State *L, const luaL_Reg *list, int up);
+#endif
+#if LUA_VERSION_NUM < 503 /* numbers are doubles; a whole one is an integer */
+#define lua_isinteger(L, i) lua_binding_isinteger(L, i)
+int lua_binding_isinteger(lua_State *L, int i);
+#endif
+
+typedef struct binding binding;
+
+/* A runtime that this state opened. It is reachable from its binding until the state ends. */
+typedef struct opened {
+    tide_runtime *rt;   /* a reference: one that is closed says so */
+    uint64_t collector; /* Lua's, in it */
+    binding *of;
+    struct opened *next;
+} opened;
+
+struct binding {
+    lua_State *L;       /* inside a call of the library's: who made it; NULL otherwise */
+    const void *thread; /* of the system's: to which the collectors are bound */
+    bool collecting, ended;
+    int full_cycle; /* a reference to the function that runs one: pushing it takes no memory */
+    opened *all, *current;
+    /* pacing: what Lua's collector has not been told of yet, and what makes a cycle of it */
+    double debt, cycle;
+    uint64_t spent_ns, asked_ns; /* in steps, since that time */
+    tide_rng rng;
+};
+
+/* ---- lua_collector.c ---- */
+binding *binding_new(lua_State *L);     /* pushes it, a userdata that ends with the state */
+binding *binding_enter(lua_State *L);   /* at the head of every function */
+opened *binding_runtime(lua_State *L);  /* the current one, opened if there is none */
+opened *binding_open(lua_State *L, binding *b, const tide_config *config);
+void binding_pace(lua_State *L, binding *b); /* an array is about to be made */
+
+/* Around a call of the library's. No error of Lua's comes between the two. */
+static inline void binding_within(binding *b, lua_State *L) { b->L = L; }
+static inline void binding_without(binding *b) { b->L = NULL; }
+
+/* ---- arguments.c: one call of a function that bind.py describes ---- */
+typedef struct lua_function {
+    const char *name;
+    const char *const *params; /* names, in the order of the call; NULL ends them */
+    const char *expression;    /* of an operation element by element: its text; NULL: none */
+    const char *text, *group;  /* for help */
+    int nparams;
+    bool method; /* its first parameter is an array */
+    lua_CFunction call;
+} lua_function;
+extern const lua_function lua_functions[];
+extern const size_t lua_nfunctions;
+
+typedef struct call {
+    lua_State *L;
+    binding *b;
+    const lua_function *f;
+    int named, given; /* where the table of named arguments is; how many stand before it */
+} call;
+call call_begin(lua_State *L, const lua_function *f);
+/* Where parameter i is on the stack; 0: not given. */
+int call_at(call *c, int i);
+int call_error(call *c, int i, const char *expected); /* names the function and the parameter */
+int call_failed(lua_State *L);                        /* the library's error, as one of Lua's */
+
+typedef struct numbers {
+    int64_t at[TIDE_MAX_RANK];
+    int n;
+    bool given;
+} numbers;
+typedef struct axes {
+    int at[TIDE_MAX_RANK];
+    int n;
+    bool given;
+} axes;
+typedef struct arrays {
+    tide_array **at; /* Lua's memory, on the stack */
+    size_t n;
+} arrays;
+typedef struct named_value {
+    const char *name;
+    int64_t value;
+} named_value;
+
+tide_array *arg_array(call *c, int i);      /* an array, or a number or table that becomes one */
+tide_array *arg_own_array(call *c, int i);  /* an array that is there, which is written to */
+tide_array *arg_array_or_null(call *c, int i);
+tide_array *arg_places(call *c, int i);     /* of indices: counted from 0 then */
+tide_arg arg_tagged(call *c, int i, const tide_arg *otherwise);
+arrays arg_arrays(call *c, int i);
+numbers arg_shape(call *c, int i);
+numbers arg_numbers(call *c, int i);
+/* Axes, as the library counts them; of `rank` ones, -1: it knows how many. */
+axes arg_axes(call *c, int i, int rank);
+int arg_axis(call *c, int i, int otherwise, int rank);
+int64_t arg_place(call *c, int i);
+int64_t arg_int(call *c, int i, bool needed, int64_t otherwise);
+double arg_double(call *c, int i, bool needed, double otherwise);
+bool arg_switch(call *c, int i, bool otherwise);
+tide_dtype arg_dtype(call *c, int i, tide_dtype otherwise);
+int64_t arg_named(call *c, int i, const named_value *values, int64_t otherwise, bool flags);
+const char *arg_text(call *c, int i);
+int call_elementwise(lua_State *L, const lua_function *f);
+
+/* ---- lua_array.c ---- */
+extern const char array_type[]; /* the metatable's name */
+tide_array **array_slot(lua_State *L, binding *b); /* pushes an array that is not there yet */
+tide_array *array_at(lua_State *L, int i);         /* NULL: there is none */
+tide_array **array_slot_at(lua_State *L, int i);
+int array_made(lua_State *L, tide_array *const *slot); /* 1, or the library's error */
+/* The array on the top of the stack holds places, which count from 1 from now on. */
+void array_places_out(lua_State *L, binding *b);
+void array_metatable(lua_State *L, int upvalue);
+
+/* ---- lua_values.c ---- */
+tide_dtype value_dtype(lua_State *L, int i, const char *what);
+bool value_arg(lua_State *L, int i, tide_arg *out); /* a number, boolean or array */
+void value_push(lua_State *L, const tide_arg *v);
+/* Pushes an array of the (nested) table at i; TIDE_DTYPE_COUNT: as its values are. */
+tide_array *value_array(lua_State *L, binding *b, int i, tide_dtype t);
+int value_table(lua_State *L);  /* a:totable() */
+int value_bytes(lua_State *L);  /* a:bytes() */
+int value_from_bytes(lua_State *L);
+
+/* ---- lua_expr.c ---- */
+int expr_map(lua_State *L);
+int expr_map_into(lua_State *L);
+int expr_new(lua_State *L);
+void expr_metatable(lua_State *L, int upvalue);
+
+#endif

@@ -1,0 +1,225 @@
+/* lua_collector.c: a Lua state as a collector: its runtimes, when it collects, which thread it is on.
+**
+** Model. Each runtime that a state opens has the state registered as a bound collector. A full
+** collection runs inside a call of the library's, in that call's coroutine and under pcall, so that
+** no error leaves through the library. Between collections the state keeps pace: Lua's collector
+** knows a userdata of some bytes where a MiB of the device is behind it. So what arrays take, and a
+** little for each, adds up to a debt. While Lua's own heap is small, a full collection takes some 20
+** us, and each CYCLE of debt has one: fewer than 64 arrays of 1 MiB are ever dead and not yet found.
+** A larger heap is gone through in steps, as Lua's collector does: there a cycle of debt counts as if
+** the heap had doubled, which is when Lua begins a cycle by itself; and it grows where steps take
+** more than a share of the time, so that a large heap is not gone through for a few arrays.
+** What must stay true: `pressure` and `collect` come on the thread to which the collector is bound,
+** the one that last made a call here; a call from another one binds it anew. */
+#include "binding.h"
+#include <time.h>
+
+#define CYCLE      56e6 /* bytes */
+#define FOR_EACH   30e3 /* counted for an array of any size: so that small ones are not too many */
+#define SMALL_KIB  512  /* a heap of Lua's that is collected at once */
+#define STEP       0.1  /* of a cycle, between two steps */
+#define SHARE_MOST 0.04 /* of the time in steps: above it a cycle grows, below a fourth it shrinks */
+#define CYCLE_MOST 4e9
+
+static const char binding_key = 0;
+
+static uint64_t now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* An address that is this thread's alone. */
+static const void *this_thread(void) {
+    static _Thread_local char here;
+    return &here;
+}
+
+/* ---- the collector's table ---- */
+
+static int full_cycle(lua_State *L) {
+    lua_gc(L, LUA_GCCOLLECT, 0);
+    return 0;
+}
+
+static int collect(void *user, int level) {
+    binding *b = ((opened *)user)->of;
+    lua_State *L = b->L;
+    (void)level;
+    /* lua_checkstack may run out of memory, and says so without an error */
+    if (!L || b->collecting || !lua_checkstack(L, 2)) return TIDE_COLLECT_BUSY;
+    b->collecting = true;
+    lua_rawgeti(L, LUA_REGISTRYINDEX, b->full_cycle);
+    int failed = lua_pcall(L, 0, 0, 0); /* an error of somebody's finalizer */
+    if (failed) lua_pop(L, 1);
+    b->collecting = false;
+    b->L = L; /* a finalizer may have called the library */
+    return failed ? TIDE_COLLECT_BUSY : TIDE_COLLECT_DONE;
+}
+
+static int may_collect(void *user) {
+    binding *b = ((opened *)user)->of;
+    return b->L && !b->collecting;
+}
+
+static void pressure(void *user, int64_t delta_bytes) {
+    opened *o = user;
+    double debt = o->of->debt + (double)delta_bytes; /* what Lua found by itself is paid */
+    o->of->debt = debt > 0 ? debt : 0;
+}
+
+static bool bind_to_thread(opened *o) {
+    tide_collector table = {.struct_size = sizeof table,
+                            .name = LUA_VERSION,
+                            .caps = TIDE_COLLECTOR_TRACING | TIDE_COLLECTOR_BOUND,
+                            .user = o,
+                            .collect = collect,
+                            .may_collect = may_collect,
+                            .pressure = pressure};
+    return tide_collector_register(o->rt, &table, &o->collector) == TIDE_OK;
+}
+
+/* The state moved to another thread of the system: so do its collectors. A runtime that was closed
+** meanwhile says so at the call that needs it. */
+static void move_to_thread(binding *b) {
+    b->thread = this_thread();
+    for (opened *o = b->all; o; o = o->next) {
+        if (tide_collector_unregister(o->rt, o->collector) != TIDE_OK || !bind_to_thread(o))
+            tide_error_clear();
+    }
+}
+
+/* ---- pacing ---- */
+
+static int step(lua_State *L) {
+    int kib = (int)lua_tointeger(L, 1);
+    lua_gc(L, LUA_GCSTEP, kib);
+    return 0;
+}
+
+/* Where steps take too much of the time a cycle becomes longer. */
+static void adjust(binding *b, uint64_t now) {
+    double share = (double)b->spent_ns / (double)(now - b->asked_ns + 1);
+    if (now - b->asked_ns < 1000000) return; /* a ms: too little to tell */
+    if (share > SHARE_MOST)
+        b->cycle = b->cycle * 2 < CYCLE_MOST ? b->cycle * 2 : CYCLE_MOST;
+    else if (share < SHARE_MOST / 4)
+        b->cycle = b->cycle / 2 > CYCLE ? b->cycle / 2 : CYCLE;
+    b->spent_ns = 0, b->asked_ns = now;
+}
+
+/* Runs one of the two, which no error leaves: that of somebody's finalizer is nobody's here. */
+static void run(lua_State *L, binding *b, lua_CFunction what, double kib) {
+    b->debt = 0, b->collecting = true;
+    lua_pushcfunction(L, what);
+    lua_pushinteger(L, kib < 1 ? 1 : kib > 1e9 ? 1000000000 : (lua_Integer)kib);
+    if (lua_pcall(L, 1, 0, 0) != 0) lua_pop(L, 1);
+    b->collecting = false;
+    binding_within(b, L);
+    for (opened *o = b->all; o; o = o->next) tide_safepoint(o->rt); /* drains what was found */
+    binding_without(b);
+    b->debt = 0;
+}
+
+void binding_pace(lua_State *L, binding *b) {
+    b->debt += FOR_EACH;
+    if (b->debt < STEP * b->cycle || b->collecting || !lua_checkstack(L, 3)) return;
+    int heap_kib = lua_gc(L, LUA_GCCOUNT, 0);
+    if (heap_kib < SMALL_KIB) {
+        b->cycle = CYCLE;
+        if (b->debt >= CYCLE) run(L, b, full_cycle, 0);
+        return;
+    }
+    uint64_t begin = now_ns();
+    run(L, b, step, (double)heap_kib * (b->debt / b->cycle));
+    uint64_t end = now_ns();
+    b->spent_ns += end - begin;
+    adjust(b, end);
+}
+
+/* ---- the binding ---- */
+
+static int binding_end(lua_State *L) {
+    binding *b = lua_touserdata(L, 1);
+    b->ended = true;
+    for (opened *o = b->all; o; o = o->next) tide_close(o->rt);
+    b->all = b->current = NULL;
+    tide_error_clear();
+    return 0;
+}
+
+binding *binding_new(lua_State *L) {
+    lua_pushlightuserdata(L, (void *)&binding_key);
+    lua_rawget(L, LUA_REGISTRYINDEX);
+    binding *b = lua_touserdata(L, -1);
+    if (b) return b;
+    lua_pop(L, 1);
+    b = lua_newuserdata(L, sizeof *b);
+    *b = (binding){.thread = this_thread(), .cycle = CYCLE, .asked_ns = now_ns()};
+    lua_newtable(L);
+    lua_pushcfunction(L, binding_end);
+    lua_setfield(L, -2, "__gc");
+    lua_setmetatable(L, -2);
+    lua_pushcfunction(L, full_cycle);
+    b->full_cycle = luaL_ref(L, LUA_REGISTRYINDEX);
+    lua_pushlightuserdata(L, (void *)&binding_key);
+    lua_pushvalue(L, -2);
+    lua_rawset(L, LUA_REGISTRYINDEX);
+    return b;
+}
+
+binding *binding_enter(lua_State *L) {
+    binding *b = lua_touserdata(L, lua_upvalueindex(1));
+    if (b->ended) luaL_error(L, "tidepool: the Lua state is being closed");
+    if (b->thread != this_thread()) move_to_thread(b);
+    return b;
+}
+
+/* The userdata behind it stays in the registry: the library keeps its address. */
+opened *binding_open(lua_State *L, binding *b, const tide_config *config) {
+    opened *o = lua_newuserdata(L, sizeof *o);
+    *o = (opened){.of = b};
+    lua_pushvalue(L, -1);
+    int kept = luaL_ref(L, LUA_REGISTRYINDEX);
+    if (tide_open(config, &o->rt) != TIDE_OK) {
+        luaL_unref(L, LUA_REGISTRYINDEX, kept);
+        call_failed(L);
+    }
+    if (!bind_to_thread(o)) {
+        tide_close(o->rt);
+        luaL_unref(L, LUA_REGISTRYINDEX, kept);
+        call_failed(L);
+    }
+    o->next = b->all;
+    b->all = b->current = o;
+    return o;
+}
+
+opened *binding_runtime(lua_State *L) {
+    binding *b = lua_touserdata(L, lua_upvalueindex(1));
+    if (b->current) return b->current;
+    tide_config config = {.struct_size = sizeof config, .collector = "refcount"};
+    opened *o = binding_open(L, b, &config);
+    lua_pop(L, 1);
+    return o;
+}
+
+/* ---- what Lua 5.1 lacks ---- */
+
+#if LUA_VERSION_NUM < 502
+void lua_binding_setfuncs(lua_State *L, const luaL_Reg *list, int up) {
+    for (; list->name; list++) {
+        for (int i = 0; i < up; i++) lua_pushvalue(L, -up);
+        lua_pushcclosure(L, list->func, up);
+        lua_setfield(L, -(up + 2), list->name);
+    }
+    lua_pop(L, up);
+}
+#endif
+#if LUA_VERSION_NUM < 503
+int lua_binding_isinteger(lua_State *L, int i) {
+    if (lua_type(L, i) != LUA_TNUMBER) return 0;
+    double v = lua_tonumber(L, i);
+    return v >= -0x1p53 && v <= 0x1p53 && v == (double)(int64_t)v;
+}
+#endif

@@ -1,0 +1,319 @@
+/* lua_values.c: Lua's values as the library's, and back: numbers, types, nested tables, strings.
+**
+** Model. A Lua integer is a weak integer, a float a weak float, a boolean a weak bool; Lua 5.1's
+** numbers are integers where they are whole. A nested table is read twice: once for its shape and
+** what it holds, once for its elements; what it holds decides the element type, unless one is
+** given: booleans bool, integers i64, other numbers f64. */
+#include "binding.h"
+#include <math.h>
+
+tide_dtype value_dtype(lua_State *L, int i, const char *what) {
+    if (lua_type(L, i) == LUA_TSTRING)
+        for (tide_dtype t = 0; t < TIDE_DTYPE_COUNT; t++)
+            if (strcmp(lua_tostring(L, i), tide_dtype_name(t)) == 0) return t;
+    const char *found = lua_type(L, i) == LUA_TSTRING ? lua_tostring(L, i) : luaL_typename(L, i);
+    return luaL_error(L, "%s: expected an element type, as \"f32\" or \"i64\", found %s", what, found);
+}
+
+bool value_arg(lua_State *L, int i, tide_arg *out) {
+    tide_array *a;
+    if (lua_type(L, i) == LUA_TNUMBER)
+        *out = lua_isinteger(L, i) ? tide_arg_int((int64_t)lua_tointeger(L, i))
+                                   : tide_arg_float(lua_tonumber(L, i));
+    else if (lua_isboolean(L, i))
+        *out = tide_arg_bool(lua_toboolean(L, i));
+    else if ((a = array_at(L, i)))
+        *out = tide_arg_array(a);
+    else
+        return false;
+    return true;
+}
+
+static void push_int(lua_State *L, int64_t v) {
+#if LUA_VERSION_NUM < 503
+    lua_pushnumber(L, (double)v);
+#else
+    lua_pushinteger(L, v);
+#endif
+}
+
+/* A complex number is two values, its parts. */
+void value_push(lua_State *L, const tide_arg *v) {
+    switch (v->kind) {
+    case TIDE_ARG_BOOL: lua_pushboolean(L, v->value.i != 0); break;
+    case TIDE_ARG_INT: push_int(L, v->value.i); break;
+    case TIDE_ARG_UINT:
+        if (v->value.u <= INT64_MAX)
+            push_int(L, (int64_t)v->value.u);
+        else
+            lua_pushnumber(L, (double)v->value.u);
+        break;
+    case TIDE_ARG_COMPLEX:
+        lua_pushnumber(L, v->value.c[0]);
+        lua_pushnumber(L, v->value.c[1]);
+        break;
+    default: lua_pushnumber(L, v->value.f);
+    }
+}
+
+/* ---- tables to arrays ---- */
+
+enum { HOLDS_NOTHING, HOLDS_BOOLEANS, HOLDS_INTEGERS, HOLDS_FLOATS };
+typedef struct nested {
+    lua_State *L;
+    numbers shape;
+    int64_t place[TIDE_MAX_RANK]; /* where it is read, for messages */
+    int holds;
+    void *to;
+    int64_t written;
+    double low, high; /* what the element type can hold */
+    const char *type;
+} nested;
+
+static const char *place_text(nested *n, int depth) {
+    luaL_Buffer text;
+    luaL_buffinit(n->L, &text);
+    for (int d = 0; d < depth; d++) {
+        char number[32];
+        snprintf(number, sizeof number, "[%lld]", (long long)n->place[d] + 1);
+        luaL_addstring(&text, number);
+    }
+    luaL_pushresult(&text);
+    return lua_tostring(n->L, -1);
+}
+
+/* The shape, by the first elements. */
+static void find_shape(nested *n) {
+    lua_State *L = n->L;
+    int top = lua_gettop(L);
+    while (lua_istable(L, -1)) {
+        if (n->shape.n == TIDE_MAX_RANK)
+            luaL_error(L, "tidepool.array: tables are nested deeper than %d", TIDE_MAX_RANK);
+        n->shape.at[n->shape.n++] = (int64_t)lua_rawlen(L, -1);
+        luaL_checkstack(L, 2, "tidepool.array");
+        lua_rawgeti(L, -1, 1);
+    }
+    lua_settop(L, top);
+}
+
+/* The value on the top, at `depth` = the rank: what it is. */
+static int kind_of(nested *n, int depth) {
+    lua_State *L = n->L;
+    if (lua_isboolean(L, -1)) return HOLDS_BOOLEANS;
+    if (lua_type(L, -1) == LUA_TNUMBER) return lua_isinteger(L, -1) ? HOLDS_INTEGERS : HOLDS_FLOATS;
+    return luaL_error(L, "tidepool.array: expected a number or a boolean at %s, found %s",
+                      place_text(n, depth), luaL_typename(L, -2));
+}
+
+/* Goes through the table on the top of the stack; `each` sees the elements on the top. */
+static void walk(nested *n, int depth, void (*each)(nested *n)) {
+    lua_State *L = n->L;
+    if (depth == n->shape.n) {
+        each(n);
+        return;
+    }
+    if (!lua_istable(L, -1) || (int64_t)lua_rawlen(L, -1) != n->shape.at[depth])
+        luaL_error(L, "tidepool.array: expected a table of %d values at %s", (int)n->shape.at[depth],
+                   place_text(n, depth));
+    luaL_checkstack(L, 4, "tidepool.array");
+    for (n->place[depth] = 0; n->place[depth] < n->shape.at[depth]; n->place[depth]++) {
+        lua_rawgeti(L, -1, (int)(n->place[depth] + 1));
+        walk(n, depth + 1, each);
+        lua_pop(L, 1);
+    }
+}
+
+static void look_at(nested *n) {
+    int kind = kind_of(n, n->shape.n);
+    if (n->holds == HOLDS_NOTHING)
+        n->holds = kind;
+    else if ((kind == HOLDS_BOOLEANS) != (n->holds == HOLDS_BOOLEANS))
+        luaL_error(n->L, "tidepool.array: booleans beside numbers at %s", place_text(n, n->shape.n));
+    else if (kind > n->holds)
+        n->holds = kind;
+}
+
+static void write_element(nested *n) {
+    lua_State *L = n->L;
+    double v = n->holds == HOLDS_BOOLEANS ? lua_toboolean(L, -1) : lua_tonumber(L, -1);
+    if (v < n->low || v > n->high)
+        luaL_error(L, "tidepool.array: %f at %s is out of the range of %s", v,
+                   place_text(n, n->shape.n), n->type);
+    switch (n->holds) {
+    case HOLDS_BOOLEANS: ((bool *)n->to)[n->written++] = v != 0; break;
+    case HOLDS_INTEGERS: ((int64_t *)n->to)[n->written++] = (int64_t)lua_tointeger(L, -1); break;
+    default: ((double *)n->to)[n->written++] = v;
+    }
+}
+
+/* Integers are not wrapped, and floats become integers only where all are in range. */
+static void set_range(nested *n, tide_dtype t) {
+    n->low = -INFINITY, n->high = INFINITY, n->type = tide_dtype_name(t);
+    if (t >= TIDE_I8 && t <= TIDE_I64) {
+        double half = ldexp(1, (int)tide_dtype_size(t) * 8 - 1);
+        n->low = -half, n->high = t == TIDE_I64 ? half : half - 1;
+    } else if (t >= TIDE_U8 && t <= TIDE_U64) {
+        n->low = 0, n->high = ldexp(1, (int)tide_dtype_size(t) * 8) - 1;
+    }
+}
+
+tide_array *value_array(lua_State *L, binding *b, int i, tide_dtype t) {
+    static const tide_dtype types[] = {TIDE_F64, TIDE_BOOL, TIDE_I64, TIDE_F64};
+    static const size_t sizes[] = {8, 1, 8, 8};
+    nested n = {.L = L};
+    tide_runtime *rt = binding_runtime(L)->rt;
+    lua_pushvalue(L, i);
+    find_shape(&n);
+    walk(&n, 0, look_at);
+    size_t count = 1;
+    for (int d = 0; d < n.shape.n; d++) count *= (size_t)n.shape.at[d];
+    if (t == TIDE_DTYPE_COUNT) t = types[n.holds];
+    set_range(&n, t);
+    n.to = lua_newuserdata(L, count * sizes[n.holds] + 1);
+    lua_insert(L, -2);
+    walk(&n, 0, write_element);
+    tide_array **read = array_slot(L, b), **out = array_slot(L, b);
+    binding_within(b, L);
+    *read = tide_from_host(rt, types[n.holds], n.shape.n, n.shape.at, n.to);
+    if (*read) *out = t == types[n.holds] ? tide_retain(*read) : tide_cast(*read, t);
+    binding_without(b);
+    array_made(L, out);
+    tide_release(*read);
+    *read = NULL;
+    lua_replace(L, -4);
+    lua_pop(L, 2);
+    return *out;
+}
+
+/* ---- arrays to tables and strings ---- */
+
+/* Pushes memory with the elements, row-major; f16 and bf16 as f32. */
+static const char *host_copy(lua_State *L, binding *b, tide_array *a, tide_dtype *t, bool widen) {
+    tide_array **wide = array_slot(L, b);
+    *t = tide_array_dtype(a);
+    size_t bytes = (size_t)tide_array_size(a) * tide_dtype_size(*t);
+    if (widen && (*t == TIDE_F16 || *t == TIDE_BF16)) *t = TIDE_F32, bytes *= 2;
+    char *to = lua_newuserdata(L, bytes + 1);
+    binding_within(b, L);
+    *wide = *t == tide_array_dtype(a) ? tide_retain(a) : tide_cast(a, *t);
+    bool well = *wide && tide_to_host(*wide, to, bytes) == TIDE_OK;
+    binding_without(b);
+    if (!well) call_failed(L);
+    tide_release(*wide);
+    *wide = NULL;
+    return to;
+}
+
+static void push_element(lua_State *L, tide_dtype t, const char *p) {
+#define READ(type, v)                                                                              \
+    type v;                                                                                        \
+    memcpy(&v, p, sizeof v)
+#define INTEGER(T, type)                                                                           \
+    case T: {                                                                                      \
+        READ(type, v);                                                                             \
+        push_int(L, (int64_t)v);                                                                   \
+        break;                                                                                     \
+    }
+    switch (t) {
+    case TIDE_BOOL: lua_pushboolean(L, *p); break;
+        INTEGER(TIDE_I8, int8_t)
+        INTEGER(TIDE_I16, int16_t)
+        INTEGER(TIDE_I32, int32_t)
+        INTEGER(TIDE_I64, int64_t)
+        INTEGER(TIDE_U8, uint8_t)
+        INTEGER(TIDE_U16, uint16_t)
+        INTEGER(TIDE_U32, uint32_t)
+    case TIDE_U64: {
+        READ(uint64_t, v);
+        tide_arg n = tide_arg_uint(v);
+        value_push(L, &n);
+        break;
+    }
+    case TIDE_F32: {
+        READ(float, v);
+        lua_pushnumber(L, (double)v);
+        break;
+    }
+    case TIDE_F64: {
+        READ(double, v);
+        lua_pushnumber(L, v);
+        break;
+    }
+    default: { /* complex: a table of its parts */
+        tide_dtype part = t == TIDE_C64 ? TIDE_F32 : TIDE_F64;
+        lua_createtable(L, 2, 0);
+        for (int k = 0; k < 2; k++) {
+            push_element(L, part, p + (size_t)k * tide_dtype_size(part));
+            lua_rawseti(L, -2, k + 1);
+        }
+    }
+    }
+#undef INTEGER
+#undef READ
+}
+
+static const char *push_nested(lua_State *L, const numbers *shape, int axis, tide_dtype t,
+                               const char *p) {
+    luaL_checkstack(L, 4, "tidepool.totable");
+    if (axis == shape->n) return push_element(L, t, p), p + tide_dtype_size(t);
+    lua_createtable(L, (int)shape->at[axis], 0);
+    for (int64_t i = 0; i < shape->at[axis]; i++) {
+        p = push_nested(L, shape, axis + 1, t, p);
+        lua_rawseti(L, -2, (int)(i + 1));
+    }
+    return p;
+}
+
+static tide_array *self(lua_State *L, const char *name) {
+    tide_array *a = array_at(L, 1);
+    if (!a) luaL_error(L, "%s: expected an array, found %s", name, luaL_typename(L, 1));
+    return a;
+}
+
+int value_table(lua_State *L) {
+    binding *b = binding_enter(L);
+    tide_array *a = self(L, "totable");
+    numbers shape = {.n = tide_array_ndim(a)};
+    tide_dtype t;
+    if (shape.n < 0) return call_failed(L);
+    for (int d = 0; d < shape.n; d++) shape.at[d] = tide_array_dim(a, d);
+    const char *p = host_copy(L, b, a, &t, true);
+    push_nested(L, &shape, 0, t, p);
+    return 1;
+}
+
+int value_bytes(lua_State *L) {
+    binding *b = binding_enter(L);
+    tide_array *a = self(L, "bytes");
+    tide_dtype t;
+    if (tide_array_ndim(a) < 0) return call_failed(L);
+    const char *p = host_copy(L, b, a, &t, false);
+    lua_pushlstring(L, p, (size_t)tide_array_size(a) * tide_dtype_size(t));
+    return 1;
+}
+
+/* tide.from_bytes(text, dtype [, shape]) */
+int value_from_bytes(lua_State *L) {
+    binding *b = binding_enter(L);
+    size_t bytes;
+    const char *text = luaL_checklstring(L, 1, &bytes);
+    tide_dtype t = value_dtype(L, 2, "tidepool.from_bytes");
+    numbers shape = {.n = 1, .at = {(int64_t)(bytes / tide_dtype_size(t))}};
+    if (!lua_isnoneornil(L, 3)) {
+        static const char *const params[] = {"text", "dtype", "shape", NULL};
+        static const lua_function f = {.name = "from_bytes", .params = params, .nparams = 3};
+        call c = {.L = L, .b = b, .f = &f, .given = 3};
+        shape = arg_shape(&c, 2);
+    }
+    double wanted = (double)tide_dtype_size(t);
+    for (int d = 0; d < shape.n; d++) wanted *= (double)shape.at[d];
+    if (wanted != (double)bytes)
+        return luaL_error(L, "tidepool.from_bytes: the shape wants %f bytes, and there are %f", wanted,
+                          (double)bytes);
+    opened *o = binding_runtime(L);
+    tide_array **out = array_slot(L, b);
+    binding_within(b, L);
+    *out = tide_from_host(o->rt, t, shape.n, shape.at, text);
+    binding_without(b);
+    return array_made(L, out);
+}
