@@ -153,8 +153,9 @@ arrays arg_arrays(call *c, int i) {
 /* ---- numbers ---- */
 
 static int64_t integer_at(call *c, int i, int at, const char *expected) {
-    if (!lua_isinteger(c->L, at)) call_error(c, i, expected);
-    return (int64_t)lua_tointeger(c->L, at);
+    int64_t v;
+    if (!value_whole(c->L, at, &v)) call_error(c, i, expected);
+    return v;
 }
 
 /* An integer, or a table of them. */
@@ -173,10 +174,9 @@ static numbers read_numbers(call *c, int i, bool needed, const char *expected) {
                    (int)n, TIDE_MAX_RANK);
     for (; out.n < (int)n; out.n++) {
         lua_rawgeti(c->L, at, out.n + 1);
-        if (!lua_isinteger(c->L, -1))
+        if (!value_whole(c->L, -1, &out.at[out.n]))
             luaL_error(c->L, "%s: expected an integer as '%s'[%d], found %s", c->f->name,
                        c->f->params[i], out.n + 1, luaL_typename(c->L, -1));
-        out.at[out.n] = (int64_t)lua_tointeger(c->L, -1);
         lua_pop(c->L, 1);
     }
     return out;
@@ -195,7 +195,7 @@ numbers arg_numbers(call *c, int i) {
 static int axis_of(call *c, int i, int64_t v, int rank) {
     int most = rank < 0 ? 2 * TIDE_MAX_RANK : rank;
     if (v == 0 || v > most || v < -most) {
-        const char *axis = lua_pushfstring(c->L, "%f", (lua_Number)v);
+        const char *axis = value_text(c->L, v);
         if (rank < 0)
             luaL_error(c->L, "%s: '%s' is %s: axes count from 1, and from -1 at the end", c->f->name,
                        c->f->params[i], axis);

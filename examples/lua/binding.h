@@ -138,6 +138,9 @@ void array_places_out(lua_State *L, binding *b);
 void array_metatable(lua_State *L, int upvalue);
 
 /* ---- lua_values.c ---- */
+/* A number that is whole, a float too. */
+bool value_whole(lua_State *L, int i, int64_t *out);
+const char *value_text(lua_State *L, int64_t v); /* pushes it */
 tide_dtype value_dtype(lua_State *L, int i, const char *what);
 bool value_arg(lua_State *L, int i, tide_arg *out); /* a number, boolean or array */
 void value_push(lua_State *L, const tide_arg *v);

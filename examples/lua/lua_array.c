@@ -86,6 +86,11 @@ static int text_of(lua_State *L) {
     binding_within(b, L);
     size_t n = tide_array_text(a, NULL, 0);
     binding_without(b);
+    if (n == 0) { /* what a debugger prints is no reason for an error */
+        lua_pushfstring(L, "an array that cannot be shown: %s", tide_error_last()->message);
+        tide_error_clear();
+        return 1;
+    }
     char *to = lua_newuserdata(L, n + 1);
     binding_within(b, L);
     tide_array_text(a, to, n + 1);
@@ -164,10 +169,10 @@ typedef struct spot { /* what an index says of all axes */
 } spot;
 
 static int64_t whole(lua_State *L, int i, const char *what) {
-    if (!lua_isinteger(L, i))
+    int64_t v;
+    if (!value_whole(L, i, &v))
         luaL_error(L, "index: expected an integer as the %s of a range, found %s", what,
                    luaL_typename(L, i));
-    int64_t v = (int64_t)lua_tointeger(L, i);
     if (v == 0) luaL_error(L, "index: the %s of a range is 0: places count from 1", what);
     return v;
 }
@@ -208,13 +213,12 @@ static tide_array *read_places(lua_State *L, binding *b, int i) {
 }
 
 /* An integer, as the library counts; one beyond the axis is told as Lua counts. */
-static int64_t read_place(lua_State *L, tide_array *a, int i, const spot *s) {
-    int64_t v = (int64_t)lua_tointeger(L, i);
+static int64_t read_place(lua_State *L, tide_array *a, int64_t v, const spot *s) {
     if (v == 0) luaL_error(L, "index: 0 is no place: they count from 1");
     int64_t n = s->axis >= 0 && s->axis < tide_array_ndim(a) ? tide_array_dim(a, s->axis) : INT64_MAX;
     if (v > n || v < -n)
-        luaL_error(L, "index: %f is beyond axis %d, which has %f elements", (lua_Number)v,
-                   s->axis + 1, (lua_Number)n);
+        luaL_error(L, "index: %s is beyond axis %d, which has %s elements", value_text(L, v),
+                   s->axis + 1, value_text(L, n));
     return v > 0 ? v - 1 : v;
 }
 
@@ -222,8 +226,9 @@ static void read_one(lua_State *L, binding *b, tide_array *a, int i, spot *s) {
     if (s->n == 2 * TIDE_MAX_RANK) luaL_error(L, "index: more than %d entries", 2 * TIDE_MAX_RANK);
     tide_pick *p = &s->at[s->n++];
     const void *mark = lua_islightuserdata(L, i) ? lua_touserdata(L, i) : NULL;
-    if (lua_isinteger(L, i)) {
-        *p = tide_pick_range(tide_range_index(read_place(L, a, i, s)));
+    int64_t place;
+    if (value_whole(L, i, &place)) {
+        *p = tide_pick_range(tide_range_index(read_place(L, a, place, s)));
         s->integers++;
     } else if (lua_istable(L, i))
         *p = tide_pick_range(read_range(L, i));
@@ -325,8 +330,8 @@ static int put(lua_State *L, binding *b, tide_array *a, const spot *s, int value
 
 /* One past the end is nil, so that ipairs ends. */
 static bool past_the_end(lua_State *L, tide_array *a) {
-    return lua_isinteger(L, 2) && tide_array_ndim(a) > 0 &&
-           (int64_t)lua_tointeger(L, 2) == tide_array_dim(a, 0) + 1;
+    int64_t v;
+    return value_whole(L, 2, &v) && tide_array_ndim(a) > 0 && v == tide_array_dim(a, 0) + 1;
 }
 
 static int index_array(lua_State *L) {
@@ -370,8 +375,10 @@ static int next_of(lua_State *L) {
     lua_Integer i = lua_tointeger(L, 2) + 1;
     if (i > (lua_Integer)tide_array_dim(a, 0)) return lua_pushnil(L), 1;
     spot s = {.n = 1, .integers = 1, .at = {tide_pick_range(tide_range_index((int64_t)i - 1))}};
+    int n = get(L, b, a, &s);
     lua_pushinteger(L, i);
-    return 1 + get(L, b, a, &s);
+    lua_insert(L, -n - 1);
+    return n + 1;
 }
 
 static int iterate(lua_State *L) {

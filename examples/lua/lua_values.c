@@ -6,6 +6,7 @@
 ** given: booleans bool, integers i64, other numbers f64. */
 #include "binding.h"
 #include <math.h>
+#include <stdio.h>
 
 tide_dtype value_dtype(lua_State *L, int i, const char *what) {
     if (lua_type(L, i) == LUA_TSTRING)
@@ -27,6 +28,21 @@ bool value_arg(lua_State *L, int i, tide_arg *out) {
     else
         return false;
     return true;
+}
+
+bool value_whole(lua_State *L, int i, int64_t *out) {
+    if (lua_type(L, i) != LUA_TNUMBER) return false;
+    double v = lua_tonumber(L, i);
+    if (!lua_isinteger(L, i) && (v != floor(v) || fabs(v) > 0x1p53)) return false;
+    *out = lua_isinteger(L, i) ? (int64_t)lua_tointeger(L, i) : (int64_t)v;
+    return true;
+}
+
+const char *value_text(lua_State *L, int64_t v) {
+    char text[32];
+    snprintf(text, sizeof text, "%lld", (long long)v);
+    lua_pushstring(L, text);
+    return lua_tostring(L, -1);
 }
 
 static void push_int(lua_State *L, int64_t v) {
@@ -101,8 +117,9 @@ static int kind_of(nested *n, int depth) {
     lua_State *L = n->L;
     if (lua_isboolean(L, -1)) return HOLDS_BOOLEANS;
     if (lua_type(L, -1) == LUA_TNUMBER) return lua_isinteger(L, -1) ? HOLDS_INTEGERS : HOLDS_FLOATS;
+    const char *found = luaL_typename(L, -1);
     return luaL_error(L, "tidepool.array: expected a number or a boolean at %s, found %s",
-                      place_text(n, depth), luaL_typename(L, -2));
+                      place_text(n, depth), found);
 }
 
 /* Goes through the table on the top of the stack; `each` sees the elements on the top. */

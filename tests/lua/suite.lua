@@ -1,0 +1,546 @@
+-- suite.lua: the Lua module, under each Lua: every operator and property, every form of an index,
+-- arguments by place and by name, and what is refused, with its message.
+local unit = require "luaunit"
+local tide = require "tidepool"
+local integers = math.type ~= nil -- of their own, beside floats
+
+local function values(a) return a:totable() end
+local function refused(pattern, f, ...)
+  local fine, message = pcall(f, ...)
+  unit.assertFalse(fine)
+  unit.assertStrContains(message, pattern, false, message)
+end
+
+TestValues = {}
+
+function TestValues.test_tables_become_arrays_and_come_back()
+  for dtype, list in pairs{bool = {{true, false}}, i8 = {{-128, 127}}, i16 = {{-32768, 32767}},
+    i32 = {{1}, {2}}, i64 = {{{-3}}}, u8 = {{0, 255}}, u16 = {65535}, u32 = {4294967295}, u64 = {7},
+    f16 = {0.5, 1.5}, bf16 = {2.0}, f32 = {{0.25}, {-0.5}}, f64 = {1e300}} do
+    local a = tide.array(list, dtype)
+    unit.assertEquals(a.dtype, dtype)
+    unit.assertEquals(values(a), list)
+  end
+  unit.assertEquals(tide.array{1, 2}.dtype, "i64")
+  unit.assertEquals(tide.array{1, 2.5}.dtype, "f64")
+  unit.assertEquals(tide.array{true}.dtype, "bool")
+  unit.assertEquals(tide.array({}, "f32").shape, {0})
+  unit.assertEquals(tide.array{{}, {}}.shape, {2, 0})
+  unit.assertEquals(values(tide.array(3)), 3)
+  unit.assertEquals(values(tide.complex(tide.array{1.0}, tide.array{-2.0})), {{1, -2}})
+end
+
+function TestValues.test_what_is_no_array_is_told_with_its_place()
+  refused("expected a table of 2 values at [2]", tide.array, {{1, 2}, {3}})
+  refused("expected a number or a boolean at [1][2], found string", tide.array, {{1, "x"}})
+  refused("booleans beside numbers at [2]", tide.array, {1, true})
+  refused("at [1] is out of the range of u8", tide.array, {300}, "u8")
+  refused("at [2] is out of the range of i8", tide.array, {0, -129}, "i8")
+  refused("expected an element type", tide.array, {1}, "f31")
+  refused("expected a table, a number or a boolean as 'values', found nothing", tide.array)
+  local deep = 1
+  for _ = 1, 9 do deep = {deep} end
+  refused("nested deeper than 8", tide.array, deep)
+  local endless = {}
+  endless[1] = endless
+  refused("nested deeper than 8", tide.array, endless)
+end
+
+function TestValues.test_strings_hold_elements()
+  local a = tide.array({{1, 2}, {3, 4}}, "u8")
+  unit.assertEquals(a:bytes(), "\1\2\3\4")
+  unit.assertEquals(values(tide.from_bytes("\1\2\3\4", "u8", {2, 2})), values(a))
+  unit.assertEquals(values(tide.from_bytes("\1\0\2\0", "u16")), {1, 2})
+  refused("the shape wants", tide.from_bytes, "abc", "u16")
+  refused("the shape wants", tide.from_bytes, "abcd", "u16", {3})
+  refused("the shape wants", tide.from_bytes, "abcd", "u16", {2 ^ 31, 2 ^ 31, 2 ^ 31})
+end
+
+function TestValues.test_items_and_properties()
+  local a = tide.zeros({2, 3}, "f32")
+  unit.assertEquals({a.ndim, a.size, #a, a.shape, a.dtype, a.memory, a.device},
+    {2, 6, 2, {2, 3}, "f32", "device", 0})
+  unit.assertEquals(tide.array{7}:item(), 7)
+  unit.assertEquals(tide.array{true}:item(), true)
+  unit.assertEquals({tide.complex(tide.array(1.0), tide.array(2.0)):item()}, {1, 2})
+  refused("has no length", function() return #tide.array(1) end)
+  refused("no method or property 'sise'", function() return a.sise end)
+  refused("no field 'x' to assign", function() a.x = 1 end)
+  refused("has no rows", function() return tide.array(1):iter() end)
+  if integers then unit.assertEquals(math.type(tide.array{7}:item()), "integer") end
+end
+
+function TestValues.test_printing_is_numpys()
+  unit.assertEquals(tostring(tide.array{{1, 2}, {3, 40}}), "[[ 1  2]\n [ 3 40]]")
+  unit.assertEquals(tostring(tide.array(0.5)), "0.5")
+  unit.assertEquals(tostring(tide.zeros(0)), "[]")
+end
+
+TestOperators = {}
+
+function TestOperators.test_arithmetic_with_arrays_and_numbers()
+  local a, b = tide.array{7, -7}, tide.array{2, 2}
+  unit.assertEquals(values(a + b), {9, -5})
+  unit.assertEquals(values(a - 1), {6, -8})
+  unit.assertEquals(values(2 * a), {14, -14})
+  unit.assertEquals(values(a / b), {3.5, -3.5})
+  unit.assertEquals(values(a % b), {1, 1})
+  unit.assertEquals(values(a ^ 2), {49, 49})
+  unit.assertEquals(values(-a), {-7, 7})
+  unit.assertEquals(values(a:floordiv(b)), {3, -4})
+  unit.assertEquals((tide.ones(2, "f32") + 0.5).dtype, "f32")
+  unit.assertEquals((tide.ones(2, "i32") + 0.5).dtype, "f64")
+  unit.assertEquals((tide.ones(2, "u8") + 1).dtype, "u8")
+  unit.assertEquals(values(tide.add(1, 2)), 3)
+  refused("300 is out of the range of u8", function() return tide.ones(2, "u8") + 300 end)
+  refused("expected a number, a boolean or an array as 'b', found string",
+    function() return a + "x" end)
+  refused("expected a number, a boolean or an array as 'b', found nothing",
+    function() return a + nil end)
+end
+
+-- Operators that Lua 5.1 cannot read.
+if integers then
+  load([[
+    local tide, unit = ...
+    local a, b = tide.array{12, 7}, tide.array{10, 2}
+    local function check(x, list) unit.assertEquals(x:totable(), list) end
+    function TestOperators.test_bits()
+      check(a // b, {1, 3})
+      check(a & b, {8, 2})
+      check(a | b, {14, 7})
+      check(a ~ b, {6, 5})
+      check(~a, {-13, -8})
+      check(a << 1, {24, 14})
+      check(a >> 1, {6, 3})
+    end
+  ]])(tide, unit)
+end
+
+function TestOperators.test_arrays_have_no_order()
+  local a = tide.array{1, 3}
+  unit.assertEquals(values(a:lt(2)), {true, false})
+  unit.assertEquals(values(a:eq(tide.array{1, 1})), {true, false})
+  refused("arrays have no order", function() return a < a end)
+  refused("arrays have no order", function() return a >= a end)
+  unit.assertFalse(a == tide.array{1, 3}) -- another array, whatever is in it
+end
+
+function TestOperators.test_functions_take_numbers_beside_arrays()
+  local a = tide.array{-1.5, 2.5}
+  unit.assertEquals(values(tide.maximum(a, 0)), {0, 2.5})
+  unit.assertEquals(values(tide.where(a:gt(0), a, 0)), {0, 2.5})
+  unit.assertEquals(values(a:clip(-1, 1)), {-1, 1})
+  unit.assertEquals(values(tide.array{4.0}:sqrt()), {2})
+end
+
+TestIndices = {}
+
+local function grid() return tide.arange(12):reshape{3, 4} end -- 0 .. 11
+
+function TestIndices.test_integers_and_ranges()
+  local a = grid()
+  unit.assertEquals(values(a[1]), {0, 1, 2, 3})
+  unit.assertEquals(values(a[-1]), {8, 9, 10, 11})
+  unit.assertEquals(a(2, 3), 6)
+  unit.assertEquals(a[{2, 3}], 6)
+  unit.assertEquals(a[2][-1], 7)
+  unit.assertEquals(values(a[{ {2, 3}, {} }]), {{4, 5, 6, 7}, {8, 9, 10, 11}})
+  unit.assertEquals(values(a(1, {2, 3})), {1, 2})
+  unit.assertEquals(values(a(1, {2})), {1, 2, 3})
+  unit.assertEquals(values(a(1, {1, 4, 2})), {0, 2})
+  unit.assertEquals(values(a(1, {4, 1, -1})), {3, 2, 1, 0})
+  unit.assertEquals(values(a(1, {4, 2, -1})), {3, 2, 1})
+  unit.assertEquals(values(a(1, {-2, -1})), {2, 3})
+  unit.assertEquals(values(a(1, {1, -2})), {0, 1, 2})
+  unit.assertEquals(values(a(1, {-1, -3, -1})), {3, 2, 1})
+  unit.assertEquals(values(a(1, {3, 2})), {})
+  unit.assertEquals(values(a(tide.ellipsis, 1)), {0, 4, 8})
+  unit.assertEquals(a(tide.newaxis, 1).shape, {1, 4})
+end
+
+-- Ranges of all bounds and steps against a walk over the places.
+function TestIndices.test_ranges_are_what_a_walk_gives()
+  local n = 5
+  local a = tide.arange(n)
+  for first = -n, n do for last = -n, n do for _, step in ipairs{-3, -2, -1, 1, 2, 3} do
+    if first ~= 0 and last ~= 0 then
+      local from, to = first > 0 and first or n + 1 + first, last > 0 and last or n + 1 + last
+      local expected = {}
+      for i = from, to, step do expected[#expected + 1] = i - 1 end
+      unit.assertEquals(values(a({first, last, step})), expected,
+        ("{%d, %d, %d}"):format(first, last, step))
+    end
+  end end end
+end
+
+function TestIndices.test_masks_and_places()
+  local a = grid()
+  unit.assertEquals(values(a[a:gt(8)]), {9, 10, 11})
+  unit.assertEquals(values(a[tide.array{3, 1}]), {{8, 9, 10, 11}, {0, 1, 2, 3}})
+  unit.assertEquals(values(a({}, tide.array{-1, 1})), {{3, 0}, {7, 4}, {11, 8}})
+  unit.assertEquals(values(a(tide.array{1, 2}, tide.array{1, 2})), {0, 5})
+  unit.assertEquals(values(a:take(tide.array{2}, 1)), {{4, 5, 6, 7}})
+  unit.assertEquals(values(a[1][a[1]:argsort{descending = true}]), {3, 2, 1, 0})
+end
+
+function TestIndices.test_assignment()
+  local a = grid()
+  a[1] = 100
+  a[{2, 1}] = -1
+  a[{ {2, 3}, {4} }] = tide.array{{1}, {2}}
+  a[{3, {1, 2}}] = {50, 60}
+  unit.assertEquals(values(a), {{100, 100, 100, 100}, {-1, 5, 6, 1}, {50, 60, 10, 2}})
+  a[a:eq(100)] = 0
+  a[tide.array{3}] = tide.array{7, 7, 7, 7}
+  unit.assertEquals(values(a), {{0, 0, 0, 0}, {-1, 5, 6, 1}, {7, 7, 7, 7}})
+  refused("a table or an array, found string", function() a[1] = "x" end)
+  refused("out of the range", function() tide.ones(2, "u8")[1] = 300 end)
+end
+
+function TestIndices.test_what_is_no_index()
+  local a = grid()
+  refused("0 is no place", function() return a[0] end)
+  refused("5 is beyond axis 2, which has 4 elements", function() return a(1, 5.0) end)
+  refused("is beyond axis 1, which has 3", function() return a[5] end)
+  refused("is beyond axis 1", function() return a[-4] end)
+  refused("the first of a range is 0", function() return a({0, 2}) end)
+  refused("expected an integer as the last of a range, found string",
+    function() return a({1, "x"}) end)
+  refused("expected an integer, {first, last, step}", function() return a(1.5) end)
+  refused("expected an integer, {first, last, step}", function() return a(true) end)
+  refused("3 ranges for an array with 2", function() return a(1, 1, 1) end)
+  refused("", function() return a[tide.array{9}]:totable() end)
+  refused("", function() return a[tide.array{0}]:totable() end)
+  refused("more than 16 entries", function() return a(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1) end)
+end
+
+function TestIndices.test_rows_in_turn()
+  local seen = {}
+  for i, row in grid():iter() do seen[i] = row:sum():item() end
+  unit.assertEquals(seen, {6, 22, 38})
+  seen = {}
+  for i, v in tide.array{5, 6}:iter() do seen[i] = v end
+  unit.assertEquals(seen, {5, 6})
+  if integers then
+    seen = {}
+    for i, row in ipairs(grid()) do seen[i] = row[1] end
+    unit.assertEquals(seen, {0, 4, 8})
+  end
+end
+
+TestCalls = {}
+
+function TestCalls.test_arguments_by_place_and_by_name()
+  local a = grid()
+  unit.assertEquals(a:sum():item(), 66)
+  unit.assertEquals(values(a:sum(1)), {12, 15, 18, 21})
+  unit.assertEquals(values(a:sum{axis = -1}), {6, 22, 38})
+  unit.assertEquals(a:sum{axis = {1, 2}, keepdims = true}.shape, {1, 1})
+  unit.assertEquals(a:sum(2, true).shape, {3, 1})
+  unit.assertEquals(values(tide.sum(a, {axis = 1})), {12, 15, 18, 21})
+  unit.assertEquals(values(a:cumsum{axis = 2, flags = "reverse"})[1], {6, 6, 5, 3})
+  unit.assertEquals(a:cumsum{axis = 2, flags = {"reverse", "initial"}}.shape, {3, 5})
+  refused("sum has no argument 'axs'", a.sum, a, {axs = 1})
+  refused("sum: 'axis' is 3", a.sum, a, 3)
+  refused("expected 1 to 2, or -1 to -2 from the end", a.sum, a, 0)
+  refused("expected an axis or a table of axes as 'axis', found string", a.sum, a, "x")
+  refused("expected true or false as 'keepdims', found number", a.sum, a, 1, 1)
+  refused("sum takes 3 arguments, found 4", a.sum, a, 1, true, 1)
+  refused("sum: expected an array as 'a', found nothing", tide.sum)
+  refused("expected one of \"reverse\", \"initial\" as 'flags', found back",
+    function() return a:cumsum{axis = 1, flags = "back"} end)
+  refused("has 9 numbers, and 8 are the most", tide.zeros, {1, 1, 1, 1, 1, 1, 1, 1, 1})
+end
+
+function TestCalls.test_places_count_from_one()
+  local a = tide.array{{3, 1, 2}, {6, 5, 4}}
+  unit.assertEquals(values(a:argmax(2)), {1, 1})
+  unit.assertEquals(values(a:argsort(2)), {{2, 3, 1}, {3, 2, 1}})
+  local sorted, places = a:sort_both(2)
+  unit.assertEquals(values(sorted), {{1, 2, 3}, {4, 5, 6}})
+  unit.assertEquals(values(a:take_along_axis(places, 2)), values(sorted))
+  local top, where = a:topk(1)
+  unit.assertEquals({values(top), values(where)}, {{{3}, {6}}, {{1}, {1}}})
+  local found = tide.array{0, 5, 0, 7}:nonzero()
+  unit.assertEquals(values(found[1]), {2, 4})
+  local u, first, inverse, counts = tide.array{5, 3, 5}:unique_all()
+  unit.assertEquals({values(u), values(first), values(inverse), values(counts)},
+    {{3, 5}, {2, 1}, {2, 1, 2}, {1, 2}})
+  unit.assertEquals(values(u[inverse]), {5, 3, 5})
+  unit.assertEquals(values(tide.array{1, 3, 5}:searchsorted(tide.array{3, 9})), {2, 4})
+  unit.assertEquals(values(tide.array{9, 7, 8}:partition(1))[1], 7)
+  unit.assertEquals(values(tide.array{1, 2, 3}:segment_sum(tide.array{1, 2, 2}, 2)), {1, 5})
+  unit.assertEquals(values(tide.array{1, 2, 3}:segment_sum_offsets(tide.array{1, 2, 4})), {1, 5})
+end
+
+function TestCalls.test_several_results_and_lists()
+  local parts = grid():split{parts = 3}
+  unit.assertEquals(#parts, 3)
+  unit.assertEquals(parts[2].shape, {1, 4})
+  parts = tide.arange(6):split({3, 5}, 1) -- the second begins at the third place, ...
+  unit.assertEquals({values(parts[1]), values(parts[2]), values(parts[3])}, {{0, 1}, {2, 3}, {4, 5}})
+  unit.assertEquals(values(tide.concat({tide.array{1}, tide.array{2, 3}})), {1, 2, 3})
+  unit.assertEquals(tide.stack({grid(), grid()}, 1).shape, {2, 3, 4})
+  local rows = grid():unstack(1)
+  unit.assertEquals(values(rows[3]), {8, 9, 10, 11})
+  local x, y = (table.unpack or unpack)(tide.meshgrid({tide.arange(2), tide.arange(3)}, "ij"))
+  unit.assertEquals({x.shape, y.shape}, {{2, 3}, {2, 3}})
+  unit.assertEquals(values(grid():transpose())[2], {1, 5, 9})
+  unit.assertEquals(grid():moveaxis(1, 2).shape, {4, 3})
+  unit.assertEquals(values(tide.arange(4):roll(1)), {3, 0, 1, 2})
+  unit.assertEquals(values(tide.arange(2):pad(1, 2, "edge")), {0, 0, 1, 1, 1})
+  unit.assertEquals(values(tide.arange(2):tile(2)), {0, 1, 0, 1})
+  refused("expected an array as 'arrays'[2], found number", tide.concat, {grid(), 1})
+  refused("expected a table of arrays as 'arrays'", tide.concat, grid())
+end
+
+function TestCalls.test_linear_algebra()
+  local a = tide.array{{2.0, 0.0}, {0.0, 4.0}}
+  unit.assertEquals(values(a:solve(tide.array{2.0, 4.0})), {1, 1})
+  unit.assertEquals(values(a:matmul(tide.array{1.0, 2.0})), {2, 8})
+  local _, s, _ = a:svd()
+  unit.assertEquals(values(s), {4, 2})
+  unit.assertEquals(values(a:cholesky()), {{math.sqrt(2), 0}, {0, 2}})
+  local c = tide.zeros({2, 2})
+  unit.assertEquals(values(tide.gemm(c, 1, a, a)), {{4, 0}, {0, 16}})
+  refused("expected one of \"lower\", \"upper\", \"unit\" as 'how'", a.cholesky, a, "low")
+  refused("singular", tide.solve, tide.zeros({2, 2}), tide.zeros(2))
+end
+
+function TestCalls.test_making()
+  unit.assertEquals(values(tide.arange(3)), {0, 1, 2})
+  unit.assertEquals(values(tide.arange(1, 2, 0.5)), {1, 1.5})
+  unit.assertEquals(values(tide.eye(2)), {{1, 0}, {0, 1}})
+  unit.assertEquals(values(tide.linspace(0, 1, 3)), {0, 0.5, 1})
+  unit.assertEquals(values(tide.full({2}, 7, "i8")), {7, 7})
+  tide.seed(1)
+  local a = tide.random_uniform({3}, "f32")
+  tide.seed(1)
+  unit.assertEquals(values(tide.random_uniform({3}, "f32")), values(a))
+  local p = tide.random_permutation(5):sort()
+  unit.assertEquals(values(p), {1, 2, 3, 4, 5})
+end
+
+function TestCalls.test_expressions()
+  local a = tide.array{1.0, 2.0}
+  local s, p = tide.map("(x, y) -> (x + y, x * y)", a, 3)
+  unit.assertEquals({values(s), values(p)}, {{4, 5}, {3, 6}})
+  local e = tide.expr("(x) -> x * x")
+  unit.assertEquals(values(e(a)), {1, 4})
+  tide.map_into(a, "(x) -> x + 1", a)
+  unit.assertEquals(values(a), {2, 3})
+  refused("column", tide.map, "(x) -> x +", a)
+  refused("column", tide.expr, "nonsense")
+  refused("operand 1 is a string", tide.map, "(x) -> x", "y")
+  refused("argument", tide.map, "(x, y) -> x + y", a)
+  refused("more than 32 operands", tide.map, "(x) -> x", (table.unpack or unpack)({1, 2, 3, 4, 5, 6, 7, 8,
+    9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33}))
+end
+
+function TestCalls.test_help_names_every_function()
+  local all = tide.help()
+  for name in ("sum add matmul sort topk zeros svd nonzero cumsum roll"):gmatch("%a+") do
+    unit.assertStrContains(all, name)
+    unit.assertStrContains(tide.help(name), "tide." .. name .. "(")
+  end
+  refused("there is no function 'summ'", tide.help, "summ")
+end
+
+TestFuse = {}
+
+function TestFuse.test_a_function_becomes_one_expression()
+  local runs = 0
+  local f = tide.fuse(function(x, y)
+    runs = runs + 1
+    return (x * x + y * y):sqrt()
+  end)
+  local a, b = tide.array{3.0}, tide.array{4.0}
+  unit.assertEquals(values(f(a, b)), {5})
+  unit.assertEquals(values(f(b, a)), {5})
+  unit.assertEquals(runs, 1)
+  unit.assertEquals(values(f(tide.array({3.0}, "f32"), b)), {5})
+  unit.assertEquals(runs, 2)
+  unit.assertEquals(values(f(3.0, b)), {5})
+  unit.assertEquals(runs, 3)
+end
+
+function TestFuse.test_folds_scans_and_several_results()
+  local a = tide.array{{1.0, 2.0}, {3.0, 5.0}}
+  local softmax = tide.fuse(function(x)
+    local e = (x - x:max{axis = -1, keepdims = true}):exp()
+    return e / e:sum{axis = -1, keepdims = true}
+  end)
+  local s = softmax(a):sum(2)
+  unit.assertTrue(math.abs(s[1] - 1) < 1e-12)
+  local two = tide.fuse(function(x) return x:sum(1), x:cumsum{axis = 2}, x:argmax(2) end)
+  local t, c, m = two(a)
+  unit.assertEquals({values(t), values(c), values(m)}, {{4, 7}, {{1, 3}, {3, 8}}, {2, 2}})
+  local g = tide.fuse(function(x) return x:cast("i32") + x:ndim_check() end)
+  refused("cannot use 'ndim_check' of an array", g, a)
+end
+
+function TestFuse.test_numbers_are_as_they_were_written()
+  for _, v in ipairs{0.1, -3, 1e300, 2, 1 / 0, -1 / 0, 1e-7, 12345678901} do
+    local f = tide.fuse(function(x) return x * 0 + v end)
+    local got = f(tide.ones(1))[1]
+    unit.assertEquals(got, v + 0.0)
+  end
+  local nan = tide.fuse(function(x) return x + 0 / 0 end)(tide.ones(1))[1]
+  unit.assertTrue(nan ~= nan)
+end
+
+function TestFuse.test_what_cannot_be_fused()
+  local a = tide.array{1.0, 2.0}
+  refused("cannot branch", tide.fuse(function(x) if x < x then return x end return -x end), a)
+  refused("cannot branch", tide.fuse(function(x) return x == x * 1 end), a)
+  refused("no operand of the fused function", tide.fuse(function(x) return x + a end), a)
+  refused("returned nothing", tide.fuse(function() end), a)
+  refused("cannot write", tide.fuse(function(x) x[1] = 2 return x end), a)
+  refused("expected a function, found number", tide.fuse, 1)
+  local kept
+  tide.fuse(function(x) kept = x return x end)(a)
+  refused("two calls of tide.fuse meet", tide.fuse(function(x) return x + kept end), a)
+end
+
+TestLives = {}
+
+function TestLives.test_freed_arrays_say_so()
+  local a = tide.ones(3)
+  a:free()
+  a:free()
+  refused("freed", function() return a + 1 end)
+  refused("freed", function() return a.shape end)
+  refused("freed", a.sum, a)
+  refused("freed", function() a[1] = 2 end)
+  unit.assertTrue(a:is_freed())
+  unit.assertStrContains(tostring(a), "freed")
+end
+
+function TestLives.test_a_closed_runtime_says_so()
+  local rt = tide.open{device = "host"}
+  local a, e = tide.ones(3), tide.expr("(x) -> x")
+  rt:close()
+  rt:close()
+  refused("closed", function() return a + 1 end)
+  refused("closed", function() return a:totable() end)
+  refused("closed", function() return a[1] end)
+  refused("", e, tide.ones(3))
+  unit.assertEquals(values(tide.ones(1)), {1}) -- another one opens
+end
+
+function TestLives.test_settings_are_checked()
+  refused("there is no setting 'limitt'", tide.open, {limitt = "1GiB"})
+  refused("expected a text as 'limit', found number", tide.open, {limit = 5})
+  refused("expected true or false as 'cache', found number", tide.open, {cache = 1})
+  refused("nowhere", tide.open, {device = "nowhere"})
+  refused("there is no setting 'collector'", tide.open, {collector = "boehm"})
+end
+
+function TestLives.test_two_runtimes_in_turn()
+  local first = tide.open{device = "host"}
+  local a = tide.ones(2)
+  local second = tide.open{device = "host"}
+  local b = tide.ones(2)
+  refused("runtime", function() return a + b end)
+  first:use()
+  unit.assertEquals(values(a + tide.ones(2)), {2, 2})
+  second:close()
+  first:close()
+end
+
+function TestLives.test_memory_runs_out_and_the_program_goes_on()
+  local rt = tide.open{device = "host", limit = "16MiB"}
+  local kept = tide.zeros({1024, 1024}, "f32")
+  refused("", tide.zeros, {1024, 1024, 16}, "f32")
+  for _ = 1, 100 do tide.zeros({1024, 1024}, "f32") end
+  unit.assertEquals(kept:sum():item(), 0)
+  local s = tide.stats()
+  unit.assertTrue(s.peak_backed <= 16 * 1024 * 1024)
+  unit.assertTrue(s.collections > 0)
+  rt:close()
+end
+
+function TestLives.test_finalizers_may_fail_and_call_the_library()
+  local rt = tide.open{device = "host", limit = "16MiB"}
+  local calls, fails = 0, 0
+  local function mortal()
+    local body = function()
+      calls = calls + 1
+      if not pcall(tide.ones, 3) then fails = fails + 1 end
+      if calls % 2 == 0 then error("a finalizer's own") end
+    end
+    if newproxy then -- Lua 5.1: tables have no finalizers
+      getmetatable(newproxy(true)).__gc = body
+    else
+      setmetatable({}, {__gc = body})
+    end
+  end
+  for _ = 1, 200 do
+    mortal()
+    tide.zeros({512, 1024}, "f32")
+  end
+  pcall(collectgarbage)
+  unit.assertTrue(calls > 0)
+  unit.assertEquals(values(tide.ones(1)), {1})
+  rt:close()
+end
+
+function TestLives.test_coroutines()
+  local rt = tide.open{device = "host", limit = "16MiB"}
+  local threads = {}
+  for i = 1, 8 do
+    threads[i] = coroutine.wrap(function()
+      local sum = tide.zeros(1)
+      for _ = 1, 40 do
+        tide.zeros({512, 1024}, "f32")
+        sum = sum + i
+        coroutine.yield()
+      end
+      while true do coroutine.yield(sum:item()) end
+    end)
+  end
+  for _ = 1, 41 do for i = 1, 8 do threads[i]() end end
+  for i = 1, 8 do unit.assertEquals(threads[i](), 40 * i) end
+  rt:close()
+end
+
+if _VERSION == "Lua 5.4" then
+  load([[
+    local tide, unit = ...
+    function TestLives.test_close_frees_at_the_end_of_a_block()
+      local kept
+      do
+        local a <close> = tide.ones(3)
+        kept = a
+      end
+      unit.assertTrue(kept:is_freed())
+    end
+    function TestLives.test_generational_collection()
+      collectgarbage("generational")
+      local rt <close> = tide.open{device = "host", limit = "16MiB"}
+      for _ = 1, 300 do tide.zeros({512, 1024}, "f32") end
+      unit.assertEquals(tide.ones(1):totable(), {1})
+      collectgarbage("incremental")
+    end
+  ]])(tide, unit)
+end
+
+function TestLives.test_metatables_are_the_modules()
+  unit.assertIsString(getmetatable(tide.ones(1)))
+  refused("", setmetatable, tide.ones(1), {})
+  refused("expected an array, found table", tide.ones(1).item, {})
+  refused("expected an array, found userdata", tide.ones(1).free, io.stdout)
+end
+
+function TestLives.test_what_the_runtime_says()
+  unit.assertTrue(tide.stats().arrays >= 0)
+  unit.assertStrContains(tide.status(), "memory")
+  unit.assertTrue(tide.reclaim() >= 0)
+  unit.assertTrue(tide.reclaim("drop") >= 0)
+  refused("expected one of \"purge\"", tide.reclaim, "all")
+  tide.synchronize()
+  tide.collect()
+end
+
+os.exit(unit.LuaUnit.run())
