@@ -5,8 +5,9 @@
 ** own data and OpenBLAS's hold none either: together half a megabyte, most of what a small
 ** program's collections would scan. Nor do the libraries that sanitizers load, 12 megabytes in a
 ** program built with AddressSanitizer and UBSan: they keep addresses of their own records alone.
-** Nor those that we bring with us: LAPACK and its C interface keep nothing between calls, what reads
-** debug information keeps its tables in malloc's memory; together a third of what was left. */
+** Nor those that we bring with us: LAPACK and its C interface keep nothing between calls, what
+** reads debug information keeps its tables in malloc's memory; together a fifth of what was
+** left. */
 #include "gc/roots.h"
 #include <tide/collector.h>
 

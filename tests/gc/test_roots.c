@@ -124,8 +124,8 @@ static int child_with_malloc_collected(void) {
     return 0;
 }
 
-/* What a collection would scan: of our shared library and those that it brings along, of CUDA's, and
-** of all others. */
+/* What a collection would scan: of our shared library and those that it brings along, of CUDA's,
+** and of all others. */
 static struct {
     void *first;
     size_t own, device, others;
