@@ -59,14 +59,12 @@ static uint64_t available(tidei_gc_dev *g, tidei_dev *d, uint64_t now) {
 
 static void snapshot(tidei_gc *gc, tidei_dev *d, tidei_where where, size_t request,
                      tidei_policy_in *in) {
-    tidei_pool_stats ps;
-    tidei_pools_stats(d, &ps);
     in->now_ns = now_ns(gc->rt);
     in->where = where;
     in->levels = atomic_load_explicit(&gc->offers, memory_order_relaxed);
     in->threads = atomic_load_explicit(&gc->threads, memory_order_relaxed);
     in->live = atomic_load_explicit(&d->budget->live, memory_order_relaxed);
-    in->rounding = ps.rounding;
+    in->rounding = tidei_pools_rounding(d, TIDEI_KINDS_ON_DEVICE);
     in->request = request;
     in->hard = limit_of(&d->budget->limit);
     in->soft = limit_of(&d->budget->soft_limit);
@@ -95,9 +93,7 @@ static void snapshot_host(tidei_gc *gc, tidei_where where, size_t request, tidei
     for (tidei_dev *d = NULL; (d = tidei_dev_next(rt, d));) {
         uint64_t slack = tidei_slack_ns(d, where == TIDEI_AT_SYNC);
         if (slack > in->slack_ns) in->slack_ns = slack;
-        tidei_pool_stats ps;
-        tidei_pools_stats_of(d, TIDEI_KINDS_ON_HOST, &ps);
-        in->rounding += ps.rounding;
+        in->rounding += tidei_pools_rounding(d, TIDEI_KINDS_ON_HOST);
     }
 }
 

@@ -144,6 +144,9 @@ struct tidei_pool_ops {
     ** is free. */
     size_t (*clear)(tidei_pool *p, size_t bytes);
     void (*stats)(tidei_pool *p, tidei_pool_stats *out);
+    /* (may be NULL: it is as cheap as the rest) Of stats the rounding alone, which policies ask for
+    ** at allocations: looks at no index, and leaves threads the blocks that they keep at hand. */
+    size_t (*rounding)(tidei_pool *p);
     /* Walks everything: the balance, order, no overlap, bins. For tests and the stress build. */
     bool (*valid)(tidei_pool *p);
     void (*changed)(tidei_pool *p); /* attributes have; NULL: they are read where they matter */

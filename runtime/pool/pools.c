@@ -254,6 +254,20 @@ void tidei_pools_stats_of(tidei_dev *d, unsigned kinds, tidei_pool_stats *sum) {
     }
 }
 
+static size_t rounding_of(tidei_pool *p) {
+    tidei_pool_stats one;
+    if (p->ops->rounding) return p->ops->rounding(p);
+    p->ops->stats(p, &one);
+    return one.rounding;
+}
+
+size_t tidei_pools_rounding(tidei_dev *d, unsigned kinds) {
+    size_t bytes = 0;
+    for (tidei_user_pool *x = NULL; (x = tidei_pools_next(d, x));)
+        if (among(x, kinds)) bytes += rounding_of(x->p);
+    return bytes;
+}
+
 size_t tidei_pools_pinned(tidei_dev *d) {
     size_t bytes = 0;
     for (tidei_user_pool *x = NULL; (x = tidei_pools_next(d, x));) bytes += atomic_load(&x->pinned);

@@ -92,7 +92,8 @@ static struct outcome train_under_limit(const char *policy, int early) {
     c.gc_early = early;
     tide_runtime *rt = open_idle(&c);
     test_rt(rt)->gc_counts.clock_ns = still_clock;
-    if (!model_init(&m, rt, &o)) fail_msg("%s", tide_error_last()->message);
+    if (!model_init(&m, rt, o.rows, o.features, !strcmp(o.free, "hand")))
+        fail_msg("%s", tide_error_last()->message);
     for (int e = 0; e < o.epochs; e++)
         for (int64_t at = 0; at < o.rows; at += o.batch, clock_now += STEP_NS)
             if (!step(&m, at, at + o.batch < o.rows ? at + o.batch : o.rows))

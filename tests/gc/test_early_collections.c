@@ -1,6 +1,7 @@
 /* test_early_collections.c: collections before memory runs out: when the policy is asked, what it
 ** is told, and what the log says of each round. */
 #include <pthread.h>
+#include "runtime/pool/tide/tide.h"
 #include "tests/gc/keeper.h"
 #include "tests/support/logged.h"
 
@@ -53,6 +54,27 @@ static void the_policy_acts_early_at_sync_points(void **state) {
     tidei_ask(test_rt(rt), &test_rt(rt)->devs[0], TIDEI_AT_SYNC, 0);
     assert_int_equal(test_stats(rt).early_collections, 1);
     assert_int_equal(test_stats(rt).arrays, 0);
+    keeper_close();
+    mock_end(&m);
+}
+
+/* Or the next allocation of each thread would be a slow one. */
+static void a_question_leaves_threads_the_blocks_at_hand(void **state) {
+    mock_tracer m;
+    (void)state;
+    tide_runtime *rt =
+        keeper_open(&kinds[0], (tide_config){.limit = "64MiB", .policy = "cudajl", .pool = "tide"});
+    tidei_dev *d = &test_rt(rt)->devs[0];
+    mock_open(&m, rt, "m", 0, 0);
+    for (unsigned i = 0; i < 4; i++) tide_free(make(rt, 4 << 10));
+    (void)test_stats(rt); /* drains, and takes all blocks from the threads */
+    tide_free(make(rt, 4 << 10));
+    tidei_drain(test_rt(rt));
+    int64_t at_hand = tidei_heap_tally((tidei_heap *)d->pool).held;
+    assert_true(at_hand > 0);
+    tidei_ask(test_rt(rt), d, TIDEI_AT_ALLOC, 4 << 10);
+    tidei_ask(test_rt(rt), d, TIDEI_AT_SYNC, 0);
+    assert_int_equal(tidei_heap_tally((tidei_heap *)d->pool).held, at_hand);
     keeper_close();
     mock_end(&m);
 }
@@ -156,6 +178,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_log_tells_each_round),
         cmocka_unit_test(the_policy_acts_early_at_sync_points),
+        cmocka_unit_test(a_question_leaves_threads_the_blocks_at_hand),
         cmocka_unit_test(a_round_may_end_while_the_policy_is_asked),
         cmocka_unit_test(early_collections_spare_the_ladder),
         cmocka_unit_test(early_collections_can_be_switched_off),

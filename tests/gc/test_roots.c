@@ -124,8 +124,8 @@ static int child_with_malloc_collected(void) {
     return 0;
 }
 
-/* What a collection would scan: of our shared library and OpenBLAS, of CUDA's, and of all
-** others. */
+/* What a collection would scan: of our shared library and those that it brings along, of CUDA's,
+** and of all others. */
 static struct {
     void *first;
     size_t own, device, others;
@@ -135,7 +135,12 @@ static int GC_CALLBACK count_segment(const char *name, void *start, size_t bytes
     if (!segments.first || start == segments.first)
         segments.own = segments.device = segments.others = 0;
     if (!segments.first) segments.first = start;
-    if (strstr(name, "/libtidepool.so") || strstr(name, "/libopenblas"))
+    static const char *const ours[] = {"/libtidepool.so", "/libopenblas",   "/libblas.so",
+                                       "/liblapack.so",   "/liblapacke.so", "/libdw.so",
+                                       "/libelf.so"};
+    bool is_ours = false;
+    for (size_t i = 0; i < TIDEI_COUNT(ours); i++) is_ours |= strstr(name, ours[i]) != NULL;
+    if (is_ours)
         segments.own += bytes;
     else if (tide_collector_is_device_library(name))
         segments.device += bytes;

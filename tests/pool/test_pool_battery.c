@@ -47,6 +47,28 @@ static uint32_t dice(uint64_t *seed) {
     return (uint32_t)(*seed >> 33);
 }
 
+/* ---- figures ---- */
+
+/* Of blocks that live and of those that were given back, whoever keeps them at hand. */
+static void the_rounding_is_told_by_itself(void **state) {
+    enum { BLOCKS = 12 };
+    (void)state;
+    for (unsigned p = 0; p < TEST_POOLS; p++) {
+        tidei_runtime *rt = open_with(test_pool(p), "64MiB");
+        tidei_dev *d = &rt->devs[0];
+        tidei_storage *st[BLOCKS];
+        for (unsigned i = 0; i < BLOCKS; i++)
+            assert_ok(tidei_storage_new(d, 1 + 777 * i, d->stream0, "test", &st[i]));
+        for (unsigned i = 0; i < BLOCKS; i += 2) tidei_storage_release(st[i]);
+        size_t told = tidei_pools_rounding(d, TIDEI_KINDS_ON_DEVICE);
+        assert_int_equal(told, figures(d).rounding);
+        assert_int_equal(tidei_pools_rounding(d, TIDEI_KINDS_ON_DEVICE), told);
+        for (unsigned i = 1; i < BLOCKS; i += 2) tidei_storage_release(st[i]);
+        assert_int_equal(tidei_pools_rounding(d, TIDEI_KINDS_ON_DEVICE), 0);
+        tide_close(rt->ref);
+    }
+}
+
 /* ---- contents ---- */
 
 enum { STREAMS = 4, SLOTS = 40 };
@@ -616,6 +638,7 @@ static void many_threads_mixed(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_rounding_is_told_by_itself),
         cmocka_unit_test(contents_stay_intact),
         cmocka_unit_test(many_threads_mixed),
         cmocka_unit_test(limits_are_kept),

@@ -48,6 +48,15 @@ void tidei_heap_stats(tidei_pool *pool, tidei_pool_stats *out) {
     tidei_lock_give(&p->lock);
 }
 
+size_t tidei_heap_rounding(tidei_pool *pool) {
+    tidei_heap *p = (tidei_heap *)pool;
+    tidei_lock_take(&p->lock);
+    tidei_heap_sums t = tidei_heap_tally(p);
+    int64_t bytes = (int64_t)p->used - t.held - t.live;
+    tidei_lock_give(&p->lock);
+    return bytes > 0 ? (size_t)bytes : 0;
+}
+
 /* What a walk over all extents adds up to. */
 typedef struct census {
     size_t live, used, claimed, backed;

@@ -373,6 +373,7 @@ const struct tidei_pool_ops tidei_pool_tide = {
     .trim = pool_trim,
     .clear = tidei_heap_clear,
     .stats = tidei_heap_stats,
+    .rounding = tidei_heap_rounding,
     .changed = pool_changed,
     .valid = tidei_heap_valid,
 };
