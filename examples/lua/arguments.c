@@ -78,9 +78,8 @@ static tide_array *first_array(call *c) {
 }
 
 static tide_array *number_array(call *c, tide_arg v) {
-    static const tide_dtype types[] = {[TIDE_ARG_BOOL] = TIDE_BOOL,
-                                       [TIDE_ARG_INT] = TIDE_I64,
-                                       [TIDE_ARG_FLOAT] = TIDE_F64};
+    static const tide_dtype types[] = {
+        [TIDE_ARG_BOOL] = TIDE_BOOL, [TIDE_ARG_INT] = TIDE_I64, [TIDE_ARG_FLOAT] = TIDE_F64};
     tide_array *beside = first_array(c);
     tide_runtime *rt = beside ? tide_array_runtime(beside) : binding_runtime(c->L)->rt;
     tide_array **out = array_slot(c->L, c->b);
@@ -115,9 +114,9 @@ tide_array *arg_places(call *c, int i) {
     tide_arg from = tide_arg_array(arg_array(c, i));
     tide_array **to = array_slot(c->L, c->b);
     binding_within(c->b, c->L);
-    *to = tide_map_args(tide_array_runtime(from.value.array),
-                        "(i) -> where(i > 0, i64(i) - 1, where(i < 0, i64(i), -9223372036854775807))",
-                        &from, 1);
+    *to = tide_map_args(
+        tide_array_runtime(from.value.array),
+        "(i) -> where(i > 0, i64(i) - 1, where(i < 0, i64(i), -9223372036854775807))", &from, 1);
     binding_without(c->b);
     array_made(c->L, to);
     return *to;
@@ -143,8 +142,8 @@ arrays arg_arrays(call *c, int i) {
         lua_rawgeti(L, at, (int)(k + 1));
         out.at[k] = array_at(L, -1);
         if (!out.at[k])
-            luaL_error(L, "%s: expected an array as '%s'[%d], found %s", c->f->name, c->f->params[i],
-                       (int)(k + 1), luaL_typename(L, -1));
+            luaL_error(L, "%s: expected an array as '%s'[%d], found %s", c->f->name,
+                       c->f->params[i], (int)(k + 1), luaL_typename(L, -1));
         lua_pop(L, 1); /* the table holds it */
     }
     return out;
@@ -170,8 +169,8 @@ static numbers read_numbers(call *c, int i, bool needed, const char *expected) {
     }
     size_t n = lua_rawlen(c->L, at);
     if (n > TIDE_MAX_RANK)
-        luaL_error(c->L, "%s: '%s' has %d numbers, and %d are the most", c->f->name, c->f->params[i],
-                   (int)n, TIDE_MAX_RANK);
+        luaL_error(c->L, "%s: '%s' has %d numbers, and %d are the most", c->f->name,
+                   c->f->params[i], (int)n, TIDE_MAX_RANK);
     for (; out.n < (int)n; out.n++) {
         lua_rawgeti(c->L, at, out.n + 1);
         if (!value_whole(c->L, -1, &out.at[out.n]))
@@ -190,15 +189,15 @@ numbers arg_numbers(call *c, int i) {
     return read_numbers(c, i, false, "an integer or a table of integers");
 }
 
-/* From 1, or from -1 at the end, to the library's count. The rank is -1 where only the library knows
-** it. */
+/* From 1, or from -1 at the end, to the library's count. The rank is -1 where only the library
+** knows it. */
 static int axis_of(call *c, int i, int64_t v, int rank) {
     int most = rank < 0 ? 2 * TIDE_MAX_RANK : rank;
     if (v == 0 || v > most || v < -most) {
         const char *axis = value_text(c->L, v);
         if (rank < 0)
-            luaL_error(c->L, "%s: '%s' is %s: axes count from 1, and from -1 at the end", c->f->name,
-                       c->f->params[i], axis);
+            luaL_error(c->L, "%s: '%s' is %s: axes count from 1, and from -1 at the end",
+                       c->f->name, c->f->params[i], axis);
         luaL_error(c->L, "%s: '%s' is %s: expected 1 to %d, or -1 to -%d from the end", c->f->name,
                    c->f->params[i], axis, rank, rank);
     }

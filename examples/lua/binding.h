@@ -20,8 +20,6 @@
 
 #if LUA_VERSION_NUM < 502
 #define lua_rawlen(L, i)           lua_objlen(L, i)
-#define lua_absindex(L, i)         ((i) > 0 || (i) <= LUA_REGISTRYINDEX ? (i) : lua_gettop(L) + (i) + 1)
-#define lua_getuservalue(L, i)     lua_getfenv(L, i)
 #define luaL_setfuncs(L, list, up) lua_binding_setfuncs(L, list, up)
 void lua_binding_setfuncs(lua_State *L, const luaL_Reg *list, int up);
 #endif
@@ -53,9 +51,9 @@ struct binding {
 };
 
 /* ---- lua_collector.c ---- */
-binding *binding_new(lua_State *L);     /* pushes it, a userdata that ends with the state */
-binding *binding_enter(lua_State *L);   /* at the head of every function */
-opened *binding_runtime(lua_State *L);  /* the current one, opened if there is none */
+binding *binding_new(lua_State *L);    /* pushes it, a userdata that ends with the state */
+binding *binding_enter(lua_State *L);  /* at the head of every function */
+opened *binding_runtime(lua_State *L); /* the current one, opened if there is none */
 opened *binding_open(lua_State *L, binding *b, const tide_config *config);
 void binding_pace(lua_State *L, binding *b); /* an array is about to be made */
 
@@ -107,10 +105,10 @@ typedef struct named_value {
     int64_t value;
 } named_value;
 
-tide_array *arg_array(call *c, int i);      /* an array, or a number or table that becomes one */
-tide_array *arg_own_array(call *c, int i);  /* an array that is there, which is written to */
+tide_array *arg_array(call *c, int i);     /* an array, or a number or table that becomes one */
+tide_array *arg_own_array(call *c, int i); /* an array that is there, which is written to */
 tide_array *arg_array_or_null(call *c, int i);
-tide_array *arg_places(call *c, int i);     /* of indices: counted from 0 then */
+tide_array *arg_places(call *c, int i); /* of indices: counted from 0 then */
 tide_arg arg_tagged(call *c, int i, const tide_arg *otherwise);
 arrays arg_arrays(call *c, int i);
 numbers arg_shape(call *c, int i);
@@ -128,7 +126,7 @@ const char *arg_text(call *c, int i);
 int call_elementwise(lua_State *L, const lua_function *f);
 
 /* ---- lua_array.c ---- */
-extern const char array_type[]; /* the metatable's name */
+extern const char array_type[];                    /* the metatable's name */
 tide_array **array_slot(lua_State *L, binding *b); /* pushes an array that is not there yet */
 tide_array *array_at(lua_State *L, int i);         /* NULL: there is none */
 tide_array **array_slot_at(lua_State *L, int i);
@@ -146,8 +144,8 @@ bool value_arg(lua_State *L, int i, tide_arg *out); /* a number, boolean or arra
 void value_push(lua_State *L, const tide_arg *v);
 /* Pushes an array of the (nested) table at i; TIDE_DTYPE_COUNT: as its values are. */
 tide_array *value_array(lua_State *L, binding *b, int i, tide_dtype t);
-int value_table(lua_State *L);  /* a:totable() */
-int value_bytes(lua_State *L);  /* a:bytes() */
+int value_table(lua_State *L); /* a:totable() */
+int value_bytes(lua_State *L); /* a:bytes() */
 int value_from_bytes(lua_State *L);
 
 /* ---- lua_expr.c ---- */

@@ -204,9 +204,9 @@ static tide_array *read_places(lua_State *L, binding *b, int i) {
     tide_array **to = array_slot(L, b);
     tide_arg arg = tide_arg_array(a);
     binding_within(b, L);
-    *to = tide_map_args(tide_array_runtime(a),
-                        "(i) -> where(i > 0, i64(i) - 1, where(i < 0, i64(i), -9223372036854775807))",
-                        &arg, 1);
+    *to = tide_map_args(
+        tide_array_runtime(a),
+        "(i) -> where(i > 0, i64(i) - 1, where(i < 0, i64(i), -9223372036854775807))", &arg, 1);
     binding_without(b);
     array_made(L, to);
     return *to;
@@ -215,7 +215,8 @@ static tide_array *read_places(lua_State *L, binding *b, int i) {
 /* An integer, as the library counts; one beyond the axis is told as Lua counts. */
 static int64_t read_place(lua_State *L, tide_array *a, int64_t v, const spot *s) {
     if (v == 0) luaL_error(L, "index: 0 is no place: they count from 1");
-    int64_t n = s->axis >= 0 && s->axis < tide_array_ndim(a) ? tide_array_dim(a, s->axis) : INT64_MAX;
+    int64_t n =
+        s->axis >= 0 && s->axis < tide_array_ndim(a) ? tide_array_dim(a, s->axis) : INT64_MAX;
     if (v > n || v < -n)
         luaL_error(L, "index: %s is beyond axis %d, which has %s elements", value_text(L, v),
                    s->axis + 1, value_text(L, n));
@@ -240,8 +241,10 @@ static void read_one(lua_State *L, binding *b, tide_array *a, int i, spot *s) {
     else if (mark == &ellipsis_mark)
         *p = tide_pick_range(tide_range_ellipsis());
     else
-        luaL_error(L, "index: expected an integer, {first, last, step}, an array, tide.newaxis or "
-                      "tide.ellipsis, found %s", luaL_typename(L, i));
+        luaL_error(L,
+                   "index: expected an integer, {first, last, step}, an array, tide.newaxis or "
+                   "tide.ellipsis, found %s",
+                   luaL_typename(L, i));
     if (s->arrays || mark == &ellipsis_mark)
         s->axis = -1;
     else if (s->axis >= 0 && mark != &newaxis_mark)
@@ -249,7 +252,8 @@ static void read_one(lua_State *L, binding *b, tide_array *a, int i, spot *s) {
 }
 
 /* The entries from..to of the stack, or of the table at `list`. */
-static void read_spot(lua_State *L, binding *b, tide_array *a, int list, int from, int to, spot *s) {
+static void read_spot(lua_State *L, binding *b, tide_array *a, int list, int from, int to,
+                      spot *s) {
     *s = (spot){.n = 0};
     luaL_checkstack(L, 6 * TIDE_MAX_RANK, "index");
     for (int i = from; !list && i <= to; i++) read_one(L, b, a, i, s);
@@ -284,8 +288,8 @@ static int get(lua_State *L, binding *b, tide_array *a, const spot *s) {
     tide_array **out = array_slot(L, b);
     if (!s->arrays) ranges_of(s, ranges);
     binding_within(b, L);
-    *out = s->arrays ? tide_index(a, (size_t)s->n, s->at)
-                     : tide_slice_ranges(a, (size_t)s->n, ranges);
+    *out =
+        s->arrays ? tide_index(a, (size_t)s->n, s->at) : tide_slice_ranges(a, (size_t)s->n, ranges);
     binding_without(b);
     return array_made(L, out);
 }
@@ -320,7 +324,7 @@ static int put(lua_State *L, binding *b, tide_array *a, const spot *s, int value
         ranges_of(s, ranges);
         binding_within(b, L);
         *view = tide_slice_ranges(a, (size_t)s->n, ranges);
-        status = !*view ? tide_error_last()->status
+        status = !*view   ? tide_error_last()->status
                  : number ? tide_fill(*view, v)
                           : tide_assign(*view, values);
     }
@@ -397,8 +401,9 @@ static int iterate(lua_State *L) {
 /* ---- what Lua would turn into a boolean ---- */
 
 static int no_order(lua_State *L) {
-    return luaL_error(L, "arrays have no order: compare their elements by a:lt(b), a:le(b), a:gt(b), "
-                         "a:ge(b), a:eq(b)");
+    return luaL_error(L,
+                      "arrays have no order: compare their elements by a:lt(b), a:le(b), a:gt(b), "
+                      "a:ge(b), a:eq(b)");
 }
 
 /* ---- the metatable ---- */
@@ -406,13 +411,12 @@ static int no_order(lua_State *L) {
 static const struct {
     const char *event, *function;
     bool unary;
-} operators[] = {{"__add", "add", false},       {"__sub", "sub", false},
-                 {"__mul", "mul", false},       {"__div", "div", false},
-                 {"__mod", "rem", false},       {"__pow", "pow", false},
-                 {"__idiv", "floordiv", false}, {"__band", "bit_and", false},
-                 {"__bor", "bit_or", false},    {"__bxor", "bit_xor", false},
-                 {"__shl", "shl", false},       {"__shr", "shr", false},
-                 {"__unm", "neg", true},        {"__bnot", "bit_not", true}};
+} operators[] = {
+    {"__add", "add", false},       {"__sub", "sub", false},      {"__mul", "mul", false},
+    {"__div", "div", false},       {"__mod", "rem", false},      {"__pow", "pow", false},
+    {"__idiv", "floordiv", false}, {"__band", "bit_and", false}, {"__bor", "bit_or", false},
+    {"__bxor", "bit_xor", false},  {"__shl", "shl", false},      {"__shr", "shr", false},
+    {"__unm", "neg", true},        {"__bnot", "bit_not", true}};
 
 /* Lua hands an operator of one operand that operand twice. */
 static int unary(lua_State *L) {
@@ -425,14 +429,13 @@ static int unary(lua_State *L) {
 
 /* With the table of methods on the top, and the module's table below it; both stay. */
 void array_metatable(lua_State *L, int upvalue) {
-    static const luaL_Reg events[] = {{"__gc", collect_array}, {"__tostring", text_of},
-                                      {"__len", length_of},    {"__call", call_array},
-                                      {"__newindex", assign_array}, {"__lt", no_order},
-                                      {"__le", no_order},      {"__close", free_array},
-                                      {NULL, NULL}};
-    static const luaL_Reg own[] = {{"item", item}, {"iter", iterate}, {"free", free_array},
-                                   {"totable", value_table}, {"bytes", value_bytes},
-                                   {NULL, NULL}};
+    static const luaL_Reg events[] = {
+        {"__gc", collect_array}, {"__tostring", text_of},      {"__len", length_of},
+        {"__call", call_array},  {"__newindex", assign_array}, {"__lt", no_order},
+        {"__le", no_order},      {"__close", free_array},      {NULL, NULL}};
+    static const luaL_Reg own[] = {{"item", item},         {"iter", iterate},
+                                   {"free", free_array},   {"totable", value_table},
+                                   {"bytes", value_bytes}, {NULL, NULL}};
     int methods = lua_gettop(L);
     lua_pushvalue(L, upvalue);
     luaL_setfuncs(L, own, 1);

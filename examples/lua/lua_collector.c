@@ -1,24 +1,26 @@
-/* lua_collector.c: a Lua state as a collector: its runtimes, when it collects, which thread it is on.
+/* lua_collector.c: a Lua state as a collector: its runtimes, when it collects, on which thread.
 **
 ** Model. Each runtime that a state opens has the state registered as a bound collector. A full
 ** collection runs inside a call of the library's, in that call's coroutine and under pcall, so that
 ** no error leaves through the library. Between collections the state keeps pace: Lua's collector
 ** knows a userdata of some bytes where a MiB of the device is behind it. So what arrays take, and a
-** little for each, adds up to a debt. While Lua's own heap is small, a full collection takes some 20
-** us, and each CYCLE of debt has one: fewer than 64 arrays of 1 MiB are ever dead and not yet found.
-** A larger heap is gone through in steps, as Lua's collector does: there a cycle of debt counts as if
-** the heap had doubled, which is when Lua begins a cycle by itself; and it grows where steps take
-** more than a share of the time, so that a large heap is not gone through for a few arrays.
+** little for each, adds up to a debt. While Lua's own heap is small, a full collection takes some
+** 20 us, and each CYCLE of debt has one: fewer than 64 arrays of 1 MiB are ever dead and not yet
+** found. A larger heap is gone through in steps, as Lua's collector does: there a cycle of debt
+** counts as if the heap had doubled, which is when Lua begins a cycle by itself; and it grows where
+** steps take more than a share of the time, so that a large heap is not gone through for a few
+** arrays.
 ** What must stay true: `pressure` and `collect` come on the thread to which the collector is bound,
 ** the one that last made a call here; a call from another one binds it anew. */
 #include "binding.h"
 #include <time.h>
 
-#define CYCLE      56e6 /* bytes */
-#define FOR_EACH   30e3 /* counted for an array of any size: so that small ones are not too many */
-#define SMALL_KIB  512  /* a heap of Lua's that is collected at once */
-#define STEP       0.1  /* of a cycle, between two steps */
-#define SHARE_MOST 0.04 /* of the time in steps: above it a cycle grows, below a fourth it shrinks */
+#define CYCLE     56e6 /* bytes */
+#define FOR_EACH  30e3 /* counted for an array of any size: so that small ones are not too many */
+#define SMALL_KIB 512  /* a heap of Lua's that is collected at once */
+#define STEP      0.1  /* of a cycle, between two steps */
+#define SHARE_MOST                                                                                 \
+    0.04 /* of the time in steps: above it a cycle grows, below a fourth it shrinks */
 #define CYCLE_MOST 4e9
 
 static const char binding_key = 0;

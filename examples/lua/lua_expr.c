@@ -15,7 +15,8 @@ typedef struct operands {
 static void read_operands(lua_State *L, binding *b, const char *name, int first, operands *o) {
     int top = lua_gettop(L);
     *o = (operands){.n = 0};
-    if (top - first >= TIDE_MAX_ARGS) luaL_error(L, "%s: more than %d operands", name, TIDE_MAX_ARGS);
+    if (top - first >= TIDE_MAX_ARGS)
+        luaL_error(L, "%s: more than %d operands", name, TIDE_MAX_ARGS);
     luaL_checkstack(L, TIDE_MAX_ARGS + TIDE_MAX_RESULTS, name);
     for (int i = first; i <= top; i++) {
         tide_arg *v = &o->at[o->n++];

@@ -13,7 +13,8 @@ tide_dtype value_dtype(lua_State *L, int i, const char *what) {
         for (tide_dtype t = 0; t < TIDE_DTYPE_COUNT; t++)
             if (strcmp(lua_tostring(L, i), tide_dtype_name(t)) == 0) return t;
     const char *found = lua_type(L, i) == LUA_TSTRING ? lua_tostring(L, i) : luaL_typename(L, i);
-    return luaL_error(L, "%s: expected an element type, as \"f32\" or \"i64\", found %s", what, found);
+    return luaL_error(L, "%s: expected an element type, as \"f32\" or \"i64\", found %s", what,
+                      found);
 }
 
 bool value_arg(lua_State *L, int i, tide_arg *out) {
@@ -130,8 +131,8 @@ static void walk(nested *n, int depth, void (*each)(nested *n)) {
         return;
     }
     if (!lua_istable(L, -1) || (int64_t)lua_rawlen(L, -1) != n->shape.at[depth])
-        luaL_error(L, "tidepool.array: expected a table of %d values at %s", (int)n->shape.at[depth],
-                   place_text(n, depth));
+        luaL_error(L, "tidepool.array: expected a table of %d values at %s",
+                   (int)n->shape.at[depth], place_text(n, depth));
     luaL_checkstack(L, 4, "tidepool.array");
     for (n->place[depth] = 0; n->place[depth] < n->shape.at[depth]; n->place[depth]++) {
         lua_rawgeti(L, -1, (int)(n->place[depth] + 1));
@@ -145,7 +146,8 @@ static void look_at(nested *n) {
     if (n->holds == HOLDS_NOTHING)
         n->holds = kind;
     else if ((kind == HOLDS_BOOLEANS) != (n->holds == HOLDS_BOOLEANS))
-        luaL_error(n->L, "tidepool.array: booleans beside numbers at %s", place_text(n, n->shape.n));
+        luaL_error(n->L, "tidepool.array: booleans beside numbers at %s",
+                   place_text(n, n->shape.n));
     else if (kind > n->holds)
         n->holds = kind;
 }
@@ -232,7 +234,9 @@ static void push_element(lua_State *L, tide_dtype t, const char *p) {
         break;                                                                                     \
     }
     switch (t) {
-    case TIDE_BOOL: lua_pushboolean(L, *p); break;
+    case TIDE_BOOL:
+        lua_pushboolean(L, *p);
+        break;
         INTEGER(TIDE_I8, int8_t)
         INTEGER(TIDE_I16, int16_t)
         INTEGER(TIDE_I32, int32_t)
@@ -325,8 +329,8 @@ int value_from_bytes(lua_State *L) {
     double wanted = (double)tide_dtype_size(t);
     for (int d = 0; d < shape.n; d++) wanted *= (double)shape.at[d];
     if (wanted != (double)bytes)
-        return luaL_error(L, "tidepool.from_bytes: the shape wants %f bytes, and there are %f", wanted,
-                          (double)bytes);
+        return luaL_error(L, "tidepool.from_bytes: the shape wants %f bytes, and there are %f",
+                          wanted, (double)bytes);
     opened *o = binding_runtime(L);
     tide_array **out = array_slot(L, b);
     binding_within(b, L);

@@ -1,8 +1,8 @@
 /* module.c: require "tidepool": the module's table, runtimes, figures, help.
 **
-** Model. The table finds the functions of calls.c, which bind.py writes from tide-api.json, and holds
-** those here; the ones that take an array first are methods of arrays too. What is written in Lua
-** (fuse.lua) gets the table and adds to it, when it is first called. */
+** Model. The table finds the functions of calls.c, which bind.py writes from tide-api.json, and
+** holds those here; the ones that take an array first are methods of arrays too. What is written in
+** Lua (fuse.lua) gets the table and adds to it, when it is first called. */
 #include "binding.h"
 #include "tables.h"
 
@@ -44,8 +44,8 @@ static int open_runtime(lua_State *L) {
     tide_config config = {.struct_size = sizeof config, .collector = "refcount"};
     if (!lua_isnoneornil(L, 1)) luaL_checktype(L, 1, LUA_TTABLE);
     lua_settop(L, 1);
-    for (lua_istable(L, 1) ? lua_pushnil(L) : lua_settop(L, 1);
-         lua_istable(L, 1) && lua_next(L, 1); lua_pop(L, 1)) {
+    for (lua_istable(L, 1) ? lua_pushnil(L) : lua_settop(L, 1); lua_istable(L, 1) && lua_next(L, 1);
+         lua_pop(L, 1)) {
         const config_field *f = config_fields;
         const char *name = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "?";
         while (f->name && strcmp(f->name, name) != 0) f++;
@@ -170,9 +170,8 @@ static int make_array(lua_State *L) {
     if (!at || !value_arg(L, at, &v)) return call_error(&c, 0, "a table, a number or a boolean");
     tide_array **out = array_slot(L, c.b);
     opened *o = v.kind == TIDE_ARG_ARRAY ? NULL : binding_runtime(L);
-    static const tide_dtype types[] = {[TIDE_ARG_BOOL] = TIDE_BOOL,
-                                       [TIDE_ARG_INT] = TIDE_I64,
-                                       [TIDE_ARG_FLOAT] = TIDE_F64};
+    static const tide_dtype types[] = {
+        [TIDE_ARG_BOOL] = TIDE_BOOL, [TIDE_ARG_INT] = TIDE_I64, [TIDE_ARG_FLOAT] = TIDE_F64};
     binding_within(c.b, L);
     if (v.kind == TIDE_ARG_ARRAY)
         *out = t == TIDE_DTYPE_COUNT ? tide_copy(v.value.array) : tide_cast(v.value.array, t);
@@ -277,12 +276,13 @@ static void add_functions(lua_State *L, int upvalue, bool methods) {
     lua_setmetatable(L, -2);
 }
 
-/* tide.fuse, before it is called for the first time: fuse.lua puts itself in its place. Its upvalue is
-** the module. */
+/* tide.fuse, before it is called for the first time: fuse.lua puts itself in its place. Its upvalue
+** is the module. */
 static int first_fuse(lua_State *L) {
     int n = lua_gettop(L);
     lua_pushvalue(L, lua_upvalueindex(1));
-    if (luaL_loadbuffer(L, fuse_text, strlen(fuse_text), "=tidepool.fuse") != 0) return lua_error(L);
+    if (luaL_loadbuffer(L, fuse_text, strlen(fuse_text), "=tidepool.fuse") != 0)
+        return lua_error(L);
     lua_pushvalue(L, n + 1);
     lua_newtable(L);
     for (size_t i = 0; i < lua_nfunctions; i++) {
@@ -315,12 +315,13 @@ static void runtime_metatable(lua_State *L, int upvalue) {
 
 __attribute__((visibility("default"))) int luaopen_tidepool(lua_State *L);
 int luaopen_tidepool(lua_State *L) {
-    static const luaL_Reg own[] = {
-        {"open", open_runtime},     {"stats", stats},     {"status", status},
-        {"reclaim", reclaim},       {"collect", collect_now}, {"synchronize", synchronize},
-        {"seed", seed},             {"array", make_array}, {"arange", arange},
-        {"map_into", expr_map_into}, {"expr", expr_new},   {"from_bytes", value_from_bytes},
-        {"help", help},             {NULL, NULL}};
+    static const luaL_Reg own[] = {{"open", open_runtime},   {"stats", stats},
+                                   {"status", status},       {"reclaim", reclaim},
+                                   {"collect", collect_now}, {"synchronize", synchronize},
+                                   {"seed", seed},           {"array", make_array},
+                                   {"arange", arange},       {"map_into", expr_map_into},
+                                   {"expr", expr_new},       {"from_bytes", value_from_bytes},
+                                   {"help", help},           {NULL, NULL}};
     binding_new(L);
     int upvalue = lua_gettop(L), module = upvalue + 1, methods = upvalue + 2;
     lua_newtable(L);

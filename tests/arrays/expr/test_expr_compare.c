@@ -332,8 +332,8 @@ static void counting_free(void *user, void *p) {
 }
 
 /* Numbers within and beyond the range make few programs, and a warm call allocates what its result
-** does: but for a few of 149, since under ThreadSanitizer a stream takes new memory for its commands
-** where it reuses what it has else. */
+** does: but for a few of 149, since under ThreadSanitizer a stream takes new memory for its
+** commands where it reuses what it has else. */
 static void numbers_of_any_range_make_few_programs(void **state) {
     const tide_allocator host = {counting_alloc, counting_free, NULL};
     tide_runtime *r = test_open(&(tide_config){.collector = "refcount", .allocator = &host});

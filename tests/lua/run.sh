@@ -1,0 +1,16 @@
+#!/bin/sh
+# run.sh PRELOAD LUA MODULE PROGRAM [ARGUMENT]...: runs a program with the module that was built as
+# MODULE; PRELOAD is a sanitizer's library, which the interpreter was not built with, or "-".
+preload=$1 lua=$2 module=$3 program=$4
+shift 4
+case $module in
+*_lua5_4.so) name=_lua5_4 ;;
+*_lua5_3.so) name=_lua5_3 ;;
+*) name=_luajit ;;
+esac
+LUA_CPATH="$(dirname "$module")/?$name.so"
+# the host device, whichever the tests run on: what is tested is the binding
+TIDE_DEVICE=host
+export LUA_CPATH TIDE_DEVICE
+[ "$preload" = - ] || export LD_PRELOAD="$preload"
+exec "$lua" "$program" "$@"
