@@ -341,6 +341,13 @@ static void on_expr_new(world *w) {
     snprintf(t->text, sizeof t->text, "%s", e.text);
 }
 
+static void on_expr_results(world *w) {
+    thing *e = draw_thing(w, TIDEI_REF_EXPR, ABSENT);
+    calling(w, "tide_expr_results(%s)", e->name);
+    int m = tide_expr_results(e->ref);
+    if (told(w, m < 0) && e->results >= 0 && m != e->results) broken(w, "gives %d", m);
+}
+
 static void on_expr_release(world *w) {
     thing *e = draw_thing(w, TIDEI_REF_EXPR, ABSENT);
     w->frame->must_fail = w->frame->must_fail && e->ref;
@@ -619,6 +626,7 @@ const call compute_calls[] = {
     ROW(random_integers, OFTEN),
     ROW(random_permutation, 0),
     ROW(expr_new, MAY_PARSE),
+    ROW(expr_results, 0),
     ROW(expr_release, 0),
     ROW(expr_apply, MAY_EMPTY),
     ROW(expr_apply_many, MAY_EMPTY),

@@ -397,6 +397,7 @@ static void expressions(tide_runtime *rt) {
     tide_expr *e = CALL(tide_expr_new, rt, "(x) -> x * 2");
     MAKE(tide_expr_apply, e, &arg, 1);
     OK(tide_expr_apply_many, e, &arg, 1, &out, 1);
+    DO(tide_expr_results, e);
     OK(tide_expr_apply_into, &out, 1, e, &arg, 1);
     MAKE(tide_map_args, rt, "(x) -> sum(x)", &arg, 1);
     OK(tide_map_many_args, rt, "(x) -> -x", &arg, 1, &second, 1);
