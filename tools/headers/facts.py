@@ -79,7 +79,8 @@ axis axis1 axis2 debug debug_sample depth device edge_items host_devices line_wi
 owner precision reserved threads value
 """.split()
 NUMBER_RESULTS = """
-tide_array_device tide_array_ndim tide_device_count tide_device_current tide_scope_depth
+tide_array_device tide_array_ndim tide_device_count tide_device_current
+tide_expr_results tide_scope_depth
 """.split()
 INTS = ("int", "unsigned int", "int32_t", "uint32_t")
 
@@ -133,7 +134,7 @@ FAILURES = {
             "tide_stream_current tide_stream_native tide_torch_malloc".split(),
     -1: "tide_array_device tide_array_dim tide_array_dtype tide_array_memory tide_array_ndim "
         "tide_array_size tide_device_count tide_device_current tide_device_reaches "
-        "tide_scope_depth".split(),
+        "tide_expr_results tide_scope_depth".split(),
     0: "tide_array_is_contiguous tide_array_is_freed tide_array_stride tide_array_text "
        "tide_array_text_with tide_batches_count tide_device_text tide_pool_text tide_runtime_text "
        "tide_thread_allow_scalar".split(),
