@@ -73,10 +73,20 @@ static void settle(budget *b, uint64_t now) {
     b->held_since = now;
 }
 
+static void tell_held(const lab *s, unsigned i, uint64_t now) {
+    const budget *b = &s->at[i];
+    if (!s->o->note || i != TIDEI_LAB_DEVICE) return;
+    tell(s, (tidei_lab_note){.what = TIDEI_LAB_HELD,
+                             .at_ns = now,
+                             .bytes = held(b),
+                             .live = b->live,
+                             .backed = b->backed,
+                             .reason = ""});
+}
+
 static void note_held(lab *s, unsigned i, uint64_t now) {
-    uint64_t n = held(&s->at[i]);
-    s->f.peak_held[i] = max_u64(s->f.peak_held[i], n);
-    if (i == TIDEI_LAB_DEVICE) tell(s, (tidei_lab_note){TIDEI_LAB_HELD, now, 0, n, 0, false, ""});
+    s->f.peak_held[i] = max_u64(s->f.peak_held[i], held(&s->at[i]));
+    tell_held(s, i, now);
 }
 
 /* ---- collections ---- */
@@ -171,8 +181,13 @@ static void collect(lab *s, thread *t, int level, tidei_where where, const char 
     count_collection(s, &c, before, freed);
     tell_policies(s, &c, now);
     note_held(s, TIDEI_LAB_DEVICE, now);
-    tell(s, (tidei_lab_note){TIDEI_LAB_COLLECTED, now, c.pause_ns, freed, level, c.early,
-                             reason ? reason : "an allocation failed"});
+    tell(s, (tidei_lab_note){.what = TIDEI_LAB_COLLECTED,
+                             .at_ns = now,
+                             .ns = c.pause_ns,
+                             .bytes = freed,
+                             .level = level,
+                             .early = c.early,
+                             .reason = reason ? reason : "an allocation failed"});
 }
 
 /* Which collection the policy of a budget wants; sets when to ask it again. */
@@ -242,6 +257,7 @@ static void die(lab *s, block *b, uint64_t now) {
     of->dead[old] += b->bytes;
     s->dead[old]++;
     b->state = GONE;
+    tell_held(s, b->budget, now);
 }
 
 static void take(lab *s, thread *t, budget *of, block *b, uint64_t bytes) {
@@ -289,8 +305,10 @@ static bool climb(lab *s, thread *t) {
 
 static void end_stall(lab *s, thread *t) {
     if (t->phase != FIRST)
-        tell(s, (tidei_lab_note){TIDEI_LAB_STALLED, t->now, t->now - t->stall_began, 0, 0, false,
-                                 "an allocation failed"});
+        tell(s, (tidei_lab_note){.what = TIDEI_LAB_STALLED,
+                                 .at_ns = t->now,
+                                 .ns = t->now - t->stall_began,
+                                 .reason = "an allocation failed"});
     t->phase = FIRST;
 }
 

@@ -24,16 +24,17 @@
 
 /* What happened, for pictures. */
 typedef enum {
-    TIDEI_LAB_HELD,      /* `bytes` are held from now on (of the device) */
+    TIDEI_LAB_HELD,      /* `bytes` are held from now on (of the device), `live` of them live */
     TIDEI_LAB_COLLECTED, /* a collection took `ns`, up to now, and freed `bytes` */
     TIDEI_LAB_STALLED    /* what did not fit took `ns`, up to now, with its collections */
 } tidei_lab_what;
 typedef struct tidei_lab_note {
     tidei_lab_what what;
     uint64_t at_ns, ns, bytes;
-    int level;          /* of a collection; 0 otherwise */
-    bool early;         /* asked for by the policy */
-    const char *reason; /* the policy's; static text */
+    uint64_t live, backed; /* of what is held; 0 otherwise */
+    int level;             /* of a collection; 0 otherwise */
+    bool early;            /* asked for by the policy */
+    const char *reason;    /* the policy's; static text */
 } tidei_lab_note;
 
 /* A collection that was decided beforehand. */

@@ -1,14 +1,13 @@
 /* study.c: running a study on all cores, and its rows. */
 #include "tools/tide/study.h"
+#include "tools/tide/crew.h"
 #include "gc/lab/oracle.h"
 #include "runtime/base/text.h"
 #include <math.h>
-#include <stdio.h>
 
-#define OP          "tide study"
-#define OWN_FACTOR  1.2
-#define THREADS_MAX 256
-#define COST_SHARE  0.1 /* of the collector's time */
+#define OP         "tide study"
+#define OWN_FACTOR 1.2
+#define COST_SHARE 0.1 /* of the collector's time */
 
 /* ---- limits ---- */
 
@@ -48,15 +47,6 @@ uint64_t tidei_study_limit_of(const tidei_study_limit *l, const tidei_lab_progra
 
 /* ---- runs ---- */
 
-typedef struct crew { /* the threads of a study */
-    tidei_study *s;
-    size_t all;
-    _Atomic size_t next, done;
-    _Atomic int status; /* of the first run that failed */
-    pthread_mutex_t speaks;
-    size_t shown; /* under the lock: percent */
-} crew;
-
 static size_t place(const tidei_study *s, size_t program, size_t limit, size_t policy) {
     return ((program * s->nlimits + limit) * s->npolicies + policy) * s->seeds;
 }
@@ -86,55 +76,28 @@ static tide_status run_apart(const tidei_study *s, size_t i, const tidei_lab_pro
     return x.status;
 }
 
+tidei_lab_options tidei_study_options_of(const tidei_study *s, size_t program, size_t limit,
+                                         size_t policy, unsigned seed) {
+    const tidei_lab_program *p = &s->programs[program];
+    uint64_t pinned = p->limit[TIDEI_LAB_PINNED];
+    return (tidei_lab_options){
+        .policy = &s->policies[policy].choice,
+        .limit = {tidei_study_limit_of(&s->limits[limit], p), pinned ? pinned : TIDEI_NO_LIMIT},
+        .seed = (uint64_t)seed + 1};
+}
+
 static tide_status run_one(const tidei_study *s, size_t i) {
     size_t seed = i % s->seeds, policy = i / s->seeds % s->npolicies,
            limit = i / s->seeds / s->npolicies % s->nlimits,
            program = i / s->seeds / s->npolicies / s->nlimits;
     const tidei_lab_program *p = &s->programs[program];
-    const tidei_policy_choice *choice = &s->policies[policy].choice;
-    uint64_t pinned = p->limit[TIDEI_LAB_PINNED];
-    tidei_lab_options o = {
-        .policy = choice,
-        .limit = {tidei_study_limit_of(&s->limits[limit], p), pinned ? pinned : TIDEI_NO_LIMIT},
-        .seed = seed + 1};
+    tidei_lab_options o = tidei_study_options_of(s, program, limit, policy, (unsigned)seed);
     if (s->policies[policy].oracle)
         return tidei_lab_oracle_lacks(p, NULL) ? TIDE_OK : tidei_lab_oracle(p, &o, &s->runs[i]);
-    return choice->policy->own ? run_apart(s, i, p, &o) : tidei_lab_simulate(p, &o, &s->runs[i]);
+    return o.policy->policy->own ? run_apart(s, i, p, &o) : tidei_lab_simulate(p, &o, &s->runs[i]);
 }
 
-static void show_progress(crew *c) {
-    size_t percent = 100 * (atomic_fetch_add(&c->done, 1) + 1) / c->all;
-    if (!c->s->shows_progress) return;
-    pthread_mutex_lock(&c->speaks);
-    if (percent > c->shown) {
-        c->shown = percent;
-        fprintf(stderr, "\r%s: %zu %% of %zu runs%s", OP, percent, c->all,
-                percent == 100 ? "\n" : "");
-        fflush(stderr);
-    }
-    pthread_mutex_unlock(&c->speaks);
-}
-
-static void *work(void *p) {
-    crew *c = p;
-    for (size_t i; (i = atomic_fetch_add(&c->next, 1)) < c->all;) {
-        tide_status status = run_one(c->s, i);
-        int none = TIDE_OK;
-        if (status != TIDE_OK) atomic_compare_exchange_strong(&c->status, &none, (int)status);
-        if (atomic_load(&c->status) != TIDE_OK) return NULL;
-        show_progress(c);
-    }
-    return NULL;
-}
-
-/* The calling thread works too; threads that cannot be had are done without. */
-static void work_together(crew *c) {
-    pthread_t others[THREADS_MAX];
-    size_t n = 0, wanted = tidei_min_size(tidei_min_size(c->s->threads, THREADS_MAX), c->all);
-    while (n + 1 < wanted && pthread_create(&others[n], NULL, work, c) == 0) n++;
-    work(c);
-    while (n) pthread_join(others[--n], NULL);
-}
+static bool run_number(void *s, size_t i) { return run_one(s, i) == TIDE_OK; }
 
 static tide_status make_room(tidei_study *s, size_t all) {
     if (all <= SIZE_MAX / sizeof *s->runs) {
@@ -147,16 +110,17 @@ static tide_status make_room(tidei_study *s, size_t all) {
 }
 
 tide_status tidei_study_run(tidei_study *s) {
-    crew c = {.s = s, .all = place(s, s->nprograms, 0, 0)};
+    const tidei_crew crew = {.all = place(s, s->nprograms, 0, 0),
+                             .threads = s->threads,
+                             .op = OP,
+                             .jobs = s->shows_progress ? "runs" : NULL,
+                             .run = run_number,
+                             .user = s};
     s->runs = NULL;
     s->troubles = NULL;
-    if (!c.all) return TIDE_OK;
-    tide_status status = make_room(s, c.all);
-    if (status != TIDE_OK) return status;
-    pthread_mutex_init(&c.speaks, NULL);
-    work_together(&c);
-    pthread_mutex_destroy(&c.speaks);
-    if (atomic_load(&c.status) == TIDE_OK) return TIDE_OK;
+    if (!crew.all) return TIDE_OK;
+    tide_status status = make_room(s, crew.all);
+    if (status != TIDE_OK || tidei_crew_work(&crew)) return status;
     tidei_study_clear(s); /* the error may be another thread's */
     return tidei_fail(TIDE_E_HOST_NOMEM, OP, "host memory is exhausted");
 }

@@ -4,7 +4,9 @@
 #include "tools/tide/jobs.h"
 #include "tools/tide/study.h"
 #include "tools/tide/study_input.h"
+#include "tools/tide/study_plot.h"
 #include "tools/tide/study_sweep.h"
+#include "tools/tide/study_table.h"
 #include "gc/lab/workloads.h"
 #include "runtime/base/text.h"
 #include <argp.h>
@@ -29,12 +31,14 @@ struct options {
     tidei_study_sweep_list sweep; /* the policies */
     uint64_t seeds, jobs, patience;
     const char *model;
+    const char *plot; /* a folder; NULL: no pictures */
+    char *command;    /* as it was typed */
     bool json;
 };
 
 /* ---- options ---- */
 
-enum { POLICY = 'p', LIMIT = 'l', SEED = 's', JOBS = 'j', MODEL = 'm', JSON = 256, PATIENT };
+enum { POLICY = 'p', LIMIT = 'l', SEED = 's', JOBS = 'j', MODEL = 'm', JSON = 256, PATIENT, PLOT };
 
 static const struct argp_option options[] = {
     {"policy", POLICY, "P[,P...]", 0,
@@ -51,6 +55,8 @@ static const struct argp_option options[] = {
     {"jobs", JOBS, "N", 0, "Run on so many cores (default: all)", 0},
     {"patience", PATIENT, "N", 0,
      "Seconds of processor time that a run of a policy of your own may take (default: 60)", 0},
+    {"plot", PLOT, "DIR", 0,
+     "Draw pictures by gnuplot into this folder, which is made: open its index.html", 0},
     {"json", JSON, NULL, 0, "Print a JSON object for each row", 0},
     {0}};
 
@@ -121,6 +127,7 @@ static error_t read_option(int key, char *text, struct argp_state *state) {
     case JOBS: o->jobs = count(state, "jobs", text, 256); return 0;
     case MODEL: set_model(state, text, o); return 0;
     case PATIENT: o->patience = count(state, "patience", text, 3600); return 0;
+    case PLOT: o->plot = text; return 0;
     case JSON: o->json = true; return 0;
     case ARGP_KEY_ARG:
         if (o->ninputs == PROGRAMS) argp_error(state, "at most %d programs", PROGRAMS);
@@ -178,47 +185,23 @@ static char *with_lists(int key, const char *text, void *input) {
 
 /* ---- rows ---- */
 
-static const char *show_bytes(char *buf, size_t cap, double bytes) {
-    return tidei_format_bytes(buf, cap, (size_t)bytes, 2);
-}
-
-static const char *show_limit(char *buf, size_t cap, uint64_t limit) {
-    return limit == TIDEI_NO_LIMIT ? "none" : show_bytes(buf, cap, (double)limit);
-}
-
 static void print_head(const tidei_lab_program *p, int width) {
-    char b[32];
-    printf("%s: %zu steps and %" PRIu32 " arrays in %.3f s, peak live %s%s\n", p->name, p->steps,
-           p->blocks, (double)p->ideal_ns / 1e9,
-           show_bytes(b, sizeof b, (double)p->peak[TIDEI_LAB_DEVICE]),
-           p->threads > 1 ? ", several threads" : "");
-    printf("  %-*s %11s %16s %16s %9s %8s %9s %7s %7s %11s %11s %11s %11s\n", width, "policy",
-           "limit", "cost", "overhead %", "collector", "collect.", "fruitless", "forced", "failed",
-           "worst step", "p99 step", "peak held", "mean held");
-}
-
-static const char *show_mean(char *buf, size_t cap, double mean, double off, unsigned seeds) {
-    if (seeds > 1)
-        snprintf(buf, cap, "%.2f +- %.2f", mean, off);
-    else
-        snprintf(buf, cap, "%.2f", mean);
-    return buf;
+    char text[TIDEI_STUDY_HEAD];
+    printf("%s: %s\n", p->name, tidei_study_show_program(text, sizeof text, p));
+    printf("  %-*s", width, "policy");
+    for (size_t i = 0; i < TIDEI_STUDY_COLUMNS; i++)
+        printf(" %*s", tidei_study_columns[i].width, tidei_study_columns[i].title);
+    printf("\n");
 }
 
 static void print_row(const char *policy, const tidei_study_row *r, int width, unsigned seeds) {
-    char b[3][32], means[2][64];
-    if (r->lacks) {
-        printf("  %-*s %11s none: %s\n", width, policy, show_limit(b[0], sizeof b[0], r->limit),
-               r->lacks);
-        return;
-    }
-    printf("  %-*s %11s %16s %16s %7.2f %% %8.1f %9.1f %7.1f %7.1f %8.2f ms %8.2f ms %11s %11s%s\n",
-           width, policy, show_limit(b[0], sizeof b[0], r->limit),
-           show_mean(means[0], sizeof means[0], r->cost, r->cost_off, seeds),
-           show_mean(means[1], sizeof means[1], r->overhead, r->overhead_off, seeds), r->share,
-           r->collections, r->fruitless, r->forced, r->failed, (double)r->worst_step_ns / 1e6,
-           r->p99_step_ns / 1e6, show_bytes(b[1], sizeof b[1], r->peak_held),
-           show_bytes(b[2], sizeof b[2], r->mean_held), r->near ? "  near" : "");
+    char cells[TIDEI_STUDY_COLUMNS][TIDEI_STUDY_CELL];
+    tidei_study_cells(r, seeds, cells);
+    printf("  %-*s", width, policy);
+    for (size_t i = 0; i < TIDEI_STUDY_COLUMNS && *cells[i]; i++)
+        printf(" %*s", tidei_study_columns[i].width, cells[i]);
+    if (r->lacks) printf(" none: %s", r->lacks);
+    printf("%s\n", r->near ? "  near" : "");
 }
 
 static void print_text(const char *key, const char *text) {
@@ -276,7 +259,8 @@ static void print_end(const struct options *o, const tidei_lab_program *p, const
     char text[TIDEI_CHILD_TEXT], b[32];
     tidei_child_text(e, text, sizeof text);
     if (!o->json) {
-        printf("  %-*s %11s  %s\n", width, policy, show_limit(b, sizeof b, r->limit), text);
+        printf("  %-*s %11s  %s\n", width, policy, tidei_study_show_limit(b, sizeof b, r->limit),
+               text);
         return;
     }
     print_place(p, policy, r);
@@ -373,8 +357,15 @@ static tide_status load(const struct options *o, tidei_lab_program *programs, si
     return TIDE_OK;
 }
 
+/* What went wrong with the pictures leaves the figures as they are. */
+static bool draw(const struct options *o, const tidei_study *s, const tidei_plot *plot) {
+    if (!o->plot || tidei_study_plot(s, plot, o->command ? o->command : "tide study") == TIDE_OK) return true;
+    fprintf(stderr, "tide study: %s\n", tide_error_last()->message);
+    return false;
+}
+
 static tide_status study(const struct options *o, const tidei_lab_program *programs, size_t n,
-                         bool *good) {
+                         const tidei_plot *plot, bool *good) {
     tidei_study s = {.programs = programs,
                      .nprograms = n,
                      .limits = o->limits,
@@ -388,12 +379,14 @@ static tide_status study(const struct options *o, const tidei_lab_program *progr
     tide_status status = tidei_study_run(&s);
     *good = true;
     for (size_t i = 0; status == TIDE_OK && i < n; i++) *good = print_program(o, &s, i) && *good;
+    if (status == TIDE_OK) *good = draw(o, &s, plot) && *good;
     tidei_study_clear(&s);
     return status;
 }
 
 int tidei_study_command(int argc, char **argv) {
     struct options o = {.seeds = SEEDS, .patience = PATIENCE};
+    tidei_plot plot = {.folder = -1};
     bool good = false;
     tidei_lab_program programs[PROGRAMS];
     size_t n;
@@ -405,9 +398,13 @@ int tidei_study_command(int argc, char **argv) {
                "costs. A program is a workload's name, or a trace of allocations (TIDE_TRACE's "
                "CSV, or RMM's log; gzipped too). docs/policies.md explains the figures.\v",
         .help_filter = with_lists};
+    o.command = tidei_plot_command(argc, argv); /* options are cut into pieces as they are read */
     if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &o) != 0) return BAD_INPUT;
     tide_status status = load(&o, programs, &n);
-    if (status == TIDE_OK) status = study(&o, programs, n, &good);
+    if (status == TIDE_OK && o.plot) status = tidei_plot_open(&plot, "tide study", o.plot);
+    if (status == TIDE_OK) status = study(&o, programs, n, &plot, &good);
+    tidei_plot_close(&plot);
+    free(o.command);
     while (n) tidei_lab_clear(&programs[--n]);
     tidei_study_sweep_clear(&o.sweep);
     return status == TIDE_OK ? !good : failed();

@@ -40,8 +40,10 @@ struct reader {
     bool over;      /* the file has no more */
     tidei_trace trace;
     size_t events_cap;
-    uint64_t most;            /* events; 0: by the file's size */
-    bool timed;               /* times are wanted */
+    uint64_t most;                                        /* events; 0: by the file's size */
+    bool timed;                                           /* times are wanted */
+    void (*told)(void *user, const tidei_trace_row *row); /* (may be NULL) */
+    void *user;
     uint64_t row_us, last_us; /* of the row; the latest so far */
     /* collections and climbs that have begun and not ended; since when; what they took so far */
     uint64_t depth, began_us, took_us;
@@ -296,6 +298,12 @@ static tide_status release(struct reader *r, uint64_t id, struct text shown) {
 
 /* ---- the two forms ---- */
 
+static void tell(struct reader *r, char op, uint64_t id, uint64_t bytes) {
+    if (!r->told) return;
+    (void)now_ns(r); /* a time of day goes by the latest one */
+    r->told(r->user, &(tidei_trace_row){op, id, bytes, r->last_us});
+}
+
 static tide_status tide_row(struct reader *r, const struct text *f) {
     uint64_t id, bytes, other;
     if (f[0].n != 1 || !memchr("afs" SKIPPED, f[0].at[0], sizeof "afs" SKIPPED - 1))
@@ -304,6 +312,7 @@ static tide_status tide_row(struct reader *r, const struct text *f) {
     if (!number(f[2], &bytes)) return expected(r, "a size in bytes", f[2]);
     if (!number(f[3], &other)) return expected(r, "a stream's number", f[3]);
     if (!number(f[4], &r->row_us)) return expected(r, "a time in microseconds", f[4]);
+    tell(r, f[0].at[0], id, bytes);
     switch (f[0].at[0]) {
     case 'a': return allocate(r, id, f[1], bytes, f[2]);
     case 'f': return release(r, id, f[1]);
@@ -352,6 +361,7 @@ static tide_status rmm_row(struct reader *r, const struct text *f) {
     if (!hex_number(f[5], &other)) return expected(r, "a stream's number", f[5]);
     /* all empty blocks may have the null pointer at a time */
     if (fails || (!pointer && !bytes)) return TIDE_OK;
+    tell(r, allocates ? 'a' : 'f', pointer, bytes);
     return allocates ? allocate(r, pointer, f[3], bytes, f[4]) : release(r, pointer, f[3]);
 }
 
@@ -432,6 +442,13 @@ tide_status tidei_trace_read_most(const char *path, uint64_t events, tidei_trace
 
 tide_status tidei_trace_read_timed(const char *path, uint64_t events, tidei_trace *out) {
     struct reader r = {.name = path, .most = events, .timed = true};
+    return read_path(path, &r, out);
+}
+
+tide_status tidei_trace_read_rows(const char *path, uint64_t events,
+                                  void (*told)(void *user, const tidei_trace_row *row), void *user,
+                                  tidei_trace *out) {
+    struct reader r = {.name = path, .most = events, .told = told, .user = user};
     return read_path(path, &r, out);
 }
 

@@ -36,6 +36,13 @@ typedef struct tidei_trace {
     size_t blocks; /* allocations in it */
 } tidei_trace;
 
+/* A row as it stands in the file, of those too that are skipped; of RMM's log in our letters. Times do not
+** fall. */
+typedef struct tidei_trace_row {
+    char op;
+    uint64_t id, bytes, time_us;
+} tidei_trace_row;
+
 /* Reads `path`. A file that is no trace is TIDE_E_FORMAT, with "path:line: expected ..., found
 ** '...'"; one that cannot be opened or read TIDE_E_IO. Nothing is left behind on failure. */
 tide_status tidei_trace_read(const char *path, tidei_trace *out);
@@ -43,6 +50,10 @@ tide_status tidei_trace_read(const char *path, tidei_trace *out);
 tide_status tidei_trace_read_most(const char *path, uint64_t events, tidei_trace *out);
 /* The same with times. */
 tide_status tidei_trace_read_timed(const char *path, uint64_t events, tidei_trace *out);
+/* The second, which tells each row too, as it comes. */
+tide_status tidei_trace_read_rows(const char *path, uint64_t events,
+                                  void (*told)(void *user, const tidei_trace_row *row), void *user,
+                                  tidei_trace *out);
 /* The first from an open file, which is closed; `name` stands for it in messages. */
 tide_status tidei_trace_read_fd(int fd, const char *name, uint64_t events, tidei_trace *out);
 void tidei_trace_clear(tidei_trace *t);

@@ -1,0 +1,35 @@
+/* pictures.h: the scripts of our pictures, for gnuplot.
+**
+** Model. A script reads tables that lie beside it and draws the same picture twice, as SVG and PNG.
+** Names of tables are those that tidei_quote_file makes; titles may be any text. Colours are those
+** of Okabe and Ito, which colour-blind people tell apart; where there are more lines than colours,
+** marks and dashes differ too. */
+#ifndef TIDE_PICTURES_H
+#define TIDE_PICTURES_H
+
+#include "tools/tide/timeline.h"
+
+/* Memory over time: NAME.tsv has the columns, NAME-events.tsv the marks. */
+typedef struct tidei_picture_memory {
+    const char *name, *title;
+    const tidei_timeline *timeline;
+    uint64_t limit;   /* UINT64_MAX: none */
+    bool is_recorded; /* nobody knows what lived, and what was backed */
+} tidei_picture_memory;
+void tidei_picture_memory_write(const tidei_picture_memory *x, FILE *to);
+
+/* Of a table of rows (study_plot.c writes it), `nlimits` of each policy one after the other. */
+typedef struct tidei_picture_rows {
+    const char *name, *table, *title;            /* of the picture; the table's file */
+    const char *const *policies, *const *limits; /* texts; limits from the lowest on */
+    size_t npolicies, nlimits;
+    double most; /* overhead of all, percent */
+    uint64_t most_held;
+    bool has_interval; /* there are several seeds */
+} tidei_picture_rows;
+/* A line of each policy; bars where there is one limit. */
+void tidei_picture_overhead_write(const tidei_picture_rows *x, FILE *to);
+/* A point of each row, and the line of those that none beats in both; `best` is their table. */
+void tidei_picture_pareto_write(const tidei_picture_rows *x, const char *best, FILE *to);
+
+#endif
