@@ -1,6 +1,7 @@
 /* page.c: HTML, without anything from elsewhere. */
 #include "tools/tide/page.h"
 #include "tools/tide/quote.h"
+#include "runtime/base/text.h"
 #include <tide/tide.h>
 
 static const char style[] =
@@ -44,6 +45,17 @@ void tidei_page_end(FILE *to) {
 void tidei_page_heading(FILE *to, const char *text) { element(to, "<h2>", text, "</h2>\n"); }
 
 void tidei_page_paragraph(FILE *to, const char *text) { element(to, "<p>", text, "</p>\n"); }
+
+void tidei_page_text(FILE *to, const char *text) {
+    char line[1024];
+    fputs("<pre>", to);
+    for (size_t n; *text; text += n + (text[n] == '\n')) {
+        n = strcspn(text, "\n");
+        tidei_format(line, sizeof line, "%.*s", (int)n, text);
+        element(to, "", line, "\n");
+    }
+    fputs("</pre>\n", to);
+}
 
 void tidei_page_table_begin(FILE *to, const char *const *titles, size_t n) {
     fputs("<div class=\"table\">\n<table>\n<tr>", to);

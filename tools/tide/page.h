@@ -24,6 +24,7 @@ void tidei_page_begin(FILE *to, const char *title, const char *command, const ch
 void tidei_page_end(FILE *to);
 void tidei_page_heading(FILE *to, const char *text);
 void tidei_page_paragraph(FILE *to, const char *text);
+void tidei_page_text(FILE *to, const char *text); /* with its lines and blanks as they are */
 void tidei_page_table_begin(FILE *to, const char *const *titles, size_t n);
 void tidei_page_row(FILE *to, const tidei_page_cell *cells, size_t n);
 void tidei_page_table_end(FILE *to);

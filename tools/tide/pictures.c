@@ -1,16 +1,20 @@
 /* pictures.c: writing the scripts. */
 #include "tools/tide/pictures.h"
+#include "tools/tide/page.h"
 #include "tools/tide/quote.h"
+#include "runtime/base/text.h"
 #include <inttypes.h>
 #include <math.h>
 
-#define WIDTH       960
-#define HEIGHT      480
-#define LINE_HEIGHT 19   /* of a legend */
-#define MARKS_MOST  2048 /* of one kind, each drawn by itself */
-#define WIDE_LIMIT  3    /* a limit that is so many times what is held would flatten the picture */
-#define NEAR_ZERO   1.0  /* percent: below it a scale of many powers of ten is nearly linear */
-#define MANY_POWERS 20.0 /* percent: beyond it the scale has powers of ten */
+#define WIDTH         960
+#define HEIGHT        480
+#define LINE_HEIGHT   19  /* of a legend */
+#define MARKS_MOST    300 /* of one kind, each drawn by itself */
+#define WIDE_LIMIT    3   /* a limit that is so many times what is held would flatten the picture */
+#define FAR_APART     4   /* memory that differs by that is on a logarithmic scale */
+#define NEAR_ZERO     1.0 /* percent: below it a scale of many powers of ten is nearly linear */
+#define MANY_FOR_BARS 200.0
+#define MANY_POWERS   20.0 /* percent: beyond it the scale has powers of ten */
 
 /* blue, vermilion, green, orange, purple, sky, black */
 static const char *const colours[] = {"#0072B2", "#D55E00", "#009E73", "#E69F00",
@@ -61,7 +65,7 @@ static void begin(FILE *to, const char *name, int height) {
     fputs("set border 3 linecolor '#666666'\n"
           "set tics nomirror out textcolor '#333333'\n"
           "set grid ytics linecolor '#dddddd' linetype 1 linewidth 0.5\n"
-          "set key noenhanced textcolor '#333333'\n",
+          "set key Left reverse noenhanced textcolor '#333333'\n",
           to);
 }
 
@@ -75,22 +79,22 @@ static void title(FILE *to, const char *text, double y) {
 
 /* ---- memory over time ---- */
 
+/* Each as wide as it was long; where there are many, a stroke for each column that has some. */
 static void write_lane(FILE *to, const tidei_picture_memory *x, double ns, int kind) {
-    static const char *const lane_colours[] = {"#009E73", "#D55E00", "#000000"};
+    static const char *const lane_colours[] = {"#009E73", "#D55E00", "#CC79A7"};
     static const char *const words[] = {"collection", "forced", "stall"};
     const char *colour = lane_colours[kind];
     int lane = TIDEI_MARKS - kind;
     if (x->timeline->counts[kind] > MARKS_MOST)
         fprintf(to,
-                ", '%s.tsv' skip 1 using ($%d > 0 ? $1/%.9g : NaN):(%d.0):($1/%.9g):"
-                "(($1+%" PRIu64 ".0)/%.9g):(%d.0-0.33):(%d.0+0.33) with boxxyerror "
-                "fillstyle solid border linecolor '%s' linewidth 0.6 notitle",
-                x->name, 7 + kind, ns, lane, ns, x->timeline->width_ns, ns, lane, lane, colour);
+                ", '%s.tsv' skip 1 using ($%d > 0 ? $1/%.9g : NaN):(%d.0-0.33):(0):(0.66) with "
+                "vectors nohead linecolor '%s' linewidth 0.8 notitle",
+                x->name, 7 + kind, ns, lane, colour);
     else if (x->timeline->counts[kind])
         fprintf(to,
                 ", '%s-events.tsv' skip 1 using (stringcolumn(3) eq '%s' ? $1/%.9g : NaN):(%d.0):"
                 "($1/%.9g):($2/%.9g):(%d.0-0.33):(%d.0+0.33) with boxxyerror "
-                "fillstyle solid border linecolor '%s' linewidth 0.6 notitle",
+                "fillstyle solid border linecolor '%s' linewidth 0.8 notitle",
                 x->name, words[kind], ns, lane, ns, ns, lane, lane, colour);
 }
 
@@ -100,7 +104,7 @@ static void write_lanes(FILE *to, const tidei_picture_memory *x, struct unit tim
             "unset label 1\nunset key\nunset ylabel\nunset grid\n"
             "set border 1 linecolor '#666666'\n"
             "set tmargin at screen 0.27\nset bmargin at screen 0.13\n"
-            "set yrange [0.5:3.5]\nset format x '%%g'\nset xlabel 'time (%s)'\n"
+            "set yrange [0.5:3.5]\nset format x '%%g'\nset xlabel 'time (%s)' textcolor '#333333'\n"
             "set ytics scale 0 ('%s: %zu' 3, 'forced: %zu' 2, 'stalls: %zu' 1)\n",
             time.name, x->is_recorded ? "early" : "policy", n[TIDEI_MARK_COLLECTED],
             n[TIDEI_MARK_FORCED], n[TIDEI_MARK_STALLED]);
@@ -111,39 +115,43 @@ static void write_lanes(FILE *to, const tidei_picture_memory *x, struct unit tim
     fputc('\n', to);
 }
 
-static void write_line(FILE *to, const char *name, double ns, double bytes, int column,
-                       const char *style, const char *label) {
-    fprintf(to, ", '%s.tsv' skip 1 using ($1/%.9g):($%d/%.9g) with lines %s ", name, ns, column,
-            bytes, style);
-    if (*label)
-        fprintf(to, "title '%s'", label);
-    else
-        fputs("notitle", to);
+/* What lies between the least and the most of each column, and its edges; `low` and the one behind
+** it are their numbers in the table. */
+static void write_band(FILE *to, const char *name, double ns, double bytes, int low,
+                       const char *colour, const char *fill, const char *label) {
+    fprintf(to,
+            ", '%s.tsv' skip 1 using ($1/%.9g):($%d/%.9g):($%d/%.9g) with filledcurves "
+            "linecolor '%s' notitle",
+            name, ns, low, bytes, low + 1, bytes, fill);
+    for (int edge = 0; edge < 2; edge++)
+        fprintf(to,
+                ", '%s.tsv' skip 1 using ($1/%.9g):($%d/%.9g) with lines linecolor '%s' "
+                "linewidth 0.8 title '%s'",
+                name, ns, low + edge, bytes, colour, edge ? label : "");
 }
 
 static void write_series(FILE *to, const tidei_picture_memory *x, struct unit time,
                          struct unit bytes, bool shows_limit) {
     double ns = time.by, b = bytes.by;
     fprintf(to,
-            "plot '%s.tsv' skip 1 using ($1/%.9g):($5/%.9g) with filledcurves y1=0 "
-            "linecolor '#cfe3f1' notitle",
+            "plot '%s.tsv' skip 1 using ($1/%.9g):($4/%.9g) with filledcurves y1=0 "
+            "linecolor '#dcebf5' notitle",
             x->name, ns, b);
-    write_line(to, x->name, ns, b, 4, "linecolor '#0072B2' linewidth 1", "");
-    write_line(to, x->name, ns, b, 5, "linecolor '#0072B2' linewidth 1",
-               x->is_recorded ? "allocated" : "held (live, or dead and not yet found)");
+    write_band(to, x->name, ns, b, 4, "#0072B2", "#8fc1e0", x->is_recorded ? "allocated" : "held");
     if (!x->is_recorded) {
-        write_line(to, x->name, ns, b, 2, "linecolor '#E69F00' linewidth 1.2", "");
-        write_line(to, x->name, ns, b, 3, "linecolor '#E69F00' linewidth 1.2", "live");
-        write_line(to, x->name, ns, b, 6, "linecolor '#777777' linewidth 1 dashtype 3",
-                   "taken from the device");
+        write_band(to, x->name, ns, b, 2, "#E69F00", "#f4d79b", "live");
+        fprintf(to,
+                ", '%s.tsv' skip 1 using ($1/%.9g):($6/%.9g) with lines linecolor '#777777' "
+                "dashtype 3 title 'taken from the device'",
+                x->name, ns, b);
     }
     if (shows_limit)
-        fprintf(to, ", %.9g with lines linecolor '#D55E00' dashtype 2 linewidth 1.2 title 'limit'",
+        fprintf(to, ", %.9g with lines linecolor '#000000' dashtype 2 title 'limit'",
                 (double)x->limit / b);
     fputc('\n', to);
 }
 
-void tidei_picture_memory_write(const tidei_picture_memory *x, FILE *to) {
+static void write_memory(const tidei_picture_memory *x, FILE *to) {
     const tidei_timeline *t = x->timeline;
     uint64_t peak = t->peak_held ? t->peak_held : 1;
     bool shows_limit = x->limit / WIDE_LIMIT < peak;
@@ -154,7 +162,7 @@ void tidei_picture_memory_write(const tidei_picture_memory *x, FILE *to) {
     fprintf(to,
             "set multiplot\nset lmargin at screen 0.12\nset rmargin at screen 0.97\n"
             "set tmargin at screen 0.85\nset bmargin at screen 0.32\n"
-            "set key at screen 0.97,0.905 right horizontal samplen 2\n"
+            "set key at screen 0.97,0.915 right horizontal maxrows 1 samplen 2 width -2\n"
             "set xrange [0:%.9g]\nset yrange [0:%.9g]\nset format x ''\n"
             "set ylabel 'memory (%s)' textcolor '#333333'\n"
             "set xtics textcolor '#333333'\n",
@@ -166,6 +174,47 @@ void tidei_picture_memory_write(const tidei_picture_memory *x, FILE *to) {
     end(to);
 }
 
+static tide_status save_table(const tidei_plot *p, const tidei_picture_memory *x, const char *end,
+                              void (*write)(const tidei_timeline *t, FILE *to)) {
+    char file[TIDEI_PLOT_NAME];
+    tidei_format(file, sizeof file, "%s%s", x->name, end);
+    FILE *f = tidei_plot_create(p, file);
+    if (!f) return tide_error_last()->status;
+    write(x->timeline, f);
+    return tidei_plot_finish(p, f, file);
+}
+
+tide_status tidei_picture_memory_save(const tidei_picture_memory *x, const tidei_plot *p) {
+    tide_status status = save_table(p, x, ".tsv", tidei_timeline_write_columns);
+    if (status == TIDE_OK) status = save_table(p, x, "-events.tsv", tidei_timeline_write_marks);
+    FILE *f = status == TIDE_OK ? tidei_plot_script(p, x->name) : NULL;
+    if (!f) return tide_error_last()->status;
+    write_memory(x, f);
+    return tidei_plot_finish_script(p, f, x->name);
+}
+
+void tidei_picture_memory_facts(const tidei_picture_memory *x, char *buf, size_t cap) {
+    char peak[32];
+    const tidei_timeline *t = x->timeline;
+    const size_t *n = t->counts;
+    size_t all = n[TIDEI_MARK_COLLECTED] + n[TIDEI_MARK_FORCED];
+    tidei_format(buf, cap,
+                 "%s: %zu collection%s, %zu of them forced; %zu stall%s; at most %s %s; %.3f s.",
+                 x->title, all, all == 1 ? "" : "s", n[TIDEI_MARK_FORCED], n[TIDEI_MARK_STALLED],
+                 n[TIDEI_MARK_STALLED] == 1 ? "" : "s",
+                 tidei_format_bytes(peak, sizeof peak, t->peak_held, 2),
+                 x->is_recorded ? "allocated" : "held", (double)t->last_ns / 1e9);
+}
+
+void tidei_picture_memory_page(FILE *to, const char *name, const char *facts) {
+    char table[TIDEI_PLOT_NAME], events[TIDEI_PLOT_NAME], alt[2 * TIDEI_PICTURE_FACTS];
+    const char *tables[] = {table, events};
+    tidei_format(table, sizeof table, "%s.tsv", name);
+    tidei_format(events, sizeof events, "%s-events.tsv", name);
+    tidei_format(alt, sizeof alt, "Memory over time of %s", facts);
+    tidei_page_picture(to, name, alt, facts, tables, TIDEI_COUNT(tables));
+}
+
 /* ---- rows ---- */
 
 static int height_of(const tidei_picture_rows *x) {
@@ -173,13 +222,15 @@ static int height_of(const tidei_picture_rows *x) {
     return wanted > HEIGHT ? wanted : HEIGHT;
 }
 
-/* Overheads go from nothing to thousands of percent. */
-static bool has_powers(const tidei_picture_rows *x) { return x->most > MANY_POWERS; }
+/* Overheads go from nothing to thousands of percent. A bar's length should be in proportion as long
+** as that can be. */
+static bool has_powers(const tidei_picture_rows *x) {
+    return x->most > (x->nlimits == 1 ? MANY_FOR_BARS : MANY_POWERS);
+}
 
 static void scale(FILE *to, const tidei_picture_rows *x, const char *axis) {
-    fprintf(to,
-            "set %slabel 'overhead (%% of the time when freed by hand)%s' textcolor '#333333'\n",
-            axis, has_powers(x) ? ", logarithmic" : "");
+    fprintf(to, "set %slabel 'overhead (%%%s)' textcolor '#333333'\n", axis,
+            has_powers(x) ? ", logarithmic scale" : "");
     if (!has_powers(x)) {
         if (x->most < NEAR_ZERO) fprintf(to, "set %srange [*:%g<*]\n", axis, NEAR_ZERO);
         return;
@@ -204,7 +255,7 @@ static void title_of(FILE *to, const char *text) {
 /* Bars: the overhead, and behind it what collections took, hidden by device work or not. */
 static void write_bars(const tidei_picture_rows *x, FILE *to) {
     fputs("set key outside top right horizontal\nset grid xtics noytics linecolor '#dddddd' "
-          "linetype 1 linewidth 0.5\nset ytics scale 0 (",
+          "linetype 1 linewidth 0.5\nset offsets 0, graph 0.04, 0, 0\nset ytics scale 0 (",
           to);
     for (size_t k = 0; k < x->npolicies; k++) {
         if (k) fputs(", ", to);
@@ -267,8 +318,9 @@ void tidei_picture_pareto_write(const tidei_picture_rows *x, const char *best, F
     fprintf(to,
             "set tmargin at screen %.4f\nset key outside right top\n"
             "set xlabel 'mean memory held (%s)' textcolor '#333333'\n"
-            "set offsets graph 0.05, graph 0.05, graph 0.05, 0\n",
-            1 - 64.0 / height, bytes.name);
+            "set offsets graph 0.05, graph 0.05, graph 0.05, graph 0.05\nlast = ''\n%s",
+            1 - 64.0 / height, bytes.name,
+            x->most_held / FAR_APART >= x->least_held ? "set logscale x 2\n" : "");
     scale(to, x, "y");
     fprintf(to,
             "plot '%s' skip 1 using ($1/%.9g):2 with steps linecolor '#999999' linewidth 2 "
@@ -282,7 +334,8 @@ void tidei_picture_pareto_write(const tidei_picture_rows *x, const char *best, F
         title_of(to, x->policies[k]);
     }
     fprintf(to,
-            ", '%s' skip 1 using ($1/%.9g):2:4 with labels left offset 0.7,0.6 noenhanced "
+            ", '%s' skip 1 using ($1/%.9g):2:(stringcolumn(4) eq last ? '' : (last = "
+            "stringcolumn(4))) with labels left offset 0.7,0.6 noenhanced "
             "textcolor '#555555' notitle\n",
             best, bytes.by);
     end(to);

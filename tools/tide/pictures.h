@@ -7,6 +7,7 @@
 #ifndef TIDE_PICTURES_H
 #define TIDE_PICTURES_H
 
+#include "tools/tide/plot.h"
 #include "tools/tide/timeline.h"
 
 /* Memory over time: NAME.tsv has the columns, NAME-events.tsv the marks. */
@@ -16,7 +17,12 @@ typedef struct tidei_picture_memory {
     uint64_t limit;   /* UINT64_MAX: none */
     bool is_recorded; /* nobody knows what lived, and what was backed */
 } tidei_picture_memory;
-void tidei_picture_memory_write(const tidei_picture_memory *x, FILE *to);
+/* Writes the script and both tables. */
+tide_status tidei_picture_memory_save(const tidei_picture_memory *x, const tidei_plot *p);
+/* What is to be seen, as a sentence; and the picture on a page, with that below it. */
+#define TIDEI_PICTURE_FACTS 1024 /* bytes */
+void tidei_picture_memory_facts(const tidei_picture_memory *x, char *buf, size_t cap);
+void tidei_picture_memory_page(FILE *to, const char *name, const char *facts);
 
 /* Of a table of rows (study_plot.c writes it), `nlimits` of each policy one after the other. */
 typedef struct tidei_picture_rows {
@@ -24,7 +30,7 @@ typedef struct tidei_picture_rows {
     const char *const *policies, *const *limits; /* texts; limits from the lowest on */
     size_t npolicies, nlimits;
     double most; /* overhead of all, percent */
-    uint64_t most_held;
+    uint64_t least_held, most_held;
     bool has_interval; /* there are several seeds */
 } tidei_picture_rows;
 /* A line of each policy; bars where there is one limit. */

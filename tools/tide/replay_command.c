@@ -3,6 +3,7 @@
 ** input. */
 #include "tools/tide/command.h"
 #include "tools/tide/replay.h"
+#include "tools/tide/replay_plot.h"
 #include <argp.h>
 #include <inttypes.h>
 #include <math.h>
@@ -13,13 +14,15 @@ struct options {
     tidei_replay_options replay;
     const char *file;
     uint64_t passes, scale, events;
+    const char *plot; /* a folder; NULL: no picture */
+    char *command;    /* as it was typed */
     bool json;
 };
 
 /* ---- options ---- */
 
 enum { DEVICE = 'd', POOL = 'p', STREAMS = 's', LIMIT = 'l', PASSES = 256, LAG, PINNED };
-enum { SCALE = PINNED + 1, EVENTS, TOUCH, JSON };
+enum { SCALE = PINNED + 1, EVENTS, TOUCH, JSON, PLOT };
 
 static const struct argp_option options[] = {
     {"device", DEVICE, "DEVICE", 0, "\"cuda\", \"cuda:1\", \"host\" (default: TIDE_DEVICE)", 0},
@@ -40,6 +43,8 @@ static const struct argp_option options[] = {
      "A stream's work is done only L events later, as on a device that is behind (default: 0)", 0},
     {"pinned", PINNED, "PERCENT", 0, "This percentage of the blocks must not move (default: 0)", 0},
     {"touch", TOUCH, NULL, 0, "Write a pattern into each block and compare it at its end", 0},
+    {"plot", PLOT, "DIR", 0,
+     "Draw the recorded run by gnuplot into this folder, which is made: open its index.html", 0},
     {"json", JSON, NULL, 0, "Print the figures as one JSON object", 0},
     {0}};
 
@@ -89,6 +94,7 @@ static error_t read_option(int key, char *text, struct argp_state *state) {
     case SCALE: o->scale = count(state, "scale", text, 1, (uint64_t)1 << 32); return 0;
     case EVENTS: o->events = count(state, "events", text, 1, (uint64_t)1 << 40); return 0;
     case TOUCH: o->replay.touch = true; return 0;
+    case PLOT: o->plot = text; return 0;
     case JSON: o->json = true; return 0;
     case ARGP_KEY_ARG:
         if (o->file) argp_error(state, "one trace at a time: %s or %s", o->file, text);
@@ -121,25 +127,25 @@ static void print_json(const tidei_replay *r, const tidei_replay_figures *f) {
            f->climbs, f->failed, f->verified, f->mismatches);
 }
 
-static void print_table(const struct options *o, const tidei_replay *r,
+static void print_table(FILE *to, const struct options *o, const tidei_replay *r,
                         const tidei_replay_figures *f) {
     char b[3][32];
-    printf("%s on %s, pool %s, %u stream%s, pass %" PRIu64 " of %" PRIu64 "\n", o->file,
-           r->dev->d->info.name, r->dev->pool->ops->name, r->o.streams,
-           r->o.streams == 1 ? "" : "s", o->passes, o->passes);
-    printf("  events         %" PRIu64 ", %.1f ns each\n", f->events, ns_per_event(f));
-    printf("  peak live      %s\n", tidei_format_bytes(b[0], sizeof b[0], f->peak_live, 3));
-    printf("  peak reserved  %s, %.4f of that\n",
-           tidei_format_bytes(b[1], sizeof b[1], f->peak_reserved, 3), ratio(f));
-    printf("  driver calls   %" PRIu64 "\n", f->driver_calls);
-    printf("  compactions    %" PRIu64 ", %s moved, %s remapped\n", f->compactions,
-           tidei_format_bytes(b[0], sizeof b[0], f->bytes_moved, 3),
-           tidei_format_bytes(b[1], sizeof b[1], f->bytes_remapped, 3));
-    printf("  device waits   %" PRIu64 "\n", f->device_waits);
-    printf("  climbs         %" PRIu64 ", %" PRIu64 " failed\n", f->climbs, f->failed);
+    fprintf(to, "%s on %s, pool %s, %u stream%s, pass %" PRIu64 " of %" PRIu64 "\n", o->file,
+            r->dev->d->info.name, r->dev->pool->ops->name, r->o.streams,
+            r->o.streams == 1 ? "" : "s", o->passes, o->passes);
+    fprintf(to, "  events         %" PRIu64 ", %.1f ns each\n", f->events, ns_per_event(f));
+    fprintf(to, "  peak live      %s\n", tidei_format_bytes(b[0], sizeof b[0], f->peak_live, 3));
+    fprintf(to, "  peak reserved  %s, %.4f of that\n",
+            tidei_format_bytes(b[1], sizeof b[1], f->peak_reserved, 3), ratio(f));
+    fprintf(to, "  driver calls   %" PRIu64 "\n", f->driver_calls);
+    fprintf(to, "  compactions    %" PRIu64 ", %s moved, %s remapped\n", f->compactions,
+            tidei_format_bytes(b[0], sizeof b[0], f->bytes_moved, 3),
+            tidei_format_bytes(b[1], sizeof b[1], f->bytes_remapped, 3));
+    fprintf(to, "  device waits   %" PRIu64 "\n", f->device_waits);
+    fprintf(to, "  climbs         %" PRIu64 ", %" PRIu64 " failed\n", f->climbs, f->failed);
     if (r->o.touch)
-        printf("  verified       %" PRIu64 " blocks, %" PRIu64 " words differ\n", f->verified,
-               f->mismatches);
+        fprintf(to, "  verified       %" PRIu64 " blocks, %" PRIu64 " words differ\n", f->verified,
+                f->mismatches);
 }
 
 /* ---- the command ---- */
@@ -154,8 +160,24 @@ static int failed(void) {
     }
 }
 
+/* What went wrong with the picture leaves the figures as they are. */
+static bool draw(const struct options *o, const tidei_replay *r, const tidei_replay_figures *f,
+                 const tidei_plot *plot, const tidei_timeline *t) {
+    char *text = NULL;
+    size_t bytes;
+    FILE *to = open_memstream(&text, &bytes);
+    if (to) print_table(to, o, r, f);
+    tide_status status = to && fclose(to) == 0
+                             ? tidei_replay_plot(plot, t, o->file, o->command, text)
+                             : tidei_fail_host_memory("tide replay", 0);
+    free(text);
+    if (status != TIDE_OK) fprintf(stderr, "tide replay: %s\n", tide_error_last()->message);
+    return status == TIDE_OK;
+}
+
 /* Plays all passes and shows the last; *sound: in none did an allocation or a comparison fail. */
-static tide_status play(const struct options *o, tidei_replay *r, bool *sound) {
+static tide_status play(const struct options *o, tidei_replay *r, const tidei_plot *plot,
+                        const tidei_timeline *t, bool *sound) {
     tidei_replay_figures f;
     *sound = true;
     for (uint64_t i = 0; i < o->passes; i++) {
@@ -167,15 +189,51 @@ static tide_status play(const struct options *o, tidei_replay *r, bool *sound) {
     if (o->json)
         print_json(r, &f);
     else
-        print_table(o, r, &f);
+        print_table(stdout, o, r, &f);
+    if (o->plot) *sound = draw(o, r, &f, plot, t) && *sound;
     return TIDE_OK;
+}
+
+/* The timeline, and the folder, only where a picture was asked for. */
+static tide_status read_trace(const struct options *o, tidei_trace *trace, tidei_timeline *t,
+                              tidei_plot *plot) {
+    if (!o->plot) return tidei_trace_read_most(o->file, o->events, trace);
+    tide_status status = tidei_trace_read_rows(o->file, o->events, tidei_timeline_row, t, trace);
+    if (status == TIDE_OK) status = tidei_plot_open(plot, "tide replay", o->plot);
+    return status == TIDE_OK ? tidei_timeline_end(t, 0) : status;
+}
+
+static int run_with(const struct options *o, tidei_timeline *t) {
+    tidei_trace trace = {.n = 0};
+    tidei_replay *r = NULL;
+    tidei_plot plot = {.folder = -1};
+    bool sound = false;
+    tide_status status = read_trace(o, &trace, t, &plot);
+    tidei_trace_scale(&trace, o->scale);
+    if (status == TIDE_OK) status = tidei_replay_open(&o->replay, &trace, &r);
+    if (status == TIDE_OK) status = play(o, r, &plot, t, &sound);
+    int code = status != TIDE_OK ? failed() : sound ? 0 : 1;
+    tidei_replay_close(r);
+    tidei_plot_close(&plot);
+    tidei_trace_clear(&trace);
+    return code;
+}
+
+static int run(const struct options *o) {
+    tidei_timeline *t = tidei_host_alloc(NULL, sizeof *t);
+    if (!t || !o->command) {
+        tidei_fail_host_memory("tide replay", sizeof *t);
+        return failed();
+    }
+    tidei_timeline_begin(t);
+    int code = run_with(o, t);
+    tidei_timeline_clear(t);
+    tidei_host_free(NULL, t);
+    return code;
 }
 
 int tidei_replay_command(int argc, char **argv) {
     struct options o = {.replay.streams = 1, .passes = 2, .scale = 1};
-    tidei_trace trace;
-    tidei_replay *r = NULL;
-    bool sound;
     const struct argp argp = {
         .options = options,
         .parser = read_option,
@@ -183,14 +241,10 @@ int tidei_replay_command(int argc, char **argv) {
         .doc = "Plays a trace of allocations (TIDE_TRACE's CSV, or RMM's log; gzipped too) against "
                "a pool, and shows what it took. docs/replay.md explains the figures.\vExit "
                "status: 0, 1 an allocation, a comparison or the device failed, 2 bad input."};
+    o.command = tidei_plot_command(argc, argv);
     if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &o) != 0) return 2;
     unsetenv("TIDE_TRACE"); /* it would record over the file that it plays */
-    if (tidei_trace_read_most(o.file, o.events, &trace) != TIDE_OK) return failed();
-    tidei_trace_scale(&trace, o.scale);
-    tide_status status = tidei_replay_open(&o.replay, &trace, &r);
-    if (status == TIDE_OK) status = play(&o, r, &sound);
-    int code = status != TIDE_OK ? failed() : sound ? 0 : 1;
-    tidei_replay_close(r);
-    tidei_trace_clear(&trace);
+    int code = run(&o);
+    free(o.command);
     return code;
 }

@@ -359,7 +359,8 @@ static tide_status load(const struct options *o, tidei_lab_program *programs, si
 
 /* What went wrong with the pictures leaves the figures as they are. */
 static bool draw(const struct options *o, const tidei_study *s, const tidei_plot *plot) {
-    if (!o->plot || tidei_study_plot(s, plot, o->command ? o->command : "tide study") == TIDE_OK) return true;
+    if (!o->plot || tidei_study_plot(s, plot, o->command ? o->command : "tide study") == TIDE_OK)
+        return true;
     fprintf(stderr, "tide study: %s\n", tide_error_last()->message);
     return false;
 }

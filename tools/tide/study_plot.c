@@ -21,7 +21,7 @@ typedef struct job {
     enum { ROWS, RECORDED, MEMORY } kind;
     size_t program, limit, policy;
     char name[TIDEI_PLOT_NAME - SUFFIX]; /* of its files, without what tells them apart */
-    char title[TITLE], facts[TITLE];
+    char title[TITLE], facts[TIDEI_PICTURE_FACTS];
     bool drawn; /* there is something to draw */
     tide_status status;
     char why[WHY];
@@ -57,49 +57,6 @@ static FILE *create(const album *a, const job *j, char *file, const char *end) {
 
 static tide_status error_now(void) { return tide_error_last()->status; }
 
-static tide_status write_columns(const album *a, const job *j, const tidei_timeline *t) {
-    char file[TIDEI_PLOT_NAME];
-    FILE *f = create(a, j, file, ".tsv");
-    if (!f) return error_now();
-    tidei_timeline_write_columns(t, f);
-    return tidei_plot_finish(a->plot, f, file);
-}
-
-static tide_status write_events(const album *a, const job *j, const tidei_timeline *t) {
-    char file[TIDEI_PLOT_NAME];
-    FILE *f = create(a, j, file, "-events.tsv");
-    if (!f) return error_now();
-    tidei_timeline_write_marks(t, f);
-    return tidei_plot_finish(a->plot, f, file);
-}
-
-static tide_status write_memory_script(const album *a, const job *j, const tidei_timeline *t,
-                                       uint64_t limit) {
-    const tidei_picture_memory x = {j->name, j->title, t, limit, j->kind == RECORDED};
-    FILE *f = tidei_plot_script(a->plot, j->name);
-    if (!f) return error_now();
-    tidei_picture_memory_write(&x, f);
-    return tidei_plot_finish_script(a->plot, f, j->name);
-}
-
-static void tell_facts(job *j, const tidei_timeline *t) {
-    char peak[32];
-    const size_t *n = t->counts;
-    size_t all = n[TIDEI_MARK_COLLECTED] + n[TIDEI_MARK_FORCED];
-    tidei_format(j->facts, sizeof j->facts,
-                 "%s: %zu collection%s, %zu of them forced; %zu stall%s; at most %s held; %.3f s.",
-                 j->title, all, all == 1 ? "" : "s", n[TIDEI_MARK_FORCED], n[TIDEI_MARK_STALLED],
-                 n[TIDEI_MARK_STALLED] == 1 ? "" : "s",
-                 tidei_format_bytes(peak, sizeof peak, t->peak_held, 2), (double)t->last_ns / 1e9);
-}
-
-static tide_status write_timeline(const album *a, job *j, const tidei_timeline *t, uint64_t limit) {
-    tell_facts(j, t);
-    tide_status status = write_columns(a, j, t);
-    if (status == TIDE_OK) status = write_events(a, j, t);
-    return status == TIDE_OK ? write_memory_script(a, j, t, limit) : status;
-}
-
 /* ---- memory over time ---- */
 
 static tide_status play_run(const album *a, const job *j, tidei_timeline *t) {
@@ -124,11 +81,17 @@ static tide_status write_memory(const album *a, job *j) {
     tidei_timeline *t = tidei_host_alloc(NULL, sizeof *t);
     if (!t) return tidei_fail_host_memory(OP, sizeof *t);
     const tidei_lab_program *p = &a->s->programs[j->program];
-    uint64_t limit =
-        j->kind == RECORDED ? TIDEI_NO_LIMIT : tidei_study_limit_of(&a->s->limits[j->limit], p);
+    const tidei_picture_memory x = {.name = j->name,
+                                    .title = j->title,
+                                    .timeline = t,
+                                    .limit = j->kind == RECORDED
+                                                 ? TIDEI_NO_LIMIT
+                                                 : tidei_study_limit_of(&a->s->limits[j->limit], p),
+                                    .is_recorded = j->kind == RECORDED};
     tidei_timeline_begin(t);
     tide_status status = j->kind == RECORDED ? play_recording(a, j, t) : play_run(a, j, t);
-    if (status == TIDE_OK) status = write_timeline(a, j, t, limit);
+    if (status == TIDE_OK) status = tidei_picture_memory_save(&x, a->plot);
+    tidei_picture_memory_facts(&x, j->facts, sizeof j->facts);
     tidei_timeline_clear(t);
     tidei_host_free(NULL, t);
     return status;
@@ -278,7 +241,9 @@ static void fill_rows(const album *a, const job *j, const size_t *order, const p
                                 .has_interval = s->seeds > 1};
     for (size_t i = 0; i < n; i++)
         if (points[i].overhead > r->x.most) r->x.most = points[i].overhead;
-    if (n) r->x.most_held = (uint64_t)points[n - 1].held;
+    if (!n) return;
+    r->x.least_held = (uint64_t)points[0].held;
+    r->x.most_held = (uint64_t)points[n - 1].held;
 }
 
 static tide_status draw_rows(const album *a, job *j, const size_t *order, point *points,
@@ -391,10 +356,15 @@ static const char *program_text(const album *a, size_t program) {
     return a->s->programs[program].name;
 }
 
+/* A recording's path may be longer than a picture is wide. */
+static const char *short_text(const album *a, size_t program) {
+    const char *name = program_text(a, program), *slash = strrchr(name, '/');
+    return slash ? slash + 1 : name;
+}
+
 static void add(album *a, job j, const char *end) {
     char part[NAME_PART];
-    const char *name = program_text(a, j.program), *base = strrchr(name, '/');
-    tidei_quote_file(part, sizeof part, base ? base + 1 : name);
+    tidei_quote_file(part, sizeof part, short_text(a, j.program));
     tidei_format(j.name, sizeof j.name, "%02zu-%s%s", j.program + 1, part, end);
     a->jobs[a->n++] = j;
 }
@@ -405,7 +375,7 @@ static void add_memory(album *a, size_t program, size_t limit, size_t policy) {
     char part[NAME_PART], end[NAME_PART + 64], bytes[32];
     if (p->oracle || !has_figures(a->s, program, limit, policy)) return;
     uint64_t of = tidei_study_limit_of(&a->s->limits[limit], &a->s->programs[program]);
-    tidei_format(j.title, sizeof j.title, "%s under %s, %s%s", program_text(a, program), p->text,
+    tidei_format(j.title, sizeof j.title, "%s under %s, %s%s", short_text(a, program), p->text,
                  of == TIDEI_NO_LIMIT ? "limit " : "a limit of ",
                  tidei_study_show_limit(bytes, sizeof bytes, of));
     tidei_format(end, sizeof end, "-memory-%zu-%zu-%s", limit + 1, policy + 1,
@@ -416,11 +386,11 @@ static void add_memory(album *a, size_t program, size_t limit, size_t policy) {
 static void add_program(album *a, size_t program) {
     const tidei_study *s = a->s;
     job rows = {.kind = ROWS, .program = program, .drawn = true};
-    tidei_format(rows.title, sizeof rows.title, "%s", program_text(a, program));
+    tidei_format(rows.title, sizeof rows.title, "%s", short_text(a, program));
     add(a, rows, "");
     if (is_recording(&s->programs[program])) {
         job j = {.kind = RECORDED, .program = program, .drawn = true};
-        tidei_format(j.title, sizeof j.title, "%s as it was recorded", program_text(a, program));
+        tidei_format(j.title, sizeof j.title, "%s as it was recorded", short_text(a, program));
         add(a, j, "-recorded");
     }
     for (size_t l = 0; l < s->nlimits && l < TIDEI_STUDY_PLOT_LIMITS; l++)
@@ -489,16 +459,6 @@ static void page_rows_pictures(const album *a, FILE *to, const job *j) {
                        tables, 2);
 }
 
-static void page_memory(FILE *to, const job *j) {
-    char table[TIDEI_PLOT_NAME], events[TIDEI_PLOT_NAME], alt[2 * TITLE];
-    const char *tables[] = {table, events};
-    if (!j->drawn) return;
-    tidei_format(table, sizeof table, "%s.tsv", j->name);
-    tidei_format(events, sizeof events, "%s-events.tsv", j->name);
-    tidei_format(alt, sizeof alt, "Memory over time of %s", j->facts);
-    tidei_page_picture(to, j->name, alt, j->facts, tables, TIDEI_COUNT(tables));
-}
-
 static void page_left_out(const album *a, FILE *to) {
     char text[TITLE];
     if (a->s->npolicies <= TIDEI_STUDY_PLOT_POLICIES && a->s->nlimits <= TIDEI_STUDY_PLOT_LIMITS)
@@ -534,8 +494,8 @@ static void page_program(const album *a, FILE *to, size_t program) {
         if (j->program != program) continue;
         if (j->kind == ROWS)
             page_rows_pictures(a, to, j);
-        else
-            page_memory(to, j);
+        else if (j->drawn)
+            tidei_picture_memory_page(to, j->name, j->facts);
     }
 }
 

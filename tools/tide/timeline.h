@@ -13,7 +13,7 @@
 #include "tools/tide/trace.h"
 #include <stdio.h>
 
-#define TIDEI_TIMELINE_COLUMNS 2048 /* a picture is some 1000 pixels wide */
+#define TIDEI_TIMELINE_COLUMNS 1024 /* as many as a picture is wide, in pixels */
 
 /* What happened, of columns and marks. */
 enum { TIDEI_MARK_COLLECTED, TIDEI_MARK_FORCED, TIDEI_MARK_STALLED, TIDEI_MARKS };
