@@ -94,8 +94,8 @@ static void write_lane(FILE *to, const tidei_picture_memory *x, double ns, int k
         fprintf(to,
                 ", '%s-events.tsv' skip 1 using (stringcolumn(3) eq '%s' ? $1/%.9g : NaN):(%d.0):"
                 "($1/%.9g):($2/%.9g):(%d.0-0.33):(%d.0+0.33) with boxxyerror "
-                "fillstyle solid border linecolor '%s' linewidth 0.8 notitle",
-                x->name, words[kind], ns, lane, ns, ns, lane, lane, colour);
+                "linecolor '%s' linewidth 0.8 fillstyle solid border linecolor '%s' notitle",
+                x->name, words[kind], ns, lane, ns, ns, lane, lane, colour, colour);
 }
 
 static void write_lanes(FILE *to, const tidei_picture_memory *x, struct unit time) {
@@ -276,7 +276,10 @@ static void write_bars(const tidei_picture_rows *x, FILE *to) {
 }
 
 static void write_lines(const tidei_picture_rows *x, FILE *to) {
-    fprintf(to, "set xrange [-0.3:%zu.3]\nset key outside right top\n", x->nlimits - 1);
+    fprintf(to,
+            "set xrange [-0.3:%zu.3]\nset offsets 0, 0, graph 0.04, graph 0.04\n"
+            "set key outside right top\n",
+            x->nlimits - 1);
     fprintf(to, "set xlabel 'limit' textcolor '#333333'\nset xtics %s(",
             x->nlimits > 8 ? "rotate by -45 " : "");
     for (size_t l = 0; l < x->nlimits; l++) {
