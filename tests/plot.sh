@@ -3,7 +3,7 @@
 # and wherever, a page that is sound and refers to nothing else, pictures that are some, whatever
 # things are called; and what is said where something is missing. gnuplot must be here.
 set -eu
-tide=$1/tools/tide doubles=$1/tests/lib work=$2/plot traces=${TIDE_TEST_SOURCE:?}/tests/traces
+tide=$1/tools/tide doubles=$1/tests work=$2/plot traces=${TIDE_TEST_SOURCE:?}/tests/traces
 export TIDE_DEVICE=host
 rm -rf "$work"
 mkdir -p "$work"
@@ -55,7 +55,6 @@ for ref in page.refs:
     assert "/" not in ref and ":" not in ref and (folder / ref).is_file(), ref
 assert page.images == len(list(folder.glob("*.gp"))) > 0
 for script in folder.glob("*.gp"):
-    png, svg = script.with_suffix(""), script.with_suffix("")
     png = (folder / (script.name[:-3] + ".png")).read_bytes()
     assert png.startswith(b"\x89PNG\r\n\x1a\n") and png.rstrip(b"\0")[-8:-4] == b"IEND", script
     root = xml.etree.ElementTree.parse(folder / (script.name[:-3] + ".svg")).getroot()
@@ -67,14 +66,14 @@ check() { python3 check.py "$@" || fail "the page of $1"; }
 data() { (cd "$1" && cat ./*.tsv ./*.gp) | cksum; }
 
 # Of a study: what stands in its table stands on the page.
-policies='reserve,cudajl(slack=1),never,oracle'
+policies='sqrt,cudajl(slack=1),never,oracle'
 ends 0 '' study full-static half --policy "$policies" --limit 1.1x,none --seeds 2 --plot one --jobs 1
 check one 'tide study full-static half --policy' 'cudajl(slack=1)' 'Memory over time'
 python3 - out one/index.html <<'END' || fail "the page's table"
 import html, re, sys
 page = open(sys.argv[2]).read()
 rows = [[html.unescape(c) for c in re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", line)]
-        for line in page.splitlines() if line.startswith(("<tr>", "<div"))or "<tr>" in line]
+        for line in page.splitlines() if "<tr>" in line]
 printed = [re.split(r"  +", line.strip()) for line in open(sys.argv[1]) if line.startswith("  ")]
 printed = [" ".join(row) for row in printed if not row[0].startswith("dearer")]
 shown = [re.sub(r"(.*) \(near\)(.*)", r"\1\2 near", " ".join(row)) for row in rows]
@@ -92,7 +91,7 @@ import json, sys
 row = json.loads(open(sys.argv[1]).readline())
 table = lambda end: [line.rstrip("\n").split("\t") for line in open(sys.argv[2] + end)][1:]
 events, columns = table("-events.tsv"), table(".tsv")
-assert row["collections"] > 1000
+assert row["collections"] > 500 # more than are drawn one by one
 assert len([e for e in events if e[2] != "stall"]) == row["collections"]
 assert len([e for e in events if e[2] == "stall"]) == row["stalls"]
 assert sum(int(c[6]) + int(c[7]) for c in columns) == row["collections"]
@@ -105,7 +104,7 @@ END
 ends 0 '' study full-static half --policy "$policies" --limit 1.1x,none --seeds 2 --plot two --jobs 5
 [ "$(data one)" = "$(data two)" ] || fail "other files on other cores"
 for name in $(cd one && ls ./*.svg ./*.png); do cmp "one/$name" "two/$name" || fail "$name"; done
-[ "$(cat one/*.tsv | cksum)" = 'SUM' ] || fail "another machine's bytes: $(cat one/*.tsv | cksum)"
+[ "$(cat one/*.tsv | cksum)" = '2761686847 926360' ] || fail "another machine's bytes: $(cat one/*.tsv | cksum)"
 (cd two && rm ./*.png && gnuplot 02-half-pareto.gp) && [ -s two/02-half-pareto.png ] || fail "by hand"
 
 # A recording, in a file that is called what it should not be; a policy's file likewise.
@@ -135,10 +134,13 @@ printf 'begin_ns\tend_ns\twhat\tlevel\tfreed\treason
 2100000\t2300000\tforced\tfull\t2097152\ta climb
 2000000\t2400000\tstall\t-\t2097152\ta climb\n' >wanted
 diff wanted recorded/recording-events.tsv || fail "a recording's events"
-cp "$doubles/$(ls "$doubles" | grep -m 1 'policy.*\.so')" "it's <b>.so" || fail "no policy: $(ls "$doubles")"
+cp "$doubles/libpolicy_double.so" "it's <b>.so"
 ends 0 '' study "$odd" --policy "never,./it's <b>.so" --plot odd
 check odd "$odd" "./it's <b>.so" 'tide study '
 [ "$(ls odd/*-recorded.svg odd/*-memory-*.svg | wc -l)" = 3 ] || fail "pictures: $(ls odd)"
+ends 1 '' study full-static --policy "never,$doubles/libpolicy_crash_double.so" --plot crash
+check crash 'crashed (signal 11)'
+[ "$(ls crash/*-memory-*.svg | wc -l)" = 1 ] || fail "pictures of a crash: $(ls crash)"
 printf 'Thread,Time,Action,Pointer,Size,Stream\n1,23:59:59.900000,allocate,0x10,64,0\n1,00:00:00.100000,free,0x10,64,0\n' >rmm.csv
 ends 0 '' study rmm.csv --policy never --plot rmm
 check rmm 'at most 64 bytes allocated; 0.200 s.'
@@ -170,7 +172,6 @@ for command in 'study half --policy never' 'replay rmm.csv'; do
         fail "without gnuplot: $(cat err)"
     grep -q 'class="trouble">there is no gnuplot' "bare-${command%% *}/index.html" || fail "the page hides it"
 done
-cp one/02-half-memory-1-3-never.svg kept
 (cd bare-study && gnuplot ./*.gp) && [ -s bare-study/01-half-pareto.svg ] || fail "drawn later"
 PATH=$work/empty "$real" study half --policy never --plot bare-study >out 2>err && fail "without gnuplot"
 [ ! -e bare-study/01-half-pareto.svg ] || fail "an old picture beside new data"
