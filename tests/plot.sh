@@ -153,6 +153,14 @@ ends 0 '' study threads --policy oracle --plot none
 [ ! -e none/01-threads-overhead.gp ] && grep -q 'none: the program has several threads' none/index.html ||
     fail "a picture of nothing"
 
+# Help and pages name it.
+for command in study replay; do
+    ends 0 '' $command --help
+    grep -q -e '--plot=DIR' out || fail "tide $command --help lacks --plot"
+done
+grep -q '^| `--plot` ' "$TIDE_TEST_SOURCE/docs/policies.md" || fail "policies.md lacks --plot"
+grep -q '^| `--plot DIR` ' "$TIDE_TEST_SOURCE/docs/replay.md" || fail "replay.md lacks --plot"
+
 # A folder that is none.
 : >file
 ends 2 'file/in: cannot be made: Not a directory' study half --plot file/in
@@ -172,7 +180,7 @@ for command in 'study half --policy never' 'replay rmm.csv'; do
         fail "without gnuplot: $(cat err)"
     grep -q 'class="trouble">there is no gnuplot' "bare-${command%% *}/index.html" || fail "the page hides it"
 done
-(cd bare-study && gnuplot ./*.gp) && [ -s bare-study/01-half-pareto.svg ] || fail "drawn later"
+(cd bare-study && gnuplot ./*.gp 2>/dev/null) && [ -s bare-study/01-half-pareto.svg ] || fail "drawn later"
 PATH=$work/empty "$real" study half --policy never --plot bare-study >out 2>err && fail "without gnuplot"
 [ ! -e bare-study/01-half-pareto.svg ] || fail "an old picture beside new data"
 

@@ -36,8 +36,8 @@ typedef struct tidei_trace {
     size_t blocks; /* allocations in it */
 } tidei_trace;
 
-/* A row as it stands in the file, of those too that are skipped; of RMM's log in our letters. Times do not
-** fall. */
+/* A row as it stands in the file, of those too that are skipped; of RMM's log in our letters.
+** Times do not fall. */
 typedef struct tidei_trace_row {
     char op;
     uint64_t id, bytes, time_us;
