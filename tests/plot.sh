@@ -134,9 +134,9 @@ printf 'begin_ns\tend_ns\twhat\tlevel\tfreed\treason
 2100000\t2300000\tforced\tfull\t2097152\ta climb
 2000000\t2400000\tstall\t-\t2097152\ta climb\n' >wanted
 diff wanted recorded/recording-events.tsv || fail "a recording's events"
-cp "$doubles/libpolicy_double.so" "it's <b>.so"
-ends 0 '' study "$odd" --policy "never,./it's <b>.so" --plot odd
-check odd "$odd" "./it's <b>.so" 'tide study '
+cp "$doubles/libpolicy_double.so" "it's a <b>.so"
+ends 0 '' study "$odd" --policy "never,./it's a <b>.so" --plot odd
+check odd "$odd" "./it's a <b>.so" 'tide study '
 [ "$(ls odd/*-recorded.svg odd/*-memory-*.svg | wc -l)" = 3 ] || fail "pictures: $(ls odd)"
 ends 1 '' study full-static --policy "never,$doubles/libpolicy_crash_double.so" --plot crash
 check crash 'crashed (signal 11)'

@@ -51,7 +51,6 @@ static void begin(FILE *to, const char *name, int height) {
     fprintf(to,
             "# Draws %s.svg and %s.png: gnuplot %s.gp\n"
             "set encoding utf8\n"
-            "set datafile separator tab\n"
             "do for [form in 'svg png'] {\n"
             "reset\n"
             "if (form eq 'svg') {\n"
@@ -62,7 +61,8 @@ static void begin(FILE *to, const char *name, int height) {
             "}\n"
             "set output '%s.'.form\n",
             name, name, name, WIDTH, height, 2 * WIDTH, 2 * height, name);
-    fputs("set border 3 linecolor '#666666'\n"
+    fputs("set datafile separator tab\n"
+          "set border 3 linecolor '#666666'\n"
           "set tics nomirror out textcolor '#333333'\n"
           "set grid ytics linecolor '#dddddd' linetype 1 linewidth 0.5\n"
           "set key Left reverse noenhanced textcolor '#333333'\n",
@@ -229,10 +229,12 @@ static bool has_powers(const tidei_picture_rows *x) {
 }
 
 static void scale(FILE *to, const tidei_picture_rows *x, const char *axis) {
-    fprintf(to, "set %slabel 'overhead (%%%s)' textcolor '#333333'\n", axis,
+    fprintf(to, "set %slabel '%s%s' textcolor '#333333'\n", axis,
+            x->nlimits == 1 && *axis == 'x' ? "% of the time when freed by hand" : "overhead (%)",
             has_powers(x) ? ", logarithmic scale" : "");
     if (!has_powers(x)) {
         if (x->most < NEAR_ZERO) fprintf(to, "set %srange [*:%g<*]\n", axis, NEAR_ZERO);
+        fprintf(to, "set autoscale %sfix\n", axis);
         return;
     }
     fprintf(to,
@@ -336,10 +338,12 @@ void tidei_picture_pareto_write(const tidei_picture_rows *x, const char *best, F
         style(to, k);
         title_of(to, x->policies[k]);
     }
-    fprintf(to,
-            ", '%s' skip 1 using ($1/%.9g):2:(stringcolumn(4) eq last ? '' : (last = "
-            "stringcolumn(4))) with labels left offset 0.7,0.6 noenhanced "
-            "textcolor '#555555' notitle\n",
-            best, bytes.by);
+    if (x->nlimits > 1)
+        fprintf(to,
+                ", '%s' skip 1 using ($1/%.9g):2:(stringcolumn(4) eq last ? '' : (last = "
+                "stringcolumn(4))) with labels left offset 0.7,0.6 noenhanced "
+                "textcolor '#555555' notitle",
+                best, bytes.by);
+    fputc('\n', to);
     end(to);
 }
