@@ -207,7 +207,7 @@ struct rows {
     tidei_picture_rows x;
     char table[TIDEI_PLOT_NAME], best[TIDEI_PLOT_NAME], name[TIDEI_PLOT_NAME];
     char title[TITLE], own[32];
-    const char *policies[256], *limits[32];
+    const char **policies, **limits;
 };
 
 static tide_status write_rows_script(const album *a, const job *j, struct rows *r, const char *end,
@@ -263,14 +263,20 @@ static tide_status draw_rows(const album *a, job *j, const size_t *order, point 
 
 static tide_status write_program(const album *a, job *j) {
     const tidei_study *s = a->s;
-    point *points = tidei_host_take(NULL, s->npolicies * s->nlimits * sizeof *points);
+    size_t points_bytes = s->npolicies * s->nlimits * sizeof(point);
+    point *points = tidei_host_take(NULL, points_bytes);
     size_t *order = tidei_host_take(NULL, s->nlimits * sizeof *order);
     struct rows *r = tidei_host_alloc(NULL, sizeof *r);
-    tide_status status = tidei_fail_host_memory(OP, sizeof *r);
-    if (points && order && r) {
+    const char **texts = tidei_host_take(NULL, (s->npolicies + s->nlimits) * sizeof *texts);
+    bool have = points && order && r && texts;
+    tide_status status = have ? TIDE_OK : tidei_fail_host_memory(OP, points_bytes);
+    if (have) {
+        r->policies = texts;
+        r->limits = texts + s->npolicies;
         sort_limits(s, j->program, order);
         status = draw_rows(a, j, order, points, r);
     }
+    tidei_host_free(NULL, texts);
     tidei_host_free(NULL, r);
     tidei_host_free(NULL, order);
     tidei_host_free(NULL, points);
