@@ -16,7 +16,7 @@
 #define NAME_PART 40 /* bytes of a policy's or a program's text in a file's name */
 #define SUFFIX    16 /* bytes, of a file's name */
 
-/* A file's text for a picture, or the two of a program's rows. */
+/* What is drawn at one go: the two pictures of a program's rows, or memory over time. */
 typedef struct job {
     enum { ROWS, RECORDED, MEMORY } kind;
     size_t program, limit, policy;
