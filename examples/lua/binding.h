@@ -35,6 +35,9 @@ typedef struct opened {
     tide_runtime *rt;   /* a reference: one that is closed says so */
     uint64_t collector; /* Lua's, in it */
     binding *of;
+    /* lua_place.c: places by coroutine, a reference; what the thread has now; where it began */
+    int places, device, first_device;
+    void *stream, *pool;
     struct opened *next;
 } opened;
 
@@ -42,7 +45,11 @@ struct binding {
     lua_State *L;       /* inside a call of the library's: who made it; NULL otherwise */
     const void *thread; /* of the system's: to which the collectors are bound */
     bool collecting, ended;
-    int full_cycle; /* a reference to the function that runs one: pushing it takes no memory */
+    bool inside;         /* a collection that the library asked for */
+    bool placed;         /* some coroutine has chosen a place */
+    int full_cycle;      /* a reference to the function that runs one: pushing it takes no memory */
+    int texts;           /* a reference to the expressions by runtime and text */
+    struct object *dead; /* objects that were found dead inside of one */
     opened *all, *current;
     /* pacing: what Lua's collector has not been told of yet, and what makes a cycle of it */
     double debt, cycle;
@@ -55,7 +62,8 @@ binding *binding_new(lua_State *L);    /* pushes it, a userdata that ends with t
 binding *binding_enter(lua_State *L);  /* at the head of every function */
 opened *binding_runtime(lua_State *L); /* the current one, opened if there is none */
 opened *binding_open(lua_State *L, binding *b, const tide_config *config);
-void binding_pace(lua_State *L, binding *b); /* an array is about to be made */
+void binding_pace(lua_State *L, binding *b);    /* an array is about to be made */
+void binding_collect(lua_State *L, binding *b); /* what is dropped is found, whatever it takes */
 
 /* Around a call of the library's. No error of Lua's comes between the two. */
 static inline void binding_within(binding *b, lua_State *L) { b->L = L; }
@@ -67,12 +75,19 @@ typedef struct lua_function {
     const char *const *params; /* names, in the order of the call; NULL ends them */
     const char *expression;    /* of an operation element by element: its text; NULL: none */
     const char *text, *group;  /* for help */
+    const char *example;       /* a program; NULL: none */
     int nparams;
-    bool method; /* its first parameter is an array */
-    lua_CFunction call;
+    bool method;        /* its first parameter is an array */
+    lua_CFunction call; /* NULL: a part that is written in Lua */
 } lua_function;
-extern const lua_function lua_functions[];
+extern const lua_function lua_functions[]; /* those that are written by hand at the end */
 extern const size_t lua_nfunctions;
+#define OWN(name) (&lua_functions[OWN_##name]) /* one of functions.md, which tables.h numbers */
+
+typedef struct lua_part {
+    const char *name, *text;
+} lua_part;
+extern const lua_part lua_parts[]; /* one without a name ends them */
 
 typedef struct call {
     lua_State *L;
@@ -125,6 +140,39 @@ int64_t arg_named(call *c, int i, const named_value *values, int64_t otherwise, 
 const char *arg_text(call *c, int i);
 int call_elementwise(lua_State *L, const lua_function *f);
 
+/* ---- fields.c: structs as tables ---- */
+enum { FIELD_TEXT, FIELD_SWITCH, FIELD_INT, FIELD_UINT, FIELD_INT64, FIELD_UINT64, FIELD_DOUBLE };
+typedef struct field {
+    const char *name; /* NULL ends them */
+    size_t offset;
+    int kind;
+} field;
+/* The table at i into a struct; `what` is the function that wants it. */
+void fields_read(lua_State *L, int i, const char *what, const field *fields, void *out);
+void fields_set(lua_State *L, const field *fields,
+                const void *from); /* into the table on the top */
+
+/* ---- lua_object.c: what has an end of its own ---- */
+typedef struct object {
+    void *ref;              /* NULL: it has ended */
+    void (*end)(void *ref); /* gives it back */
+    opened *of;
+    struct object *next; /* in `dead` */
+} object;
+void *userdata_at(lua_State *L, int i, const char *metatable); /* NULL: it is none of that type */
+/* Pushes an object that is not there yet: who makes it writes `ref`. */
+object *object_new(lua_State *L, opened *o, const char *type, void (*end)(void *ref));
+object *object_at(lua_State *L, int i, const char *type); /* NULL: there is none */
+void object_end(object *x);
+void objects_end(binding *b); /* those that were found dead where they could not end */
+object *arg_object(call *c, int i, const char *type);
+object *arg_object_or_null(call *c, int i, const char *type);
+void type_metatable(lua_State *L, const char *type, int upvalue); /* pushes it */
+void object_metatable(lua_State *L, const char *type, int upvalue);
+
+/* ---- lua_place.c ---- */
+void place_enter(lua_State *L, binding *b); /* at the head of a call, where any was chosen */
+
 /* ---- lua_array.c ---- */
 extern const char array_type[];                    /* the metatable's name */
 tide_array **array_slot(lua_State *L, binding *b); /* pushes an array that is not there yet */
@@ -144,14 +192,8 @@ bool value_arg(lua_State *L, int i, tide_arg *out); /* a number, boolean or arra
 void value_push(lua_State *L, const tide_arg *v);
 /* Pushes an array of the (nested) table at i; TIDE_DTYPE_COUNT: as its values are. */
 tide_array *value_array(lua_State *L, binding *b, int i, tide_dtype t);
-int value_table(lua_State *L); /* a:totable() */
-int value_bytes(lua_State *L); /* a:bytes() */
-int value_from_bytes(lua_State *L);
 
 /* ---- lua_expr.c ---- */
-int expr_map(lua_State *L);
-int expr_map_into(lua_State *L);
-int expr_new(lua_State *L);
 void expr_metatable(lua_State *L, int upvalue);
 
 #endif

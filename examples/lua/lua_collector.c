@@ -50,11 +50,11 @@ static int collect(void *user, int level) {
     (void)level;
     /* lua_checkstack may run out of memory, and says so without an error */
     if (!L || b->collecting || !lua_checkstack(L, 2)) return TIDE_COLLECT_BUSY;
-    b->collecting = true;
+    b->collecting = b->inside = true;
     lua_rawgeti(L, LUA_REGISTRYINDEX, b->full_cycle);
     int failed = lua_pcall(L, 0, 0, 0); /* an error of somebody's finalizer */
     if (failed) lua_pop(L, 1);
-    b->collecting = false;
+    b->collecting = b->inside = false;
     b->L = L; /* a finalizer may have called the library */
     return failed ? TIDE_COLLECT_BUSY : TIDE_COLLECT_DONE;
 }
@@ -88,6 +88,7 @@ static void move_to_thread(binding *b) {
     for (opened *o = b->all; o; o = o->next) {
         if (tide_collector_unregister(o->rt, o->collector) != TIDE_OK || !bind_to_thread(o))
             tide_error_clear();
+        o->device = -1; /* unknown */
     }
 }
 
@@ -139,11 +140,16 @@ void binding_pace(lua_State *L, binding *b) {
     adjust(b, end);
 }
 
+void binding_collect(lua_State *L, binding *b) {
+    if (!b->collecting && lua_checkstack(L, 3)) run(L, b, full_cycle, 0);
+}
+
 /* ---- the binding ---- */
 
 static int binding_end(lua_State *L) {
     binding *b = lua_touserdata(L, 1);
     b->ended = true;
+    objects_end(b);
     for (opened *o = b->all; o; o = o->next) tide_close(o->rt);
     b->all = b->current = NULL;
     tide_error_clear();
@@ -164,6 +170,8 @@ binding *binding_new(lua_State *L) {
     lua_setmetatable(L, -2);
     lua_pushcfunction(L, full_cycle);
     b->full_cycle = luaL_ref(L, LUA_REGISTRYINDEX);
+    lua_newtable(L);
+    b->texts = luaL_ref(L, LUA_REGISTRYINDEX);
     lua_pushlightuserdata(L, (void *)&binding_key);
     lua_pushvalue(L, -2);
     lua_rawset(L, LUA_REGISTRYINDEX);
@@ -174,13 +182,15 @@ binding *binding_enter(lua_State *L) {
     binding *b = lua_touserdata(L, lua_upvalueindex(1));
     if (b->ended) luaL_error(L, "tidepool: the Lua state is being closed");
     if (b->thread != this_thread()) move_to_thread(b);
+    if (b->dead && !b->inside) objects_end(b);
+    if (b->placed) place_enter(L, b);
     return b;
 }
 
 /* The userdata behind it stays in the registry: the library keeps its address. */
 opened *binding_open(lua_State *L, binding *b, const tide_config *config) {
     opened *o = lua_newuserdata(L, sizeof *o);
-    *o = (opened){.of = b};
+    *o = (opened){.of = b, .places = LUA_NOREF};
     lua_pushvalue(L, -1);
     int kept = luaL_ref(L, LUA_REGISTRYINDEX);
     if (tide_open(config, &o->rt) != TIDE_OK) {
@@ -192,6 +202,7 @@ opened *binding_open(lua_State *L, binding *b, const tide_config *config) {
         luaL_unref(L, LUA_REGISTRYINDEX, kept);
         call_failed(L);
     }
+    o->device = o->first_device = tide_device_current(o->rt);
     o->next = b->all;
     b->all = b->current = o;
     return o;

@@ -5,6 +5,7 @@
 ** what it holds, once for its elements; what it holds decides the element type, unless one is
 ** given: booleans bool, integers i64, other numbers f64. */
 #include "binding.h"
+#include "tables.h"
 #include <math.h>
 #include <stdio.h>
 
@@ -291,7 +292,7 @@ static tide_array *self(lua_State *L, const char *name) {
     return a;
 }
 
-int value_table(lua_State *L) {
+int own_totable(lua_State *L) {
     binding *b = binding_enter(L);
     tide_array *a = self(L, "totable");
     numbers shape = {.n = tide_array_ndim(a)};
@@ -303,7 +304,7 @@ int value_table(lua_State *L) {
     return 1;
 }
 
-int value_bytes(lua_State *L) {
+int own_bytes(lua_State *L) {
     binding *b = binding_enter(L);
     tide_array *a = self(L, "bytes");
     tide_dtype t;
@@ -314,16 +315,14 @@ int value_bytes(lua_State *L) {
 }
 
 /* tide.from_bytes(text, dtype [, shape]) */
-int value_from_bytes(lua_State *L) {
+int own_from_bytes(lua_State *L) {
     binding *b = binding_enter(L);
     size_t bytes;
     const char *text = luaL_checklstring(L, 1, &bytes);
     tide_dtype t = value_dtype(L, 2, "tidepool.from_bytes");
     numbers shape = {.n = 1, .at = {(int64_t)(bytes / tide_dtype_size(t))}};
     if (!lua_isnoneornil(L, 3)) {
-        static const char *const params[] = {"text", "dtype", "shape", NULL};
-        static const lua_function f = {.name = "from_bytes", .params = params, .nparams = 3};
-        call c = {.L = L, .b = b, .f = &f, .given = 3};
+        call c = {.L = L, .b = b, .f = OWN(from_bytes), .given = 3};
         shape = arg_shape(&c, 2);
     }
     double wanted = (double)tide_dtype_size(t);
