@@ -20,6 +20,8 @@
 
 #if LUA_VERSION_NUM < 502
 #define lua_rawlen(L, i)           lua_objlen(L, i)
+#define lua_setuservalue(L, i)     lua_setfenv(L, i)
+#define lua_getuservalue(L, i)     lua_getfenv(L, i)
 #define luaL_setfuncs(L, list, up) lua_binding_setfuncs(L, list, up)
 void lua_binding_setfuncs(lua_State *L, const luaL_Reg *list, int up);
 #endif
@@ -61,6 +63,7 @@ struct binding {
 binding *binding_new(lua_State *L);    /* pushes it, a userdata that ends with the state */
 binding *binding_enter(lua_State *L);  /* at the head of every function */
 opened *binding_runtime(lua_State *L); /* the current one, opened if there is none */
+opened *binding_runtime_of(lua_State *L, tide_array *a); /* the array's */
 opened *binding_open(lua_State *L, binding *b, const tide_config *config);
 void binding_pace(lua_State *L, binding *b);    /* an array is about to be made */
 void binding_collect(lua_State *L, binding *b); /* what is dropped is found, whatever it takes */
@@ -82,6 +85,7 @@ typedef struct lua_function {
 } lua_function;
 extern const lua_function lua_functions[]; /* those that are written by hand at the end */
 extern const size_t lua_nfunctions;
+int part_load(lua_State *L, const char *name); /* pushes a part of lua_parts as a function */
 #define OWN(name) (&lua_functions[OWN_##name]) /* one of functions.md, which tables.h numbers */
 
 typedef struct lua_part {
@@ -170,6 +174,9 @@ object *arg_object_or_null(call *c, int i, const char *type);
 void type_metatable(lua_State *L, const char *type, int upvalue); /* pushes it */
 void object_metatable(lua_State *L, const char *type, int upvalue);
 
+void view_metatable(lua_State *L, int upvalue);   /* lua_view.c */
+void iterator_metatable(lua_State *L, int upvalue); /* lua_batches.c */
+
 /* ---- lua_place.c ---- */
 void place_enter(lua_State *L, binding *b); /* at the head of a call, where any was chosen */
 
@@ -192,6 +199,13 @@ bool value_arg(lua_State *L, int i, tide_arg *out); /* a number, boolean or arra
 void value_push(lua_State *L, const tide_arg *v);
 /* Pushes an array of the (nested) table at i; TIDE_DTYPE_COUNT: as its values are. */
 tide_array *value_array(lua_State *L, binding *b, int i, tide_dtype t);
+/* The same in memory of the host's: pushes it. */
+void *value_host(lua_State *L, int i, tide_dtype *t, numbers *shape);
+/* Pushes memory with an array's elements, row-major; where they widen f16 and bf16 become f32. */
+const char *value_host_copy(lua_State *L, binding *b, tide_array *a, tide_dtype *t, bool widen);
+void value_push_element(lua_State *L, tide_dtype t, const char *from);
+/* Writes the value at i as an element; `what` is the function that does. */
+void value_write_element(lua_State *L, int i, const char *what, tide_dtype t, char *to);
 
 /* ---- lua_expr.c ---- */
 void expr_metatable(lua_State *L, int upvalue);

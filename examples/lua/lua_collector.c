@@ -217,6 +217,14 @@ opened *binding_runtime(lua_State *L) {
     return o;
 }
 
+opened *binding_runtime_of(lua_State *L, tide_array *a) {
+    tide_runtime *rt = tide_array_runtime(a);
+    for (opened *o = ((binding *)lua_touserdata(L, lua_upvalueindex(1)))->all; rt && o; o = o->next)
+        if (o->rt == rt) return o;
+    call_failed(L); /* it was closed */
+    return NULL;
+}
+
 /* ---- what Lua 5.1 lacks ---- */
 
 #if LUA_VERSION_NUM < 502

@@ -218,13 +218,19 @@ int own_help(lua_State *L) {
 
 /* ---- the table ---- */
 
-/* Runs the part of that name, which adds its function to the module's table at 1, and pushes that. */
-static int load_part(lua_State *L, const char *name) {
+int part_load(lua_State *L, const char *name) {
     const lua_part *part = lua_parts;
     while (strcmp(part->name, name) != 0) part++;
     lua_pushfstring(L, "=tidepool.%s", name);
     if (luaL_loadbuffer(L, part->text, strlen(part->text), lua_tostring(L, -1)) != 0)
         return lua_error(L);
+    lua_remove(L, -2);
+    return 1;
+}
+
+/* Runs the part of that name, which adds its function to the module's table at 1; pushes that. */
+static int run_part(lua_State *L, const char *name) {
+    part_load(L, name);
     lua_pushvalue(L, 1);
     lua_newtable(L); /* operations element by element */
     for (size_t i = 0; i < lua_nfunctions; i++) {
@@ -246,7 +252,7 @@ static int find_function(lua_State *L) {
     for (size_t i = 0; i < lua_nfunctions; i++) {
         const lua_function *f = &lua_functions[i];
         if (strcmp(f->name, name) != 0 || strchr(name, ':') || (methods && !f->method)) continue;
-        if (!f->call) return load_part(L, name);
+        if (!f->call) return run_part(L, name);
         lua_pushvalue(L, lua_upvalueindex(1));
         lua_pushcclosure(L, f->call, 1);
         lua_pushvalue(L, 2);
@@ -289,6 +295,8 @@ int luaopen_tidepool(lua_State *L) {
     runtime_metatable(L, upvalue);
     for (size_t i = 0; i < sizeof objects / sizeof *objects; i++)
         object_metatable(L, objects[i], upvalue);
+    view_metatable(L, upvalue);
+    iterator_metatable(L, upvalue);
     lua_pushvalue(L, methods);
     lua_setfield(L, module, "methods");
     lua_settop(L, module);
