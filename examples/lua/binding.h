@@ -174,7 +174,7 @@ object *arg_object_or_null(call *c, int i, const char *type);
 void type_metatable(lua_State *L, const char *type, int upvalue); /* pushes it */
 void object_metatable(lua_State *L, const char *type, int upvalue);
 
-void view_metatable(lua_State *L, int upvalue);   /* lua_view.c */
+void view_metatable(lua_State *L, int upvalue);     /* lua_view.c */
 void iterator_metatable(lua_State *L, int upvalue); /* lua_batches.c */
 
 /* ---- lua_place.c ---- */

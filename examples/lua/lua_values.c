@@ -358,7 +358,8 @@ void value_write_element(lua_State *L, int i, const char *what, tide_dtype t, ch
                    t == TIDE_BOOL ? "a boolean" : "a number", tide_dtype_name(t),
                    luaL_typename(L, i));
     set_range(&n, t);
-    if (boolean) *to = (char)lua_toboolean(L, i);
+    if (boolean)
+        *to = (char)lua_toboolean(L, i);
     else if (t >= TIDE_F16) {
         write_float(t, lua_tonumber(L, i), to);
         if (complex) write_float(t, 0, to + tide_dtype_size(t) / 2);

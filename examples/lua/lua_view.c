@@ -89,12 +89,18 @@ static void push_numbers(lua_State *L, const int64_t *from, int n) {
 }
 
 static bool property(lua_State *L, const view *v, const char *name) {
-    if (strcmp(name, "shape") == 0) push_numbers(L, v->of.shape, v->of.ndim);
-    else if (strcmp(name, "strides") == 0) push_numbers(L, v->of.strides, v->of.ndim);
-    else if (strcmp(name, "dtype") == 0) lua_pushstring(L, tide_dtype_name(v->of.dtype));
-    else if (strcmp(name, "ndim") == 0) lua_pushinteger(L, v->of.ndim);
-    else if (strcmp(name, "pointer") == 0) lua_pushlightuserdata(L, v->of.data);
-    else return false;
+    if (strcmp(name, "shape") == 0)
+        push_numbers(L, v->of.shape, v->of.ndim);
+    else if (strcmp(name, "strides") == 0)
+        push_numbers(L, v->of.strides, v->of.ndim);
+    else if (strcmp(name, "dtype") == 0)
+        lua_pushstring(L, tide_dtype_name(v->of.dtype));
+    else if (strcmp(name, "ndim") == 0)
+        lua_pushinteger(L, v->of.ndim);
+    else if (strcmp(name, "pointer") == 0)
+        lua_pushlightuserdata(L, v->of.data);
+    else
+        return false;
     return true;
 }
 
@@ -172,10 +178,8 @@ int own_view_ffi(lua_State *L) {
 }
 
 void view_metatable(lua_State *L, int upvalue) {
-    static const luaL_Reg events[] = {{"__call", call_view},
-                                      {"__newindex", assign_view},
-                                      {"__len", length_of},
-                                      {NULL, NULL}};
+    static const luaL_Reg events[] = {
+        {"__call", call_view}, {"__newindex", assign_view}, {"__len", length_of}, {NULL, NULL}};
     object_metatable(L, "view", upvalue);
     lua_pushvalue(L, upvalue);
     luaL_setfuncs(L, events, 1);
