@@ -14,6 +14,7 @@
 
 #include <lauxlib.h>
 #include <lua.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
 #include <tide/tide.h>
@@ -31,6 +32,8 @@ int lua_binding_isinteger(lua_State *L, int i);
 #endif
 
 typedef struct binding binding;
+typedef struct cache cache;
+typedef struct later later;
 
 /* A runtime that this state opened. It is reachable from its binding until the state ends. */
 typedef struct opened {
@@ -40,18 +43,26 @@ typedef struct opened {
     /* lua_place.c: places by coroutine, a reference; what the thread has now; where it began */
     int places, device, first_device;
     void *stream, *pool;
+    int log; /* a reference to the function that hears its lines */
     struct opened *next;
 } opened;
 
 struct binding {
-    lua_State *L;       /* inside a call of the library's: who made it; NULL otherwise */
-    const void *thread; /* of the system's: to which the collectors are bound */
+    lua_State *L; /* inside a call of the library's: who made it; NULL otherwise */
+    const void *_Atomic thread; /* of the system's: to which the collectors are bound */
     bool collecting, ended;
     bool inside;         /* a collection that the library asked for */
     bool placed;         /* some coroutine has chosen a place */
+    bool policies, delivering;
+    const char *forbidden; /* what the library is inside of, which may not call it; NULL: nothing */
+    bool stopped;          /* Lua's collector, meanwhile */
+    unsigned failures;     /* of policies, as far as they were told */
+    int cache_ask;         /* a reference, as full_cycle */
     int full_cycle;      /* a reference to the function that runs one: pushing it takes no memory */
     int texts;           /* a reference to the expressions by runtime and text */
     struct object *dead; /* objects that were found dead inside of one */
+    cache *caches;
+    later *later;
     opened *all, *current;
     /* pacing: what Lua's collector has not been told of yet, and what makes a cycle of it */
     double debt, cycle;
@@ -64,9 +75,18 @@ binding *binding_new(lua_State *L);    /* pushes it, a userdata that ends with t
 binding *binding_enter(lua_State *L);  /* at the head of every function */
 opened *binding_runtime(lua_State *L); /* the current one, opened if there is none */
 opened *binding_runtime_of(lua_State *L, tide_array *a); /* the array's */
-opened *binding_open(lua_State *L, binding *b, const tide_config *config);
+/* Pushes it. `log` is a reference to a function that hears its lines, or LUA_NOREF. */
+opened *binding_open(lua_State *L, binding *b, tide_config *config, int log);
 void binding_pace(lua_State *L, binding *b);    /* an array is about to be made */
 void binding_collect(lua_State *L, binding *b); /* what is dropped is found, whatever it takes */
+
+/* The coroutine that is in a call of the library's, for what that calls on this thread; NULL: this
+** thread is in none of this state's. */
+lua_State *binding_here(binding *b);
+/* Around what may call nothing of the library: meanwhile that is an error, and Lua's collector, which
+** might run finalizers that do, stands still. */
+void binding_forbid(lua_State *L, binding *b, const char *what);
+void binding_allow(lua_State *L, binding *b, const char *before);
 
 /* Around a call of the library's. No error of Lua's comes between the two. */
 static inline void binding_within(binding *b, lua_State *L) { b->L = L; }
@@ -179,6 +199,22 @@ void iterator_metatable(lua_State *L, int upvalue); /* lua_batches.c */
 
 /* ---- lua_place.c ---- */
 void place_enter(lua_State *L, binding *b); /* at the head of a call, where any was chosen */
+
+/* ---- lua_later.c: what Lua hears in its next call ---- */
+later *later_new(void); /* NULL: there is no memory */
+void later_end(later *q);
+void later_run(lua_State *L, binding *b);
+void later_log(void *user, int level, const char *line); /* of tide_config; `user`: the runtime */
+/* Has Lua warned of an error in a function that the library called. Any thread. */
+void later_warn(later *q, const char *what, const char *text);
+
+/* ---- lua_cache.c, lua_policy.c ---- */
+int cache_ask(lua_State *L);
+void caches_close(lua_State *L, opened *o); /* the runtime was closed */
+void policies_end(binding *b);
+void policies_tell(binding *b); /* what is wrong with them, once */
+/* A file in Lua as its policy: pushes the name that stands for it. */
+void policy_of_config(lua_State *L, tide_config *config);
 
 /* ---- lua_array.c ---- */
 extern const char array_type[];                    /* the metatable's name */

@@ -148,11 +148,14 @@ void binding_collect(lua_State *L, binding *b) {
 
 static int binding_end(lua_State *L) {
     binding *b = lua_touserdata(L, 1);
-    b->ended = true;
     objects_end(b);
+    policies_end(b);
+    b->ended = true;
     for (opened *o = b->all; o; o = o->next) tide_close(o->rt);
     b->all = b->current = NULL;
     tide_error_clear();
+    later_run(L, b); /* deaths */
+    later_end(b->later);
     return 0;
 }
 
@@ -164,12 +167,16 @@ binding *binding_new(lua_State *L) {
     lua_pop(L, 1);
     b = lua_newuserdata(L, sizeof *b);
     *b = (binding){.thread = this_thread(), .cycle = CYCLE, .asked_ns = now_ns()};
+    b->later = later_new();
+    if (!b->later) luaL_error(L, "tidepool: no memory is left");
     lua_newtable(L);
     lua_pushcfunction(L, binding_end);
     lua_setfield(L, -2, "__gc");
     lua_setmetatable(L, -2);
     lua_pushcfunction(L, full_cycle);
     b->full_cycle = luaL_ref(L, LUA_REGISTRYINDEX);
+    lua_pushcfunction(L, cache_ask);
+    b->cache_ask = luaL_ref(L, LUA_REGISTRYINDEX);
     lua_newtable(L);
     b->texts = luaL_ref(L, LUA_REGISTRYINDEX);
     lua_pushlightuserdata(L, (void *)&binding_key);
@@ -181,18 +188,35 @@ binding *binding_new(lua_State *L) {
 binding *binding_enter(lua_State *L) {
     binding *b = lua_touserdata(L, lua_upvalueindex(1));
     if (b->ended) luaL_error(L, "tidepool: the Lua state is being closed");
+    if (b->forbidden) luaL_error(L, "tidepool: %s may not call the library", b->forbidden);
     if (b->thread != this_thread()) move_to_thread(b);
     if (b->dead && !b->inside) objects_end(b);
     if (b->placed) place_enter(L, b);
+    policies_tell(b);
+    later_run(L, b);
     return b;
 }
 
+lua_State *binding_here(binding *b) { return b->thread == this_thread() ? b->L : NULL; }
+
+void binding_forbid(lua_State *L, binding *b, const char *what) {
+    b->forbidden = what;
+    b->stopped = lua_gc(L, LUA_GCISRUNNING, 0);
+    if (b->stopped) lua_gc(L, LUA_GCSTOP, 0);
+}
+
+void binding_allow(lua_State *L, binding *b, const char *before) {
+    b->forbidden = before;
+    if (b->stopped) lua_gc(L, LUA_GCRESTART, 0);
+}
+
 /* The userdata behind it stays in the registry: the library keeps its address. */
-opened *binding_open(lua_State *L, binding *b, const tide_config *config) {
+opened *binding_open(lua_State *L, binding *b, tide_config *config, int log) {
     opened *o = lua_newuserdata(L, sizeof *o);
-    *o = (opened){.of = b, .places = LUA_NOREF};
+    *o = (opened){.of = b, .places = LUA_NOREF, .log = log};
     lua_pushvalue(L, -1);
     int kept = luaL_ref(L, LUA_REGISTRYINDEX);
+    if (log != LUA_NOREF) config->log = later_log, config->log_user = o;
     if (tide_open(config, &o->rt) != TIDE_OK) {
         luaL_unref(L, LUA_REGISTRYINDEX, kept);
         call_failed(L);
@@ -212,8 +236,10 @@ opened *binding_runtime(lua_State *L) {
     binding *b = lua_touserdata(L, lua_upvalueindex(1));
     if (b->current) return b->current;
     tide_config config = {.struct_size = sizeof config, .collector = "refcount"};
-    opened *o = binding_open(L, b, &config);
-    lua_pop(L, 1);
+    int top = lua_gettop(L);
+    policy_of_config(L, &config);
+    opened *o = binding_open(L, b, &config, LUA_NOREF);
+    lua_settop(L, top);
     return o;
 }
 

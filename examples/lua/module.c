@@ -18,18 +18,39 @@ static opened *arg_runtime(call *c, int i) {
     return *o;
 }
 
+/* Takes the function out of the table at 1, which becomes a copy: a reference. */
+static int read_log(lua_State *L) {
+    lua_getfield(L, 1, "log");
+    if (lua_isnil(L, -1)) return lua_pop(L, 1), LUA_NOREF;
+    if (!lua_isfunction(L, -1))
+        luaL_error(L, "open: expected a function as 'log', found %s", luaL_typename(L, -1));
+    lua_newtable(L);
+    for (lua_pushnil(L); lua_next(L, 1); lua_pop(L, 1)) {
+        lua_pushvalue(L, -2);
+        lua_pushvalue(L, -2);
+        lua_rawset(L, -5);
+    }
+    lua_pushnil(L);
+    lua_setfield(L, -2, "log");
+    lua_replace(L, 1);
+    return luaL_ref(L, LUA_REGISTRYINDEX);
+}
+
 int own_open(lua_State *L) {
     binding *b = binding_enter(L);
     tide_config config = {.struct_size = sizeof config, .collector = "refcount"};
     if (!lua_isnoneornil(L, 1) && !lua_istable(L, 1))
         return luaL_error(L, "open: expected a table of settings, found %s", luaL_typename(L, 1));
     lua_settop(L, 1);
+    int log = lua_istable(L, 1) ? read_log(L) : LUA_NOREF;
     if (lua_istable(L, 1)) fields_read(L, 1, "open", config_fields, &config);
+    policy_of_config(L, &config);
     opened **o = lua_newuserdata(L, sizeof *o);
+    int at = lua_gettop(L);
     *o = NULL;
-    opened *made = binding_open(L, b, &config);
+    opened *made = binding_open(L, b, &config, log);
     *o = made;
-    lua_pushvalue(L, 2);
+    lua_pushvalue(L, at);
     luaL_getmetatable(L, runtime_type);
     lua_setmetatable(L, -2);
     return 1;
@@ -48,6 +69,8 @@ int own_runtime_close(lua_State *L) {
     tide_close(o->rt);
     binding_without(b);
     tide_error_clear(); /* closed before: nothing to do */
+    caches_close(L, o);
+    later_run(L, b); /* deaths */
     return 0;
 }
 
@@ -283,7 +306,7 @@ static void runtime_metatable(lua_State *L, int upvalue) {
 
 __attribute__((visibility("default"))) int luaopen_tidepool(lua_State *L);
 int luaopen_tidepool(lua_State *L) {
-    static const char *const objects[] = {"stream", "pool"};
+    static const char *const objects[] = {"stream", "pool", "cache"};
     binding_new(L);
     int upvalue = lua_gettop(L), module = upvalue + 1, methods = upvalue + 2;
     lua_newtable(L);
