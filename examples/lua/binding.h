@@ -48,11 +48,11 @@ typedef struct opened {
 } opened;
 
 struct binding {
-    lua_State *L; /* inside a call of the library's: who made it; NULL otherwise */
+    lua_State *L;               /* inside a call of the library's: who made it; NULL otherwise */
     const void *_Atomic thread; /* of the system's: to which the collectors are bound */
     bool collecting, ended;
-    bool inside;         /* a collection that the library asked for */
-    bool placed;         /* some coroutine has chosen a place */
+    bool inside; /* a collection that the library asked for */
+    bool placed; /* some coroutine has chosen a place */
     bool policies, delivering;
     const char *forbidden; /* what the library is inside of, which may not call it; NULL: nothing */
     bool stopped;          /* Lua's collector, meanwhile */

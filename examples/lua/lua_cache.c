@@ -45,8 +45,10 @@ int cache_ask(lua_State *L) {
     lua_rawget(L, -2);
     tide_arg wanted = tide_arg_uint(q->wanted);
     lua_pushinteger(L, q->device);
-    if (q->wanted == SIZE_MAX) lua_pushnumber(L, HUGE_VAL);
-    else value_push(L, &wanted);
+    if (q->wanted == SIZE_MAX)
+        lua_pushnumber(L, HUGE_VAL);
+    else
+        value_push(L, &wanted);
     lua_call(L, 2, 1);
     double given = lua_tonumber(L, -1);
     if (!lua_isnil(L, -1) && !(lua_type(L, -1) == LUA_TNUMBER && given >= 0 && given < 0x1p63))

@@ -34,7 +34,7 @@ typedef struct policy {
 } policy;
 
 static pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER;
-static policy *policies;         /* under `adding` */
+static policy *policies;          /* under `adding` */
 static _Atomic unsigned failures; /* policies that have failed */
 
 /* ---- asking, under pcall ---- */
@@ -90,7 +90,8 @@ static int32_t level_of(lua_State *L, int i, const tide_policy_snapshot *now) {
     if (lua_isboolean(L, i)) return now->level;
     if (strcmp(text, "minor") == 0) return TIDE_COLLECT_MINOR;
     if (strcmp(text, "full") == 0) return TIDE_COLLECT_FULL;
-    return luaL_error(L, "decide: expected true, false, \"minor\" or \"full\" as what to do, found %s",
+    return luaL_error(L,
+                      "decide: expected true, false, \"minor\" or \"full\" as what to do, found %s",
                       *text ? text : luaL_typename(L, i));
 }
 
@@ -244,13 +245,12 @@ static bool has_function(lua_State *L, const char *name) {
     int type = lua_type(L, -1);
     lua_pop(L, 1);
     if (type != LUA_TFUNCTION && type != LUA_TNIL)
-        luaL_error(L, "policy: expected a function as '%s', found %s", name,
-                   lua_typename(L, type));
+        luaL_error(L, "policy: expected a function as '%s', found %s", name, lua_typename(L, type));
     return type == LUA_TFUNCTION;
 }
 
 static void check_names(lua_State *L) {
-    static const char *const names[] = {"name",   "decide",    "observe", "params",
+    static const char *const names[] = {"name",    "decide",    "observe", "params",
                                         "summary", "unguarded", NULL};
     for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1)) {
         const char *name = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "?";
@@ -290,7 +290,8 @@ static void read_table(lua_State *L, texts *t) {
 /* Takes the table on the top, and what the policy needs of its state: references. */
 static void take_table(lua_State *L, policy *p) {
     lua_newtable(L); /* a copy that nobody else changes */
-    for (const char *const *name = (const char *const[]){"decide", "observe", NULL}; *name; name++) {
+    for (const char *const *name = (const char *const[]){"decide", "observe", NULL}; *name;
+         name++) {
         lua_getfield(L, -2, *name);
         lua_setfield(L, -2, *name);
     }
@@ -413,9 +414,7 @@ void policies_tell(binding *b) {
 /* ---- files ---- */
 
 /* require "tidepool" in a policy's file */
-static int no_module(lua_State *L) {
-    return luaL_error(L, "a policy may not call the library");
-}
+static int no_module(lua_State *L) { return luaL_error(L, "a policy may not call the library"); }
 
 /* In the file's own state, under pcall: runs it, and reads what it returns. */
 static int load(lua_State *L) {

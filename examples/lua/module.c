@@ -93,11 +93,17 @@ int own_stats(lua_State *L) {
 }
 
 int own_status(lua_State *L) {
-    call_begin(L, OWN(status));
+    binding *b = call_begin(L, OWN(status)).b;
     tide_runtime *rt = binding_runtime(L)->rt;
+    binding_within(b, L); /* caches are asked what they hold */
     size_t n = tide_runtime_text(rt, NULL, 0);
-    char *to = lua_newuserdata(L, n + 1);
-    tide_runtime_text(rt, to, n + 1);
+    binding_without(b);
+    if (n == 0) return call_failed(L);
+    n += 256; /* it may have grown */
+    char *to = lua_newuserdata(L, n);
+    binding_within(b, L);
+    tide_runtime_text(rt, to, n);
+    binding_without(b);
     lua_pushstring(L, to);
     return 1;
 }

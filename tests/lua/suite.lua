@@ -839,6 +839,334 @@ function TestHost.test_adapting()
   refused("freed", tide.adapt, t)
 end
 
+TestCallbacks = {}
+
+-- What a program prints, run by this interpreter, with warnings and with the environment `before`.
+local function output_of(program, before)
+  local name = os.tmpname()
+  local file = assert(io.open(name, "w"))
+  file:write("local tide = require 'tidepool'\n", program)
+  file:close()
+  local i = -1
+  while arg[i - 1] do i = i - 1 end
+  local pipe = assert(io.popen((before or "") .. " '" .. arg[i] .. "' " ..
+    (_VERSION == "Lua 5.4" and "-W " or "") .. name .. " 2>&1"))
+  local text = pipe:read("*a")
+  pipe:close()
+  os.remove(name)
+  return text
+end
+
+local function file_of(text)
+  local name = os.tmpname() .. ".lua"
+  local file = assert(io.open(name, "w"))
+  file:write(text)
+  file:close()
+  return name
+end
+
+function TestCallbacks.test_deaths_are_heard_in_a_later_call()
+  local rt = tide.open{device = "host"}
+  local heard = {}
+  local a = tide.ones(3)
+  unit.assertTrue(a:on_death(function() heard[#heard + 1] = "first" end) == a)
+  a:on_death(function()
+    heard[#heard + 1] = tide.ones(2):sum():item() -- an ordinary call
+  end)
+  a:free()
+  unit.assertEquals(heard, {})
+  tide.synchronize()
+  tide.stats()
+  unit.assertEquals(heard, {"first", 2})
+  heard = {}
+  for i = 1, 100 do tide.ones(10):on_death(function() heard[i] = true end) end
+  tide.collect()
+  tide.stats()
+  unit.assertEquals(#heard, 100)
+  local last = 0
+  local b = tide.ones(3):on_death(function() last = last + 1 end)
+  rt:close()
+  unit.assertEquals(last, 1)
+  refused("closed", b.on_death, b, print)
+  refused("on_death: expected a function as 'f', found number", a.on_death, a, 1)
+  refused("on_death: expected a function as 'f', found nothing", a.on_death, a)
+  refused("on_death: expected an array as 'a', found string", tide.on_death, "a", print)
+  a = tide.ones(1)
+  a:free()
+  refused("freed", a.on_death, a, print)
+end
+
+function TestCallbacks.test_errors_of_deaths_are_warnings()
+  local text = output_of([[
+    tide.ones(1):on_death(function() error("of a death") end):free()
+    tide.synchronize()
+    print(tide.ones(2):sum():item())
+    tide.ones(1):on_death(function() print("at the end", pcall(tide.ones, 1)) end)
+    kept = tide.ones(1):on_death(function() error({}) end)]])
+  unit.assertStrMatches(text, ".*[Ww]arning: tidepool: an error in on_death: .*of a death.*")
+  unit.assertStrContains(text, "at the end\tfalse")
+  unit.assertStrContains(text, "an error in on_death: no text")
+end
+
+function TestCallbacks.test_lines_of_the_log()
+  local lines = {}
+  local settings = {device = "host", log_level = 4, log = function(level, line)
+    unit.assertTrue(level >= 1 and level <= 4)
+    lines[#lines + 1] = line
+    tide.ones(1)
+  end}
+  local rt = tide.open(settings)
+  unit.assertIsFunction(settings.log)
+  tide.ones(3):sum():item()
+  tide.stats()
+  unit.assertTrue(#lines > 0)
+  rt:close()
+  refused("open: expected a function as 'log', found string", tide.open, {log = "stderr"})
+end
+
+function TestCallbacks.test_caches_give_way()
+  local rt = tide.open{device = "host", limit = "16MiB"}
+  local kept, calls = {}, {}
+  local cache = tide.reclaimable{name = "rows", purge = function(device, wanted)
+    calls[#calls + 1] = {device, wanted}
+    local given = 0
+    for i, a in pairs(kept) do
+      given = given + 4 * a.size
+      a:free()
+      kept[i] = nil
+    end
+    return given
+  end, bytes = function() return 12345 end}
+  for i = 1, 200 do kept[i] = tide.zeros({512, 512}, "f32") end -- 1 MiB each: more than there is
+  unit.assertTrue(#calls >= 10)
+  unit.assertEquals(calls[1][1], 0)
+  unit.assertTrue(calls[1][2] >= 1024 * 1024)
+  calls = {}
+  tide.reclaim("purge")
+  unit.assertEquals(calls[1], {0, math.huge})
+  unit.assertNil(next(kept))
+  unit.assertStrContains(tide.status(), "rows")
+  cache:release()
+  cache:release()
+  calls = {}
+  tide.reclaim("purge")
+  unit.assertEquals(calls, {})
+  -- what drop lets go of is garbage, which is then collected
+  kept.a = tide.zeros({1024, 1024}, "f32")
+  local dropped = tide.reclaimable{name = "live", dear = true, drop = function() kept = {} end}
+  local before = tide.stats().live
+  tide.reclaim("drop")
+  unit.assertTrue(tide.stats().live < before)
+  rt:close()
+  dropped:release()
+  for _ = 1, 3 do -- more than once, in the middle of a coroutine, and never released
+    local other = tide.open{device = "host", limit = "8MiB"}
+    local turns = 0
+    tide.reclaimable{name = "again", purge = function() turns = turns + 1 return tide.ones(1).size end}
+    coroutine.wrap(function()
+      local live = {}
+      for i = 1, 7 do live[i] = tide.zeros({512, 512}, "f32") end
+      refused("", tide.zeros, {1024, 1024}, "f32")
+      coroutine.yield()
+    end)()
+    unit.assertTrue(turns > 0)
+    other:close()
+  end
+end
+
+function TestCallbacks.test_what_caches_refuse()
+  local rt = tide.open{device = "host"}
+  refused("reclaimable: expected a text as 'name', found nothing", tide.reclaimable, {purge = print})
+  refused("expected a function as 'purge', found number", tide.reclaimable, {name = "x", purge = 1})
+  refused("expected true or false as 'dear', found number", tide.reclaimable,
+    {name = "x", purge = print, dear = 1})
+  refused("purge", tide.reclaimable, {name = "x"})
+  local c = tide.reclaimable{name = "x", drop = print}
+  refused("cache:release: expected a cache as 'cache', found nothing", c.release)
+  c:release()
+  local lines = {}
+  local noisy = tide.open{device = "host", log_level = 2, log = function(_, line) lines[#lines + 1] = line end}
+  tide.reclaimable{name = "fails", purge = function() error("my own") end,
+    bytes = function() return tide.ones(1):sum():item() end}
+  tide.reclaim("purge")
+  tide.stats()
+  unit.assertStrContains(table.concat(lines, "\n"), "purge of fails failed")
+  unit.assertIsString(tide.status()) -- bytes fails
+  noisy:close()
+  rt:close()
+  local text = output_of([[
+    tide.reclaimable{name = "x", purge = function() error("of a purge") end}
+    tide.reclaimable{name = "y", purge = function() return "many" end}
+    tide.reclaimable{name = "z", purge = function() coroutine.yield() end,
+      bytes = function() return tide.ones(1).size end}
+    tide.reclaim("purge") tide.status() tide.status()]])
+  unit.assertStrMatches(text, ".*an error in purge: .*of a purge.*")
+  unit.assertStrMatches(text, ".*an error in purge: .*purge gave no number of bytes, but a string.*")
+  unit.assertStrMatches(text, ".*an error in purge: .*yield.*")
+  unit.assertStrMatches(text, ".*an error in bytes: .*bytes may not call the library.*")
+end
+
+local count = 0
+local function policy(settings)
+  count = count + 1
+  settings.name = settings.name or "suite-" .. count
+  return tide.policy(settings)
+end
+
+local function fill_memory(turns)
+  for _ = 1, turns or 200 do tide.zeros({512, 512}, "f32") end
+  collectgarbage("count")
+end
+
+function TestCallbacks.test_a_policy_decides()
+  local seen, told = nil, nil
+  local name = policy{summary = "at a share", unguarded = true,
+    params = {{name = "share", usual = 0.5, low = 0.1, high = 0.9, kind = "number", meaning = "of it"},
+      {name = "room", usual = 4096, high = 1e9, kind = "bytes"}},
+    decide = function(now, state)
+      seen = now
+      state.asked = (state.asked or 0) + 1
+      local most = now.params.share * now.limit
+      if now.used + now.request < most then return nil, most end
+      return "full", nil, "half is used"
+    end,
+    observe = function(before, after, c, state)
+      told = {before.used, after.used, c.level, c.early, c.pause_ns > 0, state.asked > 0}
+    end}
+  local rt = tide.open{device = "host", limit = "16MiB", policy = name .. "(share=0.25)"}
+  fill_memory()
+  local s = tide.stats()
+  unit.assertTrue(s.early_collections > 10)
+  unit.assertTrue(s.peak_live <= 5 * 1024 * 1024)
+  unit.assertEquals(s.climbs, 0)
+  unit.assertEquals(seen.params, {share = 0.25, room = 4096})
+  unit.assertEquals({seen.level, seen.limit, type(seen.now_ns)}, {"full", 16 * 1024 * 1024, "number"})
+  unit.assertTrue(told[1] > told[2])
+  unit.assertEquals({told[3], told[4], told[5], told[6]}, {"full", true, true, true})
+  rt:close()
+  rt = tide.open{device = "host", limit = "16MiB", policy = policy{decide = function() end}}
+  fill_memory()
+  unit.assertEquals(tide.stats().early_collections, 0)
+  rt:close()
+  rt = tide.open{device = "host", limit = "16MiB",
+    policy = policy{decide = function(now) return now.used > 2 ^ 22, math.huge end}}
+  fill_memory()
+  rt:close()
+end
+
+-- What is wrong means: do not collect; the log and a warning have the first of it.
+function TestCallbacks.test_a_policy_that_fails_is_told_once()
+  for pattern, decide in pairs{
+    ["of a policy"] = function() error("of a policy") end,
+    ["expected true, false, \"minor\""] = function() return "sometimes" end,
+    ["expected a number of bytes"] = function() return nil, "soon" end,
+    ["it wants to be asked again at 1"] = function() return nil, 1 end,
+    ["expected a text as the reason"] = function() return true, nil, {} end,
+    ["a policy may not call the library"] = function() return tide.ones(3):sum():item() > 1 end,
+    ["attempt to yield"] = function() return coroutine.yield() end,
+    ["an error that is no text"] = function() error({}) end} do
+    local lines = {}
+    local rt = tide.open{device = "host", limit = "16MiB", policy = policy{decide = decide}, log_level = 2,
+      log = function(_, line)
+        if line:find("makes no sense") or line:find("could not decide") then lines[#lines + 1] = line end
+      end}
+    fill_memory(50)
+    unit.assertEquals(tide.stats().early_collections, 0)
+    unit.assertEquals(#lines, 1)
+    unit.assertStrContains(lines[1], "it could not decide")
+    rt:close()
+    unit.assertEquals(values(tide.ones(1)), {1})
+  end
+  local text = output_of([[
+    tide.open{device = "host", limit = "8MiB", policy = tide.policy{name = "p",
+      decide = function() error("of decide") end}}
+    for _ = 1, 50 do tide.zeros({512, 512}, "f32") end
+    tide.open{device = "host", limit = "8MiB", policy = tide.policy{name = "q",
+      decide = function() return true end, observe = function() error("of observe") end}}
+    for _ = 1, 50 do tide.zeros({512, 512}, "f32") end]])
+  local _, n = text:gsub("an error in p: [^\n]*of decide", "")
+  unit.assertEquals(n, 1)
+  _, n = text:gsub("an error in q: [^\n]*of observe", "")
+  unit.assertEquals(n, 1)
+end
+
+function TestCallbacks.test_a_policys_settings_are_checked()
+  local function decide() end
+  refused("policy: expected a table, found", tide.policy)
+  refused("policy: there is no function 'decide'", tide.policy, {name = "x"})
+  refused("policy: expected a function as 'decide', found string", tide.policy, {name = "x", decide = "y"})
+  refused("policy: expected a function as 'observe', found boolean", tide.policy,
+    {name = "x", decide = decide, observe = true})
+  refused("name", tide.policy, {decide = decide})
+  refused("name", tide.policy, {name = "a b", decide = decide})
+  refused("policy: expected a text as 'name', found table", tide.policy, {name = {}, decide = decide})
+  refused("policy: there is no field 'level'", tide.policy, {name = "x", decide = decide, level = 1})
+  refused("already", tide.policy, {name = "reserve", decide = decide})
+  refused("already", function()
+    policy{name = "suite-twice", decide = decide}
+    policy{name = "suite-twice", decide = decide}
+  end)
+  refused("policy: expected a table as 'params', found number", tide.policy,
+    {name = "x", decide = decide, params = 1})
+  refused("policy: expected a table as a parameter, found string", tide.policy,
+    {name = "x", decide = decide, params = {"share"}})
+  refused("policy: expected a number as a parameter's 'usual', found string", tide.policy,
+    {name = "x", decide = decide, params = {{name = "share", usual = "half"}}})
+  refused("there is no kind of parameters 'text'", tide.policy,
+    {name = "x", decide = decide, params = {{name = "share", kind = "text"}}})
+  refused("share", tide.policy, {name = "x", decide = decide, params = {{name = "share", usual = 2}}})
+  local many = {}
+  for i = 1, 13 do many[i] = {name = "p" .. i} end
+  refused("more than 12 parameters", tide.policy, {name = "x", decide = decide, params = many})
+end
+
+local half = [[
+  local asked = 0
+  return {name = "half", params = {{name = "share", usual = 0.5}}, decide = function(now, state)
+    asked = asked + 1
+    if now.used + now.request < now.params.share * now.limit then return end
+    return true, nil, "asked " .. asked
+  end}]]
+
+function TestCallbacks.test_a_policy_of_a_file()
+  local path = file_of(half)
+  for _, share in ipairs{"", "(share=0.25)"} do
+    local rt = tide.open{device = "host", limit = "16MiB", policy = path .. share}
+    fill_memory()
+    local s = tide.stats()
+    unit.assertTrue(s.early_collections > 10)
+    unit.assertTrue(s.peak_live <= (share == "" and 9 or 5) * 1024 * 1024)
+    rt:close()
+  end
+  local text = output_of([[
+    tide.open{device = "host", limit = "16MiB"}
+    for _ = 1, 200 do tide.zeros({512, 512}, "f32") end
+    print("early", tide.stats().early_collections > 10 and tide.stats().peak_live <= 5 * 2^20)]],
+    "TIDE_POLICY='" .. path .. "(share=0.25)'")
+  unit.assertStrContains(text, "early\ttrue")
+  os.remove(path)
+  for pattern, program in pairs{["expected the table of a policy as its result, found nil"] = "",
+    ["there is no function 'decide'"] = "return {}", ["near"] = "return {", ["of the file"] = "error('of the file')",
+    ["a policy may not call the library"] = "require 'tidepool'"} do
+    local wrong = file_of(program)
+    refused(pattern, tide.open, {device = "host", policy = wrong})
+    text = output_of("print(tide.ones(3):sum():item())", "TIDE_POLICY=" .. wrong)
+    unit.assertStrMatches(text, ".*tidepool: TIDE_POLICY=.*: the default stays\n.*3.*")
+    os.remove(wrong)
+  end
+  refused("cannot open", tide.open, {device = "host", policy = "./no_such_policy.lua"})
+  refused("", tide.open, {device = "host", policy = "no_such_policy.lua"})
+  refused("", tide.open, {device = "host", policy = "./no_such_policy.so"})
+  local bad = file_of("return {decide = function() error('of a file') end}")
+  text = output_of([[for _ = 1, 2 do
+      tide.open{device = "host", limit = "8MiB"}
+      for _ = 1, 50 do tide.zeros({512, 512}, "f32") end
+    end]], "TIDE_POLICY=" .. bad)
+  local _, n = text:gsub("an error in [^\n]*of a file", "")
+  unit.assertEquals(n, 1)
+  os.remove(bad)
+end
+
 TestLives = {}
 
 function TestLives.test_freed_arrays_say_so()
