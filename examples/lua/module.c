@@ -76,7 +76,10 @@ int own_runtime_close(lua_State *L) {
 
 int own_runtime_use(lua_State *L) {
     call c = call_begin(L, OWN(runtime_use));
-    c.b->current = arg_runtime(&c, 0);
+    opened *o = arg_runtime(&c, 0), *open = c.b->all;
+    while (open && open != o) open = open->next;
+    if (!open) return luaL_error(L, "runtime:use: the runtime was closed");
+    c.b->current = o;
     lua_settop(L, 1);
     return 1;
 }

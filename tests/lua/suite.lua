@@ -1186,6 +1186,9 @@ function TestLives.test_a_closed_runtime_says_so()
   local a, e = tide.ones(3), tide.expr("(x) -> x")
   rt:close()
   rt:close()
+  refused("runtime:use: the runtime was closed", rt.use, rt)
+  refused("runtime:use: expected a runtime as 'runtime', found nothing", rt.use)
+  refused("runtime:close: expected a runtime as 'runtime', found number", rt.close, 1)
   refused("closed", function() return a + 1 end)
   refused("closed", function() return a:totable() end)
   refused("closed", function() return a[1] end)
@@ -1305,9 +1308,55 @@ if _VERSION == "Lua 5.4" then
   ]])(tide, unit)
 end
 
+-- A state ends with objects of all kinds, in whatever order they and their runtimes were made, closed
+-- and dropped.
+function TestLives.test_states_end_in_any_order()
+  for seed = 1, 12 do
+    local text = output_of("local seed = " .. seed .. [[
+
+      local function draw(n)
+        seed = (seed * 16807) % 2147483647
+        return seed % n + 1
+      end
+      local open, kept = {}, {}
+      local makers = {
+        function() open[#open + 1] = tide.open{device = "host", log = function() kept.log = true end} end,
+        function() return tide.ones(100) + 1 end,
+        function() return tide.stream() end,
+        function() local s = tide.stream() s:use() return s end,
+        function() return tide.pool() end,
+        function() local p = tide.pool() p:use() return p end,
+        function() return tide.empty_in("pinned", 10):view() end,
+        function() return (tide.batches{{1, 2, 3}}) end,
+        function() local it = tide.batches{{1, 2, 3}} return {it, it()} end,
+        function() return tide.reclaimable{name = "x", purge = function() kept = {} end} end,
+        function() return tide.expr("(x) -> x") end,
+        function() return tide.ones(1):on_death(function() kept.dead = tide end) end,
+        function() tide.ones(1):on_death(function() kept.dead = tide end) end,
+        function() return coroutine.create(function() tide.stream():use() coroutine.yield() end) end,
+        function() kept[draw(#kept + 1)] = nil collectgarbage() end,
+        function() if #open > 0 and draw(4) == 1 then table.remove(open, draw(#open)):close() end end,
+        function() return tide.policy{name = "p" .. #kept .. draw(1e9), decide = function() end} end,
+      }
+      for i = 1, 60 do
+        local x = makers[draw(#makers)]()
+        if x ~= nil then kept[#kept + 1] = x end
+        if type(x) == "thread" then assert(coroutine.resume(x)) end
+      end
+      if draw(2) == 1 then for _, rt in ipairs(open) do rt:close() end end
+      if draw(2) == 1 then global = kept end
+      print("ended")]])
+    unit.assertEquals(text, "ended\n", "seed " .. seed)
+  end
+end
+
 function TestLives.test_metatables_are_the_modules()
   unit.assertIsString(getmetatable(tide.ones(1)))
   refused("", setmetatable, tide.ones(1), {})
+  for _, object in ipairs{tide.stream(), tide.pool(), tide.open(), (tide.batches{{1}}),
+    tide.empty_in("pinned", 1):view(), tide.reclaimable{name = "x", drop = print}} do
+    unit.assertStrContains(getmetatable(object), "metatable is the module's")
+  end
   refused("expected an array, found table", tide.ones(1).item, {})
   refused("expected an array, found userdata", tide.ones(1).free, io.stdout)
 end
