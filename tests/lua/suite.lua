@@ -1371,4 +1371,4 @@ function TestLives.test_what_the_runtime_says()
   tide.collect()
 end
 
-os.exit(unit.LuaUnit.run())
+os.exit(unit.LuaUnit.run(), true)
