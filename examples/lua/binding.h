@@ -123,6 +123,7 @@ call call_begin(lua_State *L, const lua_function *f);
 /* Where parameter i is on the stack; 0: not given. */
 int call_at(call *c, int i);
 int call_error(call *c, int i, const char *expected); /* names the function and the parameter */
+void call_push_error(lua_State *L);                   /* the library's, as a text */
 int call_failed(lua_State *L);                        /* the library's error, as one of Lua's */
 
 typedef struct numbers {
@@ -188,6 +189,7 @@ void *userdata_at(lua_State *L, int i, const char *metatable); /* NULL: it is no
 object *object_new(lua_State *L, opened *o, const char *type, void (*end)(void *ref));
 object *object_at(lua_State *L, int i, const char *type); /* NULL: there is none */
 void object_end(object *x);
+object *object_release(call *c, const char *type); /* of the first argument */
 void objects_end(binding *b); /* those that were found dead where they could not end */
 object *arg_object(call *c, int i, const char *type);
 object *arg_object_or_null(call *c, int i, const char *type);

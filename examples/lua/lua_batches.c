@@ -286,8 +286,10 @@ static tide_status fill(void *user, int64_t first, const int64_t *samples, int64
 /* ---- going on ---- */
 
 static int next_batch(lua_State *L) {
+    static const char *const params[] = {"iterator", NULL};
+    static const lua_function f = {.name = "batches", .params = params, .nparams = 1};
     lua_settop(L, 1); /* a loop gives its state and control too */
-    call c = call_begin(L, OWN(iterator_rewind));
+    call c = call_begin(L, &f);
     iterator *it = self(&c);
     tide_array **slots[MOST];
     tide_data out[MOST];
@@ -333,9 +335,8 @@ int own_iterator_release(lua_State *L) {
     call c = call_begin(L, OWN(iterator_release));
     int at = call_at(&c, 0);
     object *x = at ? object_at(L, at, "iterator") : NULL;
-    if (!x) return call_error(&c, 0, "an iterator");
-    if (x->ref) self(&c);
-    object_end(x);
+    if (x && x->ref) self(&c);
+    object_release(&c, "iterator");
     return 0;
 }
 

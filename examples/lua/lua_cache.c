@@ -141,10 +141,8 @@ int own_cache_release(lua_State *L) {
     call c = call_begin(L, OWN(cache_release));
     int at = call_at(&c, 0);
     object *of = at ? object_at(L, at, "cache") : NULL;
-    if (!of) return call_error(&c, 0, "a cache");
-    cache *x = of->ref;
-    int held = x ? x->held : LUA_NOREF;
-    object_end(of);
+    int held = of && of->ref ? ((cache *)of->ref)->held : LUA_NOREF;
+    object_release(&c, "cache");
     luaL_unref(L, LUA_REGISTRYINDEX, held);
     return 0;
 }

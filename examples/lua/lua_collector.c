@@ -217,14 +217,14 @@ opened *binding_open(lua_State *L, binding *b, tide_config *config, int log) {
     lua_pushvalue(L, -1);
     int kept = luaL_ref(L, LUA_REGISTRYINDEX);
     if (log != LUA_NOREF) config->log = later_log, config->log_user = o;
-    if (tide_open(config, &o->rt) != TIDE_OK) {
+    bool open = tide_open(config, &o->rt) == TIDE_OK;
+    if (!open || !bind_to_thread(o)) {
+        call_push_error(L);
+        if (open) tide_close(o->rt);
+        later_run(L, b); /* lines that were for `log` */
         luaL_unref(L, LUA_REGISTRYINDEX, kept);
-        call_failed(L);
-    }
-    if (!bind_to_thread(o)) {
-        tide_close(o->rt);
-        luaL_unref(L, LUA_REGISTRYINDEX, kept);
-        call_failed(L);
+        if (!b->delivering) luaL_unref(L, LUA_REGISTRYINDEX, log);
+        lua_error(L);
     }
     o->device = o->first_device = tide_device_current(o->rt);
     o->next = b->all;

@@ -85,24 +85,23 @@ object *object_at(lua_State *L, int i, const char *type) {
     return slot ? *slot : NULL;
 }
 
+static void no_object(call *c, int i, const char *type) {
+    lua_pushfstring(c->L, strchr("aeio", *type) ? "an %s" : "a %s", type);
+    call_error(c, i, lua_tostring(c->L, -1));
+}
+
 object *arg_object_or_null(call *c, int i, const char *type) {
     int at = call_at(c, i);
     object *x = at ? object_at(c->L, at, type) : NULL;
     if (!at) return NULL;
-    if (!x) {
-        lua_pushfstring(c->L, "a %s", type);
-        call_error(c, i, lua_tostring(c->L, -1));
-    }
+    if (!x) no_object(c, i, type);
     if (!x->ref) luaL_error(c->L, "%s: the %s was released", c->f->name, type);
     return x;
 }
 
 object *arg_object(call *c, int i, const char *type) {
     object *x = arg_object_or_null(c, i, type);
-    if (!x) {
-        lua_pushfstring(c->L, "a %s", type);
-        call_error(c, i, lua_tostring(c->L, -1));
-    }
+    if (!x) no_object(c, i, type);
     return x;
 }
 
@@ -138,20 +137,11 @@ void object_metatable(lua_State *L, const char *type, int upvalue) {
     luaL_setfuncs(L, events, 1);
 }
 
-int own_stream_release(lua_State *L) {
-    call c = call_begin(L, OWN(stream_release));
-    int at = call_at(&c, 0);
-    object *x = at ? object_at(L, at, "stream") : NULL;
-    if (!x) return call_error(&c, 0, "a stream");
+/* What `release` of each type does. Twice is legal. */
+object *object_release(call *c, const char *type) {
+    int at = call_at(c, 0);
+    object *x = at ? object_at(c->L, at, type) : NULL;
+    if (!x) no_object(c, 0, type);
     object_end(x);
-    return 0;
-}
-
-int own_pool_release(lua_State *L) {
-    call c = call_begin(L, OWN(pool_release));
-    int at = call_at(&c, 0);
-    object *x = at ? object_at(L, at, "pool") : NULL;
-    if (!x) return call_error(&c, 0, "a pool");
-    object_end(x);
-    return 0;
+    return x;
 }

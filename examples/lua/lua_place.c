@@ -310,6 +310,12 @@ int own_stream_native(lua_State *L) {
     return 1;
 }
 
+int own_stream_release(lua_State *L) {
+    call c = call_begin(L, OWN(stream_release));
+    object_release(&c, "stream");
+    return 0;
+}
+
 /* ---- pools ---- */
 
 static void end_pool(void *ref) { tide_pool_release(ref); }
@@ -412,5 +418,11 @@ int own_pool_set(lua_State *L) {
     if (value < 0) return call_error(&c, 2, "a number that is not negative");
     if (tide_pool_set_attribute(x->ref, attribute, (uint64_t)value) != TIDE_OK)
         return call_failed(L);
+    return 0;
+}
+
+int own_pool_release(lua_State *L) {
+    call c = call_begin(L, OWN(pool_release));
+    object_release(&c, "pool");
     return 0;
 }

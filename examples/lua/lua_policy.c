@@ -304,6 +304,12 @@ static void take_table(lua_State *L, policy *p) {
     p->tell = luaL_ref(L, LUA_REGISTRYINDEX);
 }
 
+static void leave_table(lua_State *L, const policy *p) {
+    luaL_unref(L, LUA_REGISTRYINDEX, p->table);
+    luaL_unref(L, LUA_REGISTRYINDEX, p->ask);
+    luaL_unref(L, LUA_REGISTRYINDEX, p->tell);
+}
+
 /* ---- registering ---- */
 
 static void add(policy *p) {
@@ -362,15 +368,15 @@ int own_policy(lua_State *L) {
     texts *t = lua_newuserdata(L, sizeof *t);
     lua_pushvalue(L, 1);
     read_table(L, t);
-    policy wanted = {.table = LUA_NOREF}, *p;
+    policy wanted, *p; /* its references alone */
     take_table(L, &wanted);
     p = take_again(b, t);
     if (!p) {
         p = policy_new(t);
-        if (!p) return luaL_error(L, "policy: no memory is left");
-        t->table.user = p;
-        p->of = b;
-        if (tide_policy_register(&t->table) != TIDE_OK) {
+        if (p) t->table.user = p, p->of = b;
+        if (!p || tide_policy_register(&t->table) != TIDE_OK) {
+            leave_table(L, &wanted);
+            if (!p) return luaL_error(L, "policy: no memory is left");
             policy_free(p);
             return call_failed(L);
         }

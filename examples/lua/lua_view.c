@@ -151,10 +151,7 @@ static int length_of(lua_State *L) {
 
 int own_view_release(lua_State *L) {
     call c = call_begin(L, OWN(view_release));
-    int at = call_at(&c, 0);
-    object *x = at ? object_at(L, at, "view") : NULL;
-    if (!x) return call_error(&c, 0, "a view");
-    object_end(x);
+    object_release(&c, "view");
     return 0;
 }
 

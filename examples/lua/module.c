@@ -6,6 +6,7 @@
 ** when it is first asked for. */
 #include "binding.h"
 #include "tables.h"
+#include <dlfcn.h>
 
 static const char runtime_type[] = "tidepool.runtime";
 
@@ -18,10 +19,10 @@ static opened *arg_runtime(call *c, int i) {
     return *o;
 }
 
-/* Takes the function out of the table at 1, which becomes a copy: a reference. */
-static int read_log(lua_State *L) {
+/* Takes the function `log` out of the table at 1, which becomes a copy, to 2; nil: there is none. */
+static void read_log(lua_State *L) {
     lua_getfield(L, 1, "log");
-    if (lua_isnil(L, -1)) return lua_pop(L, 1), LUA_NOREF;
+    if (lua_isnil(L, -1)) return;
     if (!lua_isfunction(L, -1))
         luaL_error(L, "open: expected a function as 'log', found %s", luaL_typename(L, -1));
     lua_newtable(L);
@@ -33,7 +34,6 @@ static int read_log(lua_State *L) {
     lua_pushnil(L);
     lua_setfield(L, -2, "log");
     lua_replace(L, 1);
-    return luaL_ref(L, LUA_REGISTRYINDEX);
 }
 
 int own_open(lua_State *L) {
@@ -42,17 +42,22 @@ int own_open(lua_State *L) {
     if (!lua_isnoneornil(L, 1) && !lua_istable(L, 1))
         return luaL_error(L, "open: expected a table of settings, found %s", luaL_typename(L, 1));
     lua_settop(L, 1);
-    int log = lua_istable(L, 1) ? read_log(L) : LUA_NOREF;
-    if (lua_istable(L, 1)) fields_read(L, 1, "open", config_fields, &config);
+    if (lua_istable(L, 1)) {
+        read_log(L);
+        fields_read(L, 1, "open", config_fields, &config);
+    }
+    lua_settop(L, 2);
     policy_of_config(L, &config);
     opened **o = lua_newuserdata(L, sizeof *o);
-    int at = lua_gettop(L);
+    luaL_getmetatable(L, runtime_type);
+    lua_setmetatable(L, -2);
+    int at = lua_gettop(L), log = LUA_NOREF;
+    lua_pushvalue(L, 2);
+    if (lua_isfunction(L, -1)) log = luaL_ref(L, LUA_REGISTRYINDEX);
     *o = NULL;
     opened *made = binding_open(L, b, &config, log);
     *o = made;
-    lua_pushvalue(L, at);
-    luaL_getmetatable(L, runtime_type);
-    lua_setmetatable(L, -2);
+    lua_settop(L, at);
     return 1;
 }
 
@@ -70,7 +75,10 @@ int own_runtime_close(lua_State *L) {
     binding_without(b);
     tide_error_clear(); /* closed before: nothing to do */
     caches_close(L, o);
-    later_run(L, b); /* deaths */
+    later_run(L, b); /* deaths, and the last lines */
+    if (b->delivering) return 0;
+    luaL_unref(L, LUA_REGISTRYINDEX, o->log);
+    o->log = LUA_NOREF;
     return 0;
 }
 
@@ -313,9 +321,18 @@ static void runtime_metatable(lua_State *L, int upvalue) {
     lua_pop(L, 1);
 }
 
+/* A Lua state that ends unloads its modules, but policies stay for the process, and a death may be
+** told after that. */
+static void stay_loaded(void) {
+    Dl_info here;
+    if (dladdr((void *)(intptr_t)stay_loaded, &here))
+        dlopen(here.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
 __attribute__((visibility("default"))) int luaopen_tidepool(lua_State *L);
 int luaopen_tidepool(lua_State *L) {
     static const char *const objects[] = {"stream", "pool", "cache"};
+    stay_loaded();
     binding_new(L);
     int upvalue = lua_gettop(L), module = upvalue + 1, methods = upvalue + 2;
     lua_newtable(L);
