@@ -83,8 +83,8 @@ void binding_collect(lua_State *L, binding *b); /* what is dropped is found, wha
 /* The coroutine that is in a call of the library's, for what that calls on this thread; NULL: this
 ** thread is in none of this state's. */
 lua_State *binding_here(binding *b);
-/* Around what may call nothing of the library: meanwhile that is an error, and Lua's collector, which
-** might run finalizers that do, stands still. */
+/* Around what may call nothing of the library: meanwhile that is an error, and Lua's collector,
+** which might run finalizers that do, stands still. */
 void binding_forbid(lua_State *L, binding *b, const char *what);
 void binding_allow(lua_State *L, binding *b, const char *before);
 

@@ -1,8 +1,8 @@
 /* lua_batches.c: tide.batches{...}: data of the host's, batch by batch, as an iterator.
 **
-** Model. What the settings name is copied to memory of Lua's, which the iterator's user value holds.
-** The iterator is a userdata that is called: it gives the arrays of the next batch, and nil at the
-** end. Each batch's arrays are freed when the next one is asked for, as the library has it.
+** Model. What the settings name is copied to memory of Lua's, which the iterator's user value
+** holds. The iterator is a userdata that is called: it gives the arrays of the next batch, and nil
+** at the end. Each batch's arrays are freed when the next one is asked for, as the library has it.
 ** What must stay true: no error of Lua's passes through the library: `fill` runs under pcall, and
 ** its error is raised once tide_batches_next has returned. */
 #include "binding.h"

@@ -2,8 +2,8 @@
 **
 ** Model. The functions are in the user value of an object that the registry holds until it is
 ** released, or its runtime closed. The library calls them inside a call of the module's, by the
-** thread that is short; they run in that call's coroutine, under pcall. A thread that is not in this
-** state, of another runtime that is short on the same device, gets nothing.
+** thread that is short; they run in that call's coroutine, under pcall. A thread that is not in
+** this state, of another runtime that is short on the same device, gets nothing.
 ** What must stay true: an error in them is no error of the call that they are in: the log has a
 ** line, and Lua a warning. */
 #include "binding.h"

@@ -1,5 +1,5 @@
-/* lua_later.c: what the library tells at any moment, and Lua hears in its next call: arrays' deaths,
-** lines of the log, errors in functions that the library called.
+/* lua_later.c: what the library tells at any moment, and Lua hears in its next call: arrays'
+** deaths, lines of the log, errors in functions that the library called.
 **
 ** Model. A note is put into a queue, from whatever thread and without any of Lua's memory. The next
 ** call of the module's, by the state that it is for, calls the functions, under pcall.
@@ -137,7 +137,7 @@ static void deliver(lua_State *L, note *x) {
 
 static bool of_death(const note *x) { return x->level == 0 && x->function != LUA_NOREF; }
 
-/* A note at a time, which is in Lua's memory before it leaves the queue. Others only add to that. */
+/* A note at a time, which is in Lua's memory before it leaves the queue. Others only add to it. */
 static int deliver_all(lua_State *L) {
     later *q = ((binding *)lua_touserdata(L, 1))->later;
     for (note *x; (x = look(q)); lua_settop(L, 1)) {

@@ -1,5 +1,5 @@
-/* lua_object.c: objects of the library's that have an end of their own: streams, pools, iterators of
-** batches, views of the host's.
+/* lua_object.c: objects of the library's that have an end of their own: streams, pools, iterators
+** of batches, views of the host's.
 **
 ** Model. The userdata is a pointer to an `object`. Its methods are those functions of functions.md
 ** whose names begin with the type's. It ends when it is released, or found dead by Lua.

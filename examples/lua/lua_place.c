@@ -97,8 +97,8 @@ static void keep_place(lua_State *L, opened *o) {
     o->of->placed = true;
 }
 
-/* Pushes a new place with the object at `stream`, or `pool` (0: none), and what is kept of the place
-** before that, which it pushes below. */
+/* Pushes a new place with the object at `stream`, or `pool` (0: none), and what is kept of the
+** place before that, which it pushes below. */
 static void new_place(lua_State *L, opened *o, int keeps, int what, int at) {
     push_place(L, o);
     lua_newtable(L);

@@ -19,7 +19,7 @@ static opened *arg_runtime(call *c, int i) {
     return *o;
 }
 
-/* Takes the function `log` out of the table at 1, which becomes a copy, to 2; nil: there is none. */
+/* The function `log` goes out of the table at 1, which becomes a copy, to 2; nil: there is none. */
 static void read_log(lua_State *L) {
     lua_getfield(L, 1, "log");
     if (lua_isnil(L, -1)) return;

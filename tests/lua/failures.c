@@ -1,6 +1,6 @@
-/* failures.c MODULE FAILURES.LUA: Lua's memory runs out at each of its allocations in turn. Each step
-** of failures.lua either comes back with an error of Lua's or does what it does; afterwards no array
-** is left, and the state works and closes. What the C side loses a sanitizer tells. */
+/* failures.c MODULE FAILURES.LUA: Lua's memory runs out at each of its allocations in turn. Each
+** step of failures.lua either comes back with an error of Lua's or does what it does; afterwards no
+** array is left, and the state works and closes. What the C side loses a sanitizer tells. */
 #include <lauxlib.h>
 #include <lua.h>
 #include <lualib.h>

@@ -1,5 +1,5 @@
--- fuzz.lua: calls of every function with arguments that are mostly wrong give Lua errors or results,
--- and nothing else. Arguments: how many calls, a seed.
+-- fuzz.lua: calls of every function with arguments that are mostly wrong give Lua errors or
+-- results, and nothing else. Arguments: how many calls, a seed.
 local tide = require "tidepool"
 local names, methods = {}, {}
 for line in tide.help():gmatch("[^\n]+") do
