@@ -368,9 +368,10 @@ static int index_array(lua_State *L) {
     spot s;
     if (lua_type(L, 2) == LUA_TSTRING) {
         const char *name = lua_tostring(L, 2);
+        if (property(L, a, name)) return 1; /* before the search for a method that there is not */
         lua_pushvalue(L, 2);
         lua_gettable(L, lua_upvalueindex(2)); /* methods */
-        if (!lua_isnil(L, -1) || property(L, a, name)) return 1;
+        if (!lua_isnil(L, -1)) return 1;
         return luaL_error(L, "an array has no method or property '%s'", name);
     }
     if (past_the_end(L, a)) return lua_pushnil(L), 1;
