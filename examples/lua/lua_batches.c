@@ -15,9 +15,10 @@ typedef struct iterator {
     tide_batches *batches;
     size_t n;
     tide_data data[MOST];
-    tide_array *held[MOST]; /* the current batch's, a reference each */
-    lua_State *L;           /* while the next one is asked for */
-    bool filling, failed;   /* an error of fill's is on the stack */
+    tide_array *held[MOST];  /* the current batch's, a reference each */
+    lua_State *L;            /* while the next one is asked for */
+    const struct wish *wish; /* while fill is called */
+    bool failed;             /* an error of fill's is on the stack */
 } iterator;
 
 static void let_go(iterator *it) {
@@ -37,7 +38,7 @@ static void end_iterator(void *ref) {
 
 static iterator *self(call *c) {
     iterator *it = arg_object(c, 0, "iterator")->ref;
-    if (it->filling) luaL_error(c->L, "%s: inside 'fill' of the same iterator", c->f->name);
+    if (it->wish) luaL_error(c->L, "%s: inside 'fill' of the same iterator", c->f->name);
     return it;
 }
 
@@ -211,11 +212,10 @@ int own_batches(lua_State *L) {
 /* ---- fill ---- */
 
 typedef struct wish { /* of call_fill */
-    iterator *it;
     int64_t first, n;
     const int64_t *samples;
     void *const *out;
-    bool end;
+    bool *end;
 } wish;
 
 /* What fill gave for array k, which is on the top, to `out`: a string of bytes, or elements. */
@@ -240,47 +240,48 @@ static void take_filled(lua_State *L, const tide_data *d, size_t k, int64_t n, c
     }
 }
 
-/* The wish and the function are on the stack. */
+/* Under pcall. The iterator and the function are on the stack. */
 static int call_fill(lua_State *L) {
-    wish *w = lua_touserdata(L, 1);
+    iterator *it = (*(object **)lua_touserdata(L, 1))->ref;
+    const wish *w = it->wish;
     int wanted = 0;
     lua_createtable(L, (int)w->n, 0);
     for (int64_t i = 0; i < w->n; i++) {
         lua_pushinteger(L, (lua_Integer)((w->samples ? w->samples[i] : w->first + i) + 1));
         lua_rawseti(L, -2, (int)i + 1);
     }
-    for (size_t k = 0; k < w->it->n; k++) wanted += w->out[k] != NULL;
+    for (size_t k = 0; k < it->n; k++) wanted += w->out[k] != NULL;
     luaL_checkstack(L, wanted + 8, "batches");
     lua_call(L, 1, wanted);
-    w->end = wanted > 0 && lua_isnil(L, -wanted);
-    for (size_t k = 0, at = 2; k < w->it->n && !w->end; k++) {
+    *w->end = wanted > 0 && lua_isnil(L, -wanted);
+    for (size_t k = 0, at = 2; k < it->n && !*w->end; k++) {
         if (!w->out[k]) continue;
         lua_pushvalue(L, (int)at++);
-        take_filled(L, &w->it->data[k], k, w->n, w->out[k]);
+        take_filled(L, &it->data[k], k, w->n, w->out[k]);
         lua_pop(L, 1);
     }
     return 0;
 }
 
-/* For the library. The iterator is the first value of the stack that asks for a batch. */
+enum { AT_ITERATOR = 1, AT_CALL_FILL, AT_FILL }; /* on the stack of who asks for a batch */
+
+/* For the library: what it pushes is there, for no error of Lua's may come outside of pcall. */
 static tide_status fill(void *user, int64_t first, const int64_t *samples, int64_t n,
                         void *const *out) {
     iterator *it = user;
     lua_State *L = it->L;
-    binding *b = (*(object **)lua_touserdata(L, 1))->of->of;
-    wish w = {.it = it, .first = first, .n = n, .samples = samples, .out = out};
-    if (it->failed || !lua_checkstack(L, 8)) return TIDE_E_INVALID;
-    it->filling = true;
-    lua_pushcfunction(L, call_fill);
-    lua_pushlightuserdata(L, &w);
-    lua_getuservalue(L, 1);
-    lua_pushliteral(L, "fill");
-    lua_rawget(L, -2);
-    lua_remove(L, -2);
+    bool end = false;
+    wish w = {.first = first, .n = n, .samples = samples, .out = out, .end = &end};
+    if (it->failed || !lua_checkstack(L, 4)) return TIDE_E_INVALID;
+    binding *b = (*(object **)lua_touserdata(L, AT_ITERATOR))->of->of;
+    it->wish = &w;
+    lua_pushvalue(L, AT_CALL_FILL);
+    lua_pushvalue(L, AT_ITERATOR);
+    lua_pushvalue(L, AT_FILL);
     it->failed = lua_pcall(L, 2, 0, 0) != 0; /* the error stays on the stack */
-    it->filling = false;
+    it->wish = NULL;
     binding_within(b, L); /* it may have called the library */
-    return it->failed ? TIDE_E_INVALID : w.end ? TIDE_END : TIDE_OK;
+    return it->failed ? TIDE_E_INVALID : end ? TIDE_END : TIDE_OK;
 }
 
 /* ---- going on ---- */
@@ -295,6 +296,10 @@ static int next_batch(lua_State *L) {
     tide_data out[MOST];
     luaL_checkstack(L, MOST + 16, "batches");
     let_go(it);
+    lua_pushcfunction(L, call_fill);
+    lua_getuservalue(L, AT_ITERATOR);
+    lua_getfield(L, -1, "fill");
+    lua_replace(L, AT_FILL);
     for (size_t k = 0; k < it->n; k++) slots[k] = array_slot(L, c.b);
     it->L = L, it->failed = false;
     binding_within(c.b, L);
@@ -308,7 +313,8 @@ static int next_batch(lua_State *L) {
     if (s == TIDE_END) return lua_pushnil(L), 1;
     if (s != TIDE_OK && it->failed) return tide_error_clear(), lua_error(L);
     if (s != TIDE_OK) return call_failed(L);
-    lua_settop(L, 1 + (int)it->n); /* an error for a later batch is told when it is asked for */
+    lua_settop(L,
+               AT_FILL + (int)it->n); /* an error for a later batch is told when it is asked for */
     return (int)it->n;
 }
 

@@ -14,7 +14,8 @@
 struct cache {
     uint64_t id;
     opened *of;
-    int held; /* a reference to the object */
+    int held;               /* a reference to the object */
+    struct question *asked; /* while a function of it is called */
     struct cache *next;
 };
 
@@ -38,7 +39,7 @@ typedef struct question {
 
 /* Under pcall: calls the function, which gives a number of bytes or nothing. */
 int cache_ask(lua_State *L) {
-    question *q = lua_touserdata(L, 1);
+    question *q = ((cache *)lua_touserdata(L, 1))->asked;
     lua_rawgeti(L, LUA_REGISTRYINDEX, q->of->held);
     lua_getuservalue(L, -1);
     lua_pushstring(L, q->slot);
@@ -64,7 +65,8 @@ static tide_status ask(question *q, bool may_call) {
     const char *forbidden = b->forbidden;
     if (!may_call) binding_forbid(L, b, q->slot);
     lua_rawgeti(L, LUA_REGISTRYINDEX, b->cache_ask);
-    lua_pushlightuserdata(L, q);
+    lua_pushlightuserdata(L, q->of); /* own_reclaimable did: LuaJIT takes memory the first time */
+    q->of->asked = q;
     bool well = lua_pcall(L, 1, 0, 0) == 0;
     if (!well) {
         const char *text = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "no text";
@@ -120,20 +122,22 @@ int own_reclaimable(lua_State *L) {
     if (keep_function(&c, ARG_DROP, held)) table.drop = drop;
     if (keep_function(&c, ARG_BYTES, held)) table.bytes = bytes;
     object *of = object_new(L, o, "cache", end_cache);
-    int object_at_ = lua_gettop(L);
+    int made = lua_gettop(L);
     lua_pushvalue(L, held);
-    lua_setuservalue(L, object_at_);
+    lua_setuservalue(L, made);
     cache *x = calloc(1, sizeof *x);
     if (!x) return luaL_error(L, "reclaimable: no memory is left");
     *x = (cache){.of = o, .next = c.b->caches};
     c.b->caches = x;
     of->ref = table.user = x; /* which ends with it, registered or not */
-    lua_pushvalue(L, object_at_);
+    lua_pushlightuserdata(L, x);
+    lua_pushvalue(L, made);
     x->held = luaL_ref(L, LUA_REGISTRYINDEX);
     if (tide_reclaimable_register(o->rt, &table, &x->id) != TIDE_OK) {
         luaL_unref(L, LUA_REGISTRYINDEX, x->held);
         return call_failed(L);
     }
+    lua_settop(L, made);
     return 1;
 }
 

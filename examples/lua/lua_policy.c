@@ -28,6 +28,7 @@ typedef struct policy {
     size_t nreasons, nparams;
     char *path; /* a file's */
     char params[TIDE_POLICY_PARAMS_MAX][NAME_BYTES];
+    struct question *asked; /* under the lock, while a function of it is called */
     _Atomic bool failed;
     bool told;
     char name[NAME_BYTES], error[400]; /* the first one */
@@ -118,7 +119,7 @@ static const char *reason_of(lua_State *L, int i, policy *p) {
 }
 
 static int ask(lua_State *L) {
-    question *q = lua_touserdata(L, 1);
+    question *q = ((policy *)lua_touserdata(L, 1))->asked;
     push_own(L, q->of, "decide");
     push_snapshot(L, q->of, q->now);
     push_state(L, q);
@@ -134,7 +135,7 @@ static int ask(lua_State *L) {
 }
 
 static int tell(lua_State *L) {
-    question *q = lua_touserdata(L, 1);
+    question *q = ((policy *)lua_touserdata(L, 1))->asked;
     push_own(L, q->of, "observe");
     push_snapshot(L, q->of, q->now);
     push_snapshot(L, q->of, q->after);
@@ -158,8 +159,9 @@ static void note_error(policy *p, const char *text) {
 
 /* Calls the function `what` with the question. False: there was an error. */
 static bool call_in(lua_State *L, policy *p, int what, question *q) {
+    p->asked = q;
     lua_rawgeti(L, LUA_REGISTRYINDEX, what);
-    lua_pushlightuserdata(L, q);
+    lua_pushlightuserdata(L, p); /* its state has seen it: LuaJIT takes memory the first time */
     if (lua_pcall(L, 1, 0, 0) == 0) return true;
     note_error(p, lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : NULL);
     lua_pop(L, 1);
@@ -370,6 +372,7 @@ int own_policy(lua_State *L) {
     read_table(L, t);
     policy wanted, *p; /* its references alone */
     take_table(L, &wanted);
+    b->policies = true;
     p = take_again(b, t);
     if (!p) {
         p = policy_new(t);
@@ -383,7 +386,7 @@ int own_policy(lua_State *L) {
         add(p);
     }
     p->table = wanted.table, p->ask = wanted.ask, p->tell = wanted.tell;
-    b->policies = true;
+    lua_pushlightuserdata(L, p);
     lua_pushstring(L, p->name);
     return 1;
 }
