@@ -1090,6 +1090,54 @@ function TestCallbacks.test_a_policy_that_fails_is_told_once()
   unit.assertEquals(n, 1)
 end
 
+-- Finalizers that fail, in the middle of what the library calls: no error passes through it. Lua's
+-- collector runs only where somebody calls it: elsewhere a finalizer's error is the program's.
+function TestCallbacks.test_failing_finalizers_inside_of_callbacks()
+  local text = output_of([[
+    collectgarbage("stop")
+    local function mortal()
+      local body = function() error("a finalizer's own") end
+      if newproxy then
+        getmetatable(newproxy(true)).__gc = body
+      else
+        setmetatable({}, {__gc = body})
+      end
+    end
+    local asked, kept, n = 0, {}, 0
+    tide.open{device = "host", limit = "8MiB", policy = tide.policy{name = "p", decide = function(now)
+      mortal()
+      asked = asked + 1
+      return now.used > now.limit / 2
+    end}}
+    tide.reclaimable{name = "mortal", purge = function()
+      mortal()
+      kept = {}
+      collectgarbage()
+      return 1
+    end}
+    for i = 1, 100 do
+      mortal()
+      pcall(function()
+        local a = tide.zeros({512, 512}, "f32")
+        kept[i] = a
+      end)
+    end
+    local it = tide.batches{{shape = {50}, dtype = "u8"}, fill = function(samples)
+      asked = asked + 1
+      if asked % 2 == 0 then mortal() end
+      collectgarbage()
+      return {samples[1]}
+    end}
+    for _ = 1, 500 do
+      local fine, a = pcall(it)
+      if fine and not a then break end
+      if fine then n = n + 1 end
+    end
+    kept = {}
+    print(asked > 0 and "asked", n > 0 and "filled", tide.ones(2):sum():item() == 2 and "fine")]])
+  unit.assertStrContains(text, "asked\tfilled\tfine")
+end
+
 function TestCallbacks.test_a_policys_settings_are_checked()
   local function decide() end
   refused("policy: expected a table, found", tide.policy)
