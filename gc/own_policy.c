@@ -58,7 +58,9 @@ static tide_policy_snapshot snapshot(const tidei_policy_run *r, const tidei_poli
 /* What makes no sense in an answer; false: nothing does. */
 static bool wrong(const tidei_policy_in *in, const tide_policy_decision *d, char *buf, size_t cap) {
     uint64_t reached = tidei_policy_used(in) + in->request;
-    if (d->level != 0 && d->level != TIDE_COLLECT_MINOR && d->level != TIDE_COLLECT_FULL)
+    if (d->level < 0 && d->reason)
+        tidei_format(buf, cap, "it could not decide: %s", d->reason);
+    else if (d->level != 0 && d->level != TIDE_COLLECT_MINOR && d->level != TIDE_COLLECT_FULL)
         tidei_format(buf, cap, "level is %" PRId32, d->level);
     else if (!d->reason)
         tidei_format(buf, cap, "reason is NULL");

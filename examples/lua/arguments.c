@@ -5,12 +5,16 @@
 ** parameter and what was found. Axes and places count from 1 here, from the end where negative. */
 #include "binding.h"
 
-int call_failed(lua_State *L) {
+void call_push_error(lua_State *L) {
     const tide_error *e = tide_error_last();
     luaL_where(L, 1);
     lua_pushstring(L, e->status == TIDE_OK ? "tidepool: a call failed" : e->message);
     tide_error_clear();
     lua_concat(L, 2);
+}
+
+int call_failed(lua_State *L) {
+    call_push_error(L);
     return lua_error(L);
 }
 

@@ -1,15 +1,22 @@
 #!/usr/bin/env python3
 """bind.py: the Lua module's functions from the public API.
 
-    bind.py API.JSON FUSE.LUA OUT
+    bind.py API.JSON FUNCTIONS.MD OUT PART.LUA...
 
-writes OUT/calls.c, a C function for each of the API's that computes, with its help, and OUT/tables.h,
-the settings of tide.open, the figures of tide.stats, and fuse.lua as a text. What a parameter
-becomes in Lua follows from its kind in the JSON; the tables below have what no kind tells: what is
-left out, which arrays hold places (which count from 1 in Lua), and what is used where nothing is
-given."""
+writes OUT/calls.c: a C function for each of the API's that computes; the table of all functions with
+their help, those of FUNCTIONS.MD too, which are written by hand; the fields of structs that are
+tables in Lua; the parts that are written in Lua, as texts. OUT/tables.h declares them. What a
+parameter becomes in Lua follows from its kind in the JSON; the tables below have what no kind tells:
+what is left out, which arrays hold places (which count from 1 in Lua), and what is used where nothing
+is given.
+
+FUNCTIONS.MD has "## a group", "### name(parameters)", a text and an example in each. A name with a
+colon is a method: of arrays where it begins with "a:", else of an object of the module's. The C
+function of `name` is own_name, of `object:name` own_object_name; what stands in a PART of that name
+has none."""
 import json
 import os
+import re
 import sys
 
 HEADERS = ["array.h", "ops.h", "index.h", "shape.h", "order.h", "scan.h", "select.h", "linalg.h",
@@ -18,17 +25,20 @@ HEADERS = ["array.h", "ops.h", "index.h", "shape.h", "order.h", "scan.h", "selec
 LEFT_OUT = set("""from_host to_host item item_f64 free retain release array_on_death scope_begin
 scope_end scope_depth scope_unwind scope_keep array_runtime array_dtype array_ndim array_dim
 array_size array_stride array_text array_text_with range_all range_slice range_index range_newaxis
-range_ellipsis slice_ranges slice slicef memset pick_range pick_array index index_put empty_in
-array_memory host_view_begin host_view_end array_get array_set thread_allow_scalar array_prefetch
-array_advise array_set_ordered arange""".split())
-RENAMED = {"array_is_contiguous": "is_contiguous", "array_is_freed": "is_freed", "repeat": "repeated"}
+range_ellipsis slice_ranges slice slicef pick_range pick_array index index_put
+array_memory array_device host_view_begin host_view_end array_get array_set thread_allow_scalar
+arange""".split())
+RENAMED = {"array_is_contiguous": "is_contiguous", "array_is_freed": "is_freed", "repeat": "repeated",
+           "array_prefetch": "prefetch", "array_advise": "advise",
+           "array_set_ordered": "set_ordered"}
 PARAMS = {"axes": "axis", "t": "dtype"}
+PARAMS_OF = {("empty_in", "kind"): "memory"}
 # Parameters that stand elsewhere: shapes come before types, and types last.
 LAST = ["dtype"]
 # Arrays of places, and numbers that are places.
 PLACES_IN = {"indices", "ids"}
 OFFSETS_IN = {"offsets"}
-PLACE_NUMBERS = {"kth"}
+PLACE_NUMBERS = {"kth", "first"}
 PLACES_OUT = {"argsort": ["result"], "argpartition": ["result"], "argmin": ["result"],
               "argmax": ["result"], "lexsort": ["result"], "argwhere": ["result"],
               "searchsorted": ["result"], "random_permutation": ["result"], "sort_both": ["indices"],
@@ -71,7 +81,8 @@ class Function:
         self.elementwise = elementwise
         inputs = [a for a in api["args"] if a["kind"] not in
                   ("runtime", "count", "rng", "array out", "arrays out")]
-        names = [PARAMS.get(a["name"], a["name"]) for a in inputs]
+        names = [PARAMS_OF.get((self.name, a["name"]), PARAMS.get(a["name"], a["name"]))
+                 for a in inputs]
         pairs = list(zip(names, inputs))
         pairs.sort(key=lambda p: p[0] in LAST) # the order of the rest stays
         self.params = [n for n, _ in pairs] + ADDED.get(self.name, [])
@@ -174,6 +185,10 @@ def read(f, i, name, a, enums):
               % (var, var, i)] if kind == "int" else []), cast + var
     if kind == "switch":
         return ["bool %s = arg_switch(&c, %d, %s);" % (var, i, given or "false")], var
+    if kind == "byte":
+        return ["int64_t %s = arg_int(&c, %d, true, 0);" % (var, i),
+                "if (%s < 0 || %s > 255) return call_error(&c, %d, \"0 to 255\");" % (var, var, i)], \
+            "(unsigned char)" + var
     if kind == "double":
         needed = "true" if given is None else "false"
         return ["double %s = arg_double(&c, %d, %s, %s);" % (var, i, needed, given or "0")], var
@@ -289,6 +304,8 @@ def write_call(f, number, enums):
 HEAD = """/* calls.c: written by bind.py from tide-api.json. */
 #include "binding.h"
 
+#include "tables.h"
+
 static const named_value memories[] = {
     {"device", TIDE_MEMORY_DEVICE}, {"pinned", TIDE_MEMORY_PINNED}, {"unified", TIDE_MEMORY_UNIFIED},
     {NULL, 0}};
@@ -352,14 +369,12 @@ def contract_free(text):
     return text
 
 
-def calls_c(api, elementwise):
+def calls_c(api, elementwise, own, parts):
     titles = {i: g["title"] for i, g in enumerate(api["groups"]) if g.get("title")}
     functions = []
     for header in HEADERS:
         for f in api["functions"]:
             if f["header"] != header or f["name"][5:] in LEFT_OUT or f.get("inline"):
-                continue
-            if header == "memory.h" and f["name"] != "tide_to_memory":
                 continue
             if any(a["kind"].startswith("raw") for a in f["args"]):
                 continue
@@ -369,41 +384,101 @@ def calls_c(api, elementwise):
     out = [HEAD]
     for i, f in enumerate(functions):
         out.append(write_call(f, i, api["enums"]))
-        out.append("static const char *const params_%s[] = {%s};" %
-                   (f.name, ", ".join([text_of(p) for p in f.params] + ["NULL"])))
+        out.append(names_c("params_" + f.name, f.params))
+    for h in own:
+        out.append(names_c("params_own_" + h.c_name, h.params))
     out.append("const lua_function lua_functions[] = {")
     for f in functions:
         names = [chr(ord("a") + i) for i in range(len(f.params))]
         expr = text_of("(%s) -> %s(%s)" % (", ".join(names), f.c_name[5:], ", ".join(names))) \
             if f.elementwise else "NULL"
         group = titles.get(f.api.get("group"), f.api["header"][:-2])
-        out.append("    {%s, params_%s, %s, %s, %s, %d, %s, call_%s}," %
+        out.append("    {%s, params_%s, %s, %s, %s, NULL, %d, %s, call_%s}," %
                    (text_of(f.name), f.name, expr, text_of(contract_free(f.api["text"])),
                     text_of(group), len(f.params), "true" if f.method else "false", f.name))
-    out += ["};", "const size_t lua_nfunctions = sizeof lua_functions / sizeof *lua_functions;", ""]
-    return "\n".join(out)
+    for h in own:
+        out.append("    {%s, params_own_%s, NULL, %s, %s, %s, %d, %s, %s}," %
+                   (text_of(h.name), h.c_name, text_of(h.text), text_of(h.group),
+                    text_of(h.example), len(h.params), "true" if h.method else "false",
+                    "NULL" if h.name in parts else "own_" + h.c_name))
+    out += ["};", "const size_t lua_nfunctions = sizeof lua_functions / sizeof *lua_functions;"]
+    for name, struct in TABLES:
+        out += fields_c(name, next(s for s in api["structs"] if s["name"] == struct))
+    out.append("const lua_part lua_parts[] = {")
+    for name, text in parts.items():
+        out.append("    {%s," % text_of(name))
+        out += ["     " + text_of(line + "\n") for line in text.splitlines()]
+        out.append("    },")
+    out += ["    {NULL, NULL}};", ""]
+    return "\n".join(out), len(functions)
 
 
-def tables_h(api, fuse):
-    structs = {s["name"]: s for s in api["structs"]}
-    out = ["/* tables.h: written by bind.py from tide-api.json and fuse.lua. */",
-           "enum { FIELD_TEXT, FIELD_SWITCH, FIELD_INT };",
-           "typedef struct config_field {", "    const char *name;", "    size_t offset;",
-           "    int kind;", "} config_field;", "static const config_field config_fields[] = {"]
-    kinds = {"text in": "FIELD_TEXT", "switch": "FIELD_SWITCH", "int": "FIELD_INT"}
-    for f in structs["tide_config"]["fields"]:
-        if f["kind"] in kinds and f["name"] != "collector":
-            out.append("    {%s, offsetof(tide_config, %s), %s}," %
-                       (text_of(f["name"]), f["name"], kinds[f["kind"]]))
-    out += ["    {NULL, 0, 0}};", "typedef struct figure_field {", "    const char *name;",
-            "    size_t offset;", "} figure_field;",
-            "static const figure_field figure_fields[] = {"]
-    for f in structs["tide_runtime_figures"]["fields"]:
-        if f["kind"] in ("size", "uint64"):
-            out.append("    {%s, offsetof(tide_runtime_figures, %s)}," % (text_of(f["name"]), f["name"]))
-    out += ["    {NULL, 0}};", "static const char fuse_text[] ="]
-    out += ["    " + text_of(line + "\n") for line in fuse.splitlines()]
-    return "\n".join(out) + ";\n"
+def names_c(name, names):
+    return "static const char *const %s[] = {%s};" % \
+        (name, ", ".join([text_of(n) for n in names] + ["NULL"]))
+
+
+# Structs whose fields are those of tables in Lua.
+TABLES = [("config_fields", "tide_config"), ("figure_fields", "tide_runtime_figures"),
+          ("device_fields", "tide_device_figures"), ("kind_fields", "tide_kind_figures"),
+          ("pool_fields", "tide_pool_config"), ("pool_figure_fields", "tide_pool_figures"),
+          ("snapshot_fields", "tide_policy_snapshot"),
+          ("collection_fields", "tide_policy_collection")]
+FIELD_KINDS = {"text in": "FIELD_TEXT", "switch": "FIELD_SWITCH", "int": "FIELD_INT",
+               "int32": "FIELD_INT", "uint32": "FIELD_UINT", "int64": "FIELD_INT64",
+               "size": "FIELD_UINT64", "uint64": "FIELD_UINT64", "double": "FIELD_DOUBLE"}
+LEFT_OUT_FIELDS = {"collector", "struct_size", "params"}
+
+
+def fields_c(name, struct):
+    """The fields that Lua has, and what each is."""
+    out = ["const field %s[] = {" % name]
+    for f in struct["fields"]:
+        if f["kind"] in FIELD_KINDS and f["name"] not in LEFT_OUT_FIELDS:
+            out.append("    {%s, offsetof(%s, %s), %s}," %
+                       (text_of(f["name"]), struct["name"], f["name"], FIELD_KINDS[f["kind"]]))
+    return out + ["    {NULL, 0, 0}};"]
+
+
+class Own:
+    """A function that is written by hand, as FUNCTIONS.MD has it."""
+
+    def __init__(self, heading, group, body):
+        m = re.fullmatch(r"([\w:]+)\((.*)\)", heading)
+        if not m:
+            raise SystemExit("bind.py: no function's heading: %s" % heading)
+        self.name, self.group = m[1], group
+        self.params = [p.strip() for p in m[2].split(",") if p.strip()]
+        self.method = self.name.startswith("a:")
+        if ":" in self.name:
+            self.params.insert(0, self.name.split(":")[0])
+        if self.method:
+            self.name = self.name[2:]
+        self.c_name = self.name.replace(":", "_")
+        parts = re.fullmatch(r"(.*?)\n```lua\n(.*?)```\n*", body, re.S)
+        if not parts:
+            raise SystemExit("bind.py: %s has no text with an example" % self.name)
+        self.text, self.example = parts[1].strip(), parts[2]
+
+
+def read_own(text):
+    """The functions of FUNCTIONS.MD."""
+    out = []
+    for section in re.split(r"^## ", text, flags=re.M)[1:]:
+        group, _, rest = section.partition("\n")
+        for entry in re.split(r"^### ", rest, flags=re.M)[1:]:
+            heading, _, body = entry.partition("\n")
+            out.append(Own(heading.strip(), group.strip(), body))
+    return out
+
+
+def tables_h(own, first):
+    out = ["/* tables.h: written by bind.py from tide-api.json and functions.md. */", "enum {"]
+    out += ["    OWN_%s = %d," % (h.c_name, first + i) for i, h in enumerate(own)]
+    out.append("};")
+    out += ["int own_%s(lua_State *L);" % h.c_name for h in own]
+    out += ["extern const field %s[];" % name for name, _ in TABLES]
+    return "\n".join(out) + "\n"
 
 
 def operations(folder):
@@ -417,13 +492,18 @@ def operations(folder):
 
 
 def main():
-    api_path, fuse_path, out = sys.argv[1:]
+    api_path, own_path, out = sys.argv[1:4]
     with open(api_path, encoding="utf-8") as f:
         api = json.load(f)
-    with open(fuse_path, encoding="utf-8") as f:
-        fuse = f.read()
+    with open(own_path, encoding="utf-8") as f:
+        own = read_own(f.read())
+    parts = {}
+    for path in sys.argv[4:]:
+        with open(path, encoding="utf-8") as f:
+            parts[os.path.basename(path)[:-4]] = f.read()
     root = os.path.join(os.path.dirname(os.path.abspath(api_path)), "..")
-    for name, text in (("calls.c", calls_c(api, operations(root))), ("tables.h", tables_h(api, fuse))):
+    calls, first = calls_c(api, operations(root), own, parts)
+    for name, text in (("calls.c", calls), ("tables.h", tables_h(own, first))):
         with open(os.path.join(out, name), "w", encoding="utf-8") as f:
             f.write(text)
 

@@ -14,12 +14,15 @@
 
 #include <lauxlib.h>
 #include <lua.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
 #include <tide/tide.h>
 
 #if LUA_VERSION_NUM < 502
 #define lua_rawlen(L, i)           lua_objlen(L, i)
+#define lua_setuservalue(L, i)     lua_setfenv(L, i)
+#define lua_getuservalue(L, i)     lua_getfenv(L, i)
 #define luaL_setfuncs(L, list, up) lua_binding_setfuncs(L, list, up)
 void lua_binding_setfuncs(lua_State *L, const luaL_Reg *list, int up);
 #endif
@@ -29,20 +32,37 @@ int lua_binding_isinteger(lua_State *L, int i);
 #endif
 
 typedef struct binding binding;
+typedef struct cache cache;
+typedef struct later later;
 
 /* A runtime that this state opened. It is reachable from its binding until the state ends. */
 typedef struct opened {
     tide_runtime *rt;   /* a reference: one that is closed says so */
     uint64_t collector; /* Lua's, in it */
     binding *of;
+    /* lua_place.c: places by coroutine, a reference; what the thread has now; where it began */
+    int places, device, first_device;
+    void *stream, *pool;
+    int log; /* a reference to the function that hears its lines */
     struct opened *next;
 } opened;
 
 struct binding {
-    lua_State *L;       /* inside a call of the library's: who made it; NULL otherwise */
-    const void *thread; /* of the system's: to which the collectors are bound */
+    lua_State *L;               /* inside a call of the library's: who made it; NULL otherwise */
+    const void *_Atomic thread; /* of the system's: to which the collectors are bound */
     bool collecting, ended;
-    int full_cycle; /* a reference to the function that runs one: pushing it takes no memory */
+    bool inside; /* a collection that the library asked for */
+    bool placed; /* some coroutine has chosen a place */
+    bool policies, delivering;
+    const char *forbidden; /* what the library is inside of, which may not call it; NULL: nothing */
+    bool stopped;          /* Lua's collector, meanwhile */
+    unsigned failures;     /* of policies, as far as they were told */
+    int cache_ask;         /* a reference, as full_cycle */
+    int full_cycle;      /* a reference to the function that runs one: pushing it takes no memory */
+    int texts;           /* a reference to the expressions by runtime and text */
+    struct object *dead; /* objects that were found dead inside of one */
+    cache *caches;
+    later *later;
     opened *all, *current;
     /* pacing: what Lua's collector has not been told of yet, and what makes a cycle of it */
     double debt, cycle;
@@ -54,8 +74,19 @@ struct binding {
 binding *binding_new(lua_State *L);    /* pushes it, a userdata that ends with the state */
 binding *binding_enter(lua_State *L);  /* at the head of every function */
 opened *binding_runtime(lua_State *L); /* the current one, opened if there is none */
-opened *binding_open(lua_State *L, binding *b, const tide_config *config);
-void binding_pace(lua_State *L, binding *b); /* an array is about to be made */
+opened *binding_runtime_of(lua_State *L, tide_array *a); /* the array's */
+/* Pushes it. `log` is a reference to a function that hears its lines, or LUA_NOREF. */
+opened *binding_open(lua_State *L, binding *b, tide_config *config, int log);
+void binding_pace(lua_State *L, binding *b);    /* an array is about to be made */
+void binding_collect(lua_State *L, binding *b); /* what is dropped is found, whatever it takes */
+
+/* The coroutine that is in a call of the library's, for what that calls on this thread; NULL: this
+** thread is in none of this state's. */
+lua_State *binding_here(binding *b);
+/* Around what may call nothing of the library: meanwhile that is an error, and Lua's collector,
+** which might run finalizers that do, stands still. */
+void binding_forbid(lua_State *L, binding *b, const char *what);
+void binding_allow(lua_State *L, binding *b, const char *before);
 
 /* Around a call of the library's. No error of Lua's comes between the two. */
 static inline void binding_within(binding *b, lua_State *L) { b->L = L; }
@@ -67,12 +98,20 @@ typedef struct lua_function {
     const char *const *params; /* names, in the order of the call; NULL ends them */
     const char *expression;    /* of an operation element by element: its text; NULL: none */
     const char *text, *group;  /* for help */
+    const char *example;       /* a program; NULL: none */
     int nparams;
-    bool method; /* its first parameter is an array */
-    lua_CFunction call;
+    bool method;        /* its first parameter is an array */
+    lua_CFunction call; /* NULL: a part that is written in Lua */
 } lua_function;
-extern const lua_function lua_functions[];
+extern const lua_function lua_functions[]; /* those that are written by hand at the end */
 extern const size_t lua_nfunctions;
+int part_load(lua_State *L, const char *name); /* pushes a part of lua_parts as a function */
+#define OWN(name) (&lua_functions[OWN_##name]) /* one of functions.md, which tables.h numbers */
+
+typedef struct lua_part {
+    const char *name, *text;
+} lua_part;
+extern const lua_part lua_parts[]; /* one without a name ends them */
 
 typedef struct call {
     lua_State *L;
@@ -84,6 +123,7 @@ call call_begin(lua_State *L, const lua_function *f);
 /* Where parameter i is on the stack; 0: not given. */
 int call_at(call *c, int i);
 int call_error(call *c, int i, const char *expected); /* names the function and the parameter */
+void call_push_error(lua_State *L);                   /* the library's, as a text */
 int call_failed(lua_State *L);                        /* the library's error, as one of Lua's */
 
 typedef struct numbers {
@@ -125,6 +165,59 @@ int64_t arg_named(call *c, int i, const named_value *values, int64_t otherwise, 
 const char *arg_text(call *c, int i);
 int call_elementwise(lua_State *L, const lua_function *f);
 
+/* ---- fields.c: structs as tables ---- */
+enum { FIELD_TEXT, FIELD_SWITCH, FIELD_INT, FIELD_UINT, FIELD_INT64, FIELD_UINT64, FIELD_DOUBLE };
+typedef struct field {
+    const char *name; /* NULL ends them */
+    size_t offset;
+    int kind;
+} field;
+/* The table at i into a struct; `what` is the function that wants it. */
+void fields_read(lua_State *L, int i, const char *what, const field *fields, void *out);
+void fields_set(lua_State *L, const field *fields,
+                const void *from); /* into the table on the top */
+
+/* ---- lua_object.c: what has an end of its own ---- */
+typedef struct object {
+    void *ref;              /* NULL: it has ended */
+    void (*end)(void *ref); /* gives it back */
+    opened *of;
+    struct object *next; /* in `dead` */
+} object;
+void *userdata_at(lua_State *L, int i, const char *metatable); /* NULL: it is none of that type */
+/* Pushes an object that is not there yet: who makes it writes `ref`. */
+object *object_new(lua_State *L, opened *o, const char *type, void (*end)(void *ref));
+object *object_at(lua_State *L, int i, const char *type); /* NULL: there is none */
+void object_end(object *x);
+object *object_release(call *c, const char *type); /* of the first argument */
+void objects_end(binding *b); /* those that were found dead where they could not end */
+object *arg_object(call *c, int i, const char *type);
+object *arg_object_or_null(call *c, int i, const char *type);
+void type_metatable(lua_State *L, const char *type, int upvalue); /* pushes it */
+void object_metatable(lua_State *L, const char *type, int upvalue);
+
+void view_metatable(lua_State *L, int upvalue);     /* lua_view.c */
+void iterator_metatable(lua_State *L, int upvalue); /* lua_batches.c */
+
+/* ---- lua_place.c ---- */
+void place_enter(lua_State *L, binding *b); /* at the head of a call, where any was chosen */
+
+/* ---- lua_later.c: what Lua hears in its next call ---- */
+later *later_new(void); /* NULL: there is no memory */
+void later_end(later *q);
+void later_run(lua_State *L, binding *b);
+void later_log(void *user, int level, const char *line); /* of tide_config; `user`: the runtime */
+/* Has Lua warned of an error in a function that the library called. Any thread. */
+void later_warn(later *q, const char *what, const char *text);
+
+/* ---- lua_cache.c, lua_policy.c ---- */
+int cache_ask(lua_State *L);
+void caches_close(lua_State *L, opened *o); /* the runtime was closed */
+void policies_end(binding *b);
+void policies_tell(binding *b); /* what is wrong with them, once */
+/* A file in Lua as its policy: pushes the name that stands for it. */
+void policy_of_config(lua_State *L, tide_config *config);
+
 /* ---- lua_array.c ---- */
 extern const char array_type[];                    /* the metatable's name */
 tide_array **array_slot(lua_State *L, binding *b); /* pushes an array that is not there yet */
@@ -144,14 +237,15 @@ bool value_arg(lua_State *L, int i, tide_arg *out); /* a number, boolean or arra
 void value_push(lua_State *L, const tide_arg *v);
 /* Pushes an array of the (nested) table at i; TIDE_DTYPE_COUNT: as its values are. */
 tide_array *value_array(lua_State *L, binding *b, int i, tide_dtype t);
-int value_table(lua_State *L); /* a:totable() */
-int value_bytes(lua_State *L); /* a:bytes() */
-int value_from_bytes(lua_State *L);
+/* The same in memory of the host's: pushes it. */
+void *value_host(lua_State *L, int i, tide_dtype *t, numbers *shape);
+/* Pushes memory with an array's elements, row-major; where they widen f16 and bf16 become f32. */
+const char *value_host_copy(lua_State *L, binding *b, tide_array *a, tide_dtype *t, bool widen);
+void value_push_element(lua_State *L, tide_dtype t, const char *from);
+/* Writes the value at i as an element; `what` is the function that does. */
+void value_write_element(lua_State *L, int i, const char *what, tide_dtype t, char *to);
 
 /* ---- lua_expr.c ---- */
-int expr_map(lua_State *L);
-int expr_map_into(lua_State *L);
-int expr_new(lua_State *L);
 void expr_metatable(lua_State *L, int upvalue);
 
 #endif

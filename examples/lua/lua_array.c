@@ -7,23 +7,12 @@
 ** What must stay true: an index of ranges alone is a view; nothing here compares two arrays behind
 ** an operator whose result Lua would turn into a boolean. */
 #include "binding.h"
-#include <stdlib.h>
+#include "tables.h"
 
 const char array_type[] = "tidepool.array";
 static const char newaxis_mark = 0, ellipsis_mark = 0;
 
-tide_array **array_slot_at(lua_State *L, int i) {
-#if LUA_VERSION_NUM < 502
-    tide_array **slot = lua_touserdata(L, i);
-    if (!slot || !lua_getmetatable(L, i)) return NULL;
-    luaL_getmetatable(L, array_type);
-    bool same = lua_rawequal(L, -1, -2);
-    lua_pop(L, 2);
-    return same ? slot : NULL;
-#else
-    return luaL_testudata(L, i, array_type);
-#endif
-}
+tide_array **array_slot_at(lua_State *L, int i) { return userdata_at(L, i, array_type); }
 
 tide_array *array_at(lua_State *L, int i) {
     tide_array **slot = array_slot_at(L, i);
@@ -64,7 +53,7 @@ static int collect_array(lua_State *L) {
 }
 
 /* a:free(), and `local a <close>`: its memory is free at once; using it afterwards is an error. */
-static int free_array(lua_State *L) {
+int own_free(lua_State *L) {
     tide_array **slot = array_slot_at(L, 1);
     if (!slot) return luaL_error(L, "free: expected an array, found %s", luaL_typename(L, 1));
     binding_enter(L);
@@ -109,7 +98,7 @@ static int length_of(lua_State *L) {
     return 1;
 }
 
-static int item(lua_State *L) {
+int own_item(lua_State *L) {
     binding *b = binding_enter(L);
     tide_array *a = self(L, "item");
     tide_arg v;
@@ -157,6 +146,41 @@ static bool property(lua_State *L, tide_array *a, const char *name) {
         return false;
     if (number < 0) call_failed(L);
     return lua_pushinteger(L, (lua_Integer)number), true;
+}
+
+static int64_t arg_small(call *c, int i) {
+    int64_t v = arg_int(c, i, false, 0);
+    if (v < INT32_MIN || v > INT32_MAX) call_error(c, i, "a smaller integer");
+    return v;
+}
+
+int own_format(lua_State *L) {
+    static const named_value modes[] = {{"maxprec", TIDE_PRINT_MAXPREC},
+                                        {"maxprec_equal", TIDE_PRINT_MAXPREC_EQUAL},
+                                        {"fixed", TIDE_PRINT_FIXED},
+                                        {"unique", TIDE_PRINT_UNIQUE},
+                                        {NULL, 0}};
+    call c = call_begin(L, OWN(format));
+    binding *b = c.b;
+    tide_array *a = arg_own_array(&c, 0);
+    tide_print_options options = {.struct_size = sizeof options,
+                                  .precision = (int)arg_small(&c, 1),
+                                  .float_mode = (int)arg_named(&c, 2, modes, 0, false),
+                                  .threshold = arg_int(&c, 3, false, 0),
+                                  .edge_items = (int)arg_small(&c, 4),
+                                  .line_width = (int)arg_small(&c, 5),
+                                  .suppress_small = arg_switch(&c, 6, false)};
+    tide_error_clear();
+    binding_within(b, L);
+    size_t n = tide_array_text_with(a, &options, NULL, 0);
+    binding_without(b);
+    if (n == 0) return call_failed(L);
+    char *to = lua_newuserdata(L, n + 1);
+    binding_within(b, L);
+    tide_array_text_with(a, &options, to, n + 1);
+    binding_without(b);
+    lua_pushlstring(L, to, strnlen(to, n));
+    return 1;
 }
 
 /* ---- indices ---- */
@@ -344,9 +368,10 @@ static int index_array(lua_State *L) {
     spot s;
     if (lua_type(L, 2) == LUA_TSTRING) {
         const char *name = lua_tostring(L, 2);
+        if (property(L, a, name)) return 1; /* before the search for a method that there is not */
         lua_pushvalue(L, 2);
         lua_gettable(L, lua_upvalueindex(2)); /* methods */
-        if (!lua_isnil(L, -1) || property(L, a, name)) return 1;
+        if (!lua_isnil(L, -1)) return 1;
         return luaL_error(L, "an array has no method or property '%s'", name);
     }
     if (past_the_end(L, a)) return lua_pushnil(L), 1;
@@ -385,7 +410,7 @@ static int next_of(lua_State *L) {
     return n + 1;
 }
 
-static int iterate(lua_State *L) {
+int own_iter(lua_State *L) {
     binding_enter(L);
     tide_array *a = self(L, "iter");
     if (tide_array_ndim(a) < 0) return call_failed(L);
@@ -432,13 +457,8 @@ void array_metatable(lua_State *L, int upvalue) {
     static const luaL_Reg events[] = {
         {"__gc", collect_array}, {"__tostring", text_of},      {"__len", length_of},
         {"__call", call_array},  {"__newindex", assign_array}, {"__lt", no_order},
-        {"__le", no_order},      {"__close", free_array},      {NULL, NULL}};
-    static const luaL_Reg own[] = {{"item", item},         {"iter", iterate},
-                                   {"free", free_array},   {"totable", value_table},
-                                   {"bytes", value_bytes}, {NULL, NULL}};
+        {"__le", no_order},      {"__close", own_free},        {NULL, NULL}};
     int methods = lua_gettop(L);
-    lua_pushvalue(L, upvalue);
-    luaL_setfuncs(L, own, 1);
     luaL_newmetatable(L, array_type);
     lua_pushvalue(L, upvalue);
     luaL_setfuncs(L, events, 1);

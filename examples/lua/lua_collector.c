@@ -50,11 +50,11 @@ static int collect(void *user, int level) {
     (void)level;
     /* lua_checkstack may run out of memory, and says so without an error */
     if (!L || b->collecting || !lua_checkstack(L, 2)) return TIDE_COLLECT_BUSY;
-    b->collecting = true;
+    b->collecting = b->inside = true;
     lua_rawgeti(L, LUA_REGISTRYINDEX, b->full_cycle);
     int failed = lua_pcall(L, 0, 0, 0); /* an error of somebody's finalizer */
     if (failed) lua_pop(L, 1);
-    b->collecting = false;
+    b->collecting = b->inside = false;
     b->L = L; /* a finalizer may have called the library */
     return failed ? TIDE_COLLECT_BUSY : TIDE_COLLECT_DONE;
 }
@@ -88,6 +88,7 @@ static void move_to_thread(binding *b) {
     for (opened *o = b->all; o; o = o->next) {
         if (tide_collector_unregister(o->rt, o->collector) != TIDE_OK || !bind_to_thread(o))
             tide_error_clear();
+        o->device = -1; /* unknown */
     }
 }
 
@@ -139,14 +140,22 @@ void binding_pace(lua_State *L, binding *b) {
     adjust(b, end);
 }
 
+void binding_collect(lua_State *L, binding *b) {
+    if (!b->collecting && lua_checkstack(L, 3)) run(L, b, full_cycle, 0);
+}
+
 /* ---- the binding ---- */
 
 static int binding_end(lua_State *L) {
     binding *b = lua_touserdata(L, 1);
+    objects_end(b);
+    policies_end(b);
     b->ended = true;
     for (opened *o = b->all; o; o = o->next) tide_close(o->rt);
     b->all = b->current = NULL;
     tide_error_clear();
+    later_run(L, b); /* deaths */
+    later_end(b->later);
     return 0;
 }
 
@@ -158,12 +167,18 @@ binding *binding_new(lua_State *L) {
     lua_pop(L, 1);
     b = lua_newuserdata(L, sizeof *b);
     *b = (binding){.thread = this_thread(), .cycle = CYCLE, .asked_ns = now_ns()};
+    b->later = later_new();
+    if (!b->later) luaL_error(L, "tidepool: no memory is left");
     lua_newtable(L);
     lua_pushcfunction(L, binding_end);
     lua_setfield(L, -2, "__gc");
     lua_setmetatable(L, -2);
     lua_pushcfunction(L, full_cycle);
     b->full_cycle = luaL_ref(L, LUA_REGISTRYINDEX);
+    lua_pushcfunction(L, cache_ask);
+    b->cache_ask = luaL_ref(L, LUA_REGISTRYINDEX);
+    lua_newtable(L);
+    b->texts = luaL_ref(L, LUA_REGISTRYINDEX);
     lua_pushlightuserdata(L, (void *)&binding_key);
     lua_pushvalue(L, -2);
     lua_rawset(L, LUA_REGISTRYINDEX);
@@ -173,25 +188,45 @@ binding *binding_new(lua_State *L) {
 binding *binding_enter(lua_State *L) {
     binding *b = lua_touserdata(L, lua_upvalueindex(1));
     if (b->ended) luaL_error(L, "tidepool: the Lua state is being closed");
+    if (b->forbidden) luaL_error(L, "tidepool: %s may not call the library", b->forbidden);
     if (b->thread != this_thread()) move_to_thread(b);
+    if (b->dead && !b->inside) objects_end(b);
+    if (b->placed) place_enter(L, b);
+    policies_tell(b);
+    later_run(L, b);
     return b;
 }
 
+lua_State *binding_here(binding *b) { return b->thread == this_thread() ? b->L : NULL; }
+
+void binding_forbid(lua_State *L, binding *b, const char *what) {
+    b->forbidden = what;
+    b->stopped = lua_gc(L, LUA_GCISRUNNING, 0);
+    if (b->stopped) lua_gc(L, LUA_GCSTOP, 0);
+}
+
+void binding_allow(lua_State *L, binding *b, const char *before) {
+    b->forbidden = before;
+    if (b->stopped) lua_gc(L, LUA_GCRESTART, 0);
+}
+
 /* The userdata behind it stays in the registry: the library keeps its address. */
-opened *binding_open(lua_State *L, binding *b, const tide_config *config) {
+opened *binding_open(lua_State *L, binding *b, tide_config *config, int log) {
     opened *o = lua_newuserdata(L, sizeof *o);
-    *o = (opened){.of = b};
+    *o = (opened){.of = b, .places = LUA_NOREF, .log = log};
     lua_pushvalue(L, -1);
     int kept = luaL_ref(L, LUA_REGISTRYINDEX);
-    if (tide_open(config, &o->rt) != TIDE_OK) {
+    if (log != LUA_NOREF) config->log = later_log, config->log_user = o;
+    bool open = tide_open(config, &o->rt) == TIDE_OK;
+    if (!open || !bind_to_thread(o)) {
+        call_push_error(L);
+        if (open) tide_close(o->rt);
+        later_run(L, b); /* lines that were for `log` */
         luaL_unref(L, LUA_REGISTRYINDEX, kept);
-        call_failed(L);
+        if (!b->delivering) luaL_unref(L, LUA_REGISTRYINDEX, log);
+        lua_error(L);
     }
-    if (!bind_to_thread(o)) {
-        tide_close(o->rt);
-        luaL_unref(L, LUA_REGISTRYINDEX, kept);
-        call_failed(L);
-    }
+    o->device = o->first_device = tide_device_current(o->rt);
     o->next = b->all;
     b->all = b->current = o;
     return o;
@@ -201,9 +236,19 @@ opened *binding_runtime(lua_State *L) {
     binding *b = lua_touserdata(L, lua_upvalueindex(1));
     if (b->current) return b->current;
     tide_config config = {.struct_size = sizeof config, .collector = "refcount"};
-    opened *o = binding_open(L, b, &config);
-    lua_pop(L, 1);
+    int top = lua_gettop(L);
+    policy_of_config(L, &config);
+    opened *o = binding_open(L, b, &config, LUA_NOREF);
+    lua_settop(L, top);
     return o;
+}
+
+opened *binding_runtime_of(lua_State *L, tide_array *a) {
+    tide_runtime *rt = tide_array_runtime(a);
+    for (opened *o = ((binding *)lua_touserdata(L, lua_upvalueindex(1)))->all; rt && o; o = o->next)
+        if (o->rt == rt) return o;
+    call_failed(L); /* it was closed */
+    return NULL;
 }
 
 /* ---- what Lua 5.1 lacks ---- */

@@ -2,6 +2,7 @@
 **
 ** tide.map(text, x, y, ...) gives as many arrays as the expression has results. */
 #include "binding.h"
+#include "tables.h"
 
 static const char expr_type[] = "tidepool.expr";
 
@@ -50,16 +51,17 @@ static tide_expr **expr_slot(lua_State *L) {
     return e;
 }
 
-/* Expressions by text, kept for the runtime that parsed them: the function's second upvalue. */
-static tide_expr *by_text(lua_State *L, tide_runtime *rt, const char *text) {
+/* Expressions by text, kept for the runtime that parsed them. */
+static tide_expr *by_text(lua_State *L, binding *b, tide_runtime *rt, const char *text) {
+    lua_rawgeti(L, LUA_REGISTRYINDEX, b->texts);
     lua_pushlightuserdata(L, rt);
-    lua_rawget(L, lua_upvalueindex(2));
+    lua_rawget(L, -2);
     if (lua_isnil(L, -1)) {
         lua_pop(L, 1);
         lua_newtable(L);
         lua_pushlightuserdata(L, rt);
         lua_pushvalue(L, -2);
-        lua_rawset(L, lua_upvalueindex(2));
+        lua_rawset(L, -4);
     }
     lua_getfield(L, -1, text);
     tide_expr **e = lua_touserdata(L, -1);
@@ -74,16 +76,16 @@ static tide_expr *by_text(lua_State *L, tide_runtime *rt, const char *text) {
     return *e;
 }
 
-int expr_map(lua_State *L) {
+int own_map(lua_State *L) {
     binding *b = binding_enter(L);
     const char *text = luaL_checkstring(L, 1);
     operands o;
     read_operands(L, b, "map", 2, &o);
-    return apply(L, b, by_text(L, o.rt, text), &o);
+    return apply(L, b, by_text(L, b, o.rt, text), &o);
 }
 
 /* tide.map_into(dst, text, ...) */
-int expr_map_into(lua_State *L) {
+int own_map_into(lua_State *L) {
     binding *b = binding_enter(L);
     tide_array *dst = array_at(L, 1);
     const char *text = luaL_checkstring(L, 2);
@@ -98,7 +100,7 @@ int expr_map_into(lua_State *L) {
     return 1;
 }
 
-int expr_new(lua_State *L) {
+int own_expr(lua_State *L) {
     binding_enter(L);
     const char *text = luaL_checkstring(L, 1);
     opened *o = binding_runtime(L);

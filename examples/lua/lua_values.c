@@ -5,6 +5,7 @@
 ** what it holds, once for its elements; what it holds decides the element type, unless one is
 ** given: booleans bool, integers i64, other numbers f64. */
 #include "binding.h"
+#include "tables.h"
 #include <math.h>
 #include <stdio.h>
 
@@ -176,38 +177,78 @@ static void set_range(nested *n, tide_dtype t) {
     }
 }
 
-tide_array *value_array(lua_State *L, binding *b, int i, tide_dtype t) {
+/* Pushes memory with the elements of the table at i, which are of type *holds there; *t is the type
+** that is wanted, or becomes that one. */
+static void *read_nested(lua_State *L, int i, tide_dtype *t, tide_dtype *holds, numbers *shape) {
     static const tide_dtype types[] = {TIDE_F64, TIDE_BOOL, TIDE_I64, TIDE_F64};
-    static const size_t sizes[] = {8, 1, 8, 8};
     nested n = {.L = L};
-    tide_runtime *rt = binding_runtime(L)->rt;
     lua_pushvalue(L, i);
     find_shape(&n);
     walk(&n, 0, look_at);
     size_t count = 1;
     for (int d = 0; d < n.shape.n; d++) count *= (size_t)n.shape.at[d];
-    if (t == TIDE_DTYPE_COUNT) t = types[n.holds];
-    set_range(&n, t);
-    n.to = lua_newuserdata(L, count * sizes[n.holds] + 1);
+    *holds = types[n.holds];
+    if (*t == TIDE_DTYPE_COUNT) *t = *holds;
+    set_range(&n, *t);
+    n.to = lua_newuserdata(L, count * tide_dtype_size(*holds) + 1);
     lua_insert(L, -2);
     walk(&n, 0, write_element);
+    lua_pop(L, 1);
+    *shape = n.shape;
+    return n.to;
+}
+
+void *value_host(lua_State *L, int i, tide_dtype *t, numbers *shape) {
+    *t = TIDE_DTYPE_COUNT;
+    return read_nested(L, i, t, t, shape);
+}
+
+tide_array *value_array(lua_State *L, binding *b, int i, tide_dtype t) {
+    tide_runtime *rt = binding_runtime(L)->rt;
+    tide_dtype holds;
+    numbers shape;
+    void *from = read_nested(L, i, &t, &holds, &shape);
     tide_array **read = array_slot(L, b), **out = array_slot(L, b);
     binding_within(b, L);
-    *read = tide_from_host(rt, types[n.holds], n.shape.n, n.shape.at, n.to);
-    if (*read) *out = t == types[n.holds] ? tide_retain(*read) : tide_cast(*read, t);
+    *read = tide_from_host(rt, holds, shape.n, shape.at, from);
+    if (*read) *out = t == holds ? tide_retain(*read) : tide_cast(*read, t);
     binding_without(b);
     array_made(L, out);
     tide_release(*read);
     *read = NULL;
-    lua_replace(L, -4);
-    lua_pop(L, 2);
+    lua_replace(L, -3);
+    lua_pop(L, 1);
     return *out;
 }
 
 /* ---- arrays to tables and strings ---- */
 
-/* Pushes memory with the elements, row-major; f16 and bf16 as f32. */
-static const char *host_copy(lua_State *L, binding *b, tide_array *a, tide_dtype *t, bool widen) {
+/* Of the two types of 16 bits: the bits of the fraction, and the exponent of 1. */
+static int fraction_bits(tide_dtype t) { return t == TIDE_F16 ? 10 : 7; }
+static int bias_of(tide_dtype t) { return t == TIDE_F16 ? 15 : 127; }
+
+static double small_value(uint16_t v, tide_dtype t) {
+    int bits = fraction_bits(t), most = 2 * bias_of(t) + 1;
+    int exponent = (v & 0x7fff) >> bits, fraction = v & ((1 << bits) - 1);
+    double x = exponent == most ? (fraction ? (double)NAN : (double)INFINITY)
+               : exponent       ? ldexp(fraction + (1 << bits), exponent - bias_of(t) - bits)
+                                : ldexp(fraction, 1 - bias_of(t) - bits);
+    return v & 0x8000 ? -x : x;
+}
+
+/* Rounded to the nearest, to even where two are as near. */
+static uint16_t small_bits(double x, tide_dtype t) {
+    int bits = fraction_bits(t), least = 1 - bias_of(t), exponent;
+    uint32_t sign = signbit(x) ? 0x8000 : 0, infinite = (uint32_t)(2 * bias_of(t) + 1) << bits;
+    if (isnan(x)) return (uint16_t)(sign | infinite | 1u << (bits - 1));
+    frexp(x, &exponent);
+    if (isinf(x) || exponent - 1 > bias_of(t)) return (uint16_t)(sign | infinite);
+    exponent = exponent - 1 < least || x == 0 ? least : exponent - 1;
+    uint32_t fraction = (uint32_t)rint(ldexp(fabs(x), bits - exponent));
+    return (uint16_t)(sign | (((uint32_t)(exponent - least) << bits) + fraction));
+}
+
+const char *value_host_copy(lua_State *L, binding *b, tide_array *a, tide_dtype *t, bool widen) {
     tide_array **wide = array_slot(L, b);
     *t = tide_array_dtype(a);
     size_t bytes = (size_t)tide_array_size(a) * tide_dtype_size(*t);
@@ -223,7 +264,7 @@ static const char *host_copy(lua_State *L, binding *b, tide_array *a, tide_dtype
     return to;
 }
 
-static void push_element(lua_State *L, tide_dtype t, const char *p) {
+void value_push_element(lua_State *L, tide_dtype t, const char *p) {
 #define READ(type, v)                                                                              \
     type v;                                                                                        \
     memcpy(&v, p, sizeof v)
@@ -260,11 +301,17 @@ static void push_element(lua_State *L, tide_dtype t, const char *p) {
         lua_pushnumber(L, v);
         break;
     }
+    case TIDE_F16:
+    case TIDE_BF16: {
+        READ(uint16_t, v);
+        lua_pushnumber(L, small_value(v, t));
+        break;
+    }
     default: { /* complex: a table of its parts */
         tide_dtype part = t == TIDE_C64 ? TIDE_F32 : TIDE_F64;
         lua_createtable(L, 2, 0);
         for (int k = 0; k < 2; k++) {
-            push_element(L, part, p + (size_t)k * tide_dtype_size(part));
+            value_push_element(L, part, p + (size_t)k * tide_dtype_size(part));
             lua_rawseti(L, -2, k + 1);
         }
     }
@@ -273,10 +320,59 @@ static void push_element(lua_State *L, tide_dtype t, const char *p) {
 #undef READ
 }
 
+static void write_int(tide_dtype t, int64_t v, char *to) {
+    switch (tide_dtype_size(t)) {
+    case 1: *to = (char)v; break;
+    case 2: memcpy(to, &(uint16_t){(uint16_t)v}, 2); break;
+    case 4: memcpy(to, &(uint32_t){(uint32_t)v}, 4); break;
+    default: memcpy(to, &v, 8);
+    }
+}
+
+static void write_float(tide_dtype t, double v, char *to) {
+    switch (t) {
+    case TIDE_F16:
+    case TIDE_BF16: memcpy(to, &(uint16_t){small_bits(v, t)}, 2); break;
+    case TIDE_F32:
+    case TIDE_C64: memcpy(to, &(float){(float)v}, 4); break;
+    default: memcpy(to, &v, 8);
+    }
+}
+
+void value_write_element(lua_State *L, int i, const char *what, tide_dtype t, char *to) {
+    nested n = {.L = L};
+    int64_t whole;
+    bool complex = t == TIDE_C64 || t == TIDE_C128, boolean = lua_isboolean(L, i);
+    if (complex && lua_istable(L, i) && lua_rawlen(L, i) == 2) {
+        for (int k = 0; k < 2; k++) {
+            lua_rawgeti(L, i, k + 1);
+            if (lua_type(L, -1) != LUA_TNUMBER)
+                luaL_error(L, "%s: a part of a complex number is a %s", what, luaL_typename(L, -1));
+            write_float(t, lua_tonumber(L, -1), to + (size_t)k * tide_dtype_size(t) / 2);
+            lua_pop(L, 1);
+        }
+        return;
+    }
+    if (boolean != (t == TIDE_BOOL) || (!boolean && lua_type(L, i) != LUA_TNUMBER))
+        luaL_error(L, "%s: expected %s for %s, found %s", what,
+                   t == TIDE_BOOL ? "a boolean" : "a number", tide_dtype_name(t),
+                   luaL_typename(L, i));
+    set_range(&n, t);
+    if (boolean)
+        *to = (char)lua_toboolean(L, i);
+    else if (t >= TIDE_F16) {
+        write_float(t, lua_tonumber(L, i), to);
+        if (complex) write_float(t, 0, to + tide_dtype_size(t) / 2);
+    } else if (!value_whole(L, i, &whole) || (double)whole < n.low || (double)whole > n.high)
+        luaL_error(L, "%s: %f is no number of %s", what, lua_tonumber(L, i), n.type);
+    else
+        write_int(t, whole, to);
+}
+
 static const char *push_nested(lua_State *L, const numbers *shape, int axis, tide_dtype t,
                                const char *p) {
     luaL_checkstack(L, 4, "tidepool.totable");
-    if (axis == shape->n) return push_element(L, t, p), p + tide_dtype_size(t);
+    if (axis == shape->n) return value_push_element(L, t, p), p + tide_dtype_size(t);
     lua_createtable(L, (int)shape->at[axis], 0);
     for (int64_t i = 0; i < shape->at[axis]; i++) {
         p = push_nested(L, shape, axis + 1, t, p);
@@ -291,39 +387,37 @@ static tide_array *self(lua_State *L, const char *name) {
     return a;
 }
 
-int value_table(lua_State *L) {
+int own_totable(lua_State *L) {
     binding *b = binding_enter(L);
     tide_array *a = self(L, "totable");
     numbers shape = {.n = tide_array_ndim(a)};
     tide_dtype t;
     if (shape.n < 0) return call_failed(L);
     for (int d = 0; d < shape.n; d++) shape.at[d] = tide_array_dim(a, d);
-    const char *p = host_copy(L, b, a, &t, true);
+    const char *p = value_host_copy(L, b, a, &t, true);
     push_nested(L, &shape, 0, t, p);
     return 1;
 }
 
-int value_bytes(lua_State *L) {
+int own_bytes(lua_State *L) {
     binding *b = binding_enter(L);
     tide_array *a = self(L, "bytes");
     tide_dtype t;
     if (tide_array_ndim(a) < 0) return call_failed(L);
-    const char *p = host_copy(L, b, a, &t, false);
+    const char *p = value_host_copy(L, b, a, &t, false);
     lua_pushlstring(L, p, (size_t)tide_array_size(a) * tide_dtype_size(t));
     return 1;
 }
 
 /* tide.from_bytes(text, dtype [, shape]) */
-int value_from_bytes(lua_State *L) {
+int own_from_bytes(lua_State *L) {
     binding *b = binding_enter(L);
     size_t bytes;
     const char *text = luaL_checklstring(L, 1, &bytes);
     tide_dtype t = value_dtype(L, 2, "tidepool.from_bytes");
     numbers shape = {.n = 1, .at = {(int64_t)(bytes / tide_dtype_size(t))}};
     if (!lua_isnoneornil(L, 3)) {
-        static const char *const params[] = {"text", "dtype", "shape", NULL};
-        static const lua_function f = {.name = "from_bytes", .params = params, .nparams = 3};
-        call c = {.L = L, .b = b, .f = &f, .given = 3};
+        call c = {.L = L, .b = b, .f = OWN(from_bytes), .given = 3};
         shape = arg_shape(&c, 2);
     }
     double wanted = (double)tide_dtype_size(t);

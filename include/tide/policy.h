@@ -70,7 +70,8 @@ typedef struct tide_policy_snapshot {
 typedef struct tide_policy_decision {
     size_t struct_size; /* the library's, as in tide_policy_snapshot */
     /* TIDE_COLLECT_MINOR, TIDE_COLLECT_FULL, 0 (as it comes): none. One that is not offered becomes
-    ** the snapshot's `level`. */
+    ** the snapshot's `level`. A negative one: it could not decide, and `reason` is what went wrong,
+    ** which need not be static then; an answer that makes no sense, as others (below). */
     int32_t level;
     int32_t reserved;
     /* where `level` is 0: used + request at which to be asked again where an array is made; 0 (as

@@ -6,12 +6,14 @@
 
 #include "runtime/base/base.h"
 
-extern _Atomic int *tidei_parent_mark; /* points to 0 in a fork's child */
+/* points to 0 in a fork's child; read by threads that open their first runtimes at once */
+extern _Atomic int *_Atomic tidei_parent_mark;
 /* Before the first thread's record of the process. */
 void tidei_fork_mark(void);
 
 static inline bool tidei_forked(void) {
-    return tidei_unlikely(!atomic_load_explicit(tidei_parent_mark, memory_order_relaxed));
+    _Atomic int *mark = atomic_load_explicit(&tidei_parent_mark, memory_order_acquire);
+    return tidei_unlikely(!atomic_load_explicit(mark, memory_order_relaxed));
 }
 
 #endif

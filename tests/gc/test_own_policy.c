@@ -310,7 +310,8 @@ static void an_answer_without_sense_collects_nothing(void **state) {
         const char *said;
     } cases[] = {
         {{.level = 3, .reason = "r"}, "level is 3"},
-        {{.level = -1, .reason = "r"}, "level is -1"},
+        {{.level = -1, .reason = "r"}, "it could not decide: r"},
+        {{.level = -1}, "level is -1"},
         {{.level = 2}, "reason is NULL"},
         {{.level = 0}, "reason is NULL"},
         {{.wake_at = 1, .reason = "r"}, "wake_at is 1, and used + request 2150"},

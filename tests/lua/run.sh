@@ -11,6 +11,7 @@ esac
 LUA_CPATH="$(dirname "$module")/?$name.so"
 # the host device, whichever the tests run on: what is tested is the binding
 TIDE_DEVICE=host
-export LUA_CPATH TIDE_DEVICE
+TIDE_HOST_DEVICES=2
+export LUA_CPATH TIDE_DEVICE TIDE_HOST_DEVICES
 [ "$preload" = - ] || export LD_PRELOAD="$preload"
 exec "$lua" "$program" "$@"
