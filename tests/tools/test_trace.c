@@ -264,6 +264,34 @@ static void the_rest_of_a_recording_is_read(void **state) {
     tidei_trace_clear(&t);
 }
 
+/* The example of docs/traces.md is read as the text below it says. */
+static void the_example_of_the_docs_is_read(void **state) {
+    char path[1024], page[16384], *begin, *end;
+    tidei_trace t;
+    (void)state;
+    snprintf(path, sizeof path, "%s/docs/traces.md", getenv("TIDE_TEST_SOURCE"));
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    page[fread(page, 1, sizeof page - 1, f)] = 0;
+    fclose(f);
+    assert_non_null(begin = strstr(page, "```csv\n"));
+    begin += strlen("```csv\n");
+    assert_non_null(end = strstr(begin, "```"));
+    *end = 0;
+    assert_ok(read_timed(begin, &t));
+    assert_int_equal(t.n, 5);
+    assert_int_equal(t.blocks, 3);
+    assert_int_equal(t.run.version, 2);
+    assert_int_equal(t.run.how, 1);
+    assert_int_equal(t.run.exact, 1);
+    assert_int_equal(t.ncollections, 1);
+    assert_int_equal(t.collections[0].pause_ns, 50000);
+    assert_int_equal(t.collections[0].arrays, 2);
+    assert_int_equal(t.moments[0].used, 30000);
+    assert_int_equal(t.moments[0].died, 60000); /* 50 us less: the collection's are not its own */
+    tidei_trace_clear(&t);
+}
+
 static void the_form_of_rmm_is_read(void **state) {
     tidei_trace t;
     (void)state;
@@ -494,6 +522,7 @@ int main(void) {
         cmocka_unit_test(our_own_form_is_read),
         cmocka_unit_test(what_is_no_event_is_skipped),
         cmocka_unit_test(the_rest_of_a_recording_is_read),
+        cmocka_unit_test(the_example_of_the_docs_is_read),
         cmocka_unit_test(the_form_of_rmm_is_read),
         cmocka_unit_test(ids_come_and_go),
         cmocka_unit_test(sizes_are_scaled_down),
