@@ -61,6 +61,9 @@ bool tidei_study_limit_parse(const char *text, tidei_study_limit *out);
 ** limit in particular has 1.2 times its peak as its own. */
 uint64_t tidei_study_limit_of(const tidei_study_limit *l, const tidei_lab_program *p);
 
+/* Student's t for 95 %, by degrees of freedom: never less than it is, for those between two. */
+double tidei_study_student(unsigned freedom);
+
 tide_status tidei_study_run(tidei_study *s); /* TIDE_E_HOST_NOMEM */
 tidei_study_row tidei_study_row_of(const tidei_study *s, size_t program, size_t limit,
                                    size_t policy);
