@@ -5,10 +5,10 @@
 ** take. From that one recording, and from one more for what a climb takes (under `never`, at 1.5
 ** times the peak), the lab predicts its runs under some policies and limits; it then runs under
 ** each, some times, recorded too, and the two are compared. Overhead is here the time in
-** collections and climbs, hidden or not, in percent of the program's own time: both are in a recording, so that
-** the processor's changing clock is in neither. A prediction holds if collections are within one or
-** 5 % of the mean of the runs, and overhead within a fifth of the mean or within half of its 95 %
-** interval, whichever is more.
+** collections and climbs, hidden or not, in percent of the program's own time: both are in a
+** recording, so that the processor's changing clock is in neither. A prediction holds if
+** collections are within one or 5 % of the mean of the runs, and overhead within a fifth of the
+** mean or within half of its 95 % interval, whichever is more.
 ** What must stay true: no process and no file is left behind, also by a signal, which reaches the
 ** program that runs and then ends this one. */
 #ifndef TIDE_VALIDATE_H
