@@ -255,6 +255,8 @@ size_t tidei_boehm_watched(void) {
     return n;
 }
 
+size_t tidei_boehm_heap_bytes(void) { return GC_get_heap_size(); }
+
 /* ---- finalizers: the fallback ---- */
 
 static void GC_CALLBACK on_finalize(void *cell, void *data) {

@@ -28,6 +28,7 @@ void tidei_boehm_blocking(void *user, void (*fn)(void *arg), void *arg);
 /* ---- for reports and tests ---- */
 size_t tidei_boehm_root_bytes(void);  /* accepted as static roots at the last collection */
 size_t tidei_boehm_watched(void);     /* cells in the table */
+size_t tidei_boehm_heap_bytes(void);  /* of the whole process's heap, free ones too */
 bool tidei_boehm_by_finalizers(void); /* the fallback is in use */
 /* Switches that a test sets; read whenever they matter. */
 typedef struct tidei_boehm_switches {

@@ -578,6 +578,18 @@ struct round {
     const char *why;
 };
 
+/* What the collection finds, for a recording. */
+static void record_state(tidei_gc *gc) {
+    tidei_runtime *rt = gc->rt;
+    if (tidei_likely(!rt->recorder)) return;
+    for (tidei_dev *d = NULL; (d = tidei_dev_next(rt, d));)
+        tidei_recorder_queue(rt->recorder, d->index, tidei_streams_pending(d),
+                             gc->devs[d->index].before.slack_ns);
+    tidei_recorder_heap(rt->recorder,
+                        atomic_load_explicit(&rt->deaths->headers, memory_order_relaxed),
+                        gc->boehm ? tidei_boehm_heap_bytes() : 0);
+}
+
 /* The leader's part. What was dead before is drained first, so that the bytes freed afterwards are
 ** those that the collection found. */
 static size_t run_round(tidei_gc *gc, tidei_thread *t, const struct round *r, bool *ran) {
@@ -592,6 +604,7 @@ static size_t run_round(tidei_gc *gc, tidei_thread *t, const struct round *r, bo
     for (tidei_dev *d = NULL; (d = tidei_dev_next(rt, d));)
         snapshot(gc, d, r->where, 0, &gc->devs[d->index].before);
     snapshot_host(gc, r->where, 0, &gc->host.before);
+    record_state(gc);
     tidei_span_begin(rt, &span, 0);
     c.start_ns = now_ns(rt);
     tidei_clear_stack();

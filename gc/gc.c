@@ -108,6 +108,12 @@ static void discharge(tidei_runtime *rt, uint32_t owner, size_t bytes) {
             add_weight(&gc->at[i], owner, -(int64_t)bytes, &untold);
 }
 
+static bool traces(const tidei_header *h) {
+    if (!h->owner) return !counted(h);
+    tidei_collector *c = tidei_collector_find(tidei_gc_of(h->dev->rt), (int)h->owner);
+    return c && c->table.caps & TIDE_COLLECTOR_TRACING;
+}
+
 /* ---- threads ---- */
 
 static tide_status thread_attach(tidei_runtime *rt, tidei_thread *t) {
@@ -200,6 +206,7 @@ static const tidei_gc_ops ops = {
     .discharge = discharge,
     .retain = retain,
     .release = tidei_gc_release,
+    .traces = traces,
     .thread_attach = thread_attach,
     .thread_detach = thread_detach,
     .blocking = blocking,
@@ -269,6 +276,20 @@ static tide_status open_policy(tidei_gc *gc) {
     return status;
 }
 
+/* What a recording's reader has to know of this runtime: how its deaths come to be known, and what
+** new memory costs. */
+static void record_terms(tidei_gc *gc) {
+    tidei_runtime *rt = gc->rt;
+    const tidei_device_info *info = &rt->devs[0].d->info;
+    if (!rt->recorder) return;
+    tidei_recorder_deaths(rt->recorder, !gc->boehm ? TIDEI_DEATHS_COUNTED
+                                        : tidei_policy_is_always(&gc->devs[0].run)
+                                            ? TIDEI_DEATHS_AT_ONCE
+                                            : TIDEI_DEATHS_FOUND);
+    tidei_recorder_growth(rt->recorder, 0, (uint64_t)(info->fresh_ns * (double)TIDEI_MIB),
+                          info->total_bytes);
+}
+
 tide_status tidei_gc_open(tidei_runtime *rt) {
     pthread_condattr_t attr;
     tidei_gc *gc = tidei_host_alloc(rt, sizeof *gc);
@@ -294,6 +315,7 @@ tide_status tidei_gc_open(tidei_runtime *rt) {
         return status;
     }
     rt->gc_ops = &ops;
+    record_terms(gc);
     tidei_gc_changed(gc);
     return tidei_thread_get(rt) ? TIDE_OK : tidei_last_status();
 }

@@ -32,4 +32,5 @@ void tidei_boehm_blocking(void *user, void (*fn)(void *arg), void *arg) {
 }
 size_t tidei_boehm_root_bytes(void) { return 0; }
 size_t tidei_boehm_watched(void) { return 0; }
+size_t tidei_boehm_heap_bytes(void) { return 0; }
 bool tidei_boehm_by_finalizers(void) { return false; }

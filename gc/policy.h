@@ -117,6 +117,8 @@ typedef struct tidei_policy_run {
 } tidei_policy_run;
 void tidei_policy_start(tidei_policy_run *r, const tidei_policy *p); /* with the usual values */
 void tidei_policy_start_with(tidei_policy_run *r, const tidei_policy_choice *c);
+/* Whether it asks for a full collection at each question. */
+bool tidei_policy_is_always(const tidei_policy_run *r);
 tidei_decision tidei_policy_ask(tidei_policy_run *r, const tidei_policy_in *in);
 void tidei_policy_told(tidei_policy_run *r, const tidei_policy_in *before,
                        const tidei_policy_in *after, const tidei_collection *c);

@@ -17,6 +17,10 @@ static tidei_decision decide(const double *at, void *state, const tidei_policy_h
         at[FULL] > 0 ? tidei_policy_full(in) : tidei_policy_level(h, in->levels), 0, "its turn"};
 }
 
+bool tidei_policy_is_always(const tidei_policy_run *r) {
+    return r->policy == &tidei_policy_every && r->at[N] <= 1 && r->at[FULL] > 0;
+}
+
 const tidei_policy tidei_policy_every = {.name = "every",
                                          .decide = decide,
                                          .unguarded = true,

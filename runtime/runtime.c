@@ -174,6 +174,7 @@ static tide_status open_half(tidei_runtime *rt, tidei_device *device) {
     if (status == TIDE_OK) status = tidei_external_allocs_open(rt);
     if (status != TIDE_OK) return status;
     tidei_watch_open(rt);
+    atomic_store(&rt->deaths->timed, rt->recorder != NULL);
     tidei_neighbours_enter(rt);
     char text[640];
     tidei_device_text(&rt->devs[0], text, sizeof text);

@@ -96,3 +96,31 @@ ends 2 "--limit wants bytes, 4GiB, a factor such as 1.2x, or none, not '1.2y'" -
 ends 2 "--seeds wants a number from 1 to 1000, not '0'" --seeds 0
 ends 2 "--model \"stal=5ms\": column 1: expected one of minor, full" --model stal=5ms
 ends 2 "unrecognized option '--frob'" --frob
+
+# Predictions against runs: what is wrong with the program is told, nothing is left behind. Whether
+# predictions hold depends on the machine; that each is there does not.
+mkdir -p "$work/tmp"
+validates() { # STATUSES TEXT ARGS
+    wanted=$1 text=$2 status=0
+    shift 2
+    TMPDIR=$work/tmp TIDE_DEVICE=host "$tide" study --validate "$@" \
+        >"$work/out" 2>"$work/err" || status=$?
+    case " $wanted " in
+    *" $status "*) ;;
+    *) fail "--validate $* ends with $status: $(cat "$work/err")" ;;
+    esac
+    [ -z "$text" ] || grep -qF -e "$text" "$work/err" || fail "--validate $*: $(cat "$work/err")"
+    [ -z "$(ls -A "$work/tmp")" ] || fail "--validate $* leaves files"
+}
+validates 2 'expected "--" before the program'
+validates 2 'which program?' --
+validates 2 '--runs wants a number from 1 to 100' --runs 0 -- true
+validates 2 '/absent/x cannot be run: No such file or directory' -- /absent/x
+validates 2 'false ends with status 1 under TIDE_POLICY=every' -- false
+validates 2 'true recorded nothing' -- true
+validates 2 'sh ends with signal 9 under' -- sh -c 'kill -9 $$'
+validates '0 1' '' --runs 1 -- \
+    "$1/examples/c/dense" --rows 4000 --features 50 --batch 256 --epochs 2 --quiet
+[ "$(grep -cE '(holds|is off|both are off|collections are off)$' "$work/out")" = 9 ] ||
+    fail "--validate prints: $(cat "$work/out")"
+grep -qE '^[0-9] of 9 predictions are off$' "$work/out" || fail "no sum: $(cat "$work/out")"

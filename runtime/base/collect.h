@@ -34,6 +34,9 @@ typedef struct tidei_gc_ops {
     ** retained: TIDE_E_INVALID. */
     tide_status (*retain)(tidei_header *h);
     tide_status (*release)(tidei_header *h);
+    /* (may be NULL) Whether the header's owner is a tracing collector, which found it dead if its
+    ** cell is gone. Of a header that is dead; false where the owner is gone too. */
+    bool (*traces)(const tidei_header *h);
     /* A thread enters its first call / leaves. */
     tide_status (*thread_attach)(tidei_runtime *rt, tidei_thread *t);
     void (*thread_detach)(tidei_runtime *rt, tidei_thread *t);

@@ -158,9 +158,17 @@ static void push(tidei_deaths *q, tidei_header *youngest, tidei_header *oldest) 
                                                   memory_order_relaxed));
 }
 
+/* Between marking and pushing, when nobody else touches the header. */
+static inline void note_moment(tidei_deaths *q, tidei_header *h, unsigned flags) {
+    if (tidei_unlikely(atomic_load_explicit(&q->timed, memory_order_relaxed)))
+        h->died_ns = h->bytes ? (tidei_now_ns() | 1) ^ !(flags & TIDEI_GONE) : 0;
+}
+
 void tidei_report(tidei_header *h, uint64_t generation, unsigned flags) {
-    if (mark(h, generation, flags))
-        push(atomic_load_explicit(&h->deaths, memory_order_relaxed), h, h);
+    if (!mark(h, generation, flags)) return;
+    tidei_deaths *q = atomic_load_explicit(&h->deaths, memory_order_relaxed);
+    note_moment(q, h, flags);
+    push(q, h, h);
 }
 
 void tidei_report_many(const tidei_death *at, size_t n, unsigned flags) {
@@ -170,6 +178,7 @@ void tidei_report_many(const tidei_death *at, size_t n, unsigned flags) {
         tidei_header *h = d->header;
         if (!mark(h, d->generation, flags)) continue;
         tidei_deaths *of = atomic_load_explicit(&h->deaths, memory_order_relaxed);
+        note_moment(of, h, flags);
         if (q && q != of) push(q, youngest, oldest);
         if (q == of)
             h->next = youngest;
@@ -202,6 +211,16 @@ __attribute__((noinline)) static void wait_while_held(tidei_header *h) {
     while (atomic_load_explicit(&h->word, memory_order_acquire) & TIDEI_HELD) sched_yield();
 }
 
+/* A storage dies with the last of its arrays, which is the one that is drained last. The cell went
+** with the array: so a tracing collector found it, or its last reference was given back. */
+__attribute__((noinline)) static void note_death(tidei_header *h, tidei_storage *st) {
+    tidei_runtime *rt = st->dev->rt;
+    uint64_t ns = h->died_ns;
+    h->died_ns = 0; /* as the header's next array finds it */
+    if (ns & 1 && !(rt->gc_ops && rt->gc_ops->traces && rt->gc_ops->traces(h))) ns--;
+    atomic_store_explicit(&st->died_ns, ns, memory_order_relaxed);
+}
+
 /* Lets go of a dead header's storage; returns it if nobody else has it, and the caller then ends
 ** it. */
 static tidei_storage *let_go(tidei_header *h) {
@@ -212,7 +231,9 @@ static tidei_storage *let_go(tidei_header *h) {
         wait_while_held(h);
     }
     h->st = NULL;
-    return st && tidei_storage_unref(st) ? st : NULL;
+    if (!st) return NULL;
+    if (tidei_unlikely(st->watched & TIDEI_WATCHED_BY_OBSERVERS)) note_death(h, st);
+    return tidei_storage_unref(st) ? st : NULL;
 }
 
 /* The rest of a death: callbacks, and the header itself once its cell is gone. True: it was
@@ -516,6 +537,7 @@ void tidei_deaths_end(tidei_deaths *q) {
     _Atomic uint64_t alone = 0;
     tidei_error_save(&e);
     if (t) t->depth_drain++;
+    atomic_store(&q->timed, false); /* what lives until here was never unreachable */
     do {
         left = 0;
         tidei_each_header(q, report_dead, &left);

@@ -61,6 +61,7 @@ typedef struct tidei_deaths {
     struct tidei_deaths *next;
     /* a thread is emptying it, to use it again; under the process's lock of headers */
     bool claimed;
+    atomic_bool timed; /* a recorder wants to know when deaths were reported */
 } tidei_deaths;
 
 typedef struct tidei_header {
@@ -83,6 +84,9 @@ typedef struct tidei_header {
     _Atomic(struct tidei_scope *)
         scope; /* refcount: the scope that holds the header, or NULL; written by its thread only */
     uint32_t scope_index;
+    /* where the queue is timed: when its death was reported, on the system's clock; the lowest bit:
+    ** the cell went with it. 0: it was not, and at birth */
+    uint64_t died_ns;
     tidei_layout lay;
 } tidei_header;
 
@@ -108,7 +112,7 @@ static inline uint64_t tidei_header_generation(tidei_header *h) {
 }
 
 /* The report of a death. `generation` as read when the header was live. flags: TIDEI_DEAD, perhaps
-** | TIDEI_GONE. */
+** | TIDEI_GONE. Where a recorder runs it also looks at the system's clock. */
 void tidei_report(tidei_header *h, uint64_t generation, unsigned flags);
 typedef struct tidei_death {
     tidei_header *header;

@@ -92,6 +92,8 @@ void tidei_watch_made(tidei_storage *st, const tidei_stream *s) {
     tidei_runtime *rt = st->dev->rt;
     tidei_storage_free_list *x = free_list_here(st->dev);
     if (x) x->unwatched = rt->watch_every;
+    atomic_store_explicit(&st->used_ns, 0, memory_order_relaxed);
+    atomic_store_explicit(&st->died_ns, 0, memory_order_relaxed);
     if (rt->recorder && tidei_on_device(st->pool->kind))
         tidei_recorder_alloc(rt->recorder, (uintptr_t)st, st->bytes, s->slot);
     if (rt->tracker)
@@ -107,13 +109,21 @@ void tidei_watch_open(tidei_runtime *rt) {
             rt->devs[i].memory->free_lists[k].unwatched = rt->watch_every;
 }
 
+static void record_end(tidei_recorder *r, tidei_storage *st) {
+    uint64_t died = atomic_load_explicit(&st->died_ns, memory_order_relaxed);
+    unsigned stream = tidei_storage_last_stream(st);
+    tidei_recorder_ends(r, (uintptr_t)st, atomic_load_explicit(&st->used_ns, memory_order_relaxed),
+                        died, died & 1, stream);
+    tidei_recorder_free(r, (uintptr_t)st, st->bytes, stream);
+}
+
 void tidei_watch_gone(tidei_storage *st) {
     tidei_runtime *rt = st->dev->rt;
     if ((st->watched & TIDEI_WATCHED_BY_OWNER) && rt->gc_ops)
         rt->gc_ops->discharge(rt, st->owner, st->bytes);
     if (!(st->watched & TIDEI_WATCHED_BY_OBSERVERS)) return;
     if (rt->recorder && tidei_on_device(st->pool->kind) && !tidei_storage_spilled(st))
-        tidei_recorder_free(rt->recorder, (uintptr_t)st, st->bytes, tidei_storage_last_stream(st));
+        record_end(rt->recorder, st);
     if (rt->tracker) tidei_tracker_remove(rt->tracker, origin_of(st));
 }
 
@@ -444,8 +454,16 @@ static bool publish_use(const tidei_use *u, tidei_stream *s, tidei_stamp x) {
     return room;
 }
 
+/* A recorder wants to know when they were last used. */
+__attribute__((noinline)) static void note_uses(const tidei_use *uses, unsigned n) {
+    uint64_t now = tidei_now_ns();
+    for (unsigned i = 0; i < n; i++)
+        atomic_store_explicit(&uses[i].st->used_ns, now, memory_order_relaxed);
+}
+
 bool tidei_publish_uses(tidei_stream *s, const tidei_use *uses, unsigned n, uint64_t tick) {
     bool all = true;
+    if (tidei_unlikely(s->dev->rt->recorder)) note_uses(uses, n);
     for (unsigned i = 0; i < n; i++)
         if (!publish_use(&uses[i], s, (tidei_stamp){.tick = tick, .stream = s->slot})) all = false;
     return all;
@@ -558,6 +576,7 @@ static tide_status open_submission(tidei_submission *w, bool *again) {
     s->last_op = w->op;
     w->unknown = !done && !tidei_publish_uses(s, w->uses, w->n, w->tick);
     w->began = tidei_record_begin(s);
+    if (tidei_unlikely(s->dev->rt->recorder)) note_uses(w->uses, w->n);
     return TIDE_OK;
 }
 

@@ -44,6 +44,9 @@ typedef struct tidei_storage {
     ** so */
     uint32_t owner;
     tidei_stamps stamps;
+    /* while a recorder runs, on the system's clock: its last submission; when the last array over
+    ** it died, 0: not yet; the lowest bit says that a collection found that */
+    _Atomic uint64_t used_ns, died_ns;
 } tidei_storage;
 typedef struct tidei_subranges tidei_subranges;
 enum {

@@ -39,7 +39,7 @@ _Static_assert((ENTRIES & (ENTRIES - 1)) == 0, "entries are counted without end,
 /* A record as it is added, half a cache line. Beside the records' own kinds: what the records
 ** behind it are to know. */
 enum {
-    ENTRY_BACKED = TIDEI_RECORD_SUBMIT + 1, /* a: bytes, from now on */
+    ENTRY_BACKED = TIDEI_RECORD_KINDS, /* a: bytes, from now on */
     /* a: name, b: why; of the span that begins or ends next */
     ENTRY_NAMES
 };
@@ -249,6 +249,12 @@ static void take_submission(tidei_recorder *r, tidei_record *y, const entry *x) 
     r->until[y->stream] = y->ns;
 }
 
+/* A moment on the system's clock, which lies before the record that tells of it. */
+static uint64_t moment_ns(const tidei_recorder *r, uint64_t ns) {
+    ns = ns > r->pace.start_ns ? ns - r->pace.start_ns : 0;
+    return ns < r->last.ns ? ns : r->last.ns;
+}
+
 /* Times never fall: what r->last has is no less than any that was written. */
 static void take(tidei_recorder *r, const entry *x) {
     tidei_record y = r->last;
@@ -267,6 +273,8 @@ static void take(tidei_recorder *r, const entry *x) {
         y.thread = (uint32_t)x->a;
         y.a = y.stream;
         break;
+    case TIDEI_RECORD_USED:
+    case TIDEI_RECORD_DIED: y.b = moment_ns(r, x->b); break;
     case TIDEI_RECORD_SYNC:
     case TIDEI_RECORD_FOLLOW:
         y.thread = (uint32_t)x->a;
@@ -463,6 +471,30 @@ void tidei_recorder_alloc(tidei_recorder *r, uint64_t id, size_t bytes, unsigned
 
 void tidei_recorder_free(tidei_recorder *r, uint64_t id, size_t bytes, unsigned stream) {
     add(r, on_stream(TIDEI_RECORD_FREE, stream), id, bytes);
+}
+
+void tidei_recorder_ends(tidei_recorder *r, uint64_t id, uint64_t used_ns, uint64_t died_ns,
+                         bool found, unsigned stream) {
+    if (!r->form->moments) return;
+    if (used_ns && died_ns && used_ns > died_ns) used_ns = died_ns; /* two threads' looks */
+    if (used_ns) add(r, on_stream(TIDEI_RECORD_USED, stream), id, used_ns);
+    if (died_ns) add(r, on_stream(TIDEI_RECORD_DIED, found), id, died_ns);
+}
+
+void tidei_recorder_deaths(tidei_recorder *r, unsigned how) {
+    if (r->form->moments) add(r, TIDEI_RECORD_DEATHS, TIDEI_CSV_VERSION, how);
+}
+
+void tidei_recorder_growth(tidei_recorder *r, unsigned device, uint64_t mib_ns, uint64_t total) {
+    if (r->form->moments) add(r, on_stream(TIDEI_RECORD_GROWTH, device), mib_ns, total);
+}
+
+void tidei_recorder_queue(tidei_recorder *r, unsigned device, uint64_t pending, uint64_t ns) {
+    if (r->form->moments) add(r, on_stream(TIDEI_RECORD_QUEUE, device), pending, ns);
+}
+
+void tidei_recorder_heap(tidei_recorder *r, uint64_t arrays, uint64_t bytes) {
+    if (r->form->moments) add(r, TIDEI_RECORD_HEAP, arrays, bytes);
 }
 
 void tidei_recorder_sync(tidei_recorder *r, unsigned stream) {

@@ -66,6 +66,22 @@ TIDEI_ASIDE void tidei_recorder_free(tidei_recorder *r, uint64_t id, size_t byte
 /* What was recorded as freed has a block again (spill.h): an alloc. */
 TIDEI_ASIDE void tidei_recorder_return(tidei_recorder *r, uint64_t id, size_t bytes,
                                        unsigned stream);
+/* Before the free of a block that ends: when it was last used, and when it became unreachable, on
+** the system's clock; 0: never, or nobody knows. `found`: a collection found that it had. */
+TIDEI_ASIDE void tidei_recorder_ends(tidei_recorder *r, uint64_t id, uint64_t used_ns,
+                                     uint64_t died_ns, bool found, unsigned stream);
+/* Where the form has a use for it: how deaths are known (TIDEI_DEATHS_*), once; what memory costs,
+** of a device; and as a collection begins, what is queued on a device, and what the collector looks
+** at. */
+void tidei_recorder_deaths(tidei_recorder *r, unsigned how);
+void tidei_recorder_growth(tidei_recorder *r, unsigned device, uint64_t mib_ns, uint64_t total);
+void tidei_recorder_queue(tidei_recorder *r, unsigned device, uint64_t pending, uint64_t ns);
+void tidei_recorder_heap(tidei_recorder *r, uint64_t arrays, uint64_t bytes);
+enum {
+    TIDEI_DEATHS_FOUND,   /* by collections, whenever they run */
+    TIDEI_DEATHS_COUNTED, /* as they happen, by reference counts */
+    TIDEI_DEATHS_AT_ONCE  /* by collections, at each moment at which the policy is asked */
+};
 void tidei_recorder_sync(tidei_recorder *r, unsigned stream);
 void tidei_recorder_follow(tidei_recorder *r, unsigned stream, unsigned from);
 /* ticks; 0: submissions are not recorded */
@@ -83,7 +99,15 @@ typedef enum {
     TIDEI_RECORD_BEGIN,  /* of a span; a: number, b: bytes, `why` */
     TIDEI_RECORD_END,    /* the same */
     TIDEI_RECORD_FOLLOW, /* a: the other stream */
-    TIDEI_RECORD_SUBMIT  /* a: when it began, `name` the operation */
+    TIDEI_RECORD_SUBMIT, /* a: when it began, `name` the operation */
+    /* of a form that wants moments; a, b, `stream` as the file has them, b of the two in ns */
+    TIDEI_RECORD_USED,
+    TIDEI_RECORD_DIED,
+    TIDEI_RECORD_DEATHS,
+    TIDEI_RECORD_GROWTH,
+    TIDEI_RECORD_QUEUE,
+    TIDEI_RECORD_HEAP,
+    TIDEI_RECORD_KINDS
 } tidei_record_kind;
 
 typedef struct tidei_record {
@@ -96,6 +120,7 @@ typedef struct tidei_record {
     uint8_t kind, span;
 } tidei_record;
 
+#define TIDEI_CSV_VERSION   2    /* of the rows: docs/traces.md */
 #define TIDEI_ROW_BYTES     1024 /* room for the text of a record, whatever its names are */
 #define TIDEI_THREADS_NAMED 256  /* tracks of more threads have a number only */
 
@@ -115,7 +140,8 @@ typedef struct tidei_form {
     const char *suffix; /* of the files that have it */
     const char *begins; /* what each of its files begins with */
     bool submissions;   /* it has a use for these */
-    bool backed;        /* and for what is backed */
+    bool backed;        /* for what is backed */
+    bool moments;       /* and for blocks' last uses and deaths, for queues and heaps */
     void (*head)(tidei_rows *x);
     void (*row)(tidei_rows *x, const tidei_record *r);
     void (*foot)(tidei_rows *x);

@@ -88,7 +88,14 @@ static void csv_row(tidei_rows *x, const tidei_record *r) {
     case TIDEI_RECORD_FOLLOW: csv_put(x, 'd', r->a, 0, r->stream, r->ns); break;
     case TIDEI_RECORD_BEGIN:
     case TIDEI_RECORD_END: csv_span(x, r); break;
-    case TIDEI_RECORD_SUBMIT: break;
+    case TIDEI_RECORD_USED: csv_put(x, 'u', r->a, r->b / 1000, r->stream, r->ns); break;
+    case TIDEI_RECORD_DIED: csv_put(x, 'x', r->a, r->b / 1000, r->stream, r->ns); break;
+    case TIDEI_RECORD_DEATHS: csv_put(x, 'v', r->a, r->b, 0, r->ns); break;
+    case TIDEI_RECORD_GROWTH: csv_put(x, 'g', r->a, r->b, r->stream, r->ns); break;
+    case TIDEI_RECORD_QUEUE: csv_put(x, 'q', r->a, r->b, r->stream, r->ns); break;
+    case TIDEI_RECORD_HEAP: csv_put(x, 'h', r->a, r->b, 0, r->ns); break;
+    case TIDEI_RECORD_SUBMIT:
+    case TIDEI_RECORD_KINDS: break;
     }
 }
 
@@ -237,6 +244,7 @@ static void json_row(tidei_rows *x, const tidei_record *r) {
     case TIDEI_RECORD_BEGIN:
     case TIDEI_RECORD_END: json_span(x, r); break;
     case TIDEI_RECORD_SUBMIT: json_submit(x, r); break;
+    default: break; /* moments, which it does not want */
     }
     json_backed(x, r);
 }
@@ -246,8 +254,8 @@ static void json_foot(tidei_rows *x) { put(x, "\n]\n"); }
 /* ---- the table ---- */
 
 static const tidei_form forms[] = {
-    {TIDEI_TRACE_CSV, CSV_BEGINS, false, false, csv_head, csv_row, csv_foot},
-    {TIDEI_TRACE_JSON, JSON_BEGINS, true, true, json_head, json_row, json_foot},
+    {TIDEI_TRACE_CSV, CSV_BEGINS, false, false, true, csv_head, csv_row, csv_foot},
+    {TIDEI_TRACE_JSON, JSON_BEGINS, true, true, false, json_head, json_row, json_foot},
 };
 
 const tidei_form *tidei_form_of(const char *path) {

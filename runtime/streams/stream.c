@@ -320,6 +320,17 @@ uint64_t tidei_slack_ns(tidei_dev *d, bool waits) {
     return most > usual ? most : usual;
 }
 
+uint64_t tidei_streams_pending(tidei_dev *d) {
+    unsigned slot = 0;
+    uint64_t n = 0;
+    for (tidei_stream *s; (s = tidei_stream_next(d, &slot));) {
+        uint64_t done = look(s);
+        uint64_t submitted = atomic_load_explicit(&s->submitted, memory_order_relaxed);
+        n += submitted > done ? submitted - done : 0;
+    }
+    return n;
+}
+
 /* ---- marks ---- All under the stream's lock. */
 
 /* So many marks are made between two waits of others: so another stream waits for at most

@@ -232,6 +232,8 @@ tidei_stream *tidei_stream_next(tidei_dev *d, unsigned *slot);
 /* Rough device time still queued on the device's streams, for the policies: by the pace at which
 ** they complete, and, where the host is about to wait (`waits`), by past waits. */
 uint64_t tidei_slack_ns(tidei_dev *d, bool waits);
+/* Submissions on the device's streams that are not known to be complete. */
+uint64_t tidei_streams_pending(tidei_dev *d);
 
 /* ---- the short way past the recorder: nothing is recorded ---- */
 

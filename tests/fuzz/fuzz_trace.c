@@ -140,7 +140,8 @@ static bool slow_event(slow *s, int op, uint64_t id, uint64_t bytes) {
 }
 
 static bool slow_row(slow *s, char fields[6][256]) {
-    uint64_t number, id, bytes;
+    uint64_t number, id, bytes, stream;
+    size_t born;
     if (s->rmm) {
         bool allocates = !strcmp(fields[2], "allocate"),
              fails = !strcmp(fields[2], "allocate failure");
@@ -152,9 +153,12 @@ static bool slow_row(slow *s, char fields[6][256]) {
         if (fails || (!id && !bytes)) return true;
         return slow_event(s, allocates ? TIDEI_EVENT_ALLOC : TIDEI_EVENT_FREE, id, bytes);
     }
-    if (strlen(fields[0]) != 1 || !strchr("afsCcdRrWw", fields[0][0])) return false;
+    if (strlen(fields[0]) != 1 || !strchr("afsCcdRrWwuxvgqh", fields[0][0])) return false;
     if (!slow_number(fields[1], 10, &id) || !slow_number(fields[2], 10, &bytes)) return false;
-    if (!slow_number(fields[3], 10, &number) || !slow_number(fields[4], 10, &number)) return false;
+    if (!slow_number(fields[3], 10, &stream) || !slow_number(fields[4], 10, &number)) return false;
+    if (fields[0][0] == 'v') return id >= 1 && id <= 2 && bytes <= 2;
+    if (fields[0][0] == 'u' || fields[0][0] == 'x')
+        return is_live(s, id, &born) && bytes <= number && (fields[0][0] == 'u' || stream <= 1);
     if (!strchr("afs", fields[0][0])) return true;
     return slow_event(s,
                       fields[0][0] == 'a'   ? TIDEI_EVENT_ALLOC
@@ -266,6 +270,28 @@ static void play(tidei_trace *t, fuzz_choices *c) {
     tidei_replay_close(r);
 }
 
+/* With times it is the same trace; what a recording tells of blocks and collections fits it. */
+static void check_timed(const tidei_trace *t, const uint8_t *bytes, size_t n) {
+    tidei_trace timed;
+    file f = new_file(bytes, n);
+    require(tidei_trace_read_timed(f.path, 0, &timed) == TIDE_OK, "refused where times are wanted");
+    close(f.fd);
+    check_same(t->events, t->n, t->blocks, &timed);
+    require(!memcmp(&t->run, &timed.run, sizeof t->run), "another run where times are wanted");
+    for (size_t i = 0; i < timed.n; i++) {
+        const tidei_event *e = &timed.events[i];
+        require(!i || timed.times[i] >= timed.times[i - 1], "time falls");
+        if (e->op == TIDEI_EVENT_SYNC) continue;
+        const tidei_block_moments *m = &timed.moments[e->block];
+        if (e->op == TIDEI_EVENT_ALLOC) require(m->made == timed.times[i], "made at another time");
+        require(m->used >= m->made && m->died >= m->made, "used or dead before it was made");
+        require(m->used == TIDEI_UNTOLD || m->used <= m->died, "used when it was dead");
+        if (e->op == TIDEI_EVENT_FREE && m->died != TIDEI_UNTOLD)
+            require(m->died <= timed.times[i], "dead behind its free");
+    }
+    tidei_trace_clear(&timed);
+}
+
 static void tide_fuzz_one(const uint8_t *bytes, size_t n) {
     fuzz_choices c = fuzz_choices_of(bytes, n);
     tidei_trace t;
@@ -274,6 +300,7 @@ static void tide_fuzz_one(const uint8_t *bytes, size_t n) {
     compare(status, &t, bytes, n);
     if (status != TIDE_OK) return;
     check_compressed(&t, bytes, n);
+    check_timed(&t, bytes, n);
     if (t.n <= EVENTS_MAX && fuzz_choose(&c, PLAYS) == 0) play(&t, &c);
     tidei_trace_clear(&t);
 }

@@ -4,6 +4,7 @@
 #include "tools/tide/study.h"
 #include "tools/tide/study_input.h"
 #include "tools/tide/study_sweep.h"
+#include "runtime/observe/recorder.h"
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -76,6 +77,74 @@ static void collections_of_the_recorded_run_are_left_out(void **state) {
     assert_ok(tidei_lab_finish(&p));
     assert_int_equal(p.ideal_ns, 15000);
     tidei_lab_clear(&p);
+}
+
+/* Where a recording says when a block became unreachable, that is its death; what its collections
+** took, and what memory costs there, is the program's model. */
+static void a_recording_tells_of_deaths_and_costs(void **state) {
+    char path[64];
+    tidei_lab_program p;
+    (void)state;
+    write_file(path, sizeof path,
+               "op,id,bytes,stream,time_us\nv,2,1,0,0\ng,777,123456789,0,0\n"
+               "a,1,1000,0,10\na,2,500,0,20\nh,2,0,0,30\nC,2,0,0,30\nc,2,0,0,70\n"
+               "h,2,0,0,75\nC,2,0,0,75\nc,2,0,0,135\n" /* 40 and 60 us */
+               "a,3,4,0,140\nx,1,25,0,145\nf,1,1000,0,145\na,4,8,0,146\n");
+    assert_ok(tidei_study_load(path, &p));
+    assert_int_equal(p.peak[TIDEI_LAB_DEVICE], 1500); /* block 3 comes when block 1 is dead */
+    assert_int_equal(p.model.full_array_ps, 17000);
+    assert_int_equal(p.model.full_ns, 50000 - 2 * 17);
+    assert_int_equal(p.model.spread_low, 1000);
+    assert_int_equal(p.model.spread_high, 1000);
+    assert_int_equal(p.model.fresh_mib_ns, 777);
+    assert_int_equal(p.model.total, 123456789);
+    assert_event(&p, 6, TIDEI_LAB_DIE, 0);
+    assert_int_equal(p.events[6].block, 0);
+    tidei_lab_clear(&p);
+}
+
+/* The recordings of our own examples (tests/traces/README.md): what holds of every one. */
+static void our_own_recordings_play(void **state) {
+    static const char *const names[] = {"dense-collected", "dense-by-hand", "digits", "pca",
+                                        "kmeans"};
+    (void)state;
+    for (size_t k = 0; k < TIDEI_COUNT(names); k++) {
+        char path[1024];
+        tidei_trace t;
+        tidei_lab_program p;
+        tidei_lab_figures f;
+        uint64_t live = 0, ended = 0;
+        snprintf(path, sizeof path, "%s/tests/traces/%s.csv.gz", getenv("TIDE_TEST_SOURCE"),
+                 names[k]);
+        assert_ok(tidei_trace_read_timed(path, 0, &t));
+        assert_int_equal(t.run.version, 2);
+        assert_true(t.run.how != TIDEI_DEATHS_FOUND && t.run.used > 0);
+        assert_int_equal(t.ncollections > 0, t.run.how == TIDEI_DEATHS_AT_ONCE);
+        for (size_t i = 0; i < t.n; i++) {
+            const tidei_event *e = &t.events[i];
+            if (e->op == TIDEI_EVENT_ALLOC) live += e->bytes;
+            if (e->op != TIDEI_EVENT_FREE) continue;
+            const tidei_block_moments *m = &t.moments[e->block];
+            live -= e->bytes;
+            ended++;
+            uint64_t died = m->died == TIDEI_UNTOLD ? t.times[i] : m->died;
+            assert_true(m->made <= died && died <= t.times[i]);
+            if (m->used != TIDEI_UNTOLD) assert_true(m->made <= m->used && m->used <= died);
+        }
+        assert_int_equal(live, 0); /* closing freed what was left */
+        assert_int_equal(ended, t.blocks);
+        assert_ok(tidei_study_load(path, &p));
+        assert_int_equal(p.blocks, t.blocks);
+        tidei_policy_choice never = tidei_policy_usual(&tidei_policy_never);
+        assert_ok(tidei_lab_simulate(
+            &p, &(tidei_lab_options){.policy = &never, .limit = {2 * p.peak[0], TIDEI_NO_LIMIT}},
+            &f));
+        assert_int_equal(f.failed, 0);
+        assert_int_equal(f.allocated, f.live + f.dead + f.freed);
+        assert_int_equal(f.live, 0);
+        tidei_lab_clear(&p);
+        tidei_trace_clear(&t);
+    }
 }
 
 static void a_log_of_rmm_goes_past_midnight(void **state) {
@@ -354,6 +423,8 @@ static void host_memory_may_end(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_recording_tells_of_deaths_and_costs),
+        cmocka_unit_test(our_own_recordings_play),
         cmocka_unit_test(a_trace_becomes_a_program),
         cmocka_unit_test(collections_of_the_recorded_run_are_left_out),
         cmocka_unit_test(a_log_of_rmm_goes_past_midnight),

@@ -216,6 +216,82 @@ static void what_is_no_event_is_skipped(void **state) {
     assert_error(TIDE_E_FORMAT, "t.csv:2: expected a size in bytes, found 'many'");
 }
 
+static tide_status read_timed(const char *text, tidei_trace *out) {
+    char path[64];
+    int fd = file_of(text, strlen(text));
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    tide_status status = tidei_trace_read_timed(path, 0, out);
+    close(fd);
+    return status;
+}
+
+/* What a recording tells of its run: in the program's own time, which collections and climbs are
+** not part of. */
+static void the_rest_of_a_recording_is_read(void **state) {
+    tidei_trace t;
+    (void)state;
+    assert_ok(read_timed(
+        TIDE_HEADER "v,2,2,0,0\ng,157286,1000,0,0\na,5,100,0,10\na,6,50,0,12\n"
+                    "q,3,7000,0,20\nh,2,4096,0,20\nC,2,0,0,20\nu,5,15,0,28\nx,5,25,1,28\n"
+                    "f,5,100,0,28\nc,2,100,0,30\n" /* 10 us, not the program's */
+                    "R,0,64,0,40\nC,1,0,0,41\nc,1,0,0,43\nR,3,64,0,43\nr,3,0,0,44\nr,0,0,0,45\n"
+                    "u,6,35,0,60\nx,6,50,0,60\nf,6,50,0,60\na,7,1,0,70\nu,7,5,0,70\nf,7,1,0,72\n",
+        &t));
+    assert_int_equal(t.run.version, 2);
+    assert_int_equal(t.run.how, 2);
+    assert_int_equal(t.run.fresh_mib_ns, 157286);
+    assert_int_equal(t.run.total, 1000);
+    assert_int_equal(t.run.exact, 1);
+    assert_int_equal(t.run.found, 1);
+    assert_int_equal(t.run.used, 3);
+    assert_int_equal(t.run.idle_us, 13 + 25 + 65);
+    assert_int_equal(t.run.climbs, 1);
+    assert_int_equal(t.run.climb_ns, 3000);
+    assert_int_equal(t.run.ns, 72000);
+    assert_int_equal(t.ncollections, 2);
+    assert_memory_equal(&t.collections[0],
+                        (&(tidei_trace_collection){10000, 100, 2, 4096, 3, 7000, 1, 2, 0}),
+                        sizeof *t.collections);
+    assert_memory_equal(&t.collections[1],
+                        (&(tidei_trace_collection){2000, 0, 0, 0, 0, 0, 0, 1, 1}),
+                        sizeof *t.collections);
+    /* used at 15, found in the collection that began at 20; 35 and 50 less what stood still */
+    assert_memory_equal(t.moments,
+                        ((tidei_block_moments[]){{10000, 15000, 20000},
+                                                 {12000, 25000, 35000},
+                                                 {55000, 55000, TIDEI_UNTOLD}}),
+                        3 * sizeof *t.moments);
+    tidei_trace_clear(&t);
+}
+
+/* The example of docs/traces.md is read as the text below it says. */
+static void the_example_of_the_docs_is_read(void **state) {
+    char path[1024], page[16384], *begin, *end;
+    tidei_trace t;
+    (void)state;
+    snprintf(path, sizeof path, "%s/docs/traces.md", getenv("TIDE_TEST_SOURCE"));
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    page[fread(page, 1, sizeof page - 1, f)] = 0;
+    fclose(f);
+    assert_non_null(begin = strstr(page, "```csv\n"));
+    begin += strlen("```csv\n");
+    assert_non_null(end = strstr(begin, "```"));
+    *end = 0;
+    assert_ok(read_timed(begin, &t));
+    assert_int_equal(t.n, 5);
+    assert_int_equal(t.blocks, 3);
+    assert_int_equal(t.run.version, 2);
+    assert_int_equal(t.run.how, 1);
+    assert_int_equal(t.run.exact, 1);
+    assert_int_equal(t.ncollections, 1);
+    assert_int_equal(t.collections[0].pause_ns, 50000);
+    assert_int_equal(t.collections[0].arrays, 2);
+    assert_int_equal(t.moments[0].used, 30000);
+    assert_int_equal(t.moments[0].died, 60000); /* 50 us less: the collection's are not its own */
+    tidei_trace_clear(&t);
+}
+
 static void the_form_of_rmm_is_read(void **state) {
     tidei_trace t;
     (void)state;
@@ -312,11 +388,11 @@ static void bad_input_is_told_by_line(void **state) {
         {TIDE_HEADER "a,0,1,0,0,0\n",
          "t.csv:2: expected the 5 fields op,id,bytes,stream,time_us, found 'a,0,1,0,0,0'"},
         {TIDE_HEADER "b,0,1,0,0\n",
-         "t.csv:2: expected op a, f or s (or one of CcdRrWw, which are skipped), found 'b'"},
+         "t.csv:2: expected op a, f or s (or one of CcdRrWwuxvgqh), found 'b'"},
         {TIDE_HEADER "af,0,1,0,0\n",
-         "t.csv:2: expected op a, f or s (or one of CcdRrWw, which are skipped), found 'af'"},
+         "t.csv:2: expected op a, f or s (or one of CcdRrWwuxvgqh), found 'af'"},
         {TIDE_HEADER ",0,1,0,0\n",
-         "t.csv:2: expected op a, f or s (or one of CcdRrWw, which are skipped), found ''"},
+         "t.csv:2: expected op a, f or s (or one of CcdRrWwuxvgqh), found ''"},
         {TIDE_HEADER "a,-1,1,0,0\n", "t.csv:2: expected an id below 2^64, found '-1'"},
         {TIDE_HEADER "a,18446744073709551616,1,0,0\n",
          "t.csv:2: expected an id below 2^64, found '18446744073709551616'"},
@@ -328,6 +404,17 @@ static void bad_input_is_told_by_line(void **state) {
          "t.csv:2: expected a size with which at most 2^56 bytes live, found '72057594037927937'"},
         {TIDE_HEADER "a,0,72057594037927936,0,0\na,1,1,0,0\n",
          "t.csv:3: expected a size with which at most 2^56 bytes live, found '1'"},
+        {TIDE_HEADER "u,3,0,0,0\n", "t.csv:2: expected the id of an allocated block, found '3'"},
+        {TIDE_HEADER "a,3,1,0,5\nx,3,9,0,8\n",
+         "t.csv:3: expected a time that is no later than the row's, found '9'"},
+        {TIDE_HEADER "a,3,1,0,5\nx,3,6,2,8\n",
+         "t.csv:3: expected 0 for a death as it happened, or 1 for one that was found, found '2'"},
+        {TIDE_HEADER "v,3,0,0,0\n",
+         "t.csv:2: expected a version of the form from 1 to 2, found '3'"},
+        {TIDE_HEADER "v,2,3,0,0\n",
+         "t.csv:2: expected 0, 1 or 2 for how deaths are known, found '3'"},
+        {TIDE_HEADER "q,1\n",
+         "t.csv:2: expected the 5 fields op,id,bytes,stream,time_us, found 'q,1'"},
         {TIDE_HEADER "a,0,1, 0,0\n", "t.csv:2: expected a stream's number, found ' 0'"},
         {TIDE_HEADER "a,0,1,0,soon\n", "t.csv:2: expected a time in microseconds, found 'soon'"},
         {TIDE_HEADER "a,3,1,0,0\nf,3,1,0,1\nf,3,1,0,2\n",
@@ -428,12 +515,20 @@ static void no_host_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_bomb_is_refused),       cmocka_unit_test(as_many_as_wanted),
-        cmocka_unit_test(large_files_are_read),    cmocka_unit_test(the_recorded_traces_are_read),
-        cmocka_unit_test(our_own_form_is_read),    cmocka_unit_test(what_is_no_event_is_skipped),
-        cmocka_unit_test(the_form_of_rmm_is_read), cmocka_unit_test(ids_come_and_go),
-        cmocka_unit_test(sizes_are_scaled_down),   cmocka_unit_test(bad_input_is_told_by_line),
-        cmocka_unit_test(unsound_gzip_is_told),    cmocka_unit_test(files_that_are_none),
+        cmocka_unit_test(a_bomb_is_refused),
+        cmocka_unit_test(as_many_as_wanted),
+        cmocka_unit_test(large_files_are_read),
+        cmocka_unit_test(the_recorded_traces_are_read),
+        cmocka_unit_test(our_own_form_is_read),
+        cmocka_unit_test(what_is_no_event_is_skipped),
+        cmocka_unit_test(the_rest_of_a_recording_is_read),
+        cmocka_unit_test(the_example_of_the_docs_is_read),
+        cmocka_unit_test(the_form_of_rmm_is_read),
+        cmocka_unit_test(ids_come_and_go),
+        cmocka_unit_test(sizes_are_scaled_down),
+        cmocka_unit_test(bad_input_is_told_by_line),
+        cmocka_unit_test(unsound_gzip_is_told),
+        cmocka_unit_test(files_that_are_none),
         cmocka_unit_test(no_host_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -166,8 +166,7 @@ static void add_run(tidei_study_row *r, const tidei_lab_figures *f, const tidei_
     r->mean_held += part * (double)f->mean_held[TIDEI_LAB_DEVICE];
 }
 
-/* Student's t for 95 %, by degrees of freedom: never less than it is, for those between two. */
-static double student(unsigned freedom) {
+double tidei_study_student(unsigned freedom) {
     static const struct {
         unsigned from;
         double t;
@@ -188,7 +187,7 @@ static double interval(const tidei_lab_figures *f, unsigned n, const tidei_lab_p
         double off = figure(&f[i], p) - mean;
         sum += off * off;
     }
-    return n > 1 ? student(n - 1) * sqrt(sum / (n - 1) / n) : 0;
+    return n > 1 ? tidei_study_student(n - 1) * sqrt(sum / (n - 1) / n) : 0;
 }
 
 tidei_study_row tidei_study_row_of(const tidei_study *s, size_t program, size_t limit,

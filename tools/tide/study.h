@@ -64,6 +64,9 @@ uint64_t tidei_study_limit_of(const tidei_study_limit *l, const tidei_lab_progra
 /* A run of the study; its seeds count from 0. */
 tidei_lab_options tidei_study_options_of(const tidei_study *s, size_t program, size_t limit,
                                          size_t policy, unsigned seed);
+/* Student's t for 95 %, by degrees of freedom: never less than it is, for those between two. */
+double tidei_study_student(unsigned freedom);
+
 tide_status tidei_study_run(tidei_study *s); /* TIDE_E_HOST_NOMEM */
 tidei_study_row tidei_study_row_of(const tidei_study *s, size_t program, size_t limit,
                                    size_t policy);

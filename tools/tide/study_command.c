@@ -7,6 +7,7 @@
 #include "tools/tide/study_plot.h"
 #include "tools/tide/study_sweep.h"
 #include "tools/tide/study_table.h"
+#include "tools/tide/validate.h"
 #include "gc/lab/workloads.h"
 #include "runtime/base/text.h"
 #include <argp.h>
@@ -397,8 +398,11 @@ int tidei_study_command(int argc, char **argv) {
         .args_doc = "[TRACE|WORKLOAD...]",
         .doc = "Plays programs in virtual time under policies of collection, and shows what each "
                "costs. A program is a workload's name, or a trace of allocations (TIDE_TRACE's "
-               "CSV, or RMM's log; gzipped too). docs/policies.md explains the figures.\v",
+               "CSV, or RMM's log; gzipped too). docs/policies.md explains the figures. "
+               "--validate -- PROGRAM ARG..., as the first option, runs the program under three "
+               "policies and limits, and compares with what the lab predicts.\v",
         .help_filter = with_lists};
+    if (argc > 1 && !strcmp(argv[1], "--validate")) return tidei_validate(argc - 1, argv + 1);
     o.command = tidei_plot_command(argc, argv); /* options are cut into pieces as they are read */
     if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &o) != 0) return BAD_INPUT;
     tide_status status = load(&o, programs, &n);

@@ -3,9 +3,10 @@
 ** Model of a trace. One thread makes and drops the blocks, and waits at the sync points. Between
 ** two rows it computes; the time behind a sync point is what it waits there. The device is busy all
 ** the time up to the end of that wait: its work is queued as the host goes along, evenly, so that
-** it is behind by ever more until the host waits for it. A step ends at each sync point. A free is
-** the block's death: exact where the program freed by hand or counted references. Collections and
-** climbs of the recorded run are left out of the times. */
+** it is behind by ever more until the host waits for it. A step ends at each sync point. A block
+** dies when the recording says that it became unreachable, else by its free. Collections and climbs
+** of the recorded run are left out of the times; what the former took, and what new memory costs on
+** its device, become the program's model where the recording tells of them. */
 #ifndef TIDE_STUDY_INPUT_H
 #define TIDE_STUDY_INPUT_H
 

@@ -6,6 +6,7 @@
 ** gaps that frees leave.
 ** What must stay true: the first thing that is wrong ends the reading, with the line's number. */
 #include "tools/tide/trace.h"
+#include "runtime/observe/recorder.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,7 +20,7 @@
 #define FOUND_MAX  60 /* of an offending text, as much as a message shows */
 #define NO_BLOCK   UINT32_MAX
 #define DAY_US     86400000000u
-#define SKIPPED    "CcdRrWw" /* what else a recording tells */
+#define OTHERS     "CcdRrWwuxvgqh" /* what else a recording tells */
 
 struct text {
     const char *at;
@@ -29,6 +30,10 @@ struct text {
 struct live { /* an allocated id */
     uint64_t id, bytes;
     uint32_t block; /* NO_BLOCK: an empty entry */
+};
+
+struct stretch {                          /* in which the program stood still */
+    uint64_t began_us, ended_us, took_us; /* with all before it */
 };
 
 struct reader {
@@ -45,9 +50,17 @@ struct reader {
     void (*told)(void *user, const tidei_trace_row *row); /* (may be NULL) */
     void *user;
     uint64_t row_us, last_us; /* of the row; the latest so far */
+    uint64_t first_us;
     /* collections and climbs that have begun and not ended; since when; what they took so far */
     uint64_t depth, began_us, took_us;
-    struct live *live; /* live_cap entries, a power of two, at most half of them used */
+    uint64_t climbs;           /* of these, climbs and their rungs */
+    struct stretch *stretches; /* those that ended, in their order; where times are wanted */
+    size_t nstretches, stretches_cap, collections_cap;
+    bool collects;         /* between C and c */
+    uint64_t collected_us; /* since when; and in collections of the stretch that has begun */
+    uint64_t collecting_us;
+    tidei_trace_collection next; /* what rows q and h have told of it */
+    struct live *live;           /* live_cap entries, a power of two, at most half of them used */
     size_t live_cap, live_n;
     uint64_t live_bytes;
     tide_status (*row)(struct reader *r, const struct text *fields);
@@ -240,27 +253,97 @@ static tide_status more_events(struct reader *r) {
     if (status != TIDE_OK) return status;
     if (r->most && cap > r->most) cap = r->most;
     if (!relist(&t->events, t->n, (size_t)cap, sizeof *t->events) ||
-        (r->timed && !relist(&t->times, t->n, (size_t)cap, sizeof *t->times)))
+        (r->timed && (!relist(&t->times, t->n, (size_t)cap, sizeof *t->times) ||
+                      !relist(&t->moments, tidei_min_size(t->blocks, r->events_cap), (size_t)cap,
+                              sizeof *t->moments))))
         return tidei_fail_host_memory(OP, (size_t)cap * sizeof *t->events);
     r->events_cap = (size_t)cap;
     return TIDE_OK;
 }
 
+static uint64_t ns_of(uint64_t us) { return us <= UINT64_MAX / 1000 ? us * 1000 : UINT64_MAX - 1; }
+
 /* The program's own time: while it collects or climbs it stands still. */
 static uint64_t now_ns(struct reader *r) {
     if (r->row_us > r->last_us) r->last_us = r->row_us;
-    uint64_t us = (r->depth ? r->began_us : r->last_us) - r->took_us;
-    return us <= UINT64_MAX / 1000 ? us * 1000 : UINT64_MAX;
+    return ns_of((r->depth ? r->began_us : r->last_us) - r->took_us);
+}
+
+/* The same of a moment that is behind. */
+static uint64_t past_ns(const struct reader *r, uint64_t us) {
+    size_t low = 0, high = r->nstretches; /* those before `low` began before it */
+    if (r->depth && us >= r->began_us) return ns_of(r->began_us - r->took_us);
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (r->stretches[mid].began_us <= us)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    if (!low) return ns_of(us);
+    const struct stretch *s = &r->stretches[low - 1];
+    if (us >= s->ended_us) return ns_of(us - s->took_us);
+    return ns_of(s->ended_us - s->took_us);
 }
 
 /* A collection or a climb begins, or ends. */
-static void stand_still(struct reader *r, bool begins) {
-    (void)now_ns(r);
+static tide_status stand_still(struct reader *r, bool begins) {
     if (begins) {
-        if (!r->depth++) r->began_us = r->last_us;
-    } else if (r->depth && !--r->depth) {
-        r->took_us += r->last_us - r->began_us;
+        if (!r->depth++) r->began_us = r->last_us, r->collecting_us = 0;
+        return TIDE_OK;
     }
+    if (!r->depth || --r->depth) return TIDE_OK;
+    r->took_us += r->last_us - r->began_us;
+    if (!r->timed) return TIDE_OK;
+    if (r->nstretches == r->stretches_cap) {
+        size_t cap = r->stretches_cap ? 2 * r->stretches_cap : 1024;
+        if (!relist(&r->stretches, r->nstretches, cap, sizeof *r->stretches))
+            return tidei_fail_host_memory(OP, cap * sizeof *r->stretches);
+        r->stretches_cap = cap;
+    }
+    r->stretches[r->nstretches++] = (struct stretch){r->began_us, r->last_us, r->took_us};
+    return TIDE_OK;
+}
+
+static tide_status climb(struct reader *r, bool begins) {
+    if (begins) {
+        r->trace.run.climbs += !r->climbs++;
+        return stand_still(r, true);
+    }
+    tide_status status = stand_still(r, false);
+    if (r->climbs && !--r->climbs && !r->depth) {
+        uint64_t us = r->last_us - r->began_us;
+        r->trace.run.climb_ns += us > r->collecting_us ? ns_of(us - r->collecting_us) : 0;
+    }
+    return status;
+}
+
+static tide_status begin_collection(struct reader *r, uint64_t level) {
+    tide_status status = stand_still(r, true);
+    r->collects = true;
+    r->collected_us = r->last_us;
+    r->next.level = level > 1 ? TIDE_COLLECT_FULL : TIDE_COLLECT_MINOR;
+    r->next.forced = r->climbs != 0;
+    r->next.dead = 0;
+    return status;
+}
+
+static tide_status end_collection(struct reader *r, uint64_t freed) {
+    tidei_trace *t = &r->trace;
+    if (!r->collects) return stand_still(r, false); /* it began before the recording */
+    r->collects = false;
+    r->collecting_us += r->last_us - r->collected_us;
+    r->next.pause_ns = ns_of(r->last_us - r->collected_us);
+    r->next.freed = freed;
+    if (r->timed && t->ncollections == r->collections_cap) {
+        size_t cap = r->collections_cap ? 2 * r->collections_cap : 1024;
+        if (!relist(&t->collections, t->ncollections, cap, sizeof *t->collections))
+            return tidei_fail_host_memory(OP, cap * sizeof *t->collections);
+        r->collections_cap = cap;
+    }
+    if (r->timed) t->collections[t->ncollections++] = r->next;
+    r->next = (tidei_trace_collection){0};
+    return stand_still(r, false);
 }
 
 static tide_status add_event(struct reader *r, tidei_event e) {
@@ -285,7 +368,11 @@ static tide_status allocate(struct reader *r, uint64_t id, struct text shown, ui
     r->live[slot] = x;
     r->live_n++;
     r->live_bytes += bytes;
-    return add_event(r, (tidei_event){bytes, x.block, TIDEI_EVENT_ALLOC});
+    tide_status status = add_event(r, (tidei_event){bytes, x.block, TIDEI_EVENT_ALLOC});
+    if (status == TIDE_OK && r->timed)
+        r->trace.moments[x.block] =
+            (tidei_block_moments){r->trace.times[r->trace.n - 1], TIDEI_UNTOLD, TIDEI_UNTOLD};
+    return status;
 }
 
 static tide_status release(struct reader *r, uint64_t id, struct text shown) {
@@ -293,35 +380,89 @@ static tide_status release(struct reader *r, uint64_t id, struct text shown) {
     struct live x = r->live[slot];
     if (x.block == NO_BLOCK) return expected(r, "the id of an allocated block", shown);
     live_remove(r, slot);
+    r->next.dead += r->collects;
     return add_event(r, (tidei_event){x.bytes, x.block, TIDEI_EVENT_FREE});
+}
+
+/* ---- the rest that a recording tells ---- */
+
+/* A row u or x: a moment of a block that lives. */
+static tide_status tell_moment(struct reader *r, bool use, uint64_t id, uint64_t us,
+                               uint64_t stream, const struct text *f) {
+    size_t slot = slot_of(r, id);
+    uint32_t block = r->live[slot].block;
+    tidei_trace_run *run = &r->trace.run;
+    if (block == NO_BLOCK) return expected(r, "the id of an allocated block", f[1]);
+    if (us > r->row_us) return expected(r, "a time that is no later than the row's", f[2]);
+    if (!use && stream > 1)
+        return expected(r, "0 for a death as it happened, or 1 for one that was found", f[3]);
+    if (use) {
+        run->used++;
+        run->idle_us += r->row_us - us;
+    } else
+        stream ? run->found++ : run->exact++;
+    if (!r->timed) return TIDE_OK;
+    tidei_block_moments *m = &r->trace.moments[block];
+    uint64_t ns = past_ns(r, us);
+    *(use ? &m->used : &m->died) = ns > m->made ? ns : m->made; /* to a microsecond */
+    if (m->used != TIDEI_UNTOLD && m->used > m->died) m->used = m->died;
+    return TIDE_OK;
+}
+
+static tide_status tell_version(struct reader *r, uint64_t version, uint64_t how,
+                                const struct text *f) {
+    if (version < 1 || version > TIDEI_CSV_VERSION)
+        return expected(r, "a version of the form from 1 to 2", f[1]);
+    if (how > TIDEI_DEATHS_AT_ONCE) return expected(r, "0, 1 or 2 for how deaths are known", f[2]);
+    r->trace.run.version = (unsigned)version;
+    r->trace.run.how = (unsigned)how;
+    return TIDE_OK;
+}
+
+static tide_status tell(struct reader *r, const struct text *f, uint64_t id, uint64_t bytes,
+                        uint64_t stream) {
+    switch (f[0].at[0]) {
+    case 'u':
+    case 'x': return tell_moment(r, f[0].at[0] == 'u', id, bytes, stream, f);
+    case 'v': return tell_version(r, id, bytes, f);
+    case 'g':
+        if (!stream) r->trace.run.fresh_mib_ns = id, r->trace.run.total = bytes;
+        return TIDE_OK;
+    case 'q':
+        if (!stream) r->next.pending = id, r->next.queued_ns = bytes;
+        return TIDE_OK;
+    case 'h': r->next.arrays = id, r->next.heap = bytes; return TIDE_OK;
+    case 'C': return begin_collection(r, id);
+    case 'c': return end_collection(r, bytes);
+    case 'R': return climb(r, true);
+    case 'r': return climb(r, false);
+    default: return TIDE_OK;
+    }
 }
 
 /* ---- the two forms ---- */
 
-static void tell(struct reader *r, char op, uint64_t id, uint64_t bytes) {
+static void hand_on(struct reader *r, char op, uint64_t id, uint64_t bytes) {
     if (!r->told) return;
-    (void)now_ns(r); /* a time of day goes by the latest one */
     r->told(r->user, &(tidei_trace_row){op, id, bytes, r->last_us});
 }
 
 static tide_status tide_row(struct reader *r, const struct text *f) {
     uint64_t id, bytes, other;
-    if (f[0].n != 1 || !memchr("afs" SKIPPED, f[0].at[0], sizeof "afs" SKIPPED - 1))
-        return expected(r, "op a, f or s (or one of " SKIPPED ", which are skipped)", f[0]);
+    if (f[0].n != 1 || !memchr("afs" OTHERS, f[0].at[0], sizeof "afs" OTHERS - 1))
+        return expected(r, "op a, f or s (or one of " OTHERS ")", f[0]);
     if (!number(f[1], &id)) return expected(r, "an id below 2^64", f[1]);
     if (!number(f[2], &bytes)) return expected(r, "a size in bytes", f[2]);
     if (!number(f[3], &other)) return expected(r, "a stream's number", f[3]);
     if (!number(f[4], &r->row_us)) return expected(r, "a time in microseconds", f[4]);
-    tell(r, f[0].at[0], id, bytes);
+    if (r->line == 2) r->first_us = r->row_us;
+    (void)now_ns(r);
+    hand_on(r, f[0].at[0], id, bytes);
     switch (f[0].at[0]) {
     case 'a': return allocate(r, id, f[1], bytes, f[2]);
     case 'f': return release(r, id, f[1]);
     case 's': return add_event(r, (tidei_event){.op = TIDEI_EVENT_SYNC});
-    case 'C':
-    case 'R': stand_still(r, true); return TIDE_OK;
-    case 'c':
-    case 'r': stand_still(r, false); return TIDE_OK;
-    default: return TIDE_OK;
+    default: return tell(r, f, id, bytes, other);
     }
 }
 
@@ -361,7 +502,7 @@ static tide_status rmm_row(struct reader *r, const struct text *f) {
     if (!hex_number(f[5], &other)) return expected(r, "a stream's number", f[5]);
     /* all empty blocks may have the null pointer at a time */
     if (fails || (!pointer && !bytes)) return TIDE_OK;
-    tell(r, allocates ? 'a' : 'f', pointer, bytes);
+    hand_on(r, allocates ? 'a' : 'f', pointer, bytes);
     return allocates ? allocate(r, pointer, f[3], bytes, f[4]) : release(r, pointer, f[3]);
 }
 
@@ -418,6 +559,8 @@ static tide_status read_fd(int fd, struct reader *r, tidei_trace *out) {
     gzclose_r(r->file); /* what it could tell, stream_status has asked for */
     tidei_host_free(NULL, r->buf);
     tidei_host_free(NULL, r->live);
+    tidei_host_free(NULL, r->stretches);
+    if (r->row == tide_row) r->trace.run.ns = ns_of(r->last_us - r->first_us);
     if (status == TIDE_OK)
         *out = r->trace;
     else
@@ -459,6 +602,8 @@ tide_status tidei_trace_read(const char *path, tidei_trace *out) {
 void tidei_trace_clear(tidei_trace *t) {
     tidei_host_free(NULL, t->events);
     tidei_host_free(NULL, t->times);
+    tidei_host_free(NULL, t->moments);
+    tidei_host_free(NULL, t->collections);
     *t = (tidei_trace){0};
 }
 

@@ -1,16 +1,19 @@
 /* trace.h: a recorded sequence of allocations and frees, read from a file into an array of events.
 **
 ** Two forms, told apart by their header line, each plain or gzip:
-**   op,id,bytes,stream,time_us               op: a allocate, f free, s sync point;
-**                                            C c d R r W w: skipped
+**   op,id,bytes,stream,time_us               op: a allocate, f free, s sync point; the others tell
+**                                            more of the run (docs/traces.md)
 **   Thread,Time,Action,Pointer,Size,Stream   RMM's log; Action: allocate, free,
 **                                            allocate failure (skipped)
 ** The text is read piece by piece; what is held of a file is its events. A gzip file may hold a
 ** thousand times its size: so a trace of more than TIDEI_TRACE_EVENTS has a byte of the file for
 ** each of them, as every recording has, or is refused.
+** Times are the program's own: while it collects or climbs it stands still. A moment that lies in
+** such a stretch is its beginning.
 ** What must stay true of a trace that was read: blocks are numbered in the order of their
 ** allocation; a block is freed at most once, and after its allocation; what lives at one time is at
-** most TIDEI_TRACE_LIVE_MAX bytes. */
+** most TIDEI_TRACE_LIVE_MAX bytes; a block is made, last used, unreachable and freed in this
+** order. */
 #ifndef TIDE_TRACE_H
 #define TIDE_TRACE_H
 
@@ -27,13 +30,44 @@ typedef struct tidei_event {
     uint32_t op;    /* TIDEI_EVENT_* */
 } tidei_event;
 
+/* What a recording tells of a block beyond its rows a and f; times in ns. */
+#define TIDEI_UNTOLD UINT64_MAX
+typedef struct tidei_block_moments {
+    uint64_t made, used, died; /* TIDEI_UNTOLD: there is no such row */
+} tidei_block_moments;
+
+typedef struct tidei_trace_collection {
+    uint64_t pause_ns, freed;    /* bytes */
+    uint64_t arrays, heap;       /* that it looked at; bytes of the collector's own heap */
+    uint64_t pending, queued_ns; /* submissions on the device, and how long they take */
+    uint64_t dead;               /* blocks that were freed in it */
+    uint32_t level;              /* TIDE_COLLECT_* */
+    uint32_t forced;             /* 1: in a climb */
+} tidei_trace_collection;
+
+/* What a recording tells of its run; 0 where it does not. */
+typedef struct tidei_trace_run {
+    unsigned version;      /* of the form; 0: it has no row that says so */
+    unsigned how;          /* deaths are known: TIDEI_DEATHS_*; as the version says */
+    uint64_t exact, found; /* blocks with a row x, by its stream: as it happened; by a collection */
+    uint64_t used;         /* blocks with a row u, and for how long they were held beyond that */
+    uint64_t idle_us;
+    uint64_t fresh_mib_ns, total; /* of the device: what a new MiB takes; bytes */
+    uint64_t climbs, climb_ns;    /* outermost; what they took beyond their collections */
+    uint64_t ns;                  /* from the first row to the last, all stretches included */
+} tidei_trace_run;
+
 typedef struct tidei_trace {
     tidei_event *events;
-    /* of each event, in ns, without the collections and climbs that the recording tells of; never
-    ** falling. NULL: nobody asked for times */
-    uint64_t *times;
     size_t n;
     size_t blocks; /* allocations in it */
+    tidei_trace_run run;
+    /* for who asks for times, or else NULL: of each event, in ns, never falling; of each block; the
+    ** collections */
+    uint64_t *times;
+    tidei_block_moments *moments;
+    tidei_trace_collection *collections;
+    size_t ncollections;
 } tidei_trace;
 
 /* A row as it stands in the file, of those too that are skipped; of RMM's log in our letters.
@@ -48,7 +82,7 @@ typedef struct tidei_trace_row {
 tide_status tidei_trace_read(const char *path, tidei_trace *out);
 /* The same, of at most so many events; 0: as many as above. */
 tide_status tidei_trace_read_most(const char *path, uint64_t events, tidei_trace *out);
-/* The same with times. */
+/* The same with times, moments and collections. */
 tide_status tidei_trace_read_timed(const char *path, uint64_t events, tidei_trace *out);
 /* The second, which tells each row too, as it comes. */
 tide_status tidei_trace_read_rows(const char *path, uint64_t events,

@@ -1,0 +1,315 @@
+/* validate.c: runs a program under policies, and compares with what the lab says; validate.h has
+** the model. */
+#include "tools/tide/validate.h"
+#include "runtime/base/text.h"
+#include "runtime/observe/recorder.h"
+#include "tools/tide/study.h"
+#include "tools/tide/study_input.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define OP        "tide study"
+#define FAILED    1
+#define BAD_INPUT 2
+#define RUNS      3
+#define RUNS_MAX  100
+#define WAYS_OFF  0.05 /* of the collections; of the overhead: */
+#define TIME_OFF  0.2
+#define PATH_MAXB 4096
+
+static const char *const policies[] = {"reserve", "cudajl", "never"};
+static const char *const limits[] = {"1.2x", "2x", "none"};
+
+/* ---- the program ---- */
+
+/* Handlers reach the child and what came by these. */
+static volatile sig_atomic_t child, came;
+
+static void pass_on(int signal) {
+    came = signal;
+    if (child > 0) kill((pid_t)child, signal);
+}
+
+static const int passed[] = {SIGINT, SIGTERM, SIGHUP};
+
+static void pass_signals(struct sigaction *before) {
+    struct sigaction a = {.sa_handler = pass_on};
+    for (size_t i = 0; i < TIDEI_COUNT(passed); i++) sigaction(passed[i], &a, &before[i]);
+}
+
+static void stop_passing(const struct sigaction *before) {
+    for (size_t i = 0; i < TIDEI_COUNT(passed); i++) sigaction(passed[i], &before[i], NULL);
+}
+
+/* In the child: becomes the program, or says through the pipe why not. */
+static void become(char **argv, const char *policy, const char *limit, const char *file, int tell) {
+    int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    setenv("TIDE_TRACE", file, 1);
+    setenv("TIDE_POLICY", policy, 1);
+    limit ? setenv("TIDE_LIMIT", limit, 1) : unsetenv("TIDE_LIMIT");
+    if (null >= 0) dup2(null, STDOUT_FILENO);
+    execvp(argv[0], argv);
+    int error = errno;
+    (void)!write(tell, &error, sizeof error);
+    _exit(127);
+}
+
+/* Runs the program to its end. Its failure is told with how it was run. */
+static tide_status run(char **argv, const char *policy, const char *limit, const char *file) {
+    int pipe_ends[2], error = 0, status = 0;
+    if (came) return TIDE_E_IO;
+    if (pipe2(pipe_ends, O_CLOEXEC))
+        return tidei_fail(TIDE_E_IO, OP, "no pipe: %s", tidei_errno_text(errno));
+    pid_t pid = fork();
+    if (!pid) become(argv, policy, limit, file, pipe_ends[1]);
+    child = (sig_atomic_t)pid;
+    close(pipe_ends[1]);
+    if (pid < 0) {
+        close(pipe_ends[0]);
+        return tidei_fail(TIDE_E_IO, OP, "no process: %s", tidei_errno_text(errno));
+    }
+    if (came) kill(pid, came); /* before its number was known */
+    ssize_t n;
+    do n = read(pipe_ends[0], &error, sizeof error);
+    while (n < 0 && errno == EINTR);
+    close(pipe_ends[0]);
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
+    child = 0;
+    if (n == (ssize_t)sizeof error)
+        return tidei_fail(TIDE_E_INVALID, OP, "%s cannot be run: %s", argv[0],
+                          tidei_errno_text(error));
+    if (WIFEXITED(status) && !WEXITSTATUS(status)) return TIDE_OK;
+    return tidei_fail(TIDE_E_INVALID, OP, "%s ends with %s %d under TIDE_POLICY=%s TIDE_LIMIT=%s",
+                      argv[0], WIFEXITED(status) ? "status" : "signal",
+                      WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status), policy,
+                      limit ? limit : "");
+}
+
+/* ---- files ---- */
+
+static void empty(const char *folder) {
+    char path[PATH_MAXB + 300];
+    DIR *d = opendir(folder);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+        if (e->d_name[0] != '.') unlink(path);
+    }
+    if (d) closedir(d);
+}
+
+/* A run, and its recording, which is removed. */
+static tide_status record(char **argv, const char *policy, const char *limit, const char *folder,
+                          tidei_trace *t) {
+    char file[PATH_MAXB + 16];
+    snprintf(file, sizeof file, "%s/run.csv", folder);
+    tide_status status = run(argv, policy, limit, file);
+    if (status == TIDE_OK && access(file, F_OK))
+        status = tidei_fail(TIDE_E_INVALID, OP,
+                            "%s recorded nothing: it opens no runtime of this library, or "
+                            "does not heed TIDE_TRACE",
+                            argv[0]);
+    if (status == TIDE_OK) status = tidei_trace_read_timed(file, 0, t);
+    empty(folder);
+    return status;
+}
+
+/* ---- figures ---- */
+
+struct figures {
+    double collections, overhead; /* percent */
+};
+
+/* A climb asks for a minor collection first: where no collector offers one, there was none. */
+static struct figures measured_in(const tidei_trace *t) {
+    double ns = (double)t->run.climb_ns, n = 0;
+    for (size_t i = 0; i < t->ncollections; i++) {
+        const tidei_trace_collection *c = &t->collections[i];
+        ns += (double)c->pause_ns;
+        n += !(c->forced && c->level == TIDE_COLLECT_MINOR && !c->freed);
+    }
+    double own = (double)t->run.ns - ns;
+    return (struct figures){n, own > 0 ? 100 * ns / own : 0};
+}
+
+static tide_status predict(const tidei_lab_program *p, const char *policy, uint64_t limit,
+                           struct figures *out) {
+    tidei_policy_choice choice = tidei_policy_usual(tidei_policy_find(policy));
+    tidei_lab_figures f;
+    tide_status status = tidei_lab_simulate(
+        p, &(tidei_lab_options){.policy = &choice, .limit = {limit, TIDEI_NO_LIMIT}, .seed = 1},
+        &f);
+    if (status != TIDE_OK) return status;
+    double ns = (double)f.pause_ns + (double)f.forced * (double)p->model.stall_ns;
+    *out =
+        (struct figures){(double)f.collections, p->ideal_ns ? 100 * ns / (double)p->ideal_ns : 0};
+    return TIDE_OK;
+}
+
+/* ---- comparing ---- */
+
+struct validation {
+    char **argv;
+    unsigned runs;
+    const char *folder;
+    tidei_lab_program program;
+    unsigned off; /* predictions */
+};
+
+/* The mean of so many runs; *off is half of the 95 % interval of the overhead's. */
+static tide_status measure(const struct validation *v, const char *policy, const char *limit,
+                           struct figures *mean, double *off) {
+    double overhead[RUNS_MAX], sum = 0;
+    *mean = (struct figures){0};
+    for (unsigned i = 0; i < v->runs; i++) {
+        tidei_trace t;
+        tide_status status = record(v->argv, policy, limit, v->folder, &t);
+        if (status != TIDE_OK) return status;
+        struct figures f = measured_in(&t);
+        tidei_trace_clear(&t);
+        overhead[i] = f.overhead;
+        mean->collections += f.collections / v->runs;
+        mean->overhead += f.overhead / v->runs;
+    }
+    for (unsigned i = 0; i < v->runs; i++)
+        sum += (overhead[i] - mean->overhead) * (overhead[i] - mean->overhead);
+    *off = v->runs > 1 ? tidei_study_student(v->runs - 1) * sqrt(sum / (v->runs - 1) / v->runs) : 0;
+    return TIDE_OK;
+}
+
+static tide_status compare(struct validation *v, const char *policy, const char *limit) {
+    tidei_study_limit l;
+    struct figures said, was;
+    char bytes[32], text[32] = "none";
+    double off;
+    (void)tidei_study_limit_parse(limit, &l);
+    uint64_t most = tidei_study_limit_of(&l, &v->program);
+    snprintf(bytes, sizeof bytes, "%llu", (unsigned long long)most);
+    tide_status status = predict(&v->program, policy, most, &said);
+    if (status == TIDE_OK)
+        status = measure(v, policy, most == TIDEI_NO_LIMIT ? NULL : bytes, &was, &off);
+    if (status != TIDE_OK) return status;
+    double apart = fabs(said.collections - was.collections);
+    bool number = apart <= fmax(1, WAYS_OFF * was.collections),
+         time = fabs(said.overhead - was.overhead) <= fmax(TIME_OFF * was.overhead, off);
+    if (most != TIDEI_NO_LIMIT) tidei_format_bytes(text, sizeof text, (size_t)most, 2);
+    printf("  %-8s %11s %9.1f %9.1f %10.3f %10.3f +- %-7.3f  %s\n", policy, text, said.collections,
+           was.collections, said.overhead, was.overhead, off,
+           number && time ? "holds"
+           : number       ? "overhead is off"
+           : time         ? "collections are off"
+                          : "both are off");
+    fflush(stdout);
+    v->off += !(number && time);
+    return TIDE_OK;
+}
+
+/* What a climb takes beyond its collection, which a run under `every` does not show: from one more
+** run, at a limit that is not among those compared. */
+static tide_status learn_stall(struct validation *v) {
+    char limit[32];
+    tidei_trace t;
+    snprintf(limit, sizeof limit, "%llu",
+             (unsigned long long)(v->program.peak[TIDEI_LAB_DEVICE] / 2 * 3));
+    tide_status status = record(v->argv, "never", limit, v->folder, &t);
+    if (status != TIDE_OK) return status;
+    if (t.run.climbs) v->program.model.stall_ns = t.run.climb_ns / t.run.climbs;
+    tidei_trace_clear(&t);
+    return TIDE_OK;
+}
+
+static tide_status begin(struct validation *v) {
+    tidei_trace t;
+    tide_status status = record(v->argv, "every", NULL, v->folder, &t);
+    if (status != TIDE_OK) return status;
+    if (!t.blocks)
+        status = tidei_fail(TIDE_E_INVALID, OP, "%s makes no arrays on a device", v->argv[0]);
+    else if (t.run.how == TIDEI_DEATHS_FOUND)
+        status = tidei_fail(TIDE_E_INVALID, OP,
+                            "%s does not heed TIDE_POLICY: its deaths are not exact", v->argv[0]);
+    else
+        status = tidei_study_convert(&t, v->argv[0], &v->program);
+    tidei_trace_clear(&t);
+    if (status != TIDE_OK) return status;
+    status = learn_stall(v);
+    if (status != TIDE_OK) tidei_lab_clear(&v->program);
+    return status;
+}
+
+static tide_status validate(struct validation *v) {
+    tide_status status = begin(v);
+    if (status != TIDE_OK) return status;
+    const tidei_lab_model *m = &v->program.model;
+    char b[32];
+    printf("%s: %u arrays in %.3f s of its own, peak live %s; a collection takes %.1f us and "
+           "%.1f ns an array, a climb %.1f us; %u runs each\n",
+           v->program.name, v->program.blocks, (double)v->program.ideal_ns / 1e9,
+           tidei_format_bytes(b, sizeof b, (size_t)v->program.peak[TIDEI_LAB_DEVICE], 2),
+           (double)m->full_ns / 1e3, (double)m->full_array_ps / 1e3, (double)m->stall_ns / 1e3,
+           v->runs);
+    printf("  %-8s %11s %19s %32s\n", "", "", "collections", "overhead %");
+    printf("  %-8s %11s %9s %9s %10s %10s\n", "policy", "limit", "predicted", "measured",
+           "predicted", "measured");
+    for (size_t l = 0; l < TIDEI_COUNT(limits); l++)
+        for (size_t k = 0; status == TIDE_OK && k < TIDEI_COUNT(policies); k++)
+            status = compare(v, policies[k], limits[l]);
+    tidei_lab_clear(&v->program);
+    if (status == TIDE_OK)
+        printf("%u of %zu predictions are off\n", v->off,
+               TIDEI_COUNT(limits) * TIDEI_COUNT(policies));
+    return status;
+}
+
+/* ---- the command ---- */
+
+static int bad(const char *what) {
+    fprintf(stderr, OP ": %s: tide study --validate [--runs N] -- PROGRAM ARG...\n", what);
+    return BAD_INPUT;
+}
+
+/* In a folder of its own, below TMPDIR. */
+static tide_status validate_aside(struct validation *v) {
+    struct sigaction before[TIDEI_COUNT(passed)];
+    const char *tmp = getenv("TMPDIR");
+    char folder[PATH_MAXB];
+    int n = snprintf(folder, sizeof folder, "%s/tide_validate_XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    if (n >= (int)sizeof folder || !mkdtemp(folder))
+        return tidei_fail(TIDE_E_IO, OP, "no folder in %s: %s", tmp && *tmp ? tmp : "/tmp",
+                          tidei_errno_text(errno));
+    v->folder = folder;
+    pass_signals(before);
+    tide_status status = validate(v);
+    stop_passing(before);
+    empty(folder);
+    rmdir(folder);
+    if (came) raise(came);
+    return status;
+}
+
+int tidei_validate(int argc, char **argv) {
+    struct validation v = {.runs = RUNS};
+    int i = 1;
+    if (i + 1 < argc && !strcmp(argv[i], "--runs")) {
+        const char *at = argv[i + 1];
+        uint64_t n;
+        if (!tidei_read_digits(&at, &n) || *at || n < 1 || n > RUNS_MAX)
+            return bad("--runs wants a number from 1 to 100");
+        v.runs = (unsigned)n;
+        i += 2;
+    }
+    if (i >= argc || strcmp(argv[i], "--")) return bad("expected \"--\" before the program");
+    if (i + 1 >= argc) return bad("which program?");
+    v.argv = &argv[i + 1];
+    tide_status status = validate_aside(&v);
+    if (status == TIDE_OK) return v.off ? FAILED : 0;
+    fprintf(stderr, OP ": %s\n", tide_error_last()->message);
+    return status == TIDE_E_INVALID || status == TIDE_E_FORMAT ? BAD_INPUT : FAILED;
+}
