@@ -47,7 +47,8 @@ typedef struct tidei_decision {
 
 typedef struct tidei_collection { /* a collection that ran */
     int level;
-    bool early; /* asked for by the policy */
+    bool early;  /* asked for by the policy */
+    bool forced; /* an allocation failed; neither: the program asked for it */
     uint64_t start_ns, pause_ns;
 } tidei_collection;
 
