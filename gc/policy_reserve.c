@@ -48,15 +48,15 @@ static const tidei_param params[PARAMS] = {
 };
 /* assumed pause while there was no collection: that of a heap of some 10,000 objects */
 #define FIRST_NS      2e6
-#define HIDDEN        0.1        /* of a pause: what is hidden of it takes a core and bandwidth */
+#define STRANGE       10.0 /* times that it may take at most, for garbage that no limit forbids */
+#define HIDDEN        0.1  /* of a pause: what is hidden of it takes a core and bandwidth */
 #define STEP          (1.0 / 64) /* of the room, between questions at allocations */
 #define OVERRUN       (1.0 / 64) /* of what is used: growth beyond a soft limit, to collect anew */
 #define REQUEST_DECAY (63.0 / 64)
-#define GAP_DECAY     0.875
 #define GAP_MARGIN    1.05 /* the next distance between sync points against those before */
 #define CAUTION_MOST  64.0
 #define CAUTION_LESS  0.9
-#define SLACK_OLD     0.75 /* weight of the past in averages of slack */
+#define OLD           0.75 /* weight of the past in averages */
 #define MARGIN_MOST   64.0 /* requests */
 #define MARGIN_LESS   0.98
 
@@ -107,8 +107,9 @@ static double price(const double *at, const view *v, double slack_ns) {
 static void recur(rhythm *r, double made, double slack_ns) {
     double since = made - r->mark;
     if (r->n && since <= 0) return;
-    if (r->n++) r->gap = fmax(since, r->gap * GAP_DECAY);
-    r->slack_ns = r->n > 1 ? SLACK_OLD * r->slack_ns + (1 - SLACK_OLD) * slack_ns : slack_ns;
+    if (r->n) r->gap = r->n > 1 ? OLD * r->gap + (1 - OLD) * since : since;
+    r->slack_ns = r->n ? OLD * r->slack_ns + (1 - OLD) * slack_ns : slack_ns;
+    r->n += r->n < 2;
     r->mark = made;
 }
 
@@ -132,7 +133,7 @@ static void learn(const double *at, memory *m, const view *v, const tidei_policy
         recur(&m->sync, m->made, v->slack_ns);
         if (bare(at, v, v->slack_ns) <= v->dear_ns) recur(&m->cheap, m->made, v->slack_ns);
     } else if (in->where == TIDEI_AT_ALLOC && m->sync.n && m->made > m->sync.mark)
-        m->fill = SLACK_OLD * m->fill + (1 - SLACK_OLD) * v->slack_ns / (m->made - m->sync.mark);
+        m->fill = OLD * m->fill + (1 - OLD) * v->slack_ns / (m->made - m->sync.mark);
 }
 
 /* ---- the room ---- */
@@ -197,7 +198,7 @@ static double slack_after(const memory *m, const view *v, const tidei_policy_in 
 static double later(const double *at, const memory *m, const view *v, const tidei_policy_in *in) {
     double left = v->end - v->used;
     if (left <= 0) return INFINITY;
-    double sync = next_in(&m->sync, m->made, 1),
+    double sync = next_in(&m->sync, m->made, 1 + m->caution),
            cheap = next_in(&m->cheap, m->made, 1 + m->caution),
            least = price(at, v, slack_after(m, v, in, sync, left)) / (v->growth + left);
     if (sync <= left) least = fmin(least, price(at, v, m->sync.slack_ns) / (v->growth + sync));
@@ -242,7 +243,8 @@ static bool neighbourly(const double *at, const view *v, const tidei_policy_hist
     }
     *from = v->base + fmax(at[GARBAGE], v->base);
     double since = (double)(in->now_ns - (h->end_ns ? h->end_ns : h->opened_ns));
-    return v->used > *from && price(at, v, v->slack_ns) < at[CHEAP] * since;
+    double unsure = v->known ? 1 : STRANGE;
+    return v->used > *from && unsure * price(at, v, v->slack_ns) < at[CHEAP] * since;
 }
 
 /* Where use will be `at`, expressed as live + request: assumes that granules lose as much as they
@@ -278,10 +280,11 @@ static tidei_decision decide(const double *at, void *state, const tidei_policy_h
 
 /* What was let pass came again, or it did not. */
 static void judge_waiting(memory *m, bool dear) {
-    if (m->passed) {
-        double factor = 1 + m->caution;
-        m->caution = (dear ? fmin(2 * factor, CAUTION_MOST) : fmax(CAUTION_LESS * factor, 1)) - 1;
-    }
+    double factor = 1 + m->caution;
+    if (!dear)
+        m->caution = fmax(CAUTION_LESS * factor, 1) - 1;
+    else if (m->passed)
+        m->caution = fmin(2 * factor, CAUTION_MOST) - 1;
     m->passed = false;
 }
 
