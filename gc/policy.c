@@ -100,6 +100,13 @@ static double average(double old, double now) {
     return old == 0 ? now : EWMA_OLD * old + (1 - EWMA_OLD) * now;
 }
 
+/* The end of the room of which the guard wants a part used. Where memory that is new costs time that
+** is what the pool has, or as much again as `left`: a limit that is far off says nothing there. */
+static uint64_t guarded_end(const tidei_policy_in *in, uint64_t left, uint64_t end) {
+    uint64_t pool = in->backed > left && in->backed - left > left ? in->backed : 2 * left;
+    return in->fresh_ns > 0 && pool < end ? pool : end;
+}
+
 /* A minor collection left `left` in use, of room up to `end`. What of it is garbage makes each
 ** window shorter. */
 static void told_minor(tidei_policy_history *h, uint64_t left, uint64_t end, bool was_poor) {
@@ -140,8 +147,9 @@ void tidei_policy_told(tidei_policy_run *r, const tidei_policy_in *before,
     else
         told_minor(h, left, end, freed < MINOR_POOR * growth);
     bool fruitless = freed <= FRUITLESS * growth && pause > FRUITLESS_DUTY * since;
+    uint64_t guarded = guarded_end(after, left, end);
     h->guard =
-        fruitless && end > left ? left + (uint64_t)(FRUITLESS_STEP * (double)(end - left)) : 0;
+        fruitless && end > left ? left + (uint64_t)(FRUITLESS_STEP * (double)(guarded - left)) : 0;
     h->base = left;
     h->end_ns = after->now_ns;
     if (r->policy->own) tidei_own_policy_told(r, before, after, c);

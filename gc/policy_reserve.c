@@ -39,8 +39,8 @@ static const tidei_param params[PARAMS] = {
     [STALL] = {"stall", TIDEI_TIME, 20e6, 1e3, 60e9, "what a climb takes beyond its collection"},
     [STOPPED] = {"stopped", TIDEI_NUMBER, 0.5, 0, 1,
                  "share of its time that another thread, stopped meanwhile, would have used"},
-    [GROW] = {"grow", TIDEI_NUMBER, 0.5, 0, 100,
-              "share of the pauses taken so far that growing the pool may cost beyond the next"},
+    [GROW] = {"grow", TIDEI_NUMBER, 0.5, 0.01, 100,
+              "share of its price that a byte more would have spared, for the pool to grow"},
     [GARBAGE] = {"garbage", TIDEI_BYTES, 256 << 20, 0, 0x1p50,
                  "without a limit: garbage that the neighbours may be left without"},
     [CHEAP] = {"cheap", TIDEI_NUMBER, 0.0002, 0, 1,
@@ -48,6 +48,7 @@ static const tidei_param params[PARAMS] = {
 };
 /* assumed pause while there was no collection: that of a heap of some 10,000 objects */
 #define FIRST_NS      2e6
+#define FRUITLESS     0.25 /* of the growth, freed */
 #define STRANGE       10.0 /* times that it may take at most, for garbage that no limit forbids */
 #define HIDDEN        0.1  /* of a pause: what is hidden of it takes a core and bandwidth */
 #define STEP          (1.0 / 64) /* of the room, between questions at allocations */
@@ -65,20 +66,24 @@ typedef struct rhythm {
     double mark;     /* bytes made at the last one */
     double gap;      /* bytes made from one to the next; of late, and rather too much */
     double slack_ns; /* average */
-    unsigned n;
 } rhythm;
 
 typedef struct memory { /* the policy's state */
     double made;        /* bytes: in use, and freed by collections */
     double freed;
-    rhythm sync, cheap; /* all sync points; those whose price is low */
-    double fill;        /* device work queued for each byte made since a sync point, ns */
-    double request;     /* the greatest recent one */
-    double margin;      /* requests for which room stays free */
-    double caution;     /* factor on the cheap rhythm's gap, less 1 */
-    double paid_ns;     /* for pauses taken instead of growth */
-    bool passed;        /* an offer that was cheap, in this window */
-    bool for_growth;    /* the end of the room is growth's */
+    rhythm sync, cheap;    /* all sync points; those whose price is low */
+    double fill;           /* device work queued for each byte made since a sync point, ns */
+    double request;        /* the greatest recent one */
+    double growth;         /* since the last collection */
+    double backed;         /* by the pool, when last asked */
+    double spared_ns;      /* what one byte more of the pool would have spared so far, of pauses */
+    double spared_room;    /* average growth before these pauses */
+    float margin;          /* requests for which room stays free */
+    float caution;         /* factor on the rhythms' gaps, less 1 */
+    float fruitless_ns;    /* of pauses taken instead of growth that found little */
+    uint8_t nsync, ncheap; /* of each rhythm's moments, up to 2 */
+    bool passed;           /* an offer that was cheap, in this window */
+    bool for_growth;       /* the end of the room is growth's */
 } memory;
 _Static_assert(sizeof(memory) <= TIDEI_POLICY_STATE, "room for the state");
 
@@ -104,19 +109,19 @@ static double price(const double *at, const view *v, double slack_ns) {
 /* ---- what recurs ---- */
 
 /* A moment after which nothing was made counts with the one before. */
-static void recur(rhythm *r, double made, double slack_ns) {
+static void recur(rhythm *r, uint8_t *n, double made, double slack_ns) {
     double since = made - r->mark;
-    if (r->n && since <= 0) return;
-    if (r->n) r->gap = r->n > 1 ? OLD * r->gap + (1 - OLD) * since : since;
-    r->slack_ns = r->n ? OLD * r->slack_ns + (1 - OLD) * slack_ns : slack_ns;
-    r->n += r->n < 2;
+    if (*n && since <= 0) return;
+    if (*n) r->gap = *n > 1 ? OLD * r->gap + (1 - OLD) * since : since;
+    r->slack_ns = *n ? OLD * r->slack_ns + (1 - OLD) * slack_ns : slack_ns;
     r->mark = made;
+    if (*n < 2) ++*n;
 }
 
 /* Bytes to be made until the next one; INFINITY: nobody knows, or it should have come already. */
-static double next_in(const rhythm *r, double made, double factor) {
-    double next = r->mark + r->gap * GAP_MARGIN * factor - made;
-    return r->n > 1 && next > 0 ? next : INFINITY;
+static double next_in(const rhythm *r, uint8_t n, const memory *m) {
+    double next = r->mark + r->gap * GAP_MARGIN * (1 + (double)m->caution) - m->made;
+    return n > 1 && next > 0 ? next : INFINITY;
 }
 
 /* Memory that was given back by other ways than a collection was not made. */
@@ -130,9 +135,10 @@ static void learn(const double *at, memory *m, const view *v, const tidei_policy
     count_made(m, v);
     m->request = fmax((double)in->request, m->request * REQUEST_DECAY);
     if (in->where == TIDEI_AT_SYNC) {
-        recur(&m->sync, m->made, v->slack_ns);
-        if (bare(at, v, v->slack_ns) <= v->dear_ns) recur(&m->cheap, m->made, v->slack_ns);
-    } else if (in->where == TIDEI_AT_ALLOC && m->sync.n && m->made > m->sync.mark)
+        recur(&m->sync, &m->nsync, m->made, v->slack_ns);
+        if (bare(at, v, v->slack_ns) <= v->dear_ns)
+            recur(&m->cheap, &m->ncheap, m->made, v->slack_ns);
+    } else if (in->where == TIDEI_AT_ALLOC && m->nsync && m->made > m->sync.mark)
         m->fill = OLD * m->fill + (1 - OLD) * v->slack_ns / (m->made - m->sync.mark);
 }
 
@@ -152,17 +158,27 @@ static void look_at_pause(const double *at, view *v, const tidei_policy_history 
 /* Where the limit ends the room: with the margin, and not before x0 of it. */
 static double last_use(const double *at, const memory *m, const view *v) {
     double room = fmax(v->limit - v->base, 0);
-    return v->base + fmax(at[X0] * room, at[X1] * room - m->margin * m->request);
+    return v->base + fmax(at[X0] * room, at[X1] * room - (double)m->margin * m->request);
+}
+
+/* What the pool has now would have made each window longer. */
+static void count_growth(memory *m, double backed) {
+    if (backed > m->backed && m->backed > 0 && m->spared_room > 0) {
+        double longer = m->spared_room + backed - m->backed;
+        m->spared_ns *= m->spared_room / longer * (m->spared_room / longer);
+        m->spared_room = longer;
+    }
+    m->backed = backed;
 }
 
 /* Use up to which the pool may grow rather than collect; INFINITY: growth costs nothing. */
 static double growth_end(const double *at, const memory *m, const view *v,
-                         const tidei_policy_history *h, const tidei_policy_in *in) {
-    /* ns that each byte of growth costs, as far as a collection would spare it */
-    double spared_ns = in->fresh_ns * (h->yield > 0 ? h->yield : 1);
-    if (spared_ns <= 0) return INFINITY;
-    double ns = price(at, v, v->slack_ns) + at[GROW] * m->paid_ns;
-    return fmax(v->base + ns / spared_ns, (double)in->backed);
+                         const tidei_policy_in *in) {
+    if (in->fresh_ns <= 0) return INFINITY;
+    /* where a byte would have spared just enough: the first ones would have spared more */
+    double more = m->spared_room * (sqrt(m->spared_ns / (at[GROW] * in->fresh_ns)) - 1);
+    return fmax((double)in->backed + fmax(more, 0),
+                v->base + (price(at, v, v->slack_ns) + (double)m->fruitless_ns) / in->fresh_ns);
 }
 
 static view look(const double *at, memory *m, const tidei_policy_history *h,
@@ -172,9 +188,11 @@ static view look(const double *at, memory *m, const tidei_policy_history *h,
               .limit = (double)tidei_policy_room_end(in)};
     look_at_pause(at, &v, h, in);
     learn(at, m, &v, in);
+    count_growth(m, (double)in->backed);
     v.growth = v.used - v.base;
-    double hard = last_use(at, m, &v), grown = growth_end(at, m, &v, h, in);
+    double hard = last_use(at, m, &v), grown = growth_end(at, m, &v, in);
     m->for_growth = grown < hard;
+    m->growth = v.growth;
     v.end = fmin(hard, grown);
     v.room = fmax(v.end - v.base, 0);
     v.x = v.room > 0 ? v.growth / v.room : v.growth > 0;
@@ -189,7 +207,7 @@ static double slack_after(const memory *m, const view *v, const tidei_policy_in 
     double since = more;
     if (in->where == TIDEI_AT_ALLOC && more < to_sync) return v->slack_ns + m->fill * more;
     if (in->where == TIDEI_AT_ALLOC) since -= to_sync;
-    if (m->sync.n > 1 && m->sync.gap > 0 && since > m->sync.gap)
+    if (m->nsync > 1 && m->sync.gap > 0 && since > m->sync.gap)
         since -= m->sync.gap * (double)(uint64_t)fmin(since / m->sync.gap, 0x1p62);
     return m->fill * since;
 }
@@ -198,8 +216,7 @@ static double slack_after(const memory *m, const view *v, const tidei_policy_in 
 static double later(const double *at, const memory *m, const view *v, const tidei_policy_in *in) {
     double left = v->end - v->used;
     if (left <= 0) return INFINITY;
-    double sync = next_in(&m->sync, m->made, 1 + m->caution),
-           cheap = next_in(&m->cheap, m->made, 1 + m->caution),
+    double sync = next_in(&m->sync, m->nsync, m), cheap = next_in(&m->cheap, m->ncheap, m),
            least = price(at, v, slack_after(m, v, in, sync, left)) / (v->growth + left);
     if (sync <= left) least = fmin(least, price(at, v, m->sync.slack_ns) / (v->growth + sync));
     if (cheap <= left) least = fmin(least, price(at, v, m->cheap.slack_ns) / (v->growth + cheap));
@@ -211,7 +228,7 @@ static double later(const double *at, const memory *m, const view *v, const tide
 static bool good_offer(const double *at, memory *m, const view *v, const tidei_policy_in *in) {
     if (v->growth <= 0 || v->x < at[X0]) return false;
     if (in->where == TIDEI_AT_ALLOC && !v->known) return false;
-    if (in->where == TIDEI_AT_SYNC && m->sync.n < 2 && v->x < 1) return false;
+    if (in->where == TIDEI_AT_SYNC && m->nsync < 2 && v->x < 1) return false;
     bool good = price(at, v, v->slack_ns) <= later(at, m, v, in) * v->growth;
     m->passed |= !good && in->where == TIDEI_AT_SYNC && bare(at, v, v->slack_ns) <= v->dear_ns;
     return good;
@@ -279,22 +296,32 @@ static tidei_decision decide(const double *at, void *state, const tidei_policy_h
 /* ---- what a collection teaches ---- */
 
 /* What was let pass came again, or it did not. */
-static void judge_waiting(memory *m, bool dear) {
-    double factor = 1 + m->caution;
-    if (!dear)
-        m->caution = fmax(CAUTION_LESS * factor, 1) - 1;
-    else if (m->passed)
-        m->caution = fmin(2 * factor, CAUTION_MOST) - 1;
+static void judge_waiting(memory *m, bool dear, bool fruitless) {
+    double factor = 1 + (double)m->caution;
+    if (dear && m->passed) factor = fmin(2 * factor, CAUTION_MOST);
+    if (!dear) factor = fmax(factor * (fruitless ? 0.5 : CAUTION_LESS), 1);
+    m->caution = (float)(factor - 1);
     m->passed = false;
 }
 
 /* An allocation that failed though it fitted by count wants a margin. */
 static void set_margin(memory *m, const tidei_policy_in *before, const tidei_collection *c) {
-    double used = (double)tidei_policy_used(before), end = (double)tidei_policy_room_end(before);
+    double used = (double)tidei_policy_used(before), end = (double)tidei_policy_room_end(before),
+           margin = (double)m->margin;
     if (c->forced && used + m->request <= end && 2 * used >= end)
-        m->margin = fmin(fmax(1, 2 * m->margin), MARGIN_MOST);
+        margin = fmin(fmax(1, 2 * margin), MARGIN_MOST);
     else if (c->early)
-        m->margin = m->margin > 0.5 ? m->margin * MARGIN_LESS : 0;
+        margin = margin > 0.5 ? margin * MARGIN_LESS : 0;
+    m->margin = (float)margin;
+}
+
+/* A pause, taken so that the pool need not grow. */
+static void count_spared(memory *m, double ns, double freed) {
+    if (m->growth <= 0) return;
+    double spared = ns / m->growth, sum = m->spared_ns + spared;
+    m->spared_room = (m->spared_ns * m->spared_room + spared * m->growth) / sum;
+    m->spared_ns = sum;
+    if (freed < FRUITLESS * m->growth) m->fruitless_ns += (float)ns;
 }
 
 static void observe(const double *at, void *state, const tidei_policy_in *before,
@@ -304,8 +331,9 @@ static void observe(const double *at, void *state, const tidei_policy_in *before
     double pause = (double)c->pause_ns, slack = (double)before->slack_ns,
            bare_ns = fmax(at[FLOOR], pause - slack);
     if (used > left) m->freed += (double)(used - left);
-    if (c->early && m->for_growth) m->paid_ns += bare_ns + HIDDEN * pause;
-    judge_waiting(m, bare_ns > sqrt(at[FLOOR] * (pause + at[STALL])));
+    if (c->early && m->for_growth)
+        count_spared(m, bare_ns + HIDDEN * pause, (double)used - (double)left);
+    judge_waiting(m, bare_ns > sqrt(at[FLOOR] * (pause + at[STALL])), used < left + left / 16);
     set_margin(m, before, c);
 }
 
