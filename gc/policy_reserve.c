@@ -39,7 +39,7 @@ static const tidei_param params[PARAMS] = {
     [STALL] = {"stall", TIDEI_TIME, 20e6, 1e3, 60e9, "what a climb takes beyond its collection"},
     [STOPPED] = {"stopped", TIDEI_NUMBER, 0.5, 0, 1,
                  "share of its time that another thread, stopped meanwhile, would have used"},
-    [GROW] = {"grow", TIDEI_NUMBER, 0.5, 0.01, 100,
+    [GROW] = {"grow", TIDEI_NUMBER, 0.35, 0.01, 100,
               "share of its price that a byte more would have spared, for the pool to grow"},
     [GARBAGE] = {"garbage", TIDEI_BYTES, 256 << 20, 0, 0x1p50,
                  "without a limit: garbage that the neighbours may be left without"},
@@ -98,12 +98,13 @@ typedef struct view { /* the snapshot in the terms of the rule; bytes as doubles
     bool known; /* gc_ns */
 } view;
 
-/* What a pause costs that begins with so much device work queued. */
-static double bare(const double *at, const view *v, double slack_ns) {
-    return fmax(at[FLOOR], v->gc_ns - slack_ns) + v->threads_ns;
+/* What is not hidden of a pause that begins with so much device work queued. */
+static double bare(const view *v, double slack_ns) {
+    return fmax(0, v->gc_ns - slack_ns) + v->threads_ns;
 }
-static double price(const double *at, const view *v, double slack_ns) {
-    return bare(at, v, slack_ns) + HIDDEN * v->gc_ns;
+/* What such a pause costs. */
+static double price(const view *v, double slack_ns) {
+    return bare(v, slack_ns) + HIDDEN * v->gc_ns;
 }
 
 /* ---- what recurs ---- */
@@ -131,13 +132,12 @@ static void count_made(memory *m, const view *v) {
     m->cheap.mark = fmin(m->cheap.mark, m->made);
 }
 
-static void learn(const double *at, memory *m, const view *v, const tidei_policy_in *in) {
+static void learn(memory *m, const view *v, const tidei_policy_in *in) {
     count_made(m, v);
     m->request = fmax((double)in->request, m->request * REQUEST_DECAY);
     if (in->where == TIDEI_AT_SYNC) {
         recur(&m->sync, &m->nsync, m->made, v->slack_ns);
-        if (bare(at, v, v->slack_ns) <= v->dear_ns)
-            recur(&m->cheap, &m->ncheap, m->made, v->slack_ns);
+        if (bare(v, v->slack_ns) <= v->dear_ns) recur(&m->cheap, &m->ncheap, m->made, v->slack_ns);
     } else if (in->where == TIDEI_AT_ALLOC && m->nsync && m->made > m->sync.mark)
         m->fill = OLD * m->fill + (1 - OLD) * v->slack_ns / (m->made - m->sync.mark);
 }
@@ -152,7 +152,7 @@ static void look_at_pause(const double *at, view *v, const tidei_policy_history 
     v->gc_ns = v->known ? gc_ns : FIRST_NS;
     v->slack_ns = (double)in->slack_ns;
     if (in->threads > 1) v->threads_ns = (double)(in->threads - 1) * v->gc_ns * at[STOPPED];
-    v->dear_ns = sqrt(at[FLOOR] * (v->gc_ns + at[STALL]));
+    v->dear_ns = fmax(at[FLOOR], sqrt(at[FLOOR] * (v->gc_ns + at[STALL])));
 }
 
 /* Where the limit ends the room: with the margin, and not before x0 of it. */
@@ -178,7 +178,7 @@ static double growth_end(const double *at, const memory *m, const view *v,
     /* where a byte would have spared just enough: the first ones would have spared more */
     double more = m->spared_room * (sqrt(m->spared_ns / (at[GROW] * in->fresh_ns)) - 1);
     return fmax((double)in->backed + fmax(more, 0),
-                v->base + (price(at, v, v->slack_ns) + (double)m->fruitless_ns) / in->fresh_ns);
+                v->base + (price(v, v->slack_ns) + (double)m->fruitless_ns) / in->fresh_ns);
 }
 
 static view look(const double *at, memory *m, const tidei_policy_history *h,
@@ -187,7 +187,7 @@ static view look(const double *at, memory *m, const tidei_policy_history *h,
               .base = (double)h->base,
               .limit = (double)tidei_policy_room_end(in)};
     look_at_pause(at, &v, h, in);
-    learn(at, m, &v, in);
+    learn(m, &v, in);
     count_growth(m, (double)in->backed);
     v.growth = v.used - v.base;
     double hard = last_use(at, m, &v), grown = growth_end(at, m, &v, in);
@@ -213,13 +213,13 @@ static double slack_after(const memory *m, const view *v, const tidei_policy_in 
 }
 
 /* The least that a byte will cost at a moment that is yet to come. */
-static double later(const double *at, const memory *m, const view *v, const tidei_policy_in *in) {
+static double later(const memory *m, const view *v, const tidei_policy_in *in) {
     double left = v->end - v->used;
     if (left <= 0) return INFINITY;
     double sync = next_in(&m->sync, m->nsync, m), cheap = next_in(&m->cheap, m->ncheap, m),
-           least = price(at, v, slack_after(m, v, in, sync, left)) / (v->growth + left);
-    if (sync <= left) least = fmin(least, price(at, v, m->sync.slack_ns) / (v->growth + sync));
-    if (cheap <= left) least = fmin(least, price(at, v, m->cheap.slack_ns) / (v->growth + cheap));
+           least = price(v, slack_after(m, v, in, sync, left)) / (v->growth + left);
+    if (sync <= left) least = fmin(least, price(v, m->sync.slack_ns) / (v->growth + sync));
+    if (cheap <= left) least = fmin(least, price(v, m->cheap.slack_ns) / (v->growth + cheap));
     return least;
 }
 
@@ -229,8 +229,8 @@ static bool good_offer(const double *at, memory *m, const view *v, const tidei_p
     if (v->growth <= 0 || v->x < at[X0]) return false;
     if (in->where == TIDEI_AT_ALLOC && !v->known) return false;
     if (in->where == TIDEI_AT_SYNC && m->nsync < 2 && v->x < 1) return false;
-    bool good = price(at, v, v->slack_ns) <= later(at, m, v, in) * v->growth;
-    m->passed |= !good && in->where == TIDEI_AT_SYNC && bare(at, v, v->slack_ns) <= v->dear_ns;
+    bool good = price(v, v->slack_ns) <= later(m, v, in) * v->growth;
+    m->passed |= !good && in->where == TIDEI_AT_SYNC && bare(v, v->slack_ns) <= v->dear_ns;
     return good;
 }
 
@@ -261,7 +261,7 @@ static bool neighbourly(const double *at, const view *v, const tidei_policy_hist
     *from = v->base + fmax(at[GARBAGE], v->base);
     double since = (double)(in->now_ns - (h->end_ns ? h->end_ns : h->opened_ns));
     double unsure = v->known ? 1 : STRANGE;
-    return v->used > *from && unsure * price(at, v, v->slack_ns) < at[CHEAP] * since;
+    return v->used > *from && unsure * price(v, v->slack_ns) < at[CHEAP] * since;
 }
 
 /* Where use will be `at`, expressed as live + request: assumes that granules lose as much as they
@@ -329,7 +329,7 @@ static void observe(const double *at, void *state, const tidei_policy_in *before
     memory *m = state;
     uint64_t used = tidei_policy_used(before), left = tidei_policy_used(after);
     double pause = (double)c->pause_ns, slack = (double)before->slack_ns,
-           bare_ns = fmax(at[FLOOR], pause - slack);
+           bare_ns = fmax(0, pause - slack);
     if (used > left) m->freed += (double)(used - left);
     if (c->early && m->for_growth)
         count_spared(m, bare_ns + HIDDEN * pause, (double)used - (double)left);
