@@ -52,7 +52,7 @@ static const tidei_param params[PARAMS] = {
 #define STRANGE       10.0 /* times that it may take at most, for garbage that no limit forbids */
 #define HIDDEN        0.1  /* of a pause: what is hidden of it takes a core and bandwidth */
 #define STEP          (1.0 / 64) /* of the room, between questions at allocations */
-#define OVERRUN       (1.0 / 64) /* of what is used: growth beyond a soft limit, to collect anew */
+#define OVERRUN       (1.0 / 64) /* of what is used: the room beyond a soft limit */
 #define REQUEST_DECAY (63.0 / 64)
 #define GAP_MARGIN    1.05 /* the next distance between sync points against those before */
 #define CAUTION_MOST  64.0
@@ -194,8 +194,8 @@ static view look(const double *at, memory *m, const tidei_policy_history *h,
     m->for_growth = grown < hard;
     m->growth = v.growth;
     v.end = fmin(hard, grown);
-    v.room = fmax(v.end - v.base, 0);
-    v.x = v.room > 0 ? v.growth / v.room : v.growth > 0;
+    v.room = v.end > v.base ? v.end - v.base : OVERRUN * v.used;
+    v.x = v.growth > 0 ? v.growth / v.room : 0;
     return v;
 }
 
@@ -226,7 +226,7 @@ static double later(const memory *m, const view *v, const tidei_policy_in *in) {
 /* Whether this moment is better than what is to come. At an allocation only a pause can be hidden
 ** whose length is known; and the first sync point does not tell when there will be others. */
 static bool good_offer(const double *at, memory *m, const view *v, const tidei_policy_in *in) {
-    if (v->growth <= 0 || v->x < at[X0]) return false;
+    if (v->growth <= 0 || v->x < (v->used > v->limit ? 1 : at[X0])) return false;
     if (in->where == TIDEI_AT_ALLOC && !v->known) return false;
     if (in->where == TIDEI_AT_SYNC && m->nsync < 2 && v->x < 1) return false;
     bool good = price(v, v->slack_ns) <= later(m, v, in) * v->growth;
@@ -239,15 +239,16 @@ static bool leaves_room(const double *at, const view *v, const memory *m,
                         const tidei_policy_in *in) {
     double wanted = v->used + (double)in->request;
     if (v->growth <= 0 || (v->used <= v->limit && wanted <= last_use(at, m, v))) return false;
-    if (v->used > v->limit) return v->growth >= OVERRUN * v->used; /* a soft limit, or none left */
+    if (v->used > v->limit) return v->x >= 1;
     if (wanted > v->limit) return v->growth >= wanted - v->limit;
     return v->x >= at[X0];
 }
 
-/* The request needs new memory, and getting it costs more than collecting. */
-static bool dear_to_grow(const view *v, const memory *m, const tidei_policy_in *in) {
+/* The request needs new memory, which costs more than collecting what may be there of garbage. */
+static bool dear_to_grow(const double *at, const view *v, const memory *m,
+                         const tidei_policy_in *in) {
     double wanted = v->used + (double)in->request;
-    return m->for_growth && wanted > (double)in->backed && wanted >= v->end;
+    return m->for_growth && wanted > (double)in->backed && wanted >= v->end && v->x >= at[X0];
 }
 
 /* Whether garbage that no limit forbids is to be collected for the neighbours' sake. *from: the use
@@ -279,7 +280,7 @@ static tidei_decision decide(const double *at, void *state, const tidei_policy_h
     double neighbours_at;
     if (in->where == TIDEI_AT_ALLOC) {
         if (leaves_room(at, &v, m, in)) return (tidei_decision){v.level, 0, "the room is used up"};
-        if (dear_to_grow(&v, m, in))
+        if (dear_to_grow(at, &v, m, in))
             return (tidei_decision){v.level, 0, "new memory costs more than collecting"};
     }
     if (good_offer(at, m, &v, in))
