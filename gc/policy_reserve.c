@@ -11,10 +11,11 @@
 ** Where these are the policy predicts: the growth from one sync point to the next, from one cheap
 ** sync point to the next, and how fast device work queues up behind a sync point. At an allocation
 ** that would leave the room there is nothing left to wait for.
-** New memory: the pool may grow as far as the growth costs as much as the pause that it spares, and
-** `grow` of all pauses so far that were taken instead. So neither sum ever leaves the other behind,
-** which is what makes the cost least: garbage G in windows of B bytes takes G/B pauses and B of
-** growth.
+** New memory: a pause taken so that the pool need not grow tells what each byte more would have
+** spared: its price over the growth before it. The pool grows as far as bytes would have spared
+** `grow` of what they cost; in steady garbage that is the size that would have been best so far. A
+** window whose growth costs less than a pause, and than all that found little, is let be: so live
+** data that grow by F cost the root of F in such pauses.
 ** Bounds. There are at most 1/x0 times as many voluntary collections as the least possible, and one
 ** for each request that does not fit otherwise; each fruitless one shrinks the room, so that they
 ** die out. A prediction that fails costs one dear pause, and doubles the distance at which the next
