@@ -186,7 +186,7 @@ static void reserve_weighs_price_and_growth(void **state) {
     assert_int_equal(AT_SYNCS(&r, 2600000, 200, 620), 0);
     r = after_one();
     assert_int_equal(AT_SYNCS(&r, 2630000, 200, 620), TIDE_COLLECT_FULL);
-    /* two more threads are stopped for 5 ms, whenever that is: 5.5 of 10.5 ms are more than 0.525 */
+    /* two more threads are stopped for 5 ms, whenever that is: hidden it costs 5.5 of 10.5 ms */
     r = after_one();
     (void)AT_SYNCS(&r, 5 * MS, 200);
     tidei_policy_in in = in_at(3 * (uint64_t)SEC, TIDEI_AT_SYNC, 620);
@@ -449,8 +449,8 @@ static void reserve_weighs_growth_below_a_limit(void **state) {
     assert_int_equal(level_of(&r, in), 0);
 }
 
-/* Live data alone, new memory at 1 ns a byte: each collection is for nothing, and the next waits for
-** as much more growth as all have cost. */
+/* Live data alone, new memory at 1 ns a byte: each collection is for nothing, and the next waits
+** for as much more growth as all have cost. */
 static void reserve_lets_live_data_grow(void **state) {
     tidei_policy_run r;
     tidei_policy_in in = in_at(SEC, TIDEI_AT_ALLOC, 0);
