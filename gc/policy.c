@@ -101,7 +101,7 @@ static double average(double old, double now) {
 }
 
 /* The end of the room of which the guard wants a part used. Where memory that is new costs time
-** that is what the pool has, or as much again as `left`: a limit that is far off says nothing there. */
+** that is what the pool has, or three times `left`: a limit that is far off says nothing there. */
 static uint64_t guarded_end(const tidei_policy_in *in, uint64_t left, uint64_t end) {
     uint64_t pool = in->backed > 2 * left ? in->backed : 3 * left;
     return in->fresh_ns > 0 && pool < end ? pool : end;
