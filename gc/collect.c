@@ -594,7 +594,8 @@ static void record_state(tidei_gc *gc) {
 ** those that the collection found. */
 static size_t run_round(tidei_gc *gc, tidei_thread *t, const struct round *r, bool *ran) {
     tidei_runtime *rt = gc->rt;
-    tidei_collection c = {.level = r->level, .early = r->early};
+    tidei_collection c = {
+        .level = r->level, .early = r->early, .forced = !r->early && t->depth_climb};
     const tidei_span span = {TIDEI_SPAN_COLLECTION, (unsigned)r->level,
                              r->level == TIDE_COLLECT_FULL ? "full collection" : "minor collection",
                              r->why};

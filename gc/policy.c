@@ -10,8 +10,9 @@
 
 #define EWMA_OLD 0.75 /* weight of the past in the averages */
 /* a minor collection that freed less of the growth was poor: the rest is old, so a full one is
-** next */
+** next; after the k-th poor one in a row 2^k - 1 of them */
 #define MINOR_POOR 0.25
+#define POOR_MOST  6
 #define FRUITLESS  0.02 /* of the growth freed, and ... */
 /* ... of the time spent: such a collection is not worth repeating soon */
 #define FRUITLESS_DUTY 0.05
@@ -50,10 +51,10 @@ int tidei_policy_full(const tidei_policy_in *in) {
 
 int tidei_policy_level(const tidei_policy_history *h, unsigned levels) {
     if (!(levels & TIDEI_OFFERS_FULL)) return levels & TIDEI_OFFERS_MINOR ? TIDE_COLLECT_MINOR : 0;
-    if (!(levels & TIDEI_OFFERS_MINOR) || h->minor_was_poor) return TIDE_COLLECT_FULL;
-    /* of the two a minor one teaches most for its time */
-    if (h->gc_ns[0] == 0 || h->gc_ns[1] == 0) return TIDE_COLLECT_MINOR;
-    return h->per_ns[1] > h->per_ns[0] ? TIDE_COLLECT_FULL : TIDE_COLLECT_MINOR;
+    if (!(levels & TIDEI_OFFERS_MINOR) || h->fulls_due) return TIDE_COLLECT_FULL;
+    if (h->gc_ns[0] == 0) return TIDE_COLLECT_MINOR; /* untried: the cheap one */
+    double more_ns = h->gc_ns[1] == 0 ? h->gc_ns[0] : h->gc_ns[1] - h->gc_ns[0];
+    return h->lost_ns >= more_ns ? TIDE_COLLECT_FULL : TIDE_COLLECT_MINOR;
 }
 
 tidei_policy_choice tidei_policy_usual(const tidei_policy *p) {
@@ -84,6 +85,7 @@ tidei_decision tidei_policy_ask(tidei_policy_run *r, const tidei_policy_in *in) 
     uint64_t used = tidei_policy_used(in);
     if (!h->opened_ns) h->opened_ns = in->now_ns;
     if (used < h->base) h->base = used;
+    if (used < h->full_left) h->full_left = used;
     if (!in->levels) return (tidei_decision){0, UINT64_MAX, "no collector can be asked"};
     tidei_decision d =
         r->policy->own ? tidei_own_policy_ask(r, in) : r->policy->decide(r->at, r->state, h, in);
@@ -96,6 +98,33 @@ tidei_decision tidei_policy_ask(tidei_policy_run *r, const tidei_policy_in *in) 
 
 static double average(double old, double now) {
     return old == 0 ? now : EWMA_OLD * old + (1 - EWMA_OLD) * now;
+}
+
+/* The end of the room of which the guard wants a part used. Where memory that is new costs time
+** that is what the pool has, or three times `left`: a limit that is far off says nothing there. */
+static uint64_t guarded_end(const tidei_policy_in *in, uint64_t left, uint64_t end) {
+    uint64_t pool = in->backed > 2 * left ? in->backed : 3 * left;
+    return in->fresh_ns > 0 && pool < end ? pool : end;
+}
+
+/* A minor collection left `left` in use, of room up to `end`. What of it is garbage makes each
+** window shorter. */
+static void told_minor(tidei_policy_history *h, uint64_t left, uint64_t end, bool was_poor) {
+    double stayed = left > h->full_left ? (double)(left - h->full_left) : 0,
+           garbage = stayed * (1 - h->old_kept), room = end > left ? (double)(end - left) : 0;
+    if (garbage > 0) h->lost_ns += h->gc_ns[0] * garbage / (garbage + room);
+    h->poor = was_poor ? h->poor + (h->poor < POOR_MOST) : 0;
+    h->fulls_due = (1u << h->poor) - 1;
+}
+
+/* A full one left `left`; minor ones had left h->base. */
+static void told_full(tidei_policy_history *h, uint64_t left) {
+    double stayed = h->base > h->full_left ? (double)(h->base - h->full_left) : 0,
+           found = left < h->base ? fmin((double)(h->base - left), stayed) : 0;
+    if (stayed > 0) h->old_kept = (h->old_kept + 1 - found / stayed) / 2;
+    if (h->fulls_due) h->fulls_due--;
+    h->full_left = left;
+    h->lost_ns = 0;
 }
 
 void tidei_policy_told(tidei_policy_run *r, const tidei_policy_in *before,
@@ -113,10 +142,14 @@ void tidei_policy_told(tidei_policy_run *r, const tidei_policy_in *before,
     h->gc_ns[k] = average(h->gc_ns[k], pause);
     h->per_ns[k] = average(h->per_ns[k], freed / pause);
     if (growth > 0) h->yield = average(h->yield, fmax(freed / growth, YIELD_LEAST));
-    h->minor_was_poor = k == 0 && freed < MINOR_POOR * growth;
+    if (k)
+        told_full(h, left);
+    else
+        told_minor(h, left, end, freed < MINOR_POOR * growth);
     bool fruitless = freed <= FRUITLESS * growth && pause > FRUITLESS_DUTY * since;
+    uint64_t guarded = guarded_end(after, left, end);
     h->guard =
-        fruitless && end > left ? left + (uint64_t)(FRUITLESS_STEP * (double)(end - left)) : 0;
+        fruitless && end > left ? left + (uint64_t)(FRUITLESS_STEP * (double)(guarded - left)) : 0;
     h->base = left;
     h->end_ns = after->now_ns;
     if (r->policy->own) tidei_own_policy_told(r, before, after, c);

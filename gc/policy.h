@@ -47,7 +47,8 @@ typedef struct tidei_decision {
 
 typedef struct tidei_collection { /* a collection that ran */
     int level;
-    bool early; /* asked for by the policy */
+    bool early;  /* asked for by the policy */
+    bool forced; /* an allocation failed; neither: the program asked for it */
     uint64_t start_ns, pause_ns;
 } tidei_collection;
 
@@ -60,7 +61,12 @@ typedef struct tidei_policy_history {
     double per_ns[2];   /* average bytes that one ns of it freed */
     /* average share of the growth that collections freed; 0: there was none yet */
     double yield;
-    bool minor_was_poor; /* the last minor collection freed less than a quarter of the growth */
+    /* the choice of level (tidei_policy_level) */
+    unsigned poor; /* minor collections in a row that freed less than a quarter of the growth */
+    unsigned fulls_due; /* full ones, before a minor one is tried again */
+    uint64_t full_left; /* bytes used after the last full one, or the least since */
+    double old_kept;    /* share of what minor ones had left that full ones found live; average */
+    double lost_ns;     /* what it has cost since the last full one, as far as that is garbage */
 } tidei_policy_history;
 
 #define TIDEI_POLICY_STATE  128 /* bytes of a policy's own state; all zero at the start */
@@ -138,8 +144,9 @@ double tidei_policy_room_used(const tidei_policy_history *h, const tidei_policy_
 uint64_t tidei_policy_wake(const tidei_policy_in *in, double use);
 /* A full collection if one is offered. */
 int tidei_policy_full(const tidei_policy_in *in);
-/* The level that has freed more for its time; a full one after a poor minor one. 0: nothing is
-** offered. */
+/* A minor collection, and a full one after a poor minor one, or once what minor ones left behind
+** has cost as much as a full one takes beyond a minor one: which is at most twice the cost of
+** knowing. 0: nothing is offered. */
 int tidei_policy_level(const tidei_policy_history *h, unsigned levels);
 
 #endif

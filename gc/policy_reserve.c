@@ -1,111 +1,255 @@
-/* policy_reserve.c: the default: collect at the first cheap moment once a third of the room is
-** used.
+/* policy_reserve.c: the default: of the moments that come before the room is used up, the one that
+** costs least for each byte.
 **
-** Room is what the last collection left below the limit that comes first. While less than x0 of it
-** is used, nothing happens. From there to x1 each question is an offer to collect, whose price is
-** the part of the pause that no queued device work hides. At a sync point prices lie between floor
-** (m) and a forced collection (M), and the first one not above sqrt(m*M) is taken, which is at most
-** sqrt(M/m) times the cheapest: no online rule promises more. At an allocation the policy collects
-** only where the whole pause is hidden: the next allocation offers the same price, and a later
-** collection finds more. While a sync point is expected before x1 it does not collect at
-** allocations at all, because at a sync point a pause delays no submission. The growth between the
-** last sync points tells how far the next one is. A sync point after which the next one would come
-** too late is taken at any price, as everything is from x1 on. So there are at most 1/x0 times as
-** many voluntary collections as the least possible, and each fruitless one shrinks the room, so
-** that they die out. No term grows with live data, since a pause does not.
-** Memory that is new costs time, on a host device more than a collection often does (a page's first
-** touch). So an allocation for which the pool would have to grow is a reason to collect once the
-** growth since the last collection, so far as collections have found it to be garbage of late,
-** would cost as much as a collection. To pay one price only once the other has mounted up to it
-** costs at most twice the least possible.
+** Room is what the last collection left below its end: the limit, or, where memory that is new
+** costs time, what the pool may grow to for now. A pause costs what no queued device work hides of
+** it, and a tenth of all of it, which nothing hides. What dies is free to wait: so each collection
+** should come when all of the room is used, unless an earlier moment is so much cheaper that it
+** frees a byte for less. Nothing happens before x0 of the room is used. From there on each question
+** is an offer. It is taken if its price over the growth that it would free is at most that of each
+** moment that is yet to come: the end of the room, the next sync point, and the next cheap one.
+** Where these are the policy predicts: the growth from one sync point to the next, from one cheap
+** sync point to the next, and how fast device work queues up behind a sync point. At an allocation
+** that would leave the room there is nothing left to wait for.
+** New memory: a pause taken so that the pool need not grow tells what each byte more would have
+** spared: its price over the growth before it. The pool grows as far as bytes would have spared
+** `grow` of what they cost; in steady garbage that is the size that would have been best so far. A
+** window whose growth costs less than a pause, and than all that found little, is let be: so live
+** data that grow by F cost the root of F in such pauses.
+** Bounds. There are at most 1/x0 times as many voluntary collections as the least possible, and one
+** for each request that does not fit otherwise; each fruitless one shrinks the room, so that they
+** die out. A prediction that fails costs one dear pause, and doubles the distance at which the next
+** cheap moment is expected (`caution`), up to where the first one from x0 on is taken; one that
+** comes true takes a tenth off. So at most one window in seven is dearer than that rule's, which is
+** the best that any rule without predictions can promise: sqrt(M/m) times the cheapest offer, for
+** prices between m (`floor`) and M (a climb). No term grows with live data, since a pause does not.
+** The end keeps a margin only where allocations failed though they fitted by count: live blocks lie
+** between holes then. It doubles with each such failure, and shrinks while there are none.
 ** Without a limit below the device's size, garbage also has a price for its neighbours: once it may
-** exceed what is live (and `garbage`), it is collected when that takes less than `cheap` of the
+** exceed what is live (and `garbage`), it is collected when that costs less than `cheap` of the
 ** time. */
 #include "gc/policy.h"
 #include <math.h>
 
-/* Parameters. x0: at most 2.9 times the collections that are unavoidable. x1: what remains lets
-** requests of 3 % in without a climb. worth: from there on a request that does not fit is a reason
-** to collect. floor, m: a shorter pause does not matter. stall, of a climb: wait for the device,
-** trim, map, retry; results do not move from 2 to 100 ms. stopped: a guess. */
-enum { X0, X1, WORTH, FLOOR, STALL, STOPPED, GARBAGE, CHEAP, PARAMS };
+enum { X0, X1, FLOOR, STALL, STOPPED, GROW, GARBAGE, CHEAP, PARAMS };
 static const tidei_param params[PARAMS] = {
     [X0] = {"x0", TIDEI_NUMBER, 0.35, 0.01, 1,
             "share of the room from which moments are looked at"},
-    [X1] = {"x1", TIDEI_NUMBER, 0.97, 0.01, 1, "share of the room from which any moment is taken"},
-    [WORTH] = {"worth", TIDEI_NUMBER, 0.10, 0, 1,
-               "share of the room that may be garbage before a request that does not fit counts"},
+    [X1] = {"x1", TIDEI_NUMBER, 1, 0.01, 1, "share of the room that is used at most"},
     [FLOOR] = {"floor", TIDEI_TIME, 50e3, 1, 1e9, "a pause that is shorter does not matter"},
     [STALL] = {"stall", TIDEI_TIME, 20e6, 1e3, 60e9, "what a climb takes beyond its collection"},
     [STOPPED] = {"stopped", TIDEI_NUMBER, 0.5, 0, 1,
                  "share of its time that another thread, stopped meanwhile, would have used"},
+    [GROW] = {"grow", TIDEI_NUMBER, 0.35, 0.01, 100,
+              "share of its price that a byte more would have spared, for the pool to grow"},
     [GARBAGE] = {"garbage", TIDEI_BYTES, 256 << 20, 0, 0x1p50,
                  "without a limit: garbage that the neighbours may be left without"},
-    [CHEAP] = {"cheap", TIDEI_NUMBER, 0.01, 0, 1,
-               "without a limit: share of the time that collecting it may take"},
+    [CHEAP] = {"cheap", TIDEI_NUMBER, 0.0002, 0, 1,
+               "without a limit: share of the time that collecting it may cost"},
 };
 /* assumed pause while there was no collection: that of a heap of some 10,000 objects */
 #define FIRST_NS      2e6
-#define STEP          (1.0 / 64) /* of the room, between questions while offers are too dear */
+#define FRUITLESS     0.25 /* of the growth, freed */
+#define STRANGE       10.0 /* times that it may take at most, for garbage that no limit forbids */
+#define HIDDEN        0.1  /* of a pause: what is hidden of it takes a core and bandwidth */
+#define STEP          (1.0 / 64) /* of the room, between questions at allocations */
+#define OVERRUN       (1.0 / 64) /* of what is used: the room beyond a soft limit */
 #define REQUEST_DECAY (63.0 / 64)
-#define SPAN_DECAY    0.875
-#define SPAN_MARGIN   1.05 /* the next span between sync points against those before */
+#define GAP_MARGIN    1.05 /* the next distance between sync points against those before */
+#define CAUTION_MOST  64.0
+#define CAUTION_LESS  0.9
+#define OLD           0.75 /* weight of the past in averages */
+#define MARGIN_MOST   64.0 /* requests */
+#define MARGIN_LESS   0.98
+
+/* A kind of moment that recurs; how far apart, in bytes made, and what is queued then. */
+typedef struct rhythm {
+    double mark;     /* bytes made at the last one */
+    double gap;      /* bytes made from one to the next; of late, and rather too much */
+    double slack_ns; /* average */
+} rhythm;
+
+typedef struct memory { /* the policy's state */
+    double made;        /* bytes: in use, and freed by collections */
+    double freed;
+    rhythm sync, cheap;    /* all sync points; those whose price is low */
+    double fill;           /* device work queued for each byte made since a sync point, ns */
+    double request;        /* the greatest recent one */
+    double growth;         /* since the last collection */
+    double backed;         /* by the pool, when last asked */
+    double spared_ns;      /* what one byte more of the pool would have spared so far, of pauses */
+    double spared_room;    /* average growth before these pauses */
+    float margin;          /* requests for which room stays free */
+    float caution;         /* factor on the rhythms' gaps, less 1 */
+    float fruitless_ns;    /* of pauses taken instead of growth that found little */
+    uint8_t nsync, ncheap; /* of each rhythm's moments, up to 2 */
+    bool passed;           /* an offer that was cheap, in this window */
+    bool for_growth;       /* the end of the room is growth's */
+} memory;
+_Static_assert(sizeof(memory) <= TIDEI_POLICY_STATE, "room for the state");
 
 typedef struct view { /* the snapshot in the terms of the rule; bytes as doubles */
-    double used, base, room, x;
-    double gc_ns, price_ns, price_max_ns;
-    /* use from which growing costs more than collecting; INFINITY: it costs nothing */
-    double grow_at;
+    double used, base, growth, end, room, x;
+    double limit; /* the end that is not growth's */
+    double gc_ns; /* a pause; FIRST_NS if it is not known */
+    double slack_ns;
+    double threads_ns; /* what a pause costs other threads */
+    double dear_ns;    /* an offer above this is not cheap */
     int level;
+    bool known; /* gc_ns */
 } view;
 
-typedef struct rhythm { /* the policy's state: how much is made from one sync point to the next */
-    uint64_t freed;     /* by collections so far */
-    uint64_t mark;      /* freed + used at the last sync point */
-    double span;        /* bytes made between sync points; of late, and rather too much */
-    unsigned syncs;
-    double request; /* the greatest recent one */
-} rhythm;
-_Static_assert(sizeof(rhythm) <= TIDEI_POLICY_STATE, "room for the state");
+/* What is not hidden of a pause that begins with so much device work queued. */
+static double bare(const view *v, double slack_ns) {
+    return fmax(0, v->gc_ns - slack_ns) + v->threads_ns;
+}
+/* What such a pause costs. */
+static double price(const view *v, double slack_ns) {
+    return bare(v, slack_ns) + HIDDEN * v->gc_ns;
+}
 
-/* Bytes to be made until the next sync point; 0: unknown, or it should have come already. */
-static double to_next_sync(rhythm *r, const tidei_policy_in *in) {
-    uint64_t made = r->freed + tidei_policy_used(in);
-    if (made < r->mark) r->mark = made; /* memory was given back by other ways than a collection */
-    uint64_t since = made > r->mark ? made - r->mark : 0;
-    /* a sync point before which nothing was made counts with the one before */
-    if (in->where == TIDEI_AT_SYNC && (since || !r->syncs)) {
-        if (r->syncs++) r->span = fmax((double)since, r->span * SPAN_DECAY);
-        r->mark = made;
-        since = 0;
+/* ---- what recurs ---- */
+
+/* A moment after which nothing was made counts with the one before. */
+static void recur(rhythm *r, uint8_t *n, double made, double slack_ns) {
+    double since = made - r->mark;
+    if (*n && since <= 0) return;
+    if (*n) r->gap = *n > 1 ? OLD * r->gap + (1 - OLD) * since : since;
+    r->slack_ns = *n ? OLD * r->slack_ns + (1 - OLD) * slack_ns : slack_ns;
+    r->mark = made;
+    if (*n < 2) ++*n;
+}
+
+/* Bytes to be made until the next one; INFINITY: nobody knows, or it should have come already. */
+static double next_in(const rhythm *r, uint8_t n, const memory *m) {
+    double next = r->mark + r->gap * GAP_MARGIN * (1 + (double)m->caution) - m->made;
+    return n > 1 && next > 0 ? next : INFINITY;
+}
+
+/* Memory that was given back by other ways than a collection was not made. */
+static void count_made(memory *m, const view *v) {
+    m->made = m->freed + v->used;
+    m->sync.mark = fmin(m->sync.mark, m->made);
+    m->cheap.mark = fmin(m->cheap.mark, m->made);
+}
+
+static void learn(memory *m, const view *v, const tidei_policy_in *in) {
+    count_made(m, v);
+    m->request = fmax((double)in->request, m->request * REQUEST_DECAY);
+    if (in->where == TIDEI_AT_SYNC) {
+        recur(&m->sync, &m->nsync, m->made, v->slack_ns);
+        if (bare(v, v->slack_ns) <= v->dear_ns) recur(&m->cheap, &m->ncheap, m->made, v->slack_ns);
+    } else if (in->where == TIDEI_AT_ALLOC && m->nsync && m->made > m->sync.mark)
+        m->fill = OLD * m->fill + (1 - OLD) * v->slack_ns / (m->made - m->sync.mark);
+}
+
+/* ---- the room ---- */
+
+static void look_at_pause(const double *at, view *v, const tidei_policy_history *h,
+                          const tidei_policy_in *in) {
+    v->level = tidei_policy_level(h, in->levels);
+    double gc_ns = h->gc_ns[v->level == TIDE_COLLECT_FULL];
+    v->known = gc_ns > 0;
+    v->gc_ns = v->known ? gc_ns : FIRST_NS;
+    v->slack_ns = (double)in->slack_ns;
+    if (in->threads > 1) v->threads_ns = (double)(in->threads - 1) * v->gc_ns * at[STOPPED];
+    v->dear_ns = fmax(at[FLOOR], sqrt(at[FLOOR] * (v->gc_ns + at[STALL])));
+}
+
+/* Where the limit ends the room: with the margin, and not before x0 of it. */
+static double last_use(const double *at, const memory *m, const view *v) {
+    double room = fmax(v->limit - v->base, 0);
+    return v->base + fmax(at[X0] * room, at[X1] * room - (double)m->margin * m->request);
+}
+
+/* What the pool has now would have made each window longer. */
+static void count_growth(memory *m, double backed) {
+    if (backed > m->backed && m->backed > 0 && m->spared_room > 0) {
+        double longer = m->spared_room + backed - m->backed;
+        m->spared_ns *= m->spared_room / longer * (m->spared_room / longer);
+        m->spared_room = longer;
     }
-    return r->syncs > 1 ? fmax(0, r->span * SPAN_MARGIN - (double)since) : 0;
+    m->backed = backed;
 }
 
-/* The use from which a collection is due in any case. Room for two of the greatest requests stays
-** free, because no hole between live blocks may be large enough for one. */
-static double last_use(const double *at, rhythm *r, const view *v, const tidei_policy_in *in) {
-    r->request = fmax((double)in->request, r->request * REQUEST_DECAY);
-    return v->base + fmax(at[X0], fmin(at[X1], 1 - 2 * r->request / fmax(v->room, 1))) * v->room;
+/* Use up to which the pool may grow rather than collect; INFINITY: growth costs nothing. */
+static double growth_end(const double *at, const memory *m, const view *v,
+                         const tidei_policy_in *in) {
+    if (in->fresh_ns <= 0) return INFINITY;
+    /* where a byte would have spared just enough: the first ones would have spared more */
+    double more = m->spared_room * (sqrt(m->spared_ns / (at[GROW] * in->fresh_ns)) - 1);
+    return fmax((double)in->backed + fmax(more, 0),
+                v->base + (price(v, v->slack_ns) + (double)m->fruitless_ns) / in->fresh_ns);
 }
 
-static view look(const double *at, const tidei_policy_history *h, const tidei_policy_in *in) {
+static view look(const double *at, memory *m, const tidei_policy_history *h,
+                 const tidei_policy_in *in) {
     view v = {.used = (double)tidei_policy_used(in),
               .base = (double)h->base,
-              .level = tidei_policy_level(h, in->levels)};
-    double end = (double)tidei_policy_room_end(in);
-    v.room = end > v.base ? end - v.base : 0;
-    double growth = v.used - v.base;
-    double wanted = growth >= at[WORTH] * v.room ? (double)in->request : 0;
-    v.x = v.room > 0 ? (growth + wanted) / v.room : growth > 0;
-    v.gc_ns = h->gc_ns[v.level == TIDE_COLLECT_FULL];
-    v.price_ns = fmax(at[FLOOR], v.gc_ns - (double)in->slack_ns);
-    if (in->threads > 1) v.price_ns += (double)(in->threads - 1) * v.gc_ns * at[STOPPED];
-    v.price_max_ns = sqrt(at[FLOOR] * (v.gc_ns + at[STALL]));
-    /* ns that each freed byte saves, because a new one is not needed */
-    double saved_ns = in->fresh_ns * (h->yield > 0 ? h->yield : 1);
-    v.grow_at = saved_ns > 0 ? v.base + (v.gc_ns > 0 ? v.price_ns : FIRST_NS) / saved_ns : INFINITY;
+              .limit = (double)tidei_policy_room_end(in)};
+    look_at_pause(at, &v, h, in);
+    learn(m, &v, in);
+    count_growth(m, (double)in->backed);
+    v.growth = v.used - v.base;
+    double hard = last_use(at, m, &v), grown = growth_end(at, m, &v, in);
+    m->for_growth = grown < hard;
+    m->growth = v.growth;
+    v.end = fmin(hard, grown);
+    v.room = v.end > v.base ? v.end - v.base : OVERRUN * v.used;
+    v.x = v.growth > 0 ? v.growth / v.room : 0;
     return v;
+}
+
+/* ---- offers ---- */
+
+/* Device work that will be queued where so much more was made. */
+static double slack_after(const memory *m, const view *v, const tidei_policy_in *in, double to_sync,
+                          double more) {
+    double since = more;
+    if (in->where == TIDEI_AT_ALLOC && more < to_sync) return v->slack_ns + m->fill * more;
+    if (in->where == TIDEI_AT_ALLOC) since -= to_sync;
+    if (m->nsync > 1 && m->sync.gap > 0 && since > m->sync.gap)
+        since -= m->sync.gap * (double)(uint64_t)fmin(since / m->sync.gap, 0x1p62);
+    return m->fill * since;
+}
+
+/* The least that a byte will cost at a moment that is yet to come. */
+static double later(const memory *m, const view *v, const tidei_policy_in *in) {
+    double left = v->end - v->used;
+    if (left <= 0) return INFINITY;
+    double sync = next_in(&m->sync, m->nsync, m), cheap = next_in(&m->cheap, m->ncheap, m),
+           least = price(v, slack_after(m, v, in, sync, left)) / (v->growth + left);
+    if (sync <= left) least = fmin(least, price(v, m->sync.slack_ns) / (v->growth + sync));
+    if (cheap <= left) least = fmin(least, price(v, m->cheap.slack_ns) / (v->growth + cheap));
+    return least;
+}
+
+/* Whether this moment is better than what is to come. At an allocation only a pause can be hidden
+** whose length is known; and the first sync point does not tell when there will be others. */
+static bool good_offer(const double *at, memory *m, const view *v, const tidei_policy_in *in) {
+    if (v->growth <= 0 || v->x < (v->used > v->limit ? 1 : at[X0])) return false;
+    if (in->where == TIDEI_AT_ALLOC && !v->known) return false;
+    if (in->where == TIDEI_AT_SYNC && m->nsync < 2 && v->x < 1) return false;
+    bool good = price(v, v->slack_ns) <= later(m, v, in) * v->growth;
+    m->passed |= !good && in->where == TIDEI_AT_SYNC && bare(v, v->slack_ns) <= v->dear_ns;
+    return good;
+}
+
+/* The request leaves the room, and a collection may make room for it. */
+static bool leaves_room(const double *at, const view *v, const memory *m,
+                        const tidei_policy_in *in) {
+    double wanted = v->used + (double)in->request;
+    if (v->growth <= 0 || (v->used <= v->limit && wanted <= last_use(at, m, v))) return false;
+    if (v->used > v->limit) return v->x >= 1;
+    if (wanted > v->limit) return v->growth >= wanted - v->limit;
+    return v->x >= at[X0];
+}
+
+/* The request needs new memory, which costs more than collecting what may be there of garbage. */
+static bool dear_to_grow(const double *at, const view *v, const memory *m,
+                         const tidei_policy_in *in) {
+    double wanted = v->used + (double)in->request;
+    return m->for_growth && wanted > (double)in->backed && wanted >= v->end && v->x >= at[X0];
 }
 
 /* Whether garbage that no limit forbids is to be collected for the neighbours' sake. *from: the use
@@ -118,7 +262,8 @@ static bool neighbourly(const double *at, const view *v, const tidei_policy_hist
     }
     *from = v->base + fmax(at[GARBAGE], v->base);
     double since = (double)(in->now_ns - (h->end_ns ? h->end_ns : h->opened_ns));
-    return v->used > *from && v->gc_ns < at[CHEAP] * since;
+    double unsure = v->known ? 1 : STRANGE;
+    return v->used > *from && unsure * price(v, v->slack_ns) < at[CHEAP] * since;
 }
 
 /* Where use will be `at`, expressed as live + request: assumes that granules lose as much as they
@@ -129,53 +274,75 @@ static uint64_t wake(const tidei_policy_in *in, const view *v, double at) {
     return in->live + (uint64_t)(v->used > 0 ? more * (double)in->live / v->used : more);
 }
 
-/* The request needs new memory, and getting it costs as much as a collection. */
-static bool dear_to_grow(const view *v, const tidei_policy_in *in) {
-    double wanted = v->used + (double)in->request;
-    return in->where == TIDEI_AT_ALLOC && wanted > (double)in->backed && wanted >= v->grow_at;
-}
-
 static tidei_decision decide(const double *at, void *state, const tidei_policy_history *h,
                              const tidei_policy_in *in) {
-    view v = look(at, h, in);
-    double neighbours_at, next_sync = to_next_sync(state, in), end = last_use(at, state, &v, in);
-    bool fits = v.used + next_sync<end, known = next_sync> 0;
-    if (v.x >= at[X1] || (v.used > v.base && v.used >= end))
-        return (tidei_decision){v.level, 0, "the room is used up"};
-    /* only a pause whose length is known can be hidden */
+    memory *m = state;
+    view v = look(at, m, h, in);
+    double neighbours_at;
     if (in->where == TIDEI_AT_ALLOC) {
-        if (v.x >= at[X0] && v.gc_ns > 0 && v.price_ns <= at[FLOOR] && !(known && fits))
-            return (tidei_decision){v.level, 0,
-                                    "a third of the room is used, and the device is busy"};
-    } else {
-        if (v.x >= at[X0] && v.price_ns <= v.price_max_ns)
-            return (tidei_decision){v.level, 0, "a third of the room is used"};
-        if (v.x >= at[WORTH] && known && !fits)
-            return (tidei_decision){v.level, 0, "the next sync point would be too late"};
+        if (leaves_room(at, &v, m, in)) return (tidei_decision){v.level, 0, "the room is used up"};
+        if (dear_to_grow(at, &v, m, in))
+            return (tidei_decision){v.level, 0, "new memory costs more than collecting"};
     }
-    if (dear_to_grow(&v, in))
-        return (tidei_decision){v.level, 0, "new memory costs more than collecting"};
+    if (good_offer(at, m, &v, in))
+        return (tidei_decision){v.level, 0, "no moment that is yet to come is better"};
     if (neighbourly(at, &v, h, in, &neighbours_at))
         return (tidei_decision){v.level, 0, "much may be garbage"};
     double first = v.base + at[X0] * v.room, next = v.used + STEP * v.room;
-    double next_at = fmin(v.used < first ? first : fmin(next, end),
-                          v.used < neighbours_at ? neighbours_at : next);
-    next_at = fmin(next_at, fmax(v.grow_at, (double)in->backed));
+    double next_at =
+        fmin(v.used < first ? first : next, v.used < neighbours_at ? neighbours_at : next);
+    if (v.used < v.end) next_at = fmin(next_at, v.end);
     return (tidei_decision){0, wake(in, &v, next_at), "it is too early"};
+}
+
+/* ---- what a collection teaches ---- */
+
+/* What was let pass came again, or it did not. */
+static void judge_waiting(memory *m, bool dear, bool fruitless) {
+    double factor = 1 + (double)m->caution;
+    if (dear && m->passed) factor = fmin(2 * factor, CAUTION_MOST);
+    if (!dear) factor = fmax(factor * (fruitless ? 0.5 : CAUTION_LESS), 1);
+    m->caution = (float)(factor - 1);
+    m->passed = false;
+}
+
+/* An allocation that failed though it fitted by count wants a margin. */
+static void set_margin(memory *m, const tidei_policy_in *before, const tidei_collection *c) {
+    double used = (double)tidei_policy_used(before), end = (double)tidei_policy_room_end(before),
+           margin = (double)m->margin;
+    if (c->forced && used + m->request <= end && 2 * used >= end)
+        margin = fmin(fmax(1, 2 * margin), MARGIN_MOST);
+    else if (c->early)
+        margin = margin > 0.5 ? margin * MARGIN_LESS : 0;
+    m->margin = (float)margin;
+}
+
+/* A pause, taken so that the pool need not grow. */
+static void count_spared(memory *m, double ns, double freed) {
+    if (m->growth <= 0) return;
+    double spared = ns / m->growth, sum = m->spared_ns + spared;
+    m->spared_room = (m->spared_ns * m->spared_room + spared * m->growth) / sum;
+    m->spared_ns = sum;
+    if (freed < FRUITLESS * m->growth) m->fruitless_ns += (float)ns;
 }
 
 static void observe(const double *at, void *state, const tidei_policy_in *before,
                     const tidei_policy_in *after, const tidei_collection *c) {
-    rhythm *r = state;
+    memory *m = state;
     uint64_t used = tidei_policy_used(before), left = tidei_policy_used(after);
-    (void)at, (void)c;
-    if (used > left) r->freed += used - left;
+    double pause = (double)c->pause_ns, slack = (double)before->slack_ns,
+           bare_ns = fmax(0, pause - slack);
+    if (used > left) m->freed += (double)(used - left);
+    if (c->early && m->for_growth)
+        count_spared(m, bare_ns + HIDDEN * pause, (double)used - (double)left);
+    judge_waiting(m, bare_ns > sqrt(at[FLOOR] * (pause + at[STALL])), used < left + left / 16);
+    set_margin(m, before, c);
 }
 
 const tidei_policy tidei_policy_reserve = {
     .name = "reserve",
     .decide = decide,
     .observe = observe,
-    .summary = "at the first cheap moment once a third of the room is used; the default",
+    .summary = "at the moment at which a freed byte costs least; the default",
     .params = params,
     .nparams = PARAMS};

@@ -168,6 +168,7 @@ static void collect(lab *s, thread *t, int level, tidei_where where, const char 
     uint64_t now = t->now, before = 0;
     tidei_collection c = {.level = level,
                           .early = reason != NULL,
+                          .forced = reason == NULL,
                           .start_ns = EPOCH_NS + now,
                           .pause_ns = pause_of(s, level)};
     for (unsigned i = 0; i < TIDEI_LAB_BUDGETS; i++) {

@@ -155,6 +155,7 @@ static void fruitless_collections_die_out(void **state) {
     for (unsigned i = 0; i < 2000; i++) {
         tide_release(make(rt, 1024));
         tidei_ask(test_rt(rt), &test_rt(rt)->devs[0], TIDEI_AT_SYNC, 0);
+        tidei_ask(test_rt(rt), &test_rt(rt)->devs[0], TIDEI_AT_ALLOC, 300 << 10); /* too much */
     }
     assert_in_range(test_stats(rt).collections, 1, 12);
     keeper_close();

@@ -255,7 +255,8 @@ static const char *const columns[COLUMNS] = {
     "never", "cudajl", "softmax(share=0.3)", "sqrt", "headroom", "priced", "reserve"};
 #define NONE -1 /* not compared */
 
-/* The table's figures: overhead, and the collector's time. Torch's rule looks at allocations alone,
+/* The table's figures: overhead, and the collector's time; of reserve, which is another rule than
+** there, its own. Torch's rule looks at allocations alone,
 ** where the table's simulation let it look at waits too: its overhead is not compared. `slower`:
 ** rows where cudajl's gate on the rate decides, and it is at least as bad as there: the table's
 ** simulation counted the time from the end of a collection, CUDA.jl counts it from the start. */
@@ -266,38 +267,38 @@ static const struct {
     bool slower;
 } rows[TIDEI_LAB_NINE] = {
     {"train",
-     {{7.2, 1.5}, {0, 5.2}, {NONE, 8.8}, {1.5, 1.6}, {0, 1.9}, {0, 4.0}, {0, 4.0}},
+     {{7.2, 1.5}, {0, 5.2}, {NONE, 8.8}, {1.5, 1.6}, {0, 1.9}, {0, 4.0}, {0, 1.5}},
      199,
      57,
      false},
     {"full-static",
-     {{0.1, 0}, {0, 26.4}, {NONE, 0.1}, {0.1, 0.1}, {0.1, 0.1}, {0, 0.1}, {0, 0.1}},
+     {{0.1, 0}, {0, 26.4}, {NONE, 0.1}, {0.1, 0.1}, {0.1, 0.1}, {0, 0.1}, {0, 0}},
      1003,
      NONE,
      false},
     {"full-short",
-     {{0.6, 0.3}, {40.2, 40.3}, {NONE, 0.7}, {0.5, 0.5}, {0.6, 0.6}, {0.5, 0.5}, {0.4, 0.4}},
+     {{0.6, 0.3}, {40.2, 40.3}, {NONE, 0.7}, {0.5, 0.5}, {0.6, 0.6}, {0.5, 0.5}, {0.3, 0.3}},
      383,
      NONE,
      true},
     {"half",
-     {{4.9, 1.0}, {0, 9.1}, {NONE, 1.7}, {1.1, 1.1}, {1.0, 1.3}, {0, 2.9}, {0, 3.0}},
+     {{4.9, 1.0}, {0, 9.1}, {NONE, 1.7}, {1.1, 1.1}, {1.0, 1.3}, {0, 2.9}, {0, 1.0}},
      348,
      39,
      false},
-    {"grow", {{0, 0}, {0, 9.0}, {NONE, 0.1}, {0, 0}, {0, 0}, {0, 0.1}, {0, 0.2}}, 341, 0, false},
+    {"grow", {{0, 0}, {0, 9.0}, {NONE, 0.1}, {0, 0}, {0, 0}, {0, 0.1}, {0, 0}}, 341, 0, false},
     {"short-syncs",
-     {{13.6, 7.0}, {20.2, 20.3}, {NONE, 22.5}, {7.5, 7.6}, {8.8, 8.9}, {7.5, 7.5}, {7.3, 7.4}},
+     {{13.6, 7.0}, {20.2, 20.3}, {NONE, 22.5}, {7.5, 7.6}, {8.8, 8.9}, {7.5, 7.5}, {7.0, 7.0}},
      193,
      66,
      true},
     {"old-garbage",
-     {{4.5, 1.3}, {3.6, 10.8}, {NONE, 1.5}, {1.4, 1.4}, {1.3, 1.3}, {1.4, 1.9}, {1.5, 2.6}},
+     {{4.5, 1.3}, {3.6, 10.8}, {NONE, 1.5}, {1.4, 1.4}, {1.3, 1.3}, {1.4, 1.9}, {1.4, 2.1}},
      257,
      32,
      false},
     {"bursty-slack",
-     {{18.9, 8.4}, {15.2, 17.2}, {NONE, 22.5}, {8.6, 8.8}, {10.4, 10.4}, {0, 14.1}, {0, 14.1}},
+     {{18.9, 8.4}, {15.2, 17.2}, {NONE, 22.5}, {8.6, 8.8}, {10.4, 10.4}, {0, 14.1}, {0.1, 9.4}},
      NONE,
      105,
      true},

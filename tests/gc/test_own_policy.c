@@ -285,7 +285,10 @@ static void the_snapshot_is_what_the_runtime_knows(void **state) {
     in = in_at(8000, 0);
     assert_int_equal(tidei_policy_ask(&r, &in).level, TIDE_COLLECT_MINOR);
     after.now_ns = 3000;
-    tidei_policy_told(&r, &in, &after, &(tidei_collection){TIDE_COLLECT_MINOR, true, 1500, 1500});
+    tidei_policy_told(
+        &r, &in, &after,
+        &(tidei_collection){
+            .level = TIDE_COLLECT_MINOR, .early = true, .start_ns = 1500, .pause_ns = 1500});
     assert_int_equal(seen.told, 1);
     assert_true(seen.before.used == 8100 && seen.after.used == 600 && seen.after.base == 600);
     assert_true(seen.after.minor_ns == 1500 && seen.after.minor_freed == 5);

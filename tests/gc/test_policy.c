@@ -119,71 +119,142 @@ static void cudajl_goes_by_earlier_pauses(void **state) {
 
 /* ---- reserve ---- */
 
-static void reserve_acts_within_its_window(void **state) {
+/* A policy after a collection of 5 ms that left 200 of a room of 1000. */
+static tidei_policy_run after_one(void) {
     tidei_policy_run r;
-    (void)state;
     tidei_policy_start(&r, &tidei_policy_reserve);
-    told(&r, SEC, MS / 100, 500, 200, TIDE_COLLECT_FULL, true); /* room 800: x0 at 480, x1 at 976 */
-    assert_int_equal(level_of(&r, in_at(2 * (uint64_t)SEC, TIDEI_AT_ALLOC, 479)), 0);
-    assert_int_equal(level_of(&r, in_at(2 * (uint64_t)SEC, TIDEI_AT_ALLOC, 480)),
-                     TIDE_COLLECT_FULL);
+    told(&r, SEC, 5 * MS, 500, 200, TIDE_COLLECT_FULL, true);
+    return r;
+}
+
+/* Asks at sync points where so much is live; the slack at each. Returns the last answer. */
+static int at_syncs(tidei_policy_run *r, uint64_t slack_ns, const uint64_t *live, size_t n) {
+    int level = 0;
+    for (size_t i = 0; i < n; i++) {
+        tidei_policy_in in = in_at(2 * (uint64_t)SEC + i * SEC, TIDEI_AT_SYNC, live[i]);
+        in.slack_ns = slack_ns;
+        level = level_of(r, in);
+    }
+    return level;
+}
+#define AT_SYNCS(r, slack, ...)                                                                    \
+    at_syncs(r, slack, (const uint64_t[]){__VA_ARGS__},                                            \
+             sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
+
+/* All moments cost the same: the last one frees most. */
+static void reserve_waits_for_the_end(void **state) {
+    tidei_policy_run r = after_one();
+    (void)state;
+    tidei_policy_in in = in_at(2 * (uint64_t)SEC, TIDEI_AT_ALLOC, 999);
+    in.request = 1;
+    assert_int_equal(level_of(&r, in), 0);
+    in.request = 2;
+    assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
     tidei_policy_in low = in_at(2 * (uint64_t)SEC, TIDEI_AT_ALLOC, 300);
-    assert_int_equal(tidei_policy_ask(&r, &low).wake_at, 480);
+    assert_int_equal(tidei_policy_ask(&r, &low).wake_at, 480); /* x0 of the room */
+    low.live = 500;
+    assert_int_equal(tidei_policy_ask(&r, &low).wake_at, 500 + 800 / 64);
+    low.live = 995;
+    assert_int_equal(tidei_policy_ask(&r, &low).wake_at, 1000);
     low.live = 100; /* the program gave some back: growth counts from there */
     assert_int_equal(tidei_policy_ask(&r, &low).wake_at, 100 + 315);
 }
 
-static void reserve_weighs_the_price(void **state) {
-    tidei_policy_run r;
-    tidei_policy_in in = in_at(2 * (uint64_t)SEC, TIDEI_AT_SYNC, 700);
+/* What device work hides is free but for a tenth, so a hidden pause is taken early, unless another
+** comes before the room ends. */
+static void reserve_takes_the_last_cheap_moment(void **state) {
     (void)state;
-    tidei_policy_start(&r, &tidei_policy_reserve);
-    told(&r, SEC, 5 * MS, 500, 200, TIDE_COLLECT_FULL, true); /* sqrt(50 us * 25 ms) = 1.118 ms */
-    assert_int_equal(level_of(&r, in), 0);
-    in.slack_ns = 3800000;
-    assert_int_equal(level_of(&r, in), 0);
-    in.slack_ns = 3900000;
-    assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
-    in.threads = 3; /* two more are stopped for 5 ms */
-    assert_int_equal(level_of(&r, in), 0);
-    in.threads = 1;
-    in.where = TIDEI_AT_ALLOC; /* there the same price is to be had later */
-    assert_int_equal(level_of(&r, in), 0);
-    in.slack_ns = 5 * MS; /* unless queued work hides the pause */
-    assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
-    in.slack_ns = 0;
-    in.live = 975;
-    tidei_decision d = tidei_policy_ask(&r, &in);
-    assert_int_equal(d.level, 0);
-    assert_int_equal(d.wake_at, 976);
-    in.live = 976;
-    assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
+    tidei_policy_run r = after_one();
+    /* the next would come at 620 + 1.05 * 420, beyond the end */
+    assert_int_equal(AT_SYNCS(&r, 5 * MS, 200, 620), TIDE_COLLECT_FULL);
+    r = after_one();
+    assert_int_equal(AT_SYNCS(&r, 5 * MS, 200, 300, 400, 500, 600, 700, 800), 0);
+    assert_int_equal(AT_SYNCS(&r, 5 * MS, 900), TIDE_COLLECT_FULL); /* not another before 1000 */
+    r = after_one();
+    assert_int_equal(AT_SYNCS(&r, 0, 200, 620), 0); /* not hidden: 5.5 ms now or later */
+    r = after_one();
+    assert_int_equal(AT_SYNCS(&r, 5 * MS, 200, 470), 0); /* less than x0 of the room */
+    r = after_one();
+    assert_int_equal(AT_SYNCS(&r, 5 * MS, 620), 0); /* the first one says nothing about others */
 }
 
-/* Sync points after every 400 bytes of a room of 800: allocations leave the collecting to them, and
-** one does it when the next would come too late. */
-static void reserve_leaves_it_to_sync_points(void **state) {
-    tidei_policy_run r;
+/* A byte is freed for less at the end if hiding the pause saves less than what the room lacks. */
+static void reserve_weighs_price_and_growth(void **state) {
     (void)state;
-    tidei_policy_start(&r, &tidei_policy_reserve);
-    /* dear: no price of a sync point is low enough */
-    told(&r, SEC, 5 * MS, 500, 200, TIDE_COLLECT_FULL, true);
-    tidei_policy_in in = in_at(2 * (uint64_t)SEC, TIDEI_AT_SYNC, 200),
-                    alloc = in_at(in.now_ns, TIDEI_AT_ALLOC, 500);
-    assert_int_equal(level_of(&r, in), 0);
-    in.live = 600;
-    tidei_policy_run early = r;
-    /* 400 more would end at 1000, beyond 976 */
+    /* at 620: 420 of 800, so hidden must be more than 0.475 of 5.5 ms */
+    tidei_policy_run r = after_one();
+    assert_int_equal(AT_SYNCS(&r, 2600000, 200, 620), 0);
+    r = after_one();
+    assert_int_equal(AT_SYNCS(&r, 2630000, 200, 620), TIDE_COLLECT_FULL);
+    /* two more threads are stopped for 5 ms, whenever that is: hidden it costs 5.5 of 10.5 ms */
+    r = after_one();
+    (void)AT_SYNCS(&r, 5 * MS, 200);
+    tidei_policy_in in = in_at(3 * (uint64_t)SEC, TIDEI_AT_SYNC, 620);
+    in.slack_ns = 5 * MS;
+    in.threads = 3;
     assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
-    told(&r, in.now_ns + 5 * MS, 5 * MS, 600, 200, TIDE_COLLECT_FULL, true);
-    in.live = 200;
-    assert_int_equal(level_of(&r, in), 0); /* two at once are one */
-    alloc.slack_ns = 5 * MS;               /* hidden, but the sync point at 600 will come */
-    assert_int_equal(level_of(&r, alloc), 0);
-    alloc.live = 621; /* it should have come */
-    assert_int_equal(level_of(&r, alloc), TIDE_COLLECT_FULL);
-    alloc.live = 500; /* without a rhythm what is hidden is taken */
-    assert_int_equal(level_of(&early, alloc), TIDE_COLLECT_FULL);
+    r = after_one();
+    (void)AT_SYNCS(&r, 4500000, 200);
+    in.slack_ns = 4900000; /* 5.6 of 10.5 are less */
+    assert_int_equal(level_of(&r, in), 0);
+}
+
+/* Device work queues up behind a sync point: there will be more of it at the end. */
+static void reserve_foresees_the_queue(void **state) {
+    (void)state;
+    tidei_policy_run r = after_one();
+    (void)AT_SYNCS(&r, 5 * MS, 200);
+    for (uint64_t live = 300; live <= 500; live += 100) {
+        tidei_policy_in in = in_at(3 * (uint64_t)SEC, TIDEI_AT_ALLOC, live);
+        in.slack_ns = (live - 200) * 40000; /* 40 us a byte */
+        assert_int_equal(level_of(&r, in), 0);
+    }
+    /* from 620 on 380 bytes fill the room, and what queues up meanwhile hides a pause */
+    tidei_policy_run other = after_one();
+    assert_int_equal(AT_SYNCS(&other, 5 * MS, 200, 620), TIDE_COLLECT_FULL);
+    assert_int_equal(AT_SYNCS(&r, 5 * MS, 620), 0);
+}
+
+/* Sync points that hid the pause cease, after some were let pass: from then on others are expected
+** later, until that was for nothing. */
+static void reserve_learns_that_moments_do_not_come(void **state) {
+    (void)state;
+    tidei_policy_run r = after_one();
+    assert_int_equal(AT_SYNCS(&r, 5 * MS, 200, 300, 400, 500, 600), 0);
+    tidei_policy_run hopeful = r;
+    tidei_policy_in end = in_at(9 * (uint64_t)SEC, TIDEI_AT_ALLOC, 999);
+    end.request = 2;
+    assert_int_equal(level_of(&r, end), TIDE_COLLECT_FULL);
+    told(&r, 9 * (uint64_t)SEC + 5 * MS, 5 * MS, 999, 200, TIDE_COLLECT_FULL, true); /* all seen */
+    assert_int_equal(AT_SYNCS(&hopeful, 5 * MS, 700, 800), 0);
+    assert_int_equal(AT_SYNCS(&r, 5 * MS, 300, 400, 500, 600, 700), 0);
+    assert_int_equal(AT_SYNCS(&r, 5 * MS, 800), TIDE_COLLECT_FULL);
+}
+
+/* An allocation fails though it fits by count: so much stays free from then on. */
+static void reserve_learns_a_margin(void **state) {
+    (void)state;
+    tidei_policy_run r = after_one();
+    tidei_policy_in in = in_at(2 * (uint64_t)SEC, TIDEI_AT_ALLOC, 900);
+    in.request = 50;
+    assert_int_equal(level_of(&r, in), 0);
+    tidei_policy_in after = in_at(3 * (uint64_t)SEC, TIDEI_AT_ALLOC, 200);
+    tidei_collection asked = {.level = TIDE_COLLECT_FULL, .pause_ns = 5 * MS},
+                     failed = {.level = TIDE_COLLECT_FULL, .pause_ns = 5 * MS, .forced = true};
+    tidei_policy_run other = r;
+    tidei_policy_told(&other, &in, &after, &asked); /* by the program: says nothing */
+    in.now_ns = 4 * (uint64_t)SEC;
+    in.live = 940;
+    assert_int_equal(level_of(&other, in), 0);
+    in.live = 900;
+    tidei_policy_told(&r, &in, &after, &failed);
+    in.live = 890; /* 940 of 950 */
+    assert_int_equal(level_of(&r, in), 0);
+    in.live = 910;
+    assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
+    for (uint64_t i = 0; i < 40; i++) /* and is given up again */
+        told(&r, (5 + i) * (uint64_t)SEC, 5 * MS, 900, 200, TIDE_COLLECT_FULL, true);
+    assert_int_equal(level_of(&r, in), 0);
 }
 
 /* No room at all: live data reach the soft limit. Sync points without an allocation find
@@ -248,39 +319,40 @@ static void reserve_forgets_what_was_given_back(void **state) {
     assert_in_range(collections, 0, 2);
 }
 
+/* What does not fit is a reason where a collection may make room for it. */
 static void reserve_counts_the_request(void **state) {
-    tidei_policy_run r;
+    tidei_policy_run r = after_one();
     tidei_policy_in in = in_at(2 * (uint64_t)SEC, TIDEI_AT_ALLOC, 280);
     (void)state;
-    tidei_policy_start(&r, &tidei_policy_reserve);
-    told(&r, SEC, 5 * MS, 500, 200, TIDE_COLLECT_FULL, true);
-    in.request = 720; /* will not fit, and a tenth of the room may be garbage */
+    in.request = 800; /* 80 too much, and 80 may be garbage */
     assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
-    in.live = 279; /* less: the ladder's business */
+    in.request = 801; /* the ladder's business */
     assert_int_equal(level_of(&r, in), 0);
 }
 
 static void reserve_keeps_to_both_limits(void **state) {
     tidei_policy_run r;
-    tidei_policy_in in = in_at(SEC, TIDEI_AT_ALLOC, 350);
+    tidei_policy_in in = in_at(SEC, TIDEI_AT_ALLOC, 990);
     (void)state;
     tidei_policy_start(&r, &tidei_policy_reserve);
-    assert_int_equal(level_of(&r, in), 0); /* untried: nobody knows what would have to be hidden */
-    in.where = TIDEI_AT_SYNC;
-    /* there it is taken as if it were free */
-    assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
-    in.library = 0;
-    in.live = 349;
+    in.request = 10;
     assert_int_equal(level_of(&r, in), 0);
-    in.library = 10; /* leaves 990 for arrays */
+    in.library = 1; /* leaves 999 for arrays */
     assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
     in.library = 0;
     in.rounding = 1; /* granules count */
     assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
-    in = in_at(SEC, TIDEI_AT_SYNC, 349);
+    in.rounding = 0;
     in.hard = TIDEI_NO_LIMIT;
     assert_int_equal(level_of(&r, in), 0);
-    in.soft = 997;
+    in.soft = 999;
+    assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
+    in.live = 2000; /* beyond it: after a 64th of growth each */
+    assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
+    told(&r, 2 * (uint64_t)SEC, MS, 2000, 2000, TIDE_COLLECT_FULL, true);
+    in.live = 2010;
+    assert_int_equal(level_of(&r, in), 0);
+    in.live = 2040;
     assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
 }
 
@@ -307,14 +379,18 @@ static void reserve_acts_without_a_limit(void **state) {
     after.now_ns = 2 * (uint64_t)SEC;
     tidei_collection c = {.level = TIDE_COLLECT_FULL, .start_ns = SEC, .pause_ns = 2 * MS};
     tidei_policy_told(&r, &in, &after, &c); /* 100 MiB live, 2 ms a collection */
-    in.now_ns = after.now_ns + 201 * (uint64_t)MS;
+    /* 2.2 ms are 0.02 % of 11 s */
+    in.now_ns = after.now_ns + 11001 * (uint64_t)MS;
     in.live = 356 * mib;
     assert_int_equal(tidei_policy_ask(&r, &in).wake_at, 356 * mib + (uint64_t)(99900 * mib / 64.0));
     in.live = 357 * mib; /* beyond 100 + 256 */
     assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
-    in.now_ns = after.now_ns + 199 * (uint64_t)MS; /* more than 1 % of the time */
+    in.now_ns = after.now_ns + 10999 * (uint64_t)MS;
     assert_int_equal(level_of(&r, in), 0);
-    in.now_ns = after.now_ns + 300 * (uint64_t)MS;
+    in.slack_ns = 2 * MS; /* hidden it costs a tenth */
+    assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
+    in.slack_ns = 0;
+    in.now_ns = after.now_ns + 20000 * (uint64_t)MS;
     in.hard = 50000 * mib; /* a limit in sight says how much garbage is fine */
     assert_int_equal(level_of(&r, in), 0);
     in.hard = TIDEI_NO_LIMIT;
@@ -332,40 +408,71 @@ static void reserve_acts_without_a_limit(void **state) {
 
 /* ---- what they share ---- */
 
-/* Far below any limit: new memory at 1 ns a byte, against a collection of 1 ms that found half of
-** the growth to be garbage. */
+/* Far below any limit: new memory at 1 ns a byte, against pauses. */
 static void reserve_weighs_growth_below_a_limit(void **state) {
-    const uint64_t byte_ns = 1, base = 4000000,
-                   paid = 2 * MS / byte_ns; /* growth of which the garbage would cost 1 ms */
+    const uint64_t first = 2200000; /* a pause of 2 ms that costs 2.2 ms is assumed */
     tidei_policy_run r;
-    tidei_policy_in in = in_at(2 * (uint64_t)SEC, TIDEI_AT_ALLOC, base);
+    tidei_policy_in in = in_at(SEC, TIDEI_AT_ALLOC, first - 1), after = in;
     (void)state;
-    in.hard = in.total = in.available = (uint64_t)1 << 40;
+    in.hard = in.total = in.available = after.hard = after.total = (uint64_t)1 << 40;
+    in.fresh_ns = after.fresh_ns = 1;
     tidei_policy_start(&r, &tidei_policy_reserve);
-    in.fresh_ns = (double)byte_ns; /* no collection yet: 2 ms, and all the growth garbage */
-    in.live = 1999999;
     assert_int_equal(level_of(&r, in), 0);
-    in.live = 2000000;
+    assert_int_equal(tidei_policy_ask(&r, &in).wake_at, first);
+    in.live = first;
     assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
-    told(&r, SEC, MS, 6000000, 4000000, TIDE_COLLECT_FULL, true);
-    r.history.yield = 0.5;
-    r.history.guard = 0;
-    in.live = base + paid - 1;
+    in.backed = after.backed = first;
+    tidei_collection c = {.level = TIDE_COLLECT_FULL, .early = true, .pause_ns = MS};
+    after.now_ns = 2 * (uint64_t)SEC;
+    after.live = 0;
+    tidei_policy_told(&r, &in, &after, &c);
+    in.now_ns = 3 * (uint64_t)SEC;
+    /* A byte more would have spared 1.1 ms / first of it, half a ns; as far as it would have spared
+    ** 0.35 ns the pool may grow. */
+    double more = (double)first * (sqrt(1.1 * MS / (double)first / 0.35) - 1);
+    uint64_t end = first + (uint64_t)more;
+    in.live = end;
     assert_int_equal(level_of(&r, in), 0);
-    assert_int_equal(tidei_policy_ask(&r, &in).wake_at, base + paid);
-    in.live = base + paid;
+    assert_int_equal(tidei_policy_ask(&r, &in).wake_at, end);
+    in.live = end + 1;
     assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
-    in.backed = base + paid + 1000; /* it need not grow for this, ... */
-    in.request = 1000;
-    assert_int_equal(level_of(&r, in), 0);
-    assert_int_equal(tidei_policy_ask(&r, &in).wake_at, in.backed);
-    in.request = 1001; /* but for this */
-    assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
-    in.where = TIDEI_AT_SYNC; /* nothing grows here */
+    in.where = TIDEI_AT_SAFEPOINT; /* nothing grows here */
+    in.live = first / 4;
     assert_int_equal(level_of(&r, in), 0);
     in.where = TIDEI_AT_ALLOC;
-    in.fresh_ns = 0; /* or growing costs nothing */
+    in.live = first;
+    in.backed = first + 1000; /* it need not grow for this */
+    in.request = 1000;
     assert_int_equal(level_of(&r, in), 0);
+    in.fresh_ns = 0; /* or growing costs nothing */
+    in.live = end + 1;
+    assert_int_equal(level_of(&r, in), 0);
+}
+
+/* Live data alone, new memory at 1 ns a byte: each collection is for nothing, and the next waits
+** for as much more growth as all have cost. */
+static void reserve_lets_live_data_grow(void **state) {
+    tidei_policy_run r;
+    tidei_policy_in in = in_at(SEC, TIDEI_AT_ALLOC, 0);
+    uint64_t paid = 0;
+    (void)state;
+    tidei_policy_start(&r, &tidei_policy_reserve);
+    in.hard = in.total = in.available = (uint64_t)1 << 40;
+    in.fresh_ns = 1;
+    in.request = 100000;
+    for (; in.live < 200 * (uint64_t)MS; in.live += in.request) {
+        in.now_ns += 100000;
+        in.backed = in.live;
+        if (!level_of(&r, in)) continue;
+        tidei_policy_in after = in;
+        after.now_ns += MS;
+        tidei_collection c = {.level = TIDE_COLLECT_FULL, .early = true, .pause_ns = MS};
+        tidei_policy_told(&r, &in, &after, &c);
+        in.now_ns = after.now_ns;
+        paid += MS;
+    }
+    /* 200 ms of growth: windows of 1.1 ms times 1, 2, 3, ... are 18 */
+    assert_in_range(paid, 1, 24 * MS);
 }
 
 /* Fruitless collections make the rule wait for ever more growth, and one that frees something
@@ -420,16 +527,46 @@ static void the_level_is_what_is_offered(void **state) {
     assert_int_equal(tidei_policy_level(&r.history, TIDEI_OFFERS_MINOR), TIDE_COLLECT_MINOR);
     /* untried: the cheap one */
     assert_int_equal(tidei_policy_level(&r.history, both), TIDE_COLLECT_MINOR);
-    /* 24 of 500: poor */
-    told(&r, SEC, MS, 500, 476, TIDE_COLLECT_MINOR, true);
-    assert_int_equal(tidei_policy_level(&r.history, both), TIDE_COLLECT_FULL);
-    told(&r, 2 * (uint64_t)SEC, 10 * MS, 600, 100, TIDE_COLLECT_FULL, true); /* 50 bytes a ms */
-    told(&r, 3 * (uint64_t)SEC, MS, 600, 100, TIDE_COLLECT_MINOR, true);     /* average 143 a ms */
+    unsigned fulls[4] = {0};
+    uint64_t now = SEC;
+    for (unsigned k = 0; k < 4; k++) { /* 24 of 100 each time: poor */
+        assert_int_equal(tidei_policy_level(&r.history, both), TIDE_COLLECT_MINOR);
+        told(&r, now += SEC, MS, 300, 276, TIDE_COLLECT_MINOR, true);
+        for (; tidei_policy_level(&r.history, both) == TIDE_COLLECT_FULL; fulls[k]++)
+            told(&r, now += SEC, 10 * MS, 300, 200, TIDE_COLLECT_FULL, true);
+        r.history.base = 200;
+    }
+    for (unsigned k = 1; k < 4; k++) assert_int_equal(fulls[k], (2u << k) - 1);
+    assert_int_equal(fulls[0], 1);
+    told(&r, now += SEC, MS, 300, 200, TIDE_COLLECT_MINOR, true); /* a good one */
+    assert_int_equal(r.history.poor, 0);
     assert_int_equal(tidei_policy_level(&r.history, both), TIDE_COLLECT_MINOR);
-    /* 20 */
-    for (uint64_t i = 4; i < 12; i++)
-        told(&r, i * SEC, 10 * MS, 300, 100, TIDE_COLLECT_MINOR, true);
-    assert_int_equal(tidei_policy_level(&r.history, both), TIDE_COLLECT_FULL);
+}
+
+/* Each minor collection leaves 20 bytes: they shorten the windows, until that has cost what a full
+** collection takes beyond a minor one. Where it finds them live the next waits longer. */
+static void what_minor_ones_leave_is_looked_at(void **state) {
+    const unsigned both = TIDEI_OFFERS_MINOR | TIDEI_OFFERS_FULL;
+    (void)state;
+    for (int garbage = 0; garbage <= 1; garbage++) {
+        tidei_policy_run r;
+        uint64_t now = SEC, left = 200;
+        unsigned minors = 0, before = 0;
+        tidei_policy_start(&r, &tidei_policy_reserve);
+        told(&r, now, 5 * MS, 500, left, TIDE_COLLECT_FULL, true);
+        for (int round = 0; round < 3; round++) {
+            for (minors = 0; tidei_policy_level(&r.history, both) == TIDE_COLLECT_MINOR; minors++) {
+                assert_true(minors < 1000);
+                left += 2;
+                told(&r, now += SEC, MS, 900, left, TIDE_COLLECT_MINOR, true);
+            }
+            if (garbage) left = 200;
+            told(&r, now += SEC, 5 * MS, left + 10, left, TIDE_COLLECT_FULL, true);
+            assert_true(minors > 4);
+            assert_true(garbage ? round < 2 || minors <= before : minors > before);
+            before = minors;
+        }
+    }
 }
 
 static tidei_decision decide_eagerly(const double *at, void *state, const tidei_policy_history *h,
@@ -508,9 +645,9 @@ static void parameters_are_read_by_name(void **state) {
         {"reserve(x0=0.5)", 0, 0.5},
         {"reserve( x1 = 0.9 , x0=.25 )", 0, 0.25},
         {"reserve(x0=0.5,x0=0.75)", 0, 0.75},
-        {"reserve(floor=20us)", 3, 20e3},
-        {"reserve(stall=1.5ms)", 4, 1.5e6},
-        {"reserve(stall=2s)", 4, 2e9},
+        {"reserve(floor=20us)", 2, 20e3},
+        {"reserve(stall=1.5ms)", 3, 1.5e6},
+        {"reserve(stall=2s)", 3, 2e9},
         {"reserve(garbage=64MiB)", 6, 64 << 20},
         {"reserve(garbage=12345)", 6, 12345},
         {"cudajl(request=1)", 3, 1},
@@ -531,7 +668,7 @@ static void a_wrong_parameter_is_told_with_its_place(void **state) {
         {"cuda", "there is no policy \"cuda\"; there are: reserve, cudajl, never"},
         {"", "there is no policy \"\""},
         {"cuda(x0=1)", "there is no policy \"cuda(x0=1)\""},
-        {"reserve(x2=1)", "column 9: expected one of x0, x1, worth, "},
+        {"reserve(x2=1)", "column 9: expected one of x0, x1, floor, "},
         {"reserve(x2=1)", "found 'x2=1)'"},
         {"reserve(x0=2)", "column 12: expected x0 from 0.01 to 1, found '2)'"},
         {"reserve(x0=nan)", "column 12: expected x0 from"},
@@ -900,11 +1037,8 @@ static void training_under_reserve_never_climbs(void **state) {
     struct training t = train(&tidei_policy_reserve);
     (void)state;
     assert_int_equal(t.climbs, 0);
-    assert_in_range(
-        t.eager, 80,
-        /* nothing hides a pause, so as late as can be: with 8 MB of them wanted, at 97 % of 295
-        ** MiB */
-        92);
+    /* nothing hides a pause: as late, and so as seldom, as can be */
+    assert_in_range(t.eager, 75, 81);
 }
 
 /* ---- nine programs ---- H is the limit, 1.0; times in seconds. */
@@ -979,16 +1113,17 @@ static bool sim_wants(struct sim *s, tidei_where where, double request, double s
 }
 
 /* Returns the part of the pause that the slack hides. */
-static double sim_collect(struct sim *s, double slack, bool forced) {
+static double sim_collect(struct sim *s, tidei_where where, double slack, bool forced) {
     double pause =
         s->pause * (.8 + .5 * (double)(next_random(&s->random) >> 11) / 9007199254740992.0);
     double hidden = forced ? 0 : fmin(pause, slack), cost = pause - hidden + (forced ? STALL : 0);
-    tidei_policy_in before = sim_in(s, TIDEI_AT_ALLOC, 0, 0);
+    tidei_policy_in before = sim_in(s, where, 0, slack);
     s->dead = 0;
     s->now += cost;
     tidei_policy_in after = sim_in(s, TIDEI_AT_ALLOC, 0, 0);
     tidei_collection c = {.level = TIDE_COLLECT_FULL,
                           .early = true, /* the simulated rule counted all */
+                          .forced = forced,
                           .start_ns = after.now_ns,
                           .pause_ns = (uint64_t)(pause * 1e9)};
     tidei_policy_told(&s->run, &before, &after, &c);
@@ -1006,8 +1141,8 @@ static void sim_alloc(struct sim *s, struct alloc a) {
         s->dead += gone;
         return;
     }
-    if (sim_wants(s, TIDEI_AT_ALLOC, a.size, 0)) sim_collect(s, 0, false);
-    if (s->live + s->dead + a.size > 1) sim_collect(s, 0, true);
+    if (sim_wants(s, TIDEI_AT_ALLOC, a.size, 0)) sim_collect(s, TIDEI_AT_ALLOC, 0, false);
+    if (s->live + s->dead + a.size > 1) sim_collect(s, TIDEI_AT_ALLOC, 0, true);
     *(a.dies ? &s->dead : &s->live) += a.size;
 }
 
@@ -1017,7 +1152,7 @@ static void sim_step(struct sim *s, struct step x) {
     s->now += x.host;
     s->ideal += x.host;
     if (slack <= 0) return;
-    if (sim_wants(s, TIDEI_AT_SYNC, 0, slack)) sim_collect(s, slack, false);
+    if (sim_wants(s, TIDEI_AT_SYNC, 0, slack)) sim_collect(s, TIDEI_AT_SYNC, slack, false);
     s->now += slack;
     s->ideal += slack;
 }
@@ -1046,17 +1181,18 @@ static const struct {
     program *steps;
     double pause;
     double never[2], cudajl[2],
-        reserve[2]; /* overhead and collection time, percent: a simulation in another language */
+        reserve[2]; /* overhead and collection time, percent: of the first two a simulation in
+                    ** another language */
     int cudajl_collections, never_forced;
 } programs[] = {
-    {"train", p_train, .005, {7.2, 1.5}, {0.0, 5.2}, {0.0, 4.0}, 199, 57},
-    {"full-static", p_full, .005, {0.1, 0.0}, {0.0, 26.4}, {0.0, 0.1}, 1003, -1},
-    {"full-short", p_full_short, .020, {0.6, 0.3}, {40.2, 40.3}, {0.4, 0.4}, 383, -1},
-    {"half", p_half, .005, {4.9, 1.0}, {0.0, 9.1}, {0.0, 3.0}, 348, 39},
-    {"grow", p_grow, .005, {0, 0}, {0.0, 9.0}, {0.0, 0.2}, 341, 0},
-    {"short-syncs", p_short, .020, {13.6, 7.0}, {20.2, 20.3}, {7.3, 7.4}, 193, 66},
-    {"old-garbage", p_old, .008, {4.5, 1.3}, {3.6, 10.8}, {1.5, 2.6}, 257, 32},
-    {"bursty-slack", p_bursty, .015, {18.9, 8.4}, {15.2, 17.2}, {0.0, 14.1}, -1, 105},
+    {"train", p_train, .005, {7.2, 1.5}, {0.0, 5.2}, {0.0, 1.5}, 199, 57},
+    {"full-static", p_full, .005, {0.1, 0.0}, {0.0, 26.4}, {0.0, 0.0}, 1003, -1},
+    {"full-short", p_full_short, .020, {0.6, 0.3}, {40.2, 40.3}, {0.3, 0.3}, 383, -1},
+    {"half", p_half, .005, {4.9, 1.0}, {0.0, 9.1}, {0.0, 1.0}, 348, 39},
+    {"grow", p_grow, .005, {0, 0}, {0.0, 9.0}, {0.0, 0.0}, 341, 0},
+    {"short-syncs", p_short, .020, {13.6, 7.0}, {20.2, 20.3}, {7.0, 7.0}, 193, 66},
+    {"old-garbage", p_old, .008, {4.5, 1.3}, {3.6, 10.8}, {1.4, 2.1}, 257, 32},
+    {"bursty-slack", p_bursty, .015, {18.9, 8.4}, {15.2, 17.2}, {0.0, 9.4}, -1, 105},
     {"no-sync", p_no_sync, .010, {8.7, 3.0}, {4.7, 4.7}, {3.1, 3.1}, -1, 57},
 };
 
@@ -1090,7 +1226,8 @@ static void simulated_programs_cost_what_is_expected(void **state) {
         if (programs[i].never_forced >= 0)
             near(name, "never, climbs", never.forced, programs[i].never_forced);
         assert_true(reserve.overhead <= cudajl.overhead + 0.5);
-        assert_true(reserve.forced <= 0.5);
+        /* in no-sync what fits by count misses by a rounding of doubles: it learns a margin */
+        assert_true(reserve.forced <= 2.5);
     }
 }
 
@@ -1100,9 +1237,12 @@ int main(void) {
         cmocka_unit_test(cudajl_counts_budget_and_request),
         cmocka_unit_test(cudajl_waits_by_its_rate),
         cmocka_unit_test(cudajl_goes_by_earlier_pauses),
-        cmocka_unit_test(reserve_acts_within_its_window),
-        cmocka_unit_test(reserve_weighs_the_price),
-        cmocka_unit_test(reserve_leaves_it_to_sync_points),
+        cmocka_unit_test(reserve_waits_for_the_end),
+        cmocka_unit_test(reserve_takes_the_last_cheap_moment),
+        cmocka_unit_test(reserve_weighs_price_and_growth),
+        cmocka_unit_test(reserve_foresees_the_queue),
+        cmocka_unit_test(reserve_learns_that_moments_do_not_come),
+        cmocka_unit_test(reserve_learns_a_margin),
         cmocka_unit_test(reserve_without_room_waits_for_allocations),
         cmocka_unit_test(no_room_at_all_is_no_reason),
         cmocka_unit_test(reserve_forgets_what_was_given_back),
@@ -1111,10 +1251,12 @@ int main(void) {
         cmocka_unit_test(reserve_wakes_by_live_bytes),
         cmocka_unit_test(reserve_acts_without_a_limit),
         cmocka_unit_test(reserve_weighs_growth_below_a_limit),
+        cmocka_unit_test(reserve_lets_live_data_grow),
         cmocka_unit_test(reserve_waits_longer_for_nothing),
         cmocka_unit_test(never_never_collects),
         cmocka_unit_test(without_a_collector_nothing_is_asked),
         cmocka_unit_test(the_level_is_what_is_offered),
+        cmocka_unit_test(what_minor_ones_leave_is_looked_at),
         cmocka_unit_test(fruitless_collections_are_not_repeated_soon),
         cmocka_unit_test(cudajl_is_not_guarded),
         cmocka_unit_test(policies_are_found_by_name),

@@ -500,6 +500,7 @@ static tide_status rmm_row(struct reader *r, const struct text *f) {
     if (!hex_number(f[3], &pointer)) return expected(r, "a pointer in hexadecimal digits", f[3]);
     if (!number(f[4], &bytes)) return expected(r, "a size in bytes", f[4]);
     if (!hex_number(f[5], &other)) return expected(r, "a stream's number", f[5]);
+    (void)now_ns(r); /* a time of day goes by the latest one */
     /* all empty blocks may have the null pointer at a time */
     if (fails || (!pointer && !bytes)) return TIDE_OK;
     hand_on(r, allocates ? 'a' : 'f', pointer, bytes);
