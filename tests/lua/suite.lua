@@ -1276,7 +1276,10 @@ function TestLives.test_memory_runs_out_and_the_program_goes_on()
   rt:close()
 end
 
+-- Lua 5.1 raises a finalizer's error wherever its collector happens to run, and LuaJIT crashes by it
+-- where that is in compiled code: so nothing is compiled here, and the call may fail by that error.
 function TestLives.test_finalizers_may_fail_and_call_the_library()
+  if jit then jit.off() end
   local rt = tide.open{device = "host", limit = "16MiB"}
   local calls, fails = 0, 0
   local function mortal()
@@ -1292,13 +1295,17 @@ function TestLives.test_finalizers_may_fail_and_call_the_library()
     end
   end
   for _ = 1, 200 do
-    mortal()
-    tide.zeros({512, 1024}, "f32")
+    local fine, message = pcall(function()
+      mortal()
+      tide.zeros({512, 1024}, "f32")
+    end)
+    if not fine then unit.assertStrContains(newproxy and message or "", "a finalizer's own") end
   end
-  pcall(collectgarbage)
+  for _ = 1, 200 do pcall(collectgarbage) end
   unit.assertTrue(calls > 0)
   unit.assertEquals(values(tide.ones(1)), {1})
   rt:close()
+  if jit then jit.on() end
 end
 
 function TestLives.test_coroutines()
