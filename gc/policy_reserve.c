@@ -24,7 +24,8 @@
 ** the best that any rule without predictions can promise: sqrt(M/m) times the cheapest offer, for
 ** prices between m (`floor`) and M (a climb). No term grows with live data, since a pause does not.
 ** The end keeps a margin only where allocations failed though they fitted by count: live blocks lie
-** between holes then. It doubles with each such failure, and shrinks while there are none.
+** between holes then. It doubles with each such failure, and while there are none it shrinks to one
+** request, because the holes do not go away.
 ** Without a limit below the device's size, garbage also has a price for its neighbours: once it may
 ** exceed what is live (and `garbage`), it is collected when that costs less than `cheap` of the
 ** time. */
@@ -312,8 +313,8 @@ static void set_margin(memory *m, const tidei_policy_in *before, const tidei_col
            margin = (double)m->margin;
     if (c->forced && used + m->request <= end && 2 * used >= end)
         margin = fmin(fmax(1, 2 * margin), MARGIN_MOST);
-    else if (c->early)
-        margin = margin > 0.5 ? margin * MARGIN_LESS : 0;
+    else if (c->early && margin > 1)
+        margin = fmax(1, margin * MARGIN_LESS);
     m->margin = (float)margin;
 }
 

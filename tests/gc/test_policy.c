@@ -252,9 +252,19 @@ static void reserve_learns_a_margin(void **state) {
     assert_int_equal(level_of(&r, in), 0);
     in.live = 910;
     assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
-    for (uint64_t i = 0; i < 40; i++) /* and is given up again */
+    for (uint64_t i = 0; i < 1000; i++) /* the holes are still there */
         told(&r, (5 + i) * (uint64_t)SEC, 5 * MS, 900, 200, TIDE_COLLECT_FULL, true);
+    assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
+    for (uint64_t i = 0; i < 4; i++) /* a margin of 16 requests is given up again, but for one */
+        tidei_policy_told(&r, &in, &after, &failed);
+    in.live = 500;
+    assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
+    for (uint64_t i = 0; i < 1000; i++)
+        told(&r, (5 + i) * (uint64_t)SEC, 5 * MS, 900, 200, TIDE_COLLECT_FULL, true);
+    in.live = 890;
     assert_int_equal(level_of(&r, in), 0);
+    in.live = 910;
+    assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
 }
 
 /* No room at all: live data reach the soft limit. Sync points without an allocation find
