@@ -8,7 +8,7 @@ case $module in
 *_lua5_3.so) name=_lua5_3 ;;
 *) name=_luajit ;;
 esac
-LUA_CPATH="$(dirname "$module")/?$name.so"
+LUA_CPATH="$(dirname "$module")/?$name.so;;"
 # the host device, whichever the tests run on: what is tested is the binding
 TIDE_DEVICE=host
 TIDE_HOST_DEVICES=2
