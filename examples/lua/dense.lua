@@ -69,7 +69,7 @@ end
 local function usage()
   io.stderr:write("usage: dense.lua [--rows N] [--features N] [--batch N] [--epochs N] ",
     "[--limit SIZE]\n                 [--policy NAME] [--wait] [--quiet] [--summary] [--weights]\n")
-  os.exit(2)
+  os.exit(2, true)
 end
 
 local function parse(arguments)

@@ -73,7 +73,7 @@ end
 local epochs = arg[1] == nil and 40 or arg[1] == "--epochs" and #arg == 2 and tonumber(arg[2])
 if not epochs or epochs < 1 or epochs % 1 ~= 0 then
   io.stderr:write("usage: digits.lua [--epochs N]\n")
-  os.exit(2)
+  os.exit(2, true)
 end
 tide.seed(7)
 local images = tide.map("(p) -> f32(p) / 16.0", tide.npy_read(folder .. "digits_images.npy"))

@@ -8,7 +8,7 @@ local size, steps = tonumber(arg[1] or 600), tonumber(arg[2] or 100)
 local path = arg[3] or "mandelbrot.png"
 if not (size and size >= 2 and size % 1 == 0 and steps and steps >= 1 and steps <= 65535) then
   io.stderr:write("usage: mandelbrot.lua [SIZE [STEPS [FILE]]]\n")
-  os.exit(2)
+  os.exit(2, true)
 end
 
 local advance = tide.fuse(function(x, y, cx, cy, count)

@@ -8,7 +8,7 @@ local bodies, steps = tonumber(arg[1] or 200), tonumber(arg[2] or 1000)
 local path, size, dt = arg[3] or "nbody.png", 512, 2e-3
 if not (bodies and bodies >= 2 and bodies % 1 == 0 and steps and steps >= 1) then
   io.stderr:write("usage: nbody.lua [BODIES [STEPS [FILE]]]\n")
-  os.exit(2)
+  os.exit(2, true)
 end
 
 -- Every body has the mass 1 / n. x, y: a row; xs, ys: the same as columns.

@@ -6,7 +6,7 @@ local tide = require "tidepool"
 local epochs = tonumber(arg[1] or 300)
 if not (epochs and epochs >= 1 and epochs % 1 == 0) then
   io.stderr:write("usage: network.lua [EPOCHS]\n")
-  os.exit(2)
+  os.exit(2, true)
 end
 local count, width = 400, 32
 local sigmoid = tide.fuse(function(z) return 1 / (1 + (-z):exp()) end)
