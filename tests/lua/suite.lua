@@ -1292,8 +1292,12 @@ function TestLives.test_finalizers_may_fail_and_call_the_library()
     end
   end
   for _ = 1, 200 do
-    mortal()
-    tide.zeros({512, 1024}, "f32")
+    -- where Lua itself collects, older Luas give a finalizer's error to who took memory just then
+    local fine, message = pcall(function()
+      mortal()
+      tide.zeros({512, 1024}, "f32")
+    end)
+    unit.assertTrue(fine or message:find("a finalizer's own", 1, true) ~= nil, message)
   end
   pcall(collectgarbage)
   unit.assertTrue(calls > 0)
