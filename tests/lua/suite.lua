@@ -1283,7 +1283,8 @@ function TestLives.test_finalizers_may_fail_and_call_the_library()
     local body = function()
       calls = calls + 1
       if not pcall(tide.ones, 3) then fails = fails + 1 end
-      if calls % 2 == 0 then error("a finalizer's own") end
+      -- LuaJIT throws it again and again into whatever takes memory next, compiled code too
+      if not jit and calls % 2 == 0 then error("a finalizer's own") end
     end
     if newproxy then -- Lua 5.1: tables have no finalizers
       getmetatable(newproxy(true)).__gc = body
@@ -1291,15 +1292,16 @@ function TestLives.test_finalizers_may_fail_and_call_the_library()
       setmetatable({}, {__gc = body})
     end
   end
-  for _ = 1, 200 do
-    -- where Lua itself collects, older Luas give a finalizer's error to who took memory just then
-    local fine, message = pcall(function()
-      mortal()
-      tide.zeros({512, 1024}, "f32")
-    end)
-    unit.assertTrue(fine or message:find("a finalizer's own", 1, true) ~= nil, message)
-  end
+  -- Where Lua 5.3 collects by itself, a finalizer's error goes to whoever takes memory: so only the
+  -- library asks.
+  local old = _VERSION ~= "Lua 5.4" and collectgarbage("setpause", 1000000)
   pcall(collectgarbage)
+  for _ = 1, 200 do
+    mortal()
+    tide.zeros({512, 1024}, "f32")
+  end
+  if old then collectgarbage("setpause", old) end
+  for _ = 1, 400 do pcall(collectgarbage) end -- each ends at an error
   unit.assertTrue(calls > 0)
   unit.assertEquals(values(tide.ones(1)), {1})
   rt:close()
