@@ -32,7 +32,7 @@ static uint64_t now_ns(void) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* A number that is this thread's alone: an address would be the next one's too once it has ended. */
+/* This thread's alone: an address would be the next one's too, once it has ended. */
 static uint64_t this_thread(void) {
     static _Atomic uint64_t threads;
     static _Thread_local uint64_t number;
