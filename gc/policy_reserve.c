@@ -12,7 +12,8 @@
 ** sync point to the next, and how fast device work queues up behind a sync point. At an allocation
 ** that would leave the room there is nothing left to wait for.
 ** New memory: a pause taken so that the pool need not grow tells what each byte more would have
-** spared: its price over the growth before it. The pool grows as far as bytes would have spared
+** spared: its price, without what it took for each array that it found, over the growth before it.
+** The pool grows as far as bytes would have spared
 ** `grow` of what they cost; in steady garbage that is the size that would have been best so far. A
 ** window whose growth costs less than a pause, and than all that found little, is let be: so live
 ** data that grow by F cost the root of F in such pauses.
@@ -24,7 +25,8 @@
 ** the best that any rule without predictions can promise: sqrt(M/m) times the cheapest offer, for
 ** prices between m (`floor`) and M (a climb). No term grows with live data, since a pause does not.
 ** The end keeps a margin only where allocations failed though they fitted by count: live blocks lie
-** between holes then. It doubles with each such failure, and shrinks while there are none.
+** between holes then. It doubles with each such failure, and while there are none it shrinks to one
+** request, because the holes do not go away.
 ** Without a limit below the device's size, garbage also has a price for its neighbours: once it may
 ** exceed what is live (and `garbage`), it is collected when that costs less than `cheap` of the
 ** time. */
@@ -61,6 +63,7 @@ static const tidei_param params[PARAMS] = {
 #define OLD           0.75 /* weight of the past in averages */
 #define MARGIN_MOST   64.0 /* requests */
 #define MARGIN_LESS   0.98
+#define FIXED_MORE    1.02
 
 /* A kind of moment that recurs; how far apart, in bytes made, and what is queued then. */
 typedef struct rhythm {
@@ -72,16 +75,17 @@ typedef struct rhythm {
 typedef struct memory { /* the policy's state */
     double made;        /* bytes: in use, and freed by collections */
     double freed;
-    rhythm sync, cheap;    /* all sync points; those whose price is low */
-    double fill;           /* device work queued for each byte made since a sync point, ns */
-    double request;        /* the greatest recent one */
-    double growth;         /* since the last collection */
-    double backed;         /* by the pool, when last asked */
-    double spared_ns;      /* what one byte more of the pool would have spared so far, of pauses */
-    double spared_room;    /* average growth before these pauses */
-    float margin;          /* requests for which room stays free */
-    float caution;         /* factor on the rhythms' gaps, less 1 */
-    float fruitless_ns;    /* of pauses taken instead of growth that found little */
+    rhythm sync, cheap; /* all sync points; those whose price is low */
+    double fill;        /* device work queued for each byte made since a sync point, ns */
+    double request;     /* the greatest recent one */
+    double growth;      /* since the last collection */
+    double backed;      /* by the pool, when last asked */
+    double spared_ns;   /* what one byte more of the pool would have spared so far, of pauses */
+    double spared_room; /* average growth before these pauses */
+    double fixed_ns;    /* of a pause, what does not grow with what it finds: the least of late */
+    float margin;       /* requests for which room stays free */
+    float caution;      /* factor on the rhythms' gaps, less 1 */
+    float fruitless_ns; /* of pauses taken instead of growth that found little */
     uint8_t nsync, ncheap; /* of each rhythm's moments, up to 2 */
     bool passed;           /* an offer that was cheap, in this window */
     bool for_growth;       /* the end of the room is growth's */
@@ -312,12 +316,13 @@ static void set_margin(memory *m, const tidei_policy_in *before, const tidei_col
            margin = (double)m->margin;
     if (c->forced && used + m->request <= end && 2 * used >= end)
         margin = fmin(fmax(1, 2 * margin), MARGIN_MOST);
-    else if (c->early)
-        margin = margin > 0.5 ? margin * MARGIN_LESS : 0;
+    else if (c->early && margin > 1)
+        margin = fmax(1, margin * MARGIN_LESS);
     m->margin = (float)margin;
 }
 
-/* A pause, taken so that the pool need not grow. */
+/* A pause, taken so that the pool need not grow, with what it takes whatever it finds: what it
+** takes for each array that it finds comes later in a longer window, and is not less. */
 static void count_spared(memory *m, double ns, double freed) {
     if (m->growth <= 0) return;
     double spared = ns / m->growth, sum = m->spared_ns + spared;
@@ -333,8 +338,10 @@ static void observe(const double *at, void *state, const tidei_policy_in *before
     double pause = (double)c->pause_ns, slack = (double)before->slack_ns,
            bare_ns = fmax(0, pause - slack);
     if (used > left) m->freed += (double)(used - left);
+    m->fixed_ns = m->fixed_ns > 0 ? fmin(m->fixed_ns * FIXED_MORE, pause) : pause;
     if (c->early && m->for_growth)
-        count_spared(m, bare_ns + HIDDEN * pause, (double)used - (double)left);
+        count_spared(m, fmin(bare_ns, m->fixed_ns) + HIDDEN * m->fixed_ns,
+                     (double)used - (double)left);
     judge_waiting(m, bare_ns > sqrt(at[FLOOR] * (pause + at[STALL])), used < left + left / 16);
     set_margin(m, before, c);
 }

@@ -58,9 +58,11 @@ struct binding {
     bool stopped;          /* Lua's collector, meanwhile */
     unsigned failures;     /* of policies, as far as they were told */
     int cache_ask;         /* a reference, as full_cycle */
-    int full_cycle;      /* a reference to the function that runs one: pushing it takes no memory */
-    int texts;           /* a reference to the expressions by runtime and text */
-    struct object *dead; /* objects that were found dead inside of one */
+    int full_cycle; /* a reference to the function that runs one: pushing it takes no memory */
+    const void *array_address; /* of the arrays' metatable */
+    int array_metatable;       /* a reference to it */
+    int texts;                 /* a reference to the expressions by runtime and text */
+    struct object *dead;       /* objects that were found dead inside of one */
     cache *caches;
     later *later;
     opened *all, *current;

@@ -12,7 +12,17 @@
 const char array_type[] = "tidepool.array";
 static const char newaxis_mark = 0, ellipsis_mark = 0;
 
-tide_array **array_slot_at(lua_State *L, int i) { return userdata_at(L, i, array_type); }
+/* By the metatable's address where the function has the binding at hand: a name would be searched
+** for in the registry, for each operand of an addition. */
+tide_array **array_slot_at(lua_State *L, int i) {
+    const binding *b = lua_touserdata(L, lua_upvalueindex(1));
+    if (!b) return userdata_at(L, i, array_type);
+    tide_array **slot = lua_touserdata(L, i);
+    if (!slot || !lua_getmetatable(L, i)) return NULL;
+    bool same = lua_topointer(L, -1) == b->array_address;
+    lua_pop(L, 1);
+    return same ? slot : NULL;
+}
 
 tide_array *array_at(lua_State *L, int i) {
     tide_array **slot = array_slot_at(L, i);
@@ -24,7 +34,7 @@ tide_array **array_slot(lua_State *L, binding *b) {
     binding_pace(L, b);
     tide_array **slot = lua_newuserdata(L, sizeof(tide_array *));
     *slot = NULL;
-    luaL_getmetatable(L, array_type);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, b->array_metatable);
     lua_setmetatable(L, -2);
     return slot;
 }
@@ -473,7 +483,9 @@ void array_metatable(lua_State *L, int upvalue) {
     lua_setfield(L, -2, "__index");
     lua_pushliteral(L, "an array's metatable is the module's");
     lua_setfield(L, -2, "__metatable");
-    lua_pop(L, 1);
+    binding *b = lua_touserdata(L, upvalue);
+    b->array_address = lua_topointer(L, -1);
+    b->array_metatable = luaL_ref(L, LUA_REGISTRYINDEX);
     lua_pushlightuserdata(L, (void *)&newaxis_mark);
     lua_setfield(L, methods - 1, "newaxis");
     lua_pushlightuserdata(L, (void *)&ellipsis_mark);

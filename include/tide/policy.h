@@ -33,8 +33,8 @@ typedef struct tide_policy_snapshot {
     uint64_t now_ns;    /* of a clock that never goes back; never 0; in a study the virtual one */
     int32_t where;      /* TIDE_POLICY_AT_* */
     uint32_t levels;    /* TIDE_POLICY_MINOR, TIDE_POLICY_FULL: what the collectors offer; not 0 */
-    /* of these the one that has freed more for its time, as TIDE_COLLECT_*: a full one after a
-    ** minor one that freed less than a quarter of the growth */
+    /* of these the one to ask for, as TIDE_COLLECT_*: a minor one; a full one after a minor one
+    ** that freed less than a quarter of the growth, or once what minor ones left has cost enough */
     int32_t level;
     uint32_t threads; /* attached to the runtime: a collection may stop them all */
     /* bytes taken by arrays and workspaces, live or dead and not yet found, with what granules

@@ -252,9 +252,19 @@ static void reserve_learns_a_margin(void **state) {
     assert_int_equal(level_of(&r, in), 0);
     in.live = 910;
     assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
-    for (uint64_t i = 0; i < 40; i++) /* and is given up again */
+    for (uint64_t i = 0; i < 1000; i++) /* the holes are still there */
         told(&r, (5 + i) * (uint64_t)SEC, 5 * MS, 900, 200, TIDE_COLLECT_FULL, true);
+    assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
+    for (uint64_t i = 0; i < 4; i++) /* a margin of 16 requests is given up again, but for one */
+        tidei_policy_told(&r, &in, &after, &failed);
+    in.live = 500;
+    assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
+    for (uint64_t i = 0; i < 1000; i++)
+        told(&r, (5 + i) * (uint64_t)SEC, 5 * MS, 900, 200, TIDE_COLLECT_FULL, true);
+    in.live = 890;
     assert_int_equal(level_of(&r, in), 0);
+    in.live = 910;
+    assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
 }
 
 /* No room at all: live data reach the soft limit. Sync points without an allocation find
@@ -451,6 +461,38 @@ static void reserve_weighs_growth_below_a_limit(void **state) {
 
 /* Live data alone, new memory at 1 ns a byte: each collection is for nothing, and the next waits
 ** for as much more growth as all have cost. */
+/* What a pause takes for each array that it finds is no reason for a greater pool. */
+static void reserve_counts_what_pauses_take_in_any_case(void **state) {
+    const uint64_t made = 2200000, backed = 20 * made;
+    uint64_t ends[2];
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        tidei_policy_run r;
+        tidei_policy_in in = in_at(SEC, TIDEI_AT_ALLOC, made),
+                        after = in_at(SEC, TIDEI_AT_ALLOC, 0);
+        in.hard = in.total = in.available = after.hard = after.total = (uint64_t)1 << 40;
+        in.fresh_ns = after.fresh_ns = 1;
+        in.backed = after.backed = backed;
+        tidei_policy_start(&r, &tidei_policy_reserve);
+        for (int k = 0; k < 2; k++) {
+            tidei_collection c = {
+                .level = TIDE_COLLECT_FULL, .early = true, .pause_ns = k && i ? 10 * MS : MS};
+            assert_int_equal(level_of(&r, in), 0);
+            tidei_policy_told(&r, &in, &after, &c);
+            in.now_ns += SEC, after.now_ns += SEC;
+        }
+        in.live = backed - made;
+        assert_int_equal(level_of(&r, in), 0);
+        ends[i] = tidei_policy_ask(&r, &in).wake_at;
+        for (; ends[i] < backed + 10 * made; ends[i] += made / 100) {
+            in.live = ends[i];
+            if (level_of(&r, in)) break;
+        }
+    }
+    assert_true(ends[0] > backed + made / 2);
+    assert_in_range(ends[1], ends[0], ends[0] + made / 10);
+}
+
 static void reserve_lets_live_data_grow(void **state) {
     tidei_policy_run r;
     tidei_policy_in in = in_at(SEC, TIDEI_AT_ALLOC, 0);
@@ -1251,6 +1293,7 @@ int main(void) {
         cmocka_unit_test(reserve_wakes_by_live_bytes),
         cmocka_unit_test(reserve_acts_without_a_limit),
         cmocka_unit_test(reserve_weighs_growth_below_a_limit),
+        cmocka_unit_test(reserve_counts_what_pauses_take_in_any_case),
         cmocka_unit_test(reserve_lets_live_data_grow),
         cmocka_unit_test(reserve_waits_longer_for_nothing),
         cmocka_unit_test(never_never_collects),
