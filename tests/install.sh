@@ -1,9 +1,11 @@
 #!/bin/sh
-# install.sh BUILD WORK: `meson install` into a prefix, and a program of somebody else's, in C and
+# install.sh BUILD WORK [LUA:VERSION]...: `meson install` into a prefix, where each Lua finds its
+# module, which finds the library; and a program of somebody else's, in C and
 # in C++, built against the installed copy by pkg-config and run, with the shared library and with
 # the static one.
 set -eu
 build=$1 work=$2/prefix
+shift 2
 cd "$TIDE_TEST_SOURCE"
 rm -rf "$work"
 meson install -C "$build" --no-rebuild --quiet --destdir "$work"
@@ -50,6 +52,16 @@ ${CC:-cc} -std=c11 "$work/user.c" -o "$work/user_static" $(pkg-config --cflags t
 for u in user_c user_cpp user_static; do
     got=$(LD_LIBRARY_PATH="$libdir" "$work/$u")
     [ "$got" = "12 0.1.0" ] || { echo "$u printed: $got"; exit 1; }
+done
+for lua; do
+    version=${lua#*:} lua=${lua%:*}
+    paths=$(dirname "$(dirname "$(find "$work" -path "*/lib/lua/$version/tidepool.so")")")
+    got=$(env -u LD_LIBRARY_PATH TIDE_DEVICE=host LUA_PATH= LUA_CPATH="$paths/$version/?.so" "$lua" -e '
+        local tide = require "tidepool"
+        print(tide.version, tide.array{1, 2, 3}:sum():item())')
+    [ "$got" = "0.1.0	6" ] || { echo "$lua says: $got"; exit 1; }
+    LC_ALL=C ldd "$paths/$version/tidepool.so" | grep -q "libtidepool.* => $work" ||
+        { echo "$lua's module does not find the library beside it"; exit 1; }
 done
 
 # Pages and examples come along; the examples are built where they lie, and find their data there.

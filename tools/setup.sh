@@ -5,7 +5,8 @@ set -eu
 packages='gcc g++ libc6-dev meson ninja-build pkg-config python3
 libgc-dev libopenblas-dev liblapacke-dev libxxhash-dev zlib1g-dev libdw-dev libbz2-dev libcmocka-dev
 gnuplot-nox valgrind locales
-lua5.4 liblua5.4-dev lua5.3 liblua5.3-dev luajit libluajit-5.1-dev lua-unit lua-socket netpbm'
+lua5.4 liblua5.4-dev lua5.3 liblua5.3-dev luajit libluajit-5.1-dev lua-unit luarocks lua-socket
+netpbm'
 # libbz2-dev because libdw's pkg-config file names it for who links statically;
 # and clang-format-14 and python3-clang, without which the checks of the formatting and of the
 # headers (tools/api.py) are skipped.

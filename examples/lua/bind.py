@@ -1,14 +1,21 @@
 #!/usr/bin/env python3
 """bind.py: the Lua module's functions from the public API.
 
-    bind.py API.JSON FUNCTIONS.MD OUT PART.LUA...
+    bind.py API.JSON FUNCTIONS.MD EXAMPLES.LUA OUT PART.LUA...
+    bind.py --page [--check] API.JSON FUNCTIONS.MD EXAMPLES.LUA PAGE.MD
 
-writes OUT/calls.c: a C function for each of the API's that computes; the table of all functions with
+The first writes OUT/calls.c: a C function for each of the API's that computes; the table of all functions with
 their help, those of FUNCTIONS.MD too, which are written by hand; the fields of structs that are
 tables in Lua; the parts that are written in Lua, as texts. OUT/tables.h declares them. What a
 parameter becomes in Lua follows from its kind in the JSON; the tables below have what no kind tells:
 what is left out, which arrays hold places (which count from 1 in Lua), and what is used where nothing
 is given.
+
+The second writes what PAGE.MD has from its heading "## Functions" on: every function with its help and
+an example. It fails where a function has none; with --check it writes nothing, and fails where
+something else would be written.
+
+EXAMPLES.LUA has an example of each function of the API's, behind a line "--- name".
 
 FUNCTIONS.MD has "## a group", "### name(parameters)", a text and an example in each. A name with a
 colon is a method: of arrays where it begins with "a:", else of an object of the module's. The C
@@ -18,6 +25,7 @@ import json
 import os
 import re
 import sys
+import textwrap
 
 HEADERS = ["array.h", "ops.h", "index.h", "shape.h", "order.h", "scan.h", "select.h", "linalg.h",
            "random.h", "memory.h"]
@@ -369,7 +377,8 @@ def contract_free(text):
     return text
 
 
-def calls_c(api, elementwise, own, parts):
+def bound(api, elementwise, examples):
+    """The functions of the API's that Lua has, in the order of the headers."""
     titles = {i: g["title"] for i, g in enumerate(api["groups"]) if g.get("title")}
     functions = []
     for header in HEADERS:
@@ -381,6 +390,14 @@ def calls_c(api, elementwise, own, parts):
             if f["name"].startswith(("tide_expr", "tide_map")):
                 continue
             functions.append(Function(f, f["name"][5:] in elementwise))
+    for f in functions:
+        f.text = contract_free(f.api["text"])
+        f.group = titles.get(f.api.get("group"), f.api["header"][:-2])
+        f.example = examples.get(f.name)
+    return functions
+
+
+def calls_c(api, functions, own, parts):
     out = [HEAD]
     for i, f in enumerate(functions):
         out.append(write_call(f, i, api["enums"]))
@@ -392,10 +409,10 @@ def calls_c(api, elementwise, own, parts):
         names = [chr(ord("a") + i) for i in range(len(f.params))]
         expr = text_of("(%s) -> %s(%s)" % (", ".join(names), f.c_name[5:], ", ".join(names))) \
             if f.elementwise else "NULL"
-        group = titles.get(f.api.get("group"), f.api["header"][:-2])
-        out.append("    {%s, params_%s, %s, %s, %s, NULL, %d, %s, call_%s}," %
-                   (text_of(f.name), f.name, expr, text_of(contract_free(f.api["text"])),
-                    text_of(group), len(f.params), "true" if f.method else "false", f.name))
+        out.append("    {%s, params_%s, %s, %s, %s, %s, %d, %s, call_%s}," %
+                   (text_of(f.name), f.name, expr, text_of(f.text), text_of(f.group),
+                    text_of(f.example) if f.example else "NULL", len(f.params),
+                    "true" if f.method else "false", f.name))
     for h in own:
         out.append("    {%s, params_own_%s, NULL, %s, %s, %s, %d, %s, %s}," %
                    (text_of(h.name), h.c_name, text_of(h.text), text_of(h.group),
@@ -410,7 +427,7 @@ def calls_c(api, elementwise, own, parts):
         out += ["     " + text_of(line + "\n") for line in text.splitlines()]
         out.append("    },")
     out += ["    {NULL, NULL}};", ""]
-    return "\n".join(out), len(functions)
+    return "\n".join(out)
 
 
 def names_c(name, names):
@@ -491,19 +508,89 @@ def operations(folder):
     return names
 
 
+def read_examples(text):
+    """EXAMPLES.LUA: what stands behind each name."""
+    parts = re.split(r"^--- (\w+)\n", text, flags=re.M)
+    twice = {n for n in parts[1::2] if parts[1::2].count(n) > 1}
+    if twice:
+        raise SystemExit("bind.py: two examples of " + ", ".join(sorted(twice)))
+    return dict(zip(parts[1::2], parts[2::2]))
+
+
+def check_examples(functions, examples, path):
+    lacking = [f.name for f in functions if not f.example]
+    unknown = sorted(set(examples) - {f.name for f in functions})
+    if lacking or unknown:
+        raise SystemExit("".join(
+            ["bind.py: %s has no example of %s\n" % (path, n) for n in lacking] +
+            ["bind.py: %s has an example of %s, which Lua has not\n" % (path, n)
+             for n in unknown]).rstrip())
+
+
+def entry(f):
+    """A function's part of the page."""
+    of_object = ":" in f.name
+    params = ", ".join(f.params[1:] if of_object else f.params)
+    out = ["#### %s%s(%s)" % ("" if of_object else "tide.", f.name, params), ""]
+    for part in re.split(r"\n{2,}", f.text):
+        out += textwrap.wrap(" ".join(part.split()), 100, break_long_words=False,
+                             break_on_hyphens=False) + [""]
+    if f.method:
+        rest = ", ".join(f.params[1:])
+        out += ["Also `a:%s(%s)`." % (f.name, rest), ""]
+    return out + ["```lua", f.example.rstrip("\n"), "```", ""]
+
+
+PAGE_HEADING = "## Functions\n"
+PAGE_HEAD = """
+Written by `examples/lua/bind.py` from the public headers, `functions.md` and `examples.lua` beside
+it: what follows is what `tide.help` says. A name of the library's stands in the texts as C has it;
+its errors are Lua errors.
+"""
+
+
+def page(functions):
+    out, group = [PAGE_HEADING + PAGE_HEAD], None
+    for f in functions:
+        if f.group != group:
+            group = f.group
+            out += ["### %s" % (group[0].upper() + group[1:]), ""]
+        out += entry(f)
+    return "\n".join(out)
+
+
+def write_page(functions, path, check):
+    old = file_text(path)
+    if PAGE_HEADING not in old:
+        raise SystemExit("bind.py: %s has no heading %r" % (path, PAGE_HEADING.strip()))
+    new = old[:old.index(PAGE_HEADING)] + page(functions)
+    if check and new != old:
+        raise SystemExit("bind.py: %s is not what would be written: run bind.py --page" % path)
+    if new != old:
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(new)
+
+
+def file_text(path):
+    with open(path, encoding="utf-8") as f:
+        return f.read()
+
+
 def main():
-    api_path, own_path, out = sys.argv[1:4]
-    with open(api_path, encoding="utf-8") as f:
-        api = json.load(f)
-    with open(own_path, encoding="utf-8") as f:
-        own = read_own(f.read())
-    parts = {}
-    for path in sys.argv[4:]:
-        with open(path, encoding="utf-8") as f:
-            parts[os.path.basename(path)[:-4]] = f.read()
+    args = sys.argv[1:]
+    of_page, check = "--page" in args, "--check" in args
+    api_path, own_path, examples_path, out = [a for a in args if not a.startswith("--")][:4]
+    api, own = json.loads(file_text(api_path)), read_own(file_text(own_path))
+    examples = read_examples(file_text(examples_path))
     root = os.path.join(os.path.dirname(os.path.abspath(api_path)), "..")
-    calls, first = calls_c(api, operations(root), own, parts)
-    for name, text in (("calls.c", calls), ("tables.h", tables_h(own, first))):
+    functions = bound(api, operations(root), examples)
+    if of_page:
+        check_examples(functions, examples, os.path.basename(examples_path))
+        write_page(functions + own, out, check)
+        return
+    parts = {os.path.basename(path)[:-4]: file_text(path) for path in args[4:]}
+    for name, text in (("calls.c", calls_c(api, functions, own, parts)),
+                       ("tables.h", tables_h(own, len(functions)))):
         with open(os.path.join(out, name), "w", encoding="utf-8") as f:
             f.write(text)
 

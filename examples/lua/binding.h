@@ -48,8 +48,8 @@ typedef struct opened {
 } opened;
 
 struct binding {
-    lua_State *L;               /* inside a call of the library's: who made it; NULL otherwise */
-    const void *_Atomic thread; /* of the system's: to which the collectors are bound */
+    lua_State *L;            /* inside a call of the library's: who made it; NULL otherwise */
+    _Atomic uint64_t thread; /* of the system's: to which the collectors are bound */
     bool collecting, ended;
     bool inside; /* a collection that the library asked for */
     bool placed; /* some coroutine has chosen a place */

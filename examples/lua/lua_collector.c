@@ -13,6 +13,7 @@
 ** What must stay true: `pressure` and `collect` come on the thread to which the collector is bound,
 ** the one that last made a call here; a call from another one binds it anew. */
 #include "binding.h"
+#include <stdatomic.h>
 #include <time.h>
 
 #define CYCLE     56e6 /* bytes */
@@ -31,10 +32,12 @@ static uint64_t now_ns(void) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* An address that is this thread's alone. */
-static const void *this_thread(void) {
-    static _Thread_local char here;
-    return &here;
+/* This thread's alone: an address would be the next one's too, once it has ended. */
+static uint64_t this_thread(void) {
+    static _Atomic uint64_t threads;
+    static _Thread_local uint64_t number;
+    if (!number) number = atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) + 1;
+    return number;
 }
 
 /* ---- the collector's table ---- */

@@ -3,12 +3,7 @@
 # MODULE; PRELOAD is a sanitizer's library, which the interpreter was not built with, or "-".
 preload=$1 lua=$2 module=$3 program=$4
 shift 4
-case $module in
-*_lua5_4.so) name=_lua5_4 ;;
-*_lua5_3.so) name=_lua5_3 ;;
-*) name=_luajit ;;
-esac
-LUA_CPATH="$(dirname "$module")/?$name.so;;"
+LUA_CPATH="$(dirname "$module")/?.so;;"
 # the host device, whichever the tests run on: what is tested is the binding
 TIDE_DEVICE=host
 TIDE_HOST_DEVICES=2

