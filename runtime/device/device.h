@@ -26,6 +26,7 @@ typedef struct tidei_devent tidei_devent;
 typedef struct tidei_dpage tidei_dpage;
 typedef struct tidei_dkernel tidei_dkernel;
 typedef struct tidei_dmempool tidei_dmempool;
+typedef struct tidei_dgraph tidei_dgraph;
 
 /* A stretch of device memory that an operation reads or writes: for the host device's checker and
 ** ThreadSanitizer. A strided operand's range is all that it spans. */
@@ -43,17 +44,19 @@ enum {                          /* tidei_device_info.flags */
        /* copies wait for the stream's work, where host memory is not pinned: see `copy` */
        TIDEI_DEV_COPIES_WAIT = 8,
        /* there is unified memory, and the host may touch it while the device works */
-       TIDEI_DEV_UNIFIED = 16
+       TIDEI_DEV_UNIFIED = 16,
+       TIDEI_DEV_GRAPHS = 32 /* the graph slots work */
 };
 
 typedef struct tidei_device_info {
     char name[16];  /* "cuda:0" */
     char model[96]; /* "NVIDIA H200" */
     unsigned flags;
-    int ordinal, count; /* its number among the devices of this kind, and how many there are */
-    size_t page_bytes;  /* smallest page; others are multiples of it */
-    size_t align;       /* alignment of blocks: a power of two >= 16 */
-    size_t total_bytes; /* of the device; on host: its ceiling */
+    int ordinal, count;      /* its number among the devices of this kind, and how many there are */
+    size_t graph_node_bytes; /* of device memory that a node of a graph takes, about */
+    size_t page_bytes;       /* smallest page; others are multiples of it */
+    size_t align;            /* alignment of blocks: a power of two >= 16 */
+    size_t total_bytes;      /* of the device; on host: its ceiling */
     /* how much address space a pool should reserve, and total_bytes at least */
     size_t va_bytes;
     /* copies from the host up to this size have read its memory when the call returns, and wait for
@@ -92,8 +95,24 @@ typedef struct tidei_launch {
     unsigned shared_bytes;      /* at most 48 KiB, what every kernel may use */
     const tidei_range *ranges;  /* what it touches; copied by the call */
     unsigned nranges;
+    /* where in the parameters the scalars of an expression's call lie, 16 bytes each; 0: nowhere.
+    ** For captures (memory/capture.h), devices do not look at it */
+    size_t scalars_at;
 } tidei_launch;
 #define TIDEI_PARAMS_MAX 4096
+
+/* What a node of a graph touches: bytes of one of the graph's slots, from `offset` behind the
+** slot's address on. */
+typedef struct tidei_graph_range {
+    unsigned slot, mode;
+    size_t offset, bytes;
+} tidei_graph_range;
+
+/* A node's parameters for one launch of the graph, in place of those that it was added with. */
+typedef struct tidei_graph_params {
+    unsigned node;
+    const void *params;
+} tidei_graph_params;
 
 /* Attributes of a driver's pool. The threshold is in bytes, at first 0: what is free beyond it goes
 ** back when the host waits for a stream. The others are 0 or 1, at first 1: may a stream get memory
@@ -242,6 +261,32 @@ struct tidei_device_ops {
     void (*kernel_release)(tidei_device *d, tidei_dkernel *k); /* no queued work uses it */
     tide_status (*launch)(tidei_device *d, tidei_dstream *s, const tidei_launch *l);
 
+    /* ---- graphs: work that is described once and queued as a whole ---- */
+    /* Called where TIDEI_DEV_GRAPHS says so, like all of them. Makes a graph without nodes.
+    ** slots[i]: the address of slot i as it is now. One thread builds it. */
+    tide_status (*graph_new)(tidei_device *d, const tidei_addr *slots, unsigned nslots,
+                             tidei_dgraph **out);
+    /* Adds a launch, to run behind the nodes before it; nodes are numbered from 0 on. l->nranges
+    ** many ranges. At each launch of the graph the address of ranges[i] is added to the word of the
+    ** parameters at at[i], a multiple of 8. */
+    tide_status (*graph_add)(tidei_device *d, tidei_dgraph *g, const tidei_launch *l,
+                             const size_t *at, const tidei_graph_range *ranges);
+    /* (both NULL where streams are no native ones) Between them what the calling thread queues on
+    ** *native is not run, but becomes the next node, at the addresses that it was queued with. The
+    ** thread calls nothing else of the device meanwhile. `keep` false: it becomes none. */
+    tide_status (*graph_capture_begin)(tidei_device *d, tidei_dgraph *g, void **native);
+    tide_status (*graph_capture_end)(tidei_device *d, tidei_dgraph *g, bool keep);
+    /* Makes it ready for launches; no nodes are added any more. */
+    tide_status (*graph_finish)(tidei_device *d, tidei_dgraph *g);
+    /* Queues all nodes, or on failure none. slots: their addresses for this launch. params[0 .. n)
+    ** rise by node. Launches of one graph, by any thread, on any streams, run one after the
+    ** other. */
+    tide_status (*graph_launch)(tidei_device *d, tidei_dstream *s, tidei_dgraph *g,
+                                const tidei_addr *slots, const tidei_graph_params *params,
+                                unsigned n);
+    /* Launches that are queued go on. */
+    void (*graph_release)(tidei_device *d, tidei_dgraph *g);
+
     /* Declares the device lost, because something has made it unusable. `why` is static. */
     void (*lose)(tidei_device *d, const char *why);
     /* (may be NULL) Logs what the device has found since the last call. Called with no lock held,
@@ -362,6 +407,12 @@ enum tidei_fault_slot {
     TIDEI_FAULT_FILL,
     TIDEI_FAULT_KERNEL_NEW,
     TIDEI_FAULT_LAUNCH,
+    TIDEI_FAULT_GRAPH_NEW,
+    TIDEI_FAULT_GRAPH_ADD,
+    TIDEI_FAULT_GRAPH_CAPTURE_BEGIN,
+    TIDEI_FAULT_GRAPH_CAPTURE_END,
+    TIDEI_FAULT_GRAPH_FINISH,
+    TIDEI_FAULT_GRAPH_LAUNCH,
     TIDEI_FAULT_SLOTS
 };
 /* Makes the n-th call (1 is the next) of the slot fail with `status`; n = 0: none fails. `sticky`:

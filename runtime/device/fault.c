@@ -61,6 +61,12 @@ static const char *const slot_names[TIDEI_FAULT_SLOTS] = {
     [TIDEI_FAULT_FILL] = "fill",
     [TIDEI_FAULT_KERNEL_NEW] = "kernel_new",
     [TIDEI_FAULT_LAUNCH] = "launch",
+    [TIDEI_FAULT_GRAPH_NEW] = "graph_new",
+    [TIDEI_FAULT_GRAPH_ADD] = "graph_add",
+    [TIDEI_FAULT_GRAPH_CAPTURE_BEGIN] = "graph_capture_begin",
+    [TIDEI_FAULT_GRAPH_CAPTURE_END] = "graph_capture_end",
+    [TIDEI_FAULT_GRAPH_FINISH] = "graph_finish",
+    [TIDEI_FAULT_GRAPH_LAUNCH] = "graph_launch",
 };
 
 /* ---- plans ---- */
@@ -437,6 +443,65 @@ static tide_status fault_launch(tidei_device *d, tidei_dstream *s, const tidei_l
     return status == TIDE_OK ? leave(f, f->inner->ops->launch(f->inner, s, l)) : status;
 }
 
+/* ---- graphs ---- */
+
+static tide_status fault_graph_new(tidei_device *d, const tidei_addr *slots, unsigned nslots,
+                                   tidei_dgraph **out) {
+    fault *f = fault_of(d);
+    tide_status status = enter(f, TIDEI_FAULT_GRAPH_NEW);
+    return status == TIDE_OK ? leave(f, f->inner->ops->graph_new(f->inner, slots, nslots, out))
+                             : status;
+}
+
+static tide_status fault_graph_add(tidei_device *d, tidei_dgraph *g, const tidei_launch *l,
+                                   const size_t *at, const tidei_graph_range *ranges) {
+    fault *f = fault_of(d);
+    tide_status status = enter(f, TIDEI_FAULT_GRAPH_ADD);
+    return status == TIDE_OK ? leave(f, f->inner->ops->graph_add(f->inner, g, l, at, ranges))
+                             : status;
+}
+
+static tide_status fault_graph_capture_begin(tidei_device *d, tidei_dgraph *g, void **native) {
+    fault *f = fault_of(d);
+    tide_status status = enter(f, TIDEI_FAULT_GRAPH_CAPTURE_BEGIN);
+    return status == TIDE_OK ? leave(f, f->inner->ops->graph_capture_begin(f->inner, g, native))
+                             : status;
+}
+
+/* Where it is to fail the capture ends all the same. */
+static tide_status fault_graph_capture_end(tidei_device *d, tidei_dgraph *g, bool keep) {
+    fault *f = fault_of(d);
+    tide_status status = enter(f, TIDEI_FAULT_GRAPH_CAPTURE_END);
+    if (status == TIDE_OK) return leave(f, f->inner->ops->graph_capture_end(f->inner, g, keep));
+    tidei_saved_error e;
+    tidei_error_save(&e);
+    (void)f->inner->ops->graph_capture_end(f->inner, g, false);
+    tidei_error_restore(&e);
+    return status;
+}
+
+static tide_status fault_graph_finish(tidei_device *d, tidei_dgraph *g) {
+    fault *f = fault_of(d);
+    tide_status status = enter(f, TIDEI_FAULT_GRAPH_FINISH);
+    return status == TIDE_OK ? leave(f, f->inner->ops->graph_finish(f->inner, g)) : status;
+}
+
+static tide_status fault_graph_launch(tidei_device *d, tidei_dstream *s, tidei_dgraph *g,
+                                      const tidei_addr *slots, const tidei_graph_params *params,
+                                      unsigned n) {
+    fault *f = fault_of(d);
+    tide_status status = enter(f, TIDEI_FAULT_GRAPH_LAUNCH);
+    return status == TIDE_OK
+               ? leave(f, f->inner->ops->graph_launch(f->inner, s, g, slots, params, n))
+               : status;
+}
+
+static void fault_graph_release(tidei_device *d, tidei_dgraph *g) {
+    fault *f = fault_of(d);
+    settle(f);
+    f->inner->ops->graph_release(f->inner, g);
+}
+
 /* As after an injected loss: the wrapped device runs on. */
 static void fault_lose(tidei_device *d, const char *why) {
     (void)why;
@@ -500,6 +565,13 @@ static const struct tidei_device_ops fault_ops = {
     .kernel_new = fault_kernel_new,
     .kernel_release = fault_kernel_release,
     .launch = fault_launch,
+    .graph_new = fault_graph_new,
+    .graph_add = fault_graph_add,
+    .graph_capture_begin = fault_graph_capture_begin,
+    .graph_capture_end = fault_graph_capture_end,
+    .graph_finish = fault_graph_finish,
+    .graph_launch = fault_graph_launch,
+    .graph_release = fault_graph_release,
     .lose = fault_lose,
     .speak = fault_speak,
     .close = fault_close,
@@ -519,6 +591,7 @@ tide_status tidei_fault_open(tidei_device *inner, tidei_device **out) {
     }
     if (!inner->ops->copy_many_prepare) f->ops.copy_many_prepare = NULL;
     if (!inner->ops->mempool_new) f->ops.mempool_new = NULL; /* nobody calls the others then */
+    if (!inner->ops->graph_capture_begin) f->ops.graph_capture_begin = NULL;
     f->inner = inner;
     f->base.ops = &f->ops;
     f->base.info = inner->info;

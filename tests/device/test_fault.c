@@ -37,6 +37,14 @@ struct box {
     uint64_t tick;
 };
 
+static tide_status fake_capture_begin(tidei_device *d, tidei_dgraph *g, void **native) {
+    return (void)d, (void)g, *native = NULL, TIDE_OK;
+}
+static int captures_kept, captures_ended;
+static tide_status fake_capture_end(tidei_device *d, tidei_dgraph *g, bool keep) {
+    return (void)d, (void)g, captures_ended++, captures_kept += keep, TIDE_OK;
+}
+
 static int open_box(void **state) {
     struct box *b = calloc(1, sizeof *b);
     assert_ok(
@@ -46,6 +54,8 @@ static int open_box(void **state) {
     b->ops.kernel_release = fake_kernel_release;
     b->ops.peer_possible = fake_peer_possible;
     b->ops.peer_enable = fake_peer_enable;
+    b->ops.graph_capture_begin = fake_capture_begin;
+    b->ops.graph_capture_end = fake_capture_end;
     b->inner->ops = &b->ops;
     assert_ok(tidei_fault_open(b->inner, &b->d));
     size_t page = b->d->info.page_bytes;
@@ -80,6 +90,35 @@ static int close_box(void **state) {
     o->close(b->d);
     free(b);
     return 0;
+}
+
+/* The same of a slot of graphs, on a graph of its own. */
+static tide_status call_of_graph(struct box *b, enum tidei_fault_slot slot) {
+    const struct tidei_device_ops *o = b->d->ops, *inner = b->inner->ops;
+    const tidei_launch l = {.name = "nothing", .host_fn = nothing};
+    const tidei_addr none = 0;
+    tidei_dgraph *g;
+    void *native;
+    tide_status status = TIDE_OK;
+    if (slot == TIDEI_FAULT_GRAPH_NEW) {
+        if ((status = o->graph_new(b->d, &none, 1, &g)) == TIDE_OK) o->graph_release(b->d, g);
+        return status;
+    }
+    assert_ok(inner->graph_new(b->inner, &none, 1, &g));
+    switch (slot) {
+    case TIDEI_FAULT_GRAPH_ADD: status = o->graph_add(b->d, g, &l, NULL, NULL); break;
+    case TIDEI_FAULT_GRAPH_CAPTURE_BEGIN: status = o->graph_capture_begin(b->d, g, &native); break;
+    case TIDEI_FAULT_GRAPH_CAPTURE_END:
+        captures_kept = captures_ended = 0;
+        status = o->graph_capture_end(b->d, g, true);
+        assert_int_equal(captures_ended, 1); /* also where it fails */
+        assert_int_equal(captures_kept, status == TIDE_OK);
+        break;
+    case TIDEI_FAULT_GRAPH_FINISH: status = o->graph_finish(b->d, g); break;
+    default: status = o->graph_launch(b->d, b->s, g, &none, NULL, 0);
+    }
+    inner->graph_release(b->inner, g);
+    return status;
 }
 
 /* One call of the slot, undone at once if it succeeds. Undoing calls no counted slot, but for map
@@ -172,6 +211,12 @@ static tide_status call(struct box *b, enum tidei_fault_slot slot) {
     case TIDEI_FAULT_LAUNCH:
         status = o->launch(b->d, b->s, &(tidei_launch){.name = "nothing", .host_fn = nothing});
         break;
+    case TIDEI_FAULT_GRAPH_NEW:
+    case TIDEI_FAULT_GRAPH_ADD:
+    case TIDEI_FAULT_GRAPH_CAPTURE_BEGIN:
+    case TIDEI_FAULT_GRAPH_CAPTURE_END:
+    case TIDEI_FAULT_GRAPH_FINISH:
+    case TIDEI_FAULT_GRAPH_LAUNCH: return call_of_graph(b, slot);
     case TIDEI_FAULT_ANY:
     case TIDEI_FAULT_SLOTS: fail();
     }

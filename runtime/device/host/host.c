@@ -65,11 +65,11 @@ static void host_speak(tidei_device *d) {
     tidei_error_restore(&e);
 }
 
-/* Enters an operation; under s->lock. */
-static tide_status check(tidei_dstream *s, const char *slot, const char *op,
-                         const tidei_range *ranges, unsigned n) {
+tide_status tidei_host_check(tidei_dstream *s, const char *slot, const char *op,
+                             const tidei_range *ranges, unsigned n) {
     tidei_finding reports[TIDEI_FINDINGS_MAX];
     unsigned found;
+    if (!s->host->checker) return TIDE_OK;
     if (!tidei_checker_use(s->host->checker, s->id, op, ranges, n, reports, &found))
         return no_memory(slot);
     tidei_host_keep_findings(s->host, reports, found);
@@ -253,7 +253,7 @@ static tide_status host_launch(tidei_device *d, tidei_dstream *s, const tidei_la
                           name, l->host_fn ? "a host function" : "no host function",
                           l->params_bytes, TIDEI_PARAMS_MAX);
     pthread_mutex_lock(&s->lock);
-    if (h->checker) status = check(s, "launch", name, l->ranges, l->nranges);
+    status = tidei_host_check(s, "launch", name, l->ranges, l->nranges);
     if (status == TIDE_OK && !tidei_hqueue_launch(s, l)) status = no_memory("launch");
     pthread_mutex_unlock(&s->lock);
     return status;
@@ -271,11 +271,8 @@ static tide_status queue_copy(tidei_dstream *s, const tidei_copy *c, bool staged
                               uint64_t *record) {
     static const char *const names[] = {"copy from the host", "copy to the host",
                                         "copy on the device"};
-    tide_status status = TIDE_OK;
-    if (s->host->checker) {
-        tidei_range r[2];
-        status = check(s, "copy", names[c->kind], r, copy_ranges(c, r));
-    }
+    tidei_range r[2];
+    tide_status status = tidei_host_check(s, "copy", names[c->kind], r, copy_ranges(c, r));
     if (status != TIDE_OK) return status;
     bool ok = tidei_hqueue_copy(s, at(c->dst), at(c->src), c->bytes, staged);
     if (ok && record) ok = tidei_hqueue_record(s, record);
@@ -318,7 +315,7 @@ static tide_status check_pieces(tidei_dstream *s, const tidei_piece *pieces, siz
     for (size_t i = 0; i < n && status == TIDE_OK; i++) {
         const tidei_piece *p = &pieces[i];
         tidei_range r[2] = {{p->src, p->bytes, TIDEI_READ}, {p->dst, p->bytes, TIDEI_WRITE}};
-        if (p->bytes) status = check(s, "copy_many", "copies on the device", r, 2);
+        if (p->bytes) status = tidei_host_check(s, "copy_many", "copies on the device", r, 2);
     }
     return status;
 }
@@ -339,15 +336,14 @@ static tide_status host_copy_many(tidei_device *d, tidei_dstream *s, const tidei
 static tide_status host_fill(tidei_device *d, tidei_dstream *s, tidei_addr dst, const void *pattern,
                              size_t width, size_t count) {
     tidei_host *h = host_of(d);
-    tide_status status = TIDE_OK;
     if (tidei_host_is_lost(h)) return tidei_host_lost(h, "fill");
     if (!width || width > 16 || (width & (width - 1)) || count > SIZE_MAX / width)
         return tidei_fail(TIDE_E_INVALID, "fill", "%s: %zu elements of %zu bytes", d->info.name,
                           count, width);
     if (!count) return TIDE_OK;
     pthread_mutex_lock(&s->lock);
-    if (h->checker)
-        status = check(s, "fill", "fill", &(tidei_range){dst, width * count, TIDEI_WRITE}, 1);
+    tide_status status =
+        tidei_host_check(s, "fill", "fill", &(tidei_range){dst, width * count, TIDEI_WRITE}, 1);
     if (status == TIDE_OK && !tidei_hqueue_fill(s, at(dst), pattern, width, count))
         status = no_memory("fill");
     pthread_mutex_unlock(&s->lock);
@@ -440,6 +436,11 @@ static const struct tidei_device_ops host_ops = {
     .copy_many = host_copy_many,
     .fill = host_fill,
     .launch = host_launch,
+    .graph_new = tidei_host_graph_new,
+    .graph_add = tidei_host_graph_add,
+    .graph_finish = tidei_host_graph_finish,
+    .graph_launch = tidei_host_graph_launch,
+    .graph_release = tidei_host_graph_release,
     .lose = tidei_host_lose,
     .speak = host_speak,
     .close = host_close,
@@ -462,7 +463,7 @@ static size_t default_ceiling(size_t room, size_t page) {
 }
 
 static void describe(tidei_device_info *info, const tidei_device_params *p, size_t page) {
-    info->flags = TIDEI_DEV_RUNS_HOST | TIDEI_DEV_PAGES | TIDEI_DEV_UNIFIED;
+    info->flags = TIDEI_DEV_RUNS_HOST | TIDEI_DEV_PAGES | TIDEI_DEV_UNIFIED | TIDEI_DEV_GRAPHS;
     info->ordinal = p->ordinal;
     info->count = p->count;
     info->page_bytes = page;

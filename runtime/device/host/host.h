@@ -4,6 +4,7 @@
 **   queue.c    a stream's command queue and the worker thread that empties it
 **   memory.c   reservations, pages, the ceiling
 **   mempool.c  pools in stream order, as a driver offers them
+**   graph.c    graphs: lists of launches
 **   check.c    the checker of the order of accesses
 **   state.c    what all parts ask: lost, forked, and findings of the checker that wait to be logged
 **
@@ -165,6 +166,18 @@ struct tidei_dstream {
     _Atomic bool copying;         /* the worker is in a copy, which may touch the host's memory */
 };
 
+/* A graph is a list of launches, which a launch of it copies into one command. */
+typedef struct tidei_host_node {
+    tidei_launch l; /* its parameters are the node's, without addresses */
+    const size_t *at;
+    const tidei_graph_range *ranges;
+} tidei_host_node;
+struct tidei_dgraph {
+    tidei_host_node **nodes;
+    unsigned n, room;
+    size_t bytes; /* of a command's payload */
+};
+
 /* A copy from the host up to this size travels in the command; a larger one is waited for. */
 #define TIDEI_STAGED_MAX (64 * TIDEI_KIB)
 
@@ -179,6 +192,10 @@ bool tidei_hqueue_copy(tidei_dstream *s, void *dst, const void *src, size_t byte
 bool tidei_hqueue_copy_many(tidei_dstream *s, const tidei_piece *pieces, size_t n);
 bool tidei_hqueue_fill(tidei_dstream *s, void *dst, const void *pattern, size_t width,
                        size_t count);
+/* The payload has room for what tidei_host_node_bytes says of all nodes. */
+bool tidei_hqueue_graph(tidei_dstream *s, const tidei_dgraph *g, const tidei_addr *slots,
+                        const tidei_graph_params *params, unsigned n);
+size_t tidei_host_node_bytes(const tidei_launch *l);
 bool tidei_hqueue_publish(tidei_dstream *s, uint64_t tick);
 bool tidei_hqueue_wait(tidei_dstream *s, tidei_dstream *of, uint64_t record);
 /* a record after all that was queued so far */
@@ -242,6 +259,23 @@ struct tidei_host {
     tidei_finding findings[TIDEI_FINDINGS_MAX]; /* of the checker, not logged yet */
     char why[256];                              /* written once, before `lost` */
 };
+
+/* Enters an operation in the checker, where there is one; under s->lock. TIDE_E_HOST_NOMEM by
+** `slot`. */
+tide_status tidei_host_check(tidei_dstream *s, const char *slot, const char *op,
+                             const tidei_range *ranges, unsigned n);
+
+/* ---- graphs (graph.c): slots of the table ---- */
+
+tide_status tidei_host_graph_new(tidei_device *d, const tidei_addr *slots, unsigned nslots,
+                                 tidei_dgraph **out);
+tide_status tidei_host_graph_add(tidei_device *d, tidei_dgraph *g, const tidei_launch *l,
+                                 const size_t *at, const tidei_graph_range *ranges);
+tide_status tidei_host_graph_finish(tidei_device *d, tidei_dgraph *g);
+tide_status tidei_host_graph_launch(tidei_device *d, tidei_dstream *s, tidei_dgraph *g,
+                                    const tidei_addr *slots, const tidei_graph_params *params,
+                                    unsigned n);
+void tidei_host_graph_release(tidei_device *d, tidei_dgraph *g);
 
 /* ---- its state, for all its parts (state.c) ---- */
 

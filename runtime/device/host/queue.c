@@ -86,18 +86,33 @@ uint64_t tidei_bell_wait(tidei_bell *b, uint64_t count, uint64_t bits) {
 
 /* ---- commands ---- */
 
-enum command_kind { NOT_YET, JUMP, LAUNCH, COPY, STAGED, COPY_MANY, FILL, WAIT, RECORD, PUBLISH };
+enum command_kind {
+    NOT_YET,
+    JUMP,
+    LAUNCH,
+    GRAPH,
+    COPY,
+    STAGED,
+    COPY_MANY,
+    FILL,
+    WAIT,
+    RECORD,
+    PUBLISH
+};
+
+struct launch {
+    tidei_host_fn fn;
+    /* bytes of parameters behind it; number of ranges behind those (TSan only) */
+    uint32_t params, ranges;
+};
 
 typedef struct command {
     alignas(16) _Atomic uint32_t kind; /* written last */
     uint32_t bytes;                    /* to the next command */
     union {
         struct tidei_chunk *jump;
-        struct {
-            tidei_host_fn fn;
-            /* bytes of parameters behind the command; number of ranges behind those (TSan only) */
-            uint32_t params, ranges;
-        } launch;
+        struct launch launch; /* what is behind it is behind the command */
+        size_t launches;      /* of a graph, one behind the other behind the command */
         struct {
             void *dst;
             const void *src; /* STAGED: the bytes are behind the command */
@@ -200,6 +215,57 @@ bool tidei_hqueue_launch(tidei_dstream *s, const tidei_launch *l) {
     return true;
 }
 
+/* ---- graphs ---- */
+
+#define ROUNDED(bytes) tidei_round_up((bytes), alignof(command))
+
+size_t tidei_host_node_bytes(const tidei_launch *l) {
+    size_t ranges = TIDEI_TSAN ? l->nranges : 0;
+    return ROUNDED(sizeof(struct launch)) + ROUNDED(l->params_bytes) +
+           ROUNDED(ranges * sizeof *l->ranges);
+}
+
+static void add_address(unsigned char *params, size_t at, tidei_addr address) {
+    tidei_addr word;
+    memcpy(&word, params + at, sizeof word);
+    word += address;
+    memcpy(params + at, &word, sizeof word);
+}
+
+/* Writes one launch; returns where the next one goes. */
+static unsigned char *put_node(unsigned char *to, const tidei_host_node *x, const void *params,
+                               const tidei_addr *slots) {
+    struct launch *l = (struct launch *)(void *)to;
+    const size_t bytes = ROUNDED(x->l.params_bytes);
+    l->fn = x->l.host_fn;
+    l->params = (uint32_t)bytes;
+    l->ranges = TIDEI_TSAN ? x->l.nranges : 0;
+    to += ROUNDED(sizeof *l);
+    if (x->l.params_bytes) memcpy(to, params, x->l.params_bytes);
+    for (unsigned i = 0; i < x->l.nranges; i++) {
+        const tidei_graph_range *r = &x->ranges[i];
+        add_address(to, x->at[i], slots[r->slot] + r->offset);
+        if (TIDEI_TSAN)
+            ((tidei_range *)(void *)(to + bytes))[i] =
+                (tidei_range){slots[r->slot] + r->offset, r->bytes, r->mode};
+    }
+    return to + bytes + ROUNDED(l->ranges * sizeof(tidei_range));
+}
+
+bool tidei_hqueue_graph(tidei_dstream *s, const tidei_dgraph *g, const tidei_addr *slots,
+                        const tidei_graph_params *params, unsigned n) {
+    command *c = begin(s, g->bytes);
+    if (!c) return false;
+    c->launches = g->n;
+    unsigned char *to = (unsigned char *)(c + 1);
+    for (unsigned i = 0, k = 0; i < g->n; i++) {
+        bool renewed = k < n && params[k].node == i;
+        to = put_node(to, g->nodes[i], renewed ? params[k++].params : g->nodes[i]->l.params, slots);
+    }
+    commit(s, c, GRAPH);
+    return true;
+}
+
 bool tidei_hqueue_copy(tidei_dstream *s, void *dst, const void *src, size_t bytes, bool staged) {
     command *c = begin(s, staged ? bytes : 0);
     if (!c) return false;
@@ -266,12 +332,11 @@ bool tidei_hqueue_record(tidei_dstream *s, uint64_t *record) {
 
 /* ---- the worker ---- */
 
-static void run_launch(const command *c) {
-    const unsigned char *params = (const unsigned char *)(c + 1);
+static void run_launch(const struct launch *l, const unsigned char *params) {
 #if TIDEI_TSAN
     /* Library code is not instrumented, so we tell ThreadSanitizer what it touches. */
-    const tidei_range *r = (const tidei_range *)(params + c->launch.params);
-    for (uint32_t i = 0; i < c->launch.ranges; i++) {
+    const tidei_range *r = (const tidei_range *)(params + l->params);
+    for (uint32_t i = 0; i < l->ranges; i++) {
         void *p = (void *)(uintptr_t)r[i].addr;
         if (r[i].mode & TIDEI_WRITE)
             __tsan_write_range(p, r[i].bytes);
@@ -279,7 +344,17 @@ static void run_launch(const command *c) {
             __tsan_read_range(p, r[i].bytes);
     }
 #endif
-    c->launch.fn(c->launch.params ? params : NULL);
+    l->fn(l->params ? params : NULL);
+}
+
+static void run_graph(const command *c) {
+    const unsigned char *at = (const unsigned char *)(c + 1);
+    for (size_t i = 0; i < c->launches; i++) {
+        const struct launch *l = (const struct launch *)(const void *)at;
+        at += ROUNDED(sizeof *l);
+        run_launch(l, at);
+        at += l->params + ROUNDED(l->ranges * sizeof(tidei_range));
+    }
 }
 
 /* A thread that sees `lost` and then `copying` false may free the host's side of the copy. So
@@ -341,7 +416,8 @@ bool tidei_hqueue_passed(tidei_dstream *s, uint64_t record) {
 
 static void run(tidei_dstream *s, const command *c) {
     switch ((enum command_kind)atomic_load_explicit(&c->kind, memory_order_relaxed)) {
-    case LAUNCH: run_launch(c); break;
+    case LAUNCH: run_launch(&c->launch, (const unsigned char *)(c + 1)); break;
+    case GRAPH: run_graph(c); break;
     case COPY: run_copy(s, c, c->copy.src); break;
     case STAGED: run_copy(s, c, c + 1); break;
     case COPY_MANY: run_copy_many(c); break;
