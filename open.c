@@ -1,6 +1,6 @@
 /* open.c: puts the floors together: runtime, then collectors, libraries, arrays; and takes them
 ** apart in reverse. */
-#include "arrays/arrays.h"
+#include "arrays/graph/graph.h"
 #include "gc/gc.h"
 #include "libs/libs.h"
 #include "runtime/leaks.h"
@@ -89,6 +89,7 @@ static void say_farewell(tidei_runtime *rt) {
     tidei_neighbours_leave(rt);
     tidei_hold(t, disclaim, rt, 0);
     tidei_threads_part(rt);
+    tidei_graphs_end(rt); /* what they keep is not what the program holds */
     tidei_leaks_farewell(rt);
     tidei_devices_end_work(rt);
     tidei_deaths_end(rt->deaths);

@@ -30,6 +30,7 @@ typedef struct tidei_arrays {
     struct tidei_rule *rules;
     uint64_t last_rule;            /* the id given last */
     struct tidei_batches *batches; /* arrays/move/batches.c: open, newest first */
+    struct tidei_graphs *graphs;   /* arrays/graph */
 } tidei_arrays;
 static inline tidei_arrays *tidei_arrays_of(tidei_runtime *rt) { return rt->arrays; }
 

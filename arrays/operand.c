@@ -6,6 +6,7 @@
 ** the cell is kept alive, and needs the cell no more afterwards. */
 #include "arrays/arrays.h"
 #include "runtime/base/text.h"
+#include "runtime/memory/capture.h"
 
 /* ---- what is wrong with an array of the call ---- */
 
@@ -30,6 +31,11 @@ tide_status tidei_null_array(const char *op, tidei_place place) {
 tide_status tidei_foreign_array(const char *op, tidei_place place) {
     char text[64];
     return tidei_fail(TIDE_E_INVALID, op, "%s belongs to another runtime", place_text(place, text));
+}
+
+static tide_status ended_placeholder(const char *op, tidei_place place) {
+    char text[64];
+    return tidei_fail(TIDE_E_INVALID, op, "%s: " TIDEI_ENDED_PLACEHOLDER, place_text(place, text));
 }
 
 /* ---- gather ---- */
@@ -65,6 +71,8 @@ tide_status tidei_operand_get(tide_array *a, const char *op, tidei_place place,
     tidei_thread *t = NULL;
     tide_status s = enter(a, op, place, &h, &rt, &t);
     if (s != TIDE_OK) return s;
+    if (tidei_unlikely(h->st->placeholder) && !tidei_capture_admits(h->st))
+        return ended_placeholder(op, place);
     tidei_storage_retain(h->st);
     out->rt = rt;
     out->t = t;
@@ -253,9 +261,8 @@ tide_array *tidei_array_make(tidei_runtime *rt, tide_dtype t, int ndim, const in
     return tidei_array_make_in(rt, TIDE_MEMORY_DEFAULT, t, ndim, shape, op, o);
 }
 
-tide_array *tidei_array_make_in(tidei_runtime *rt, tide_memory kind, tide_dtype t, int ndim,
-                                const int64_t *shape, const char *op, tidei_operand *o) {
-    if (make_in(rt, kind, t, ndim, shape, op, o) != TIDE_OK) return NULL;
+/* The operand's thread, storage and layout are there; the storage is not held yet. */
+static inline tide_array *make_over(tidei_runtime *rt, const char *op, tidei_operand *o) {
     tide_array *a =
         /* made while it alone refers to the storage, so that the storage's weight is counted */
         array_over(rt, o->t, o->st, &o->lay, op);
@@ -264,6 +271,19 @@ tide_array *tidei_array_make_in(tidei_runtime *rt, tide_memory kind, tide_dtype 
     tidei_hold(o->t, undo_made, o->st, (uintptr_t)tidei_cell_header(a));
     tidei_keep(a);
     return a;
+}
+
+tide_array *tidei_array_make_in(tidei_runtime *rt, tide_memory kind, tide_dtype t, int ndim,
+                                const int64_t *shape, const char *op, tidei_operand *o) {
+    return make_in(rt, kind, t, ndim, shape, op, o) == TIDE_OK ? make_over(rt, op, o) : NULL;
+}
+
+tide_array *tidei_array_make_over(tidei_runtime *rt, tidei_storage *st, const tidei_layout *lay,
+                                  const char *op, tidei_operand *o) {
+    *o = (tidei_operand){.rt = rt, .t = tidei_thread_get(rt), .st = st, .lay = *lay};
+    if (tidei_likely(o->t && tidei_may_make(rt, op))) return make_over(rt, op, o);
+    tidei_storage_release(st);
+    return NULL;
 }
 
 void tidei_array_drop(tide_array *a) {

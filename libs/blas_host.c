@@ -65,16 +65,10 @@ static void run(const void *params) {
     while (tidei_batch_next(g->nbatch, g->batch, index, all, 3, at));
 }
 
-static void patch(const tidei_submission *w, void *user) {
-    call *x = user;
-    size_t size = tide_dtype_size(x->g.dtype);
-    /* a range begins at the lowest element that its matrices touch, which with negative strides is
-    ** not the first */
-    x->a = (const char *)(uintptr_t)w->ranges[0].addr + (size_t)x->g.a.offset * size -
-           w->uses[0].offset;
-    x->b = (const char *)(uintptr_t)w->ranges[1].addr + (size_t)x->g.b.offset * size -
-           w->uses[1].offset;
-    x->c = (char *)(uintptr_t)w->ranges[2].addr + (size_t)x->g.c.offset * size - w->uses[2].offset;
+/* Where the first element lies, from the lowest that is touched on: with negative strides that is
+** another. */
+static void *first_of(const tidei_matrix *x, const tidei_use *use, size_t size) {
+    return (void *)((size_t)x->offset * size - use->offset);
 }
 
 /* Makes `ld` fit an int. A single row or column does not use its stride between rows, which may be
@@ -89,9 +83,14 @@ _Static_assert(sizeof(call) <= TIDEI_PARAMS_MAX, "the parameters of a launch are
 
 tide_status tidei_gemm_host(tidei_stream *s, const tidei_gemm *g, const tidei_use uses[3],
                             const char *op) {
-    call x = {.g = *g};
+    static const size_t at[] = {offsetof(call, a), offsetof(call, b), offsetof(call, c)};
+    const size_t size = tide_dtype_size(g->dtype);
+    call x = {.g = *g,
+              .a = first_of(&g->a, &uses[0], size),
+              .b = first_of(&g->b, &uses[1], size),
+              .c = first_of(&g->c, &uses[2], size)};
     if (!fit_ld(&x.g.a, g->m, g->k) || !fit_ld(&x.g.b, g->k, g->n) || !fit_ld(&x.g.c, g->m, g->n))
         return tidei_fail(TIDE_E_UNSUPPORTED, op, "OpenBLAS takes rows of less than 2^31 elements");
     tidei_launch l = {.name = "gemm", .host_fn = run, .params = &x, .params_bytes = sizeof x};
-    return tidei_submit_launch(s, uses, 3, &l, patch, &x, op);
+    return tidei_submit_launch(s, uses, 3, &l, &x, at, op);
 }

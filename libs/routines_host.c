@@ -188,16 +188,12 @@ static void run(const void *params) {
 
 /* ---- the launch ---- */
 
-static void patch(const tidei_submission *w, void *user) {
-    call *x = user;
-    const tidei_matrix *const all[] = {&x->x.a, &x->x.c, &x->x.b};
-    tide_dtype result = x->x.routine == TIDEI_NRM2 ? tidei_real_of(x->x.dtype) : x->x.dtype;
-    for (unsigned i = 0; i < w->n; i++) {
-        /* a range begins at the lowest element that is touched, which with negative strides is not
-        ** the first */
-        size_t first = (size_t)all[i]->offset * tide_dtype_size(i == 1 ? result : x->x.dtype);
-        x->at[i] = (char *)(uintptr_t)w->ranges[i].addr + first - w->uses[i].offset;
-    }
+/* Where operand i begins, from the lowest element that is touched on: with negative strides that is
+** not the first one. */
+static char *first_of(const tidei_blas *x, const tidei_matrix *m, unsigned i,
+                      const tidei_use *use) {
+    tide_dtype t = i == 1 && x->routine == TIDEI_NRM2 ? tidei_real_of(x->dtype) : x->dtype; /* c */
+    return (char *)((size_t)m->offset * tide_dtype_size(t) - use->offset);
 }
 
 /* A single row, or a vector of one element, has no step that would count; it may be any number,
@@ -213,14 +209,19 @@ _Static_assert(sizeof(call) <= TIDEI_PARAMS_MAX, "the parameters of a launch are
 
 tide_status tidei_blas_host(tidei_stream *s, const tidei_blas *x, const tidei_use *uses, unsigned n,
                             const char *op) {
+    static const size_t at[] = {offsetof(call, at[0]), offsetof(call, at[1]),
+                                offsetof(call, at[2])};
     call c = {.x = *x};
     tidei_matrix *const all[] = {&c.x.a, &c.x.c, &c.x.b};
     bool fits = x->routine != TIDEI_TRSM || x->m <= INT_MAX;
-    for (unsigned i = 0; i < n; i++) fits = fit_ld(x, all[i], (int)i) && fits;
+    for (unsigned i = 0; i < n; i++) {
+        fits = fit_ld(x, all[i], (int)i) && fits;
+        c.at[i] = first_of(x, all[i], i, &uses[i]);
+    }
     if (!fits)
         return tidei_fail(
             TIDE_E_UNSUPPORTED, op,
             "OpenBLAS takes rows of less than 2^31 elements, and steps of a vector as large");
     tidei_launch l = {.name = "blas", .host_fn = run, .params = &c, .params_bytes = sizeof c};
-    return tidei_submit_launch(s, uses, n, &l, patch, &c, op);
+    return tidei_submit_launch(s, uses, n, &l, &c, at, op);
 }

@@ -174,7 +174,6 @@ typedef struct call {
     int32_t *info;
     char *space;
     room room;
-    int operand[6]; /* which one each use is: 0 to 3, 4 info, 5 the workspace */
 } call;
 
 static size_t aligned(size_t bytes) { return tidei_round_up(bytes, 64); }
@@ -219,19 +218,6 @@ static void run(const void *params) {
     for (int64_t i = 0; i < c->x.count; i++) one_matrix(c, &x, i);
 }
 
-static void patch(const tidei_submission *w, void *user) {
-    call *c = user;
-    for (unsigned i = 0; i < w->n; i++) {
-        void *address = (void *)(uintptr_t)w->ranges[i].addr;
-        if (c->operand[i] < 4)
-            c->at[c->operand[i]] = address;
-        else if (c->operand[i] == 4)
-            c->info = address;
-        else
-            c->space = address;
-    }
-}
-
 _Static_assert(sizeof(call) <= TIDEI_PARAMS_MAX, "the parameters of a launch are bounded");
 
 static tide_status fill_in(call *c, const char *op) {
@@ -262,22 +248,29 @@ static tide_status fill_in(call *c, const char *op) {
 }
 
 tide_status tidei_lapack_host(tidei_stream *s, const tidei_lapack *x, const char *op) {
+    /* of the operands, info and the workspace */
+    static const size_t places[] = {offsetof(call, at[0]), offsetof(call, at[1]),
+                                    offsetof(call, at[2]), offsetof(call, at[3]),
+                                    offsetof(call, info),  offsetof(call, space)};
     call c = {.x = *x};
     tidei_use uses[6];
+    size_t at[6];
+    int operand[6];
     tidei_storage *space = NULL;
     tide_status status = fill_in(&c, op);
     if (status != TIDE_OK) return status;
-    unsigned n = tidei_lapack_uses(x, uses, c.operand);
+    unsigned n = tidei_lapack_uses(x, uses, operand);
     size_t bytes = lay_out(&c, NULL);
     if (bytes) {
         status = tidei_scratch_new(tidei_pool_here(s->dev), bytes, s, op, &space);
         if (status != TIDE_OK) return status;
-        c.operand[n] = 5;
+        operand[n] = 5;
         uses[n++] = (tidei_use){space, 0, bytes, TIDEI_READ | TIDEI_WRITE};
     }
+    for (unsigned i = 0; i < n; i++) at[i] = places[operand[i]];
     tidei_launch l = {
         .name = tidei_lapack_name(x), .host_fn = run, .params = &c, .params_bytes = sizeof c};
-    status = tidei_submit_launch(s, uses, n, &l, patch, &c, op);
+    status = tidei_submit_launch(s, uses, n, &l, &c, at, op);
     if (space) tidei_scratch_release(space);
     return status;
 }

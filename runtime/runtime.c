@@ -1,6 +1,7 @@
 /* runtime.c: opening and closing a runtime's own half, what its devices' failures are called,
 ** limits, streams for users. */
 #include "runtime/figures.h"
+#include "runtime/memory/capture.h"
 #include "runtime/memory/external_alloc.h"
 #include "runtime/reclaim/ladder.h"
 #include "runtime/reclaim/neighbours.h"
@@ -288,11 +289,14 @@ void *tide_stream_native(tide_stream *ref) {
     return s ? s->dev->d->ops->stream_native(s->dev->d, s->ds) : NULL;
 }
 
+#define WAITS "waits for work"
+
 tide_status tide_synchronize(tide_runtime *ref, tide_stream *stream) {
     TIDEI_OPERATION("tide_synchronize");
     tidei_thread *t = tidei_enter(ref, "tide_synchronize");
     tidei_stream *s = t ? tidei_stream_of(t, stream, "tide_synchronize") : NULL;
-    if (!s) return tidei_last_status();
+    if (!s || tidei_capture_refused(s->dev->rt, "tide_synchronize", WAITS) != TIDE_OK)
+        return tidei_last_status();
     tidei_drain(s->dev->rt);
     tide_status status = s->ds ? tidei_stream_wait(s, false) : TIDE_OK;
     return status == TIDE_OK ? tidei_take_fault(s->dev->rt, "tide_synchronize")
@@ -302,7 +306,8 @@ tide_status tide_synchronize(tide_runtime *ref, tide_stream *stream) {
 tide_status tide_device_synchronize(tide_runtime *ref) {
     TIDEI_OPERATION("tide_device_synchronize");
     tidei_thread *t = tidei_enter(ref, "tide_device_synchronize");
-    if (!t) return tidei_last_status();
+    if (!t || tidei_capture_refused(t->dev->rt, "tide_device_synchronize", WAITS) != TIDE_OK)
+        return tidei_last_status();
     tidei_drain(t->dev->rt);
     tide_status status = tidei_streams_wait_all(t->dev, false);
     return status == TIDE_OK ? tidei_take_fault(t->dev->rt, "tide_device_synchronize")

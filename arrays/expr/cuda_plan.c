@@ -30,7 +30,8 @@ static void end(const writer *w, tidei_cuda_plan *out) {
     tidei_check(out->params_bytes <= sizeof out->params);
 }
 
-static void put_scalars(writer *w, const tidei_call *c) {
+static void put_scalars(writer *w, const tidei_call *c, tidei_cuda_plan *out) {
+    out->scalars_at = (size_t)(w->at - out->params.bytes);
     memcpy(take(w, 16 * (size_t)c->prog->nscalars), c->scalars, 16 * (size_t)c->prog->nscalars);
 }
 
@@ -198,7 +199,7 @@ static void plan_flat(const tidei_call *c, const tidei_cuda_traits *k, const tid
     int64_t groups = n / k->vec[out->cls];
     writer w;
     begin(&w, out, operands(c));
-    put_scalars(&w, c);
+    put_scalars(&w, c, out);
     const int order[TIDE_MAX_RANK] = {0};
     put_linear(&w, c, k, lin, 1, 0, order);
     put_i64(&w, groups);
@@ -225,7 +226,7 @@ static void plan_strided(const tidei_call *c, const tidei_cuda_traits *k,
     for (int d = 0; d < c->ndim; d++) order[d] = inner - d;
     writer w;
     begin(&w, out, n);
-    put_scalars(&w, c);
+    put_scalars(&w, c, out);
     put_linear(&w, c, k, lin, v, inner, order);
     put_i64(&w, groups);
     put_u32(&w, (uint32_t)inner);
@@ -286,7 +287,7 @@ static void plan_tiled(const tidei_call *c, const tidei_cuda_traits *k,
     }
     writer w;
     begin(&w, out, n);
-    put_scalars(&w, c);
+    put_scalars(&w, c, out);
     if (k->linear) {
         put_i64(&w, lin->base);
         put_i64(&w, 0);
@@ -457,7 +458,7 @@ void tidei_cuda_plan_fold(const tidei_call *c, const tidei_cuda_traits *k,
     for (int d = 0; d < c->ndim; d++) order[d] = d < kept ? kept - 1 - d : last - (d - kept);
     writer w;
     begin(&w, out, n);
-    put_scalars(&w, c);
+    put_scalars(&w, c, out);
     put_linear(&w, c, k, lin, v, along, order);
     put_fold(&w, &f, count, kept ? c->out[0].strides[kept - 1] : 0);
     int64_t *strides = take(&w, 8 * TIDE_MAX_RANK * (size_t)n);
@@ -483,6 +484,7 @@ void tidei_cuda_plan_join(const tidei_call *c, const tidei_cuda_traits *k,
     divide(&f, k->unroll[TIDEI_CUDA_FOLD_JOIN], 1, false);
     writer w;
     begin(&w, out, 2);
+    out->scalars_at = 0;
     put_fold(&w, &f, size_of(c->nred, c->shape + kept), 0);
     int64_t *strides = take(&w, 8 * TIDE_MAX_RANK * 2), step = 1;
     for (int d = 0; d < kept; d++) {
@@ -514,7 +516,7 @@ void tidei_cuda_plan_scan(const tidei_call *c, const tidei_cuda_traits *k,
     out->noperands = nin;
     memcpy(take(&w, sizeof *p), p, sizeof *p);
     take(&w, 8 * (size_t)nin); /* addresses come at the launch */
-    put_scalars(&w, c);
+    put_scalars(&w, c, out);
     if (k->linear) {
         put_i64(&w, lin->base);
         put_i64(&w, lin->steps[last]);

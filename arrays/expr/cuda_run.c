@@ -86,8 +86,7 @@ static tide_status kernel_of(tidei_dev *d, const tidei_program *p, prepared *k,
 typedef struct operand_uses {
     tidei_use uses[TIDEI_CUDA_OPERANDS_MAX];
     size_t origin[TIDEI_CUDA_OPERANDS_MAX];
-    unsigned n, inputs; /* inputs: of a scan, whose come last */
-    uint64_t *addresses;
+    unsigned n;
 } operand_uses;
 
 static void add_view(operand_uses *u, const tidei_view *v, int ndim, const int64_t *shape,
@@ -115,14 +114,9 @@ static void add_inputs(operand_uses *u, const tidei_call *c) {
         add_view(u, &c->in[i], c->ndim, c->shape, c->prog->input_dtype[i], TIDEI_READ);
 }
 
-static void write_addresses(const tidei_submission *w, void *user) {
-    operand_uses *u = user;
-    for (unsigned i = 0; i < u->n; i++) u->addresses[i] = w->ranges[i].addr + u->origin[i];
-}
-
+/* `at`: where in the parameters the operands' addresses are (tidei_submit_launch). */
 static tide_status launch(tidei_stream *s, tidei_cuda_plan *plan, tidei_dkernel *kernel,
-                          operand_uses *u, void (*patch)(const tidei_submission *w, void *user),
-                          const char *op) {
+                          const operand_uses *u, const size_t *at, const char *op) {
     static const char *const names[TIDEI_CUDA_CLASSES] = {
         "flat map",      "flat map by element", "map of rows",    "strided map",  "tiled map",
         "fold of rows",  "fold of columns",     "strided fold",   "joining fold", "scan of rows",
@@ -133,9 +127,12 @@ static tide_status launch(tidei_stream *s, tidei_cuda_plan *plan, tidei_dkernel 
                       .params_bytes = plan->params_bytes,
                       .grid = {plan->grid[0], plan->grid[1], 1},
                       .block = {TIDEI_CUDA_THREADS, 1, 1},
-                      .shared_bytes = plan->shared};
-    u->addresses = plan->params.addresses;
-    return tidei_submit_launch(s, u->uses, u->n, &l, patch, u, op);
+                      .shared_bytes = plan->shared,
+                      .scalars_at = plan->scalars_at};
+    for (unsigned i = 0; i < u->n; i++)
+        memcpy(plan->params.bytes + (at ? at[i] : i * sizeof(tidei_addr)), &u->origin[i],
+               sizeof u->origin[i]);
+    return tidei_submit_launch(s, u->uses, u->n, &l, plan->params.bytes, at, op);
 }
 
 static tide_status run_map(tidei_stream *s, const tidei_call *c, prepared *k,
@@ -171,7 +168,7 @@ static tide_status run_map(tidei_stream *s, const tidei_call *c, prepared *k,
     add_inputs(&u, c);
     for (unsigned i = 0; i < c->prog->nouts; i++)
         add_view(&u, &c->out[i], c->ndim, c->shape, c->prog->out_dtype[i], TIDEI_WRITE);
-    return launch(s, &plan, kernel, &u, write_addresses, op);
+    return launch(s, &plan, kernel, &u, NULL, op);
 }
 
 /* The second launch of a fold: from the accumulators in `space` to the result. */
@@ -184,7 +181,7 @@ static tide_status join(tidei_stream *s, const tidei_call *c, prepared *k,
     u.n = 0;
     add_workspace(&u, space, TIDEI_READ);
     add_view(&u, &c->out[0], c->ndim - c->nred, c->shape, c->prog->out_dtype[0], TIDEI_WRITE);
-    return launch(s, &plan, kernel, &u, write_addresses, op);
+    return launch(s, &plan, kernel, &u, NULL, op);
 }
 
 static tide_status run_fold(tidei_stream *s, const tidei_call *c, prepared *k,
@@ -209,7 +206,7 @@ static tide_status run_fold(tidei_stream *s, const tidei_call *c, prepared *k,
         add_workspace(&u, space, TIDEI_WRITE);
     else
         add_view(&u, &c->out[0], c->ndim - c->nred, c->shape, c->prog->out_dtype[0], TIDEI_WRITE);
-    status = launch(s, &plan, kernel, &u, write_addresses, op);
+    status = launch(s, &plan, kernel, &u, NULL, op);
     if (status == TIDE_OK && split) status = join(s, c, k, &plan, joiner, space, op);
     if (space) tidei_scratch_release(space);
     return status;
@@ -224,20 +221,6 @@ typedef struct scan {
     const tidei_cuda_linear *lin;
 } scan;
 
-/* The operands are the result, what the form keeps if anything, the inputs. */
-static void write_scan_addresses(const tidei_submission *w, void *user) {
-    operand_uses *u = user;
-    sc_scan p;
-    uint64_t at[TIDEI_CUDA_OPERANDS_MAX];
-    const unsigned own = w->n - u->inputs;
-    for (unsigned i = 0; i < u->n; i++) at[i] = w->ranges[i].addr + u->origin[i];
-    memcpy(&p, u->addresses, sizeof p);
-    p.out = at[0];
-    p.state = own > 1 ? at[1] : 0;
-    memcpy(u->addresses, &p, sizeof p);
-    memcpy((char *)u->addresses + sizeof p, at + own, u->inputs * sizeof *at);
-}
-
 static tide_status launch_scan(const tidei_scan *x, int form, const tidei_operand *state,
                                uint64_t items) {
     const scan *of = (const scan *)x;
@@ -250,12 +233,18 @@ static tide_status launch_scan(const tidei_scan *x, int form, const tidei_operan
                          (unsigned)s->dev->d->info.sm_count, &plan);
     tide_status status = kernel_of(s->dev, c->prog, of->k, plan.cls, x->op, &kernel);
     if (status != TIDE_OK) return status;
+    /* the result, what the form keeps if anything, the inputs */
+    size_t at[TIDEI_CUDA_OPERANDS_MAX] = {offsetof(sc_scan, out)};
     u.n = 0;
     add_view(&u, &c->out[0], c->ndim, c->shape, c->prog->out_dtype[0], TIDEI_WRITE);
-    if (state) add_workspace(&u, state->st, TIDEI_READ | TIDEI_WRITE);
-    u.inputs = c->prog->ninputs;
+    if (state) {
+        at[u.n] = offsetof(sc_scan, state);
+        add_workspace(&u, state->st, TIDEI_READ | TIDEI_WRITE);
+    }
+    for (unsigned i = 0; i < c->prog->ninputs; i++)
+        at[u.n + i] = sizeof(sc_scan) + i * sizeof(tidei_addr);
     add_inputs(&u, c);
-    return launch(s, &plan, kernel, &u, write_scan_addresses, x->op);
+    return launch(s, &plan, kernel, &u, at, x->op);
 }
 
 static tide_status run_scan(const tidei_call *c, prepared *k, tidei_cuda_linear *lin,

@@ -68,7 +68,7 @@ typedef struct tidei_cuda_linear {
 typedef struct tidei_cuda_plan {
     tidei_cuda_class cls;
     unsigned grid[2], shared;
-    size_t params_bytes;
+    size_t params_bytes, scalars_at; /* where the call's scalars lie; 0: nowhere */
     unsigned noperands;
     /* folds: blocks that share a result; beyond 1 the launch leaves
     ** accumulators[splits][results] */

@@ -110,6 +110,7 @@ typedef struct tidei_view {
 ** row-major order of the elements as they lie. */
 typedef struct tidei_call {
     tidei_program *prog;
+    const struct tidei_pass *pass; /* whose numbers the scalars are (front.h); NULL: nobody's */
     int ndim, nred;
     bool backwards; /* scans: see above; others: unspecified */
     int64_t inner;  /* scans: elements of the body behind each step of the axis, as it lies */

@@ -12,7 +12,7 @@
 ** of the results. Nothing is written while an operand or a number may still be refused: where there
 ** are several passes they are rehearsed first. */
 #include "arrays/expr/copy.h"
-#include "arrays/expr/front.h"
+#include "arrays/expr/numbers.h"
 #include "arrays/scan/scan.h"
 
 /* Room for n elements on the caller's frame; all n are bounded by constants, 35 KiB together. */
@@ -28,6 +28,10 @@ typedef struct run {
     const char *op;
     tidei_stream *stream;
     const tide_arg *args;
+    /* the run of a graph whose function calls this; NULL: none */
+    const tidei_graph_call *call;
+    const tide_arg *as_given; /* args, as they were before the run's numbers were looked up */
+    uint32_t of_run;          /* arguments (bits) that are such numbers */
     const tidei_given_axes *given;
     tide_array *const *dsts;
     uint64_t used;        /* parameters (bits) whose operand is held */
@@ -74,28 +78,17 @@ static tide_status broadcast(const run *r, const uint8_t *sources, unsigned n, s
 
 /* ---- numbers ---- */
 
-static const tide_arg *number(const run *r, uint16_t id) {
-    const tidei_weak *w = &r->plan->graph.weaks[id];
-    return w->constant ? &w->value : &r->numbers[w->slot];
-}
-
 static tide_status compute_number(run *r, const tidei_weak *w, tide_arg *out) {
-    const tide_arg zero = tide_arg_bool(0);
-    tide_arg in[3] = {zero, zero, zero};
-    if (w->op == TIDEI_OP_INPUT)
-        *out = r->args[w->a];
-    else {
-        const uint16_t operands[3] = {w->a, w->b, w->c};
-        for (int i = 0; i < tidei_op_infos[w->op].arity; i++) in[i] = *number(r, operands[i]);
-        if (!tidei_weak_eval(w->op, w->operand, in, out))
-            return tidei_ast_fail(r->ast, w->at, TIDE_E_DTYPE,
-                                  "numbers compute as i64, which one of these does not fit");
-    }
-    if (w->natural && out->kind == TIDE_ARG_INT && out->value.i < 0)
+    switch (tidei_number_compute(r->plan->graph.weaks, w, r->args, r->numbers, out)) {
+    case TIDEI_NUMBER_TOO_LARGE:
+        return tidei_ast_fail(r->ast, w->at, TIDE_E_DTYPE,
+                              "numbers compute as i64, which one of these does not fit");
+    case TIDEI_NUMBER_NO_POWER:
         return tidei_ast_fail(r->ast, w->at, TIDE_E_DTYPE,
                               "integers have no power %lld: make the base a float",
                               (long long)out->value.i);
-    return TIDE_OK;
+    default: return TIDE_OK;
+    }
 }
 
 static tide_status compute_numbers(run *r) {
@@ -133,6 +126,7 @@ static tide_status encode_of_shape(const run *r, uint16_t a, const shape *s, con
 
 static tide_status encode_scalars(const run *r, const tidei_pass *pass, const shape *s,
                                   const int *order, tidei_call *c) {
+    c->pass = pass;
     memcpy(c->scalars, pass->values, pass->prog->nscalars * sizeof *c->scalars);
     for (unsigned i = 0; i < pass->prog->nscalars; i++) {
         tide_status status;
@@ -158,8 +152,20 @@ static OWN_FRAME tide_status try_scalars(const run *r, const tidei_pass *pass, c
 
 /* ---- calls ---- */
 
+/* The nodes of a call with numbers of a graph's run have them computed again at each run. */
+static OWN_FRAME tide_status submit_numbers(const run *r, tidei_call *c) {
+    tidei_capture *capture = tidei_capturing(r->rt);
+    const tidei_pass *pass = c->pass;
+    const unsigned from = capture ? capture->nnodes : 0;
+    tide_status s = tidei_backend_of(r->stream->dev)->run(r->stream, c, r->op);
+    return s == TIDE_OK && capture && pass ? tidei_numbers_keep(capture, from, r->plan, pass,
+                                                                r->as_given, r->ast->nparams, r->op)
+                                           : s;
+}
+
 static tide_status submit(const run *r, tidei_call *c) {
     tidei_call_collapse(c);
+    if (tidei_unlikely(r->of_run)) return submit_numbers(r, c);
     return tidei_backend_of(r->stream->dev)->run(r->stream, c, r->op);
 }
 
@@ -198,6 +204,7 @@ static tide_status fill(const run *r, tide_arg v, const tidei_operand *out) {
     p.scalar_dtype[0] = p.out_dtype[0] = t;
     c.prog = tidei_program_shared(r->rt, &p);
     if (!c.prog) return tidei_fail_host_memory(r->op, sizeof p);
+    c.pass = NULL;
     c.ndim = out->lay.ndim;
     c.nred = 0;
     memcpy(c.shape, out->lay.shape, sizeof c.shape);
@@ -619,8 +626,12 @@ static tide_status gather(run *r, size_t n, size_t m) {
     for (unsigned i = 0; i < n; i++) {
         const tide_arg *v = &r->args[i];
         if (v->kind < TIDE_ARG_ARRAY || v->kind > TIDE_ARG_COMPLEX)
-            return tidei_fail(TIDE_E_INVALID, r->op, "argument %u: %d is no kind of argument",
-                              i + 1, (int)v->kind);
+            return v->kind == TIDE_ARG_NUMBER
+                       ? tidei_fail(TIDE_E_INVALID, r->op,
+                                    "argument %u is a number of a graph's run, which is over",
+                                    i + 1)
+                       : tidei_fail(TIDE_E_INVALID, r->op, "argument %u: %d is no kind of argument",
+                                    i + 1, (int)v->kind);
         if (v->kind != TIDE_ARG_ARRAY) {
             r->sig[i] = (uint8_t)(TIDEI_WEAK + tidei_weak_dtype(v));
             continue;
@@ -680,8 +691,7 @@ static bool find_beyond(const run *r, int8_t *out) {
     const tidei_graph *g = &r->plan->graph;
     bool any = false;
     for (uint32_t i = 0; i < g->nlimits; i++) {
-        const tidei_limit *l = &g->limits[i];
-        out[i] = l->weak == UINT16_MAX ? 0 : (int8_t)tidei_beyond(number(r, l->weak), l->dtype);
+        out[i] = tidei_number_beyond(g->weaks, r->numbers, &g->limits[i]);
         any |= out[i] != 0;
     }
     return any;
@@ -732,6 +742,12 @@ static tide_status compute(run *r) {
 }
 
 static tide_status steps(run *r, size_t n, size_t m) {
+    if (tidei_unlikely(r->call != NULL)) {
+        tide_arg *args = ROOM(tide_arg, n);
+        tide_status found = tidei_numbers_look_up(r->call, r->args, n, r->op, args, &r->of_run);
+        if (found != TIDE_OK) return found;
+        r->args = args;
+    }
     r->arg = ROOM(tidei_operand, n);
     r->out = ROOM(tidei_operand, m); /* written late, while collections may come between */
     memset(r->out, 0, m * sizeof *r->out);
@@ -765,7 +781,8 @@ tide_status tidei_expr_run(tidei_expr *e, const char *op, const tide_arg *args, 
     if (!t) return tidei_last_status();
     r.e = e, r.rt = e->rt, r.ast = &e->ast, r.plan = NULL, r.op = op,
     r.stream = tidei_thread_stream(t);
-    r.args = args, r.given = axes, r.dsts = dsts;
+    r.args = r.as_given = args, r.given = axes, r.dsts = dsts;
+    r.call = t->graph_call, r.of_run = 0;
     r.used = r.stored_held = 0;
     r.out_held = r.dst_held = r.copied = 0;
     tide_status s = check_counts(&r, n, dsts ? (const void *)dsts : outs, m);

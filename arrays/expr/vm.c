@@ -41,10 +41,8 @@ _Static_assert(WORDS_MAX * sizeof(word) <= TIDEI_PARAMS_MAX,
 typedef struct message {
     word words[WORDS_MAX];
     unsigned n;
-    unsigned address[TIDEI_INPUTS_MAX +
-                     /* which words are addresses: byte offsets within their uses, until the
-                     ** submission knows the uses' addresses */
-                     TIDEI_OUTS_MAX];
+    /* where addresses are: byte offsets within their uses, until the submission adds these */
+    size_t address[TIDEI_INPUTS_MAX + TIDEI_OUTS_MAX];
     tidei_use uses[TIDEI_INPUTS_MAX + TIDEI_OUTS_MAX];
     unsigned nuses;
 } message;
@@ -53,7 +51,8 @@ static void put_operand(message *m, const tidei_call *c, int ndim, const tidei_v
                         tide_dtype t, unsigned mode) {
     const int64_t size = (int64_t)tide_dtype_size(t);
     int64_t lo = 0, hi = 0; /* the elements touched, from the view's first */
-    m->address[m->nuses] = m->n++;
+    word *first = &m->words[m->n++];
+    m->address[m->nuses] = (size_t)((char *)first - (char *)m->words);
     for (int d = 0; d < ndim; d++) {
         const int64_t last = (c->shape[d] - 1) * v->strides[d];
         if (last < 0)
@@ -62,7 +61,7 @@ static void put_operand(message *m, const tidei_call *c, int ndim, const tidei_v
             hi += last;
         m->words[m->n++].i = v->strides[d];
     }
-    m->words[m->address[m->nuses]].i = -lo * size;
+    first->i = -lo * size;
     m->uses[m->nuses++] =
         (tidei_use){v->st, (size_t)((v->offset + lo) * size), (size_t)((hi - lo + 1) * size), mode};
 }
@@ -83,11 +82,6 @@ static void put_call(message *m, const tidei_call *c, const tidei_vm_program *vp
                     TIDEI_WRITE);
     memcpy(&m->words[m->n], c->scalars, p->nscalars * sizeof c->scalars[0]);
     m->n += 2u * p->nscalars;
-}
-
-static void patch(const tidei_submission *w, void *user) {
-    message *m = user;
-    for (unsigned i = 0; i < m->nuses; i++) m->words[m->address[i]].u += w->ranges[i].addr;
 }
 
 static const word *take_operand(const word *x, int ndim, tidei_vm_operand *out) {
@@ -138,7 +132,8 @@ static tide_status vm_run(tidei_stream *s, tidei_call *c, const char *op) {
     if (st != TIDE_OK) return st;
     put_call(&m, c, vp);
     l.params_bytes = m.n * sizeof(word);
-    return tidei_submit_launch(s, m.uses, m.nuses, &l, patch, &m, op);
+    l.scalars_at = (m.n - 2u * c->prog->nscalars) * sizeof(word);
+    return tidei_submit_launch(s, m.uses, m.nuses, &l, m.words, m.address, op);
 }
 
 static void vm_forget(tidei_runtime *rt, tidei_program *p) {

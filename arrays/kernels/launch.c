@@ -3,26 +3,11 @@
 #include "arrays/kernels/launch.h"
 #include "arrays/operand.h"
 
-struct patch {
-    char *params;
-    const size_t *at;
-};
-static void add_addresses(const tidei_submission *w, void *user) {
-    const struct patch *p = user;
-    for (unsigned i = 0; i < w->n; i++) {
-        uint64_t address;
-        memcpy(&address, p->params + p->at[i], sizeof address);
-        address += w->ranges[i].addr;
-        memcpy(p->params + p->at[i], &address, sizeof address);
-    }
-}
-
 tide_status tidei_run_own(tidei_runtime *rt, const tidei_own_kernel *k, const tidei_use *uses,
                           unsigned n, void *params, size_t params_bytes, const size_t *at,
                           uint64_t items, const char *op) {
     tidei_stream *s = tidei_stream_here(rt);
     const tidei_device_info *info = &s->dev->d->info;
-    struct patch p = {params, at};
     uint64_t blocks = (items + TIDEI_OWN_BLOCK - 1) / TIDEI_OWN_BLOCK,
              enough = (uint64_t)(info->sm_count > 0 ? info->sm_count : 1) * TIDEI_OWN_BLOCKS_AN_SM;
     tidei_launch l = {.name = k->name,
@@ -35,5 +20,5 @@ tide_status tidei_run_own(tidei_runtime *rt, const tidei_own_kernel *k, const ti
         tide_status status = tidei_kernel_get_fixed(s->dev, k->name, k->text, op, &l.kernel);
         if (status != TIDE_OK) return status;
     }
-    return tidei_submit_launch(s, uses, n, &l, add_addresses, &p, op);
+    return tidei_submit_launch(s, uses, n, &l, params, at, op);
 }

@@ -8,10 +8,71 @@
 #include "arrays/arrays.h"
 #include "arrays/kernels/launch.h"
 #include "arrays/make/philox.h"
+#include "runtime/memory/capture.h"
 
 extern const char tidei_philox_text[];
 
 #define KERNEL(name) ((const tidei_own_kernel){#name, tidei_philox_text, name})
+
+static void shuffle_keys(const tide_rng *rng, int64_t n, ph_shuffle *p) {
+    /* at least one for each half */
+    int bits = n > 4 ? 64 - __builtin_clzll((unsigned long long)n - 1) : 2;
+    *p = (ph_shuffle){.items = (ph_u64)n, .left = bits / 2, .right = bits - bits / 2};
+    for (unsigned i = 0; i < PH_ROUNDS; i++)
+        p->keys[i] = ph_word64(ph_block(rng->seed, rng->counter + i / 2), i & 1);
+}
+
+/* ---- draws that are captured ---- At each run of the graph they begin where the generator is
+** then, behind what the draws before them take. */
+
+typedef struct kept {
+    const tide_rng *rng;
+    uint64_t before;
+} kept;
+
+static tide_rng state_of(const void *data) {
+    const kept *k = data;
+    return (tide_rng){.seed = k->rng->seed, .counter = k->rng->counter + k->before};
+}
+
+static bool renew_draw(const void *data, const tide_arg *args, unsigned char *params) {
+    const tide_rng rng = state_of(data);
+    ph_draw d;
+    (void)args;
+    memcpy(&d, params, sizeof d);
+    d.seed = rng.seed;
+    d.counter = rng.counter;
+    memcpy(params, &d, sizeof d);
+    return true;
+}
+
+static bool renew_permutation(const void *data, const tide_arg *args, unsigned char *params) {
+    const tide_rng rng = state_of(data);
+    ph_shuffle p, now;
+    (void)args;
+    memcpy(&p, params, sizeof p);
+    shuffle_keys(&rng, (int64_t)p.items, &now);
+    now.out = p.out;
+    memcpy(params, &now, sizeof now);
+    return true;
+}
+
+/* The generator has given so many blocks. Where that was captured, as the capture's last node if
+** there is one for it, each run of the graph takes as many. */
+static tide_status advance(tidei_runtime *rt, tide_rng *rng, uint64_t blocks, bool node,
+                           tidei_node_renew renew, const char *op) {
+    tidei_capture *c = tidei_capturing(rt);
+    uint64_t before = 0;
+    tide_status s = tidei_likely(!c) ? TIDE_OK : tidei_capture_draw(c, rng, blocks, &before);
+    if (s == TIDE_OK) rng->counter += blocks;
+    if (tidei_likely(!c) || s != TIDE_OK || !node) return s;
+    kept *k = tidei_host_alloc(rt, sizeof *k);
+    if (!k) return tidei_capture_fail(c, tidei_fail_host_memory(op, sizeof *k));
+    *k = (kept){rng, before};
+    return tidei_capture_renew(c, c->nnodes - 1, renew, k);
+}
+
+/* ---- draws ---- */
 
 /* A new array of n elements, `per_block` of which come from one block; d holds what the kind of
 ** number needs. */
@@ -30,7 +91,7 @@ static tide_array *draw(tidei_runtime *rt, tide_rng *rng, tide_dtype t, int ndim
     d.size = (int)tide_dtype_size(t);
     tidei_use use = tidei_operand_use(&o, TIDEI_WRITE);
     tide_status s = d.n ? tidei_run_own(rt, &k, &use, 1, &d, sizeof d, at, d.items, op) : TIDE_OK;
-    if (s == TIDE_OK) rng->counter += d.items;
+    if (s == TIDE_OK) s = advance(rt, rng, d.items, d.n != 0, renew_draw, op);
     return tidei_array_done(a, &o, s);
 }
 
@@ -84,14 +145,6 @@ tide_array *tide_random_integers(tide_runtime *ref, tide_rng *rng, tide_dtype t,
                : draw(rt, rng, t, ndim, shape, KERNEL(philox_integers_wide), 1, d, op);
 }
 
-static void shuffle_keys(const tide_rng *rng, int64_t n, ph_shuffle *p) {
-    /* at least one for each half */
-    int bits = n > 4 ? 64 - __builtin_clzll((unsigned long long)n - 1) : 2;
-    *p = (ph_shuffle){.items = (ph_u64)n, .left = bits / 2, .right = bits - bits / 2};
-    for (unsigned i = 0; i < PH_ROUNDS; i++)
-        p->keys[i] = ph_word64(ph_block(rng->seed, rng->counter + i / 2), i & 1);
-}
-
 tide_array *tide_random_permutation(tide_runtime *ref, tide_rng *rng, int64_t n) {
     TIDEI_OPERATION("tide_random_permutation");
     static const size_t at[] = {offsetof(ph_shuffle, out)};
@@ -107,6 +160,7 @@ tide_array *tide_random_permutation(tide_runtime *ref, tide_rng *rng, int64_t n)
     tide_status s =
         n ? tidei_run_own(rt, &k, &use, 1, &p, sizeof p, at, p.items, "tide_random_permutation")
           : TIDE_OK;
-    if (s == TIDE_OK) rng->counter += PH_ROUNDS / 2;
+    if (s == TIDE_OK)
+        s = advance(rt, rng, PH_ROUNDS / 2, n != 0, renew_permutation, "tide_random_permutation");
     return tidei_array_done(a, &o, s);
 }

@@ -10,6 +10,7 @@
 ** or staged has one reference of ours, under every collector. */
 #include "arrays/move/adapt.h"
 #include "gc/gc.h"
+#include "runtime/memory/capture.h"
 #include "runtime/memory/memory_kinds.h"
 #include "runtime/base/sized.h"
 #include "runtime/base/uncancelled.h"
@@ -18,6 +19,7 @@
 
 #define OP_NEW       "tide_batches_new"
 #define OP_NEXT      "tide_batches_next"
+#define UPLOADS      "uploads elements"
 #define PINNED_ALIGN 256 /* bytes: for any element, and whole lines of a processor's cache */
 /* After memory was short for looking ahead, the most batches that are made without it: the number
 ** doubles from 1, so that trying in vain costs ever less. */
@@ -358,7 +360,9 @@ tide_status tide_batches_next(tide_batches *ref, void *batch) {
     TIDEI_OPERATION(OP_NEXT);
     tidei_batches *b = find_batches(ref, OP_NEXT);
     tidei_thread *t = b ? tidei_thread_get(b->rt) : NULL;
-    if (!t || !take_batches(ref, OP_NEXT)) return tidei_last_status();
+    if (!t || tidei_capture_refused(b->rt, OP_NEXT, UPLOADS) != TIDE_OK ||
+        !take_batches(ref, OP_NEXT))
+        return tidei_last_status();
     if (!batch) return tidei_fail(TIDE_E_INVALID, OP_NEXT, "room for the batch is NULL");
     b->busy = true;
     tidei_hold(t, undo_next, b, (uintptr_t)b->at);
@@ -625,7 +629,9 @@ tide_status tide_batches_new(tide_runtime *ref, const tide_batches_config *confi
     TIDEI_OPERATION(OP_NEW);
     tide_batches_config c = {0};
     tidei_thread *t = tidei_enter(ref, OP_NEW);
-    if (!t || !tidei_may_make(tidei_thread_runtime(t), OP_NEW)) return tidei_last_status();
+    if (!t || !tidei_may_make(tidei_thread_runtime(t), OP_NEW) ||
+        tidei_capture_refused(tidei_thread_runtime(t), OP_NEW, UPLOADS) != TIDE_OK)
+        return tidei_last_status();
     if (!config || !out)
         return tidei_fail(TIDE_E_INVALID, OP_NEW, "%s is NULL",
                           config ? "out" : "the configuration");

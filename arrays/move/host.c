@@ -9,6 +9,7 @@
 #include "arrays/arrays.h"
 #include "arrays/expr/copy.h"
 #include "arrays/move/lent.h"
+#include "runtime/memory/capture.h"
 #include "runtime/memory/memory_kinds.h"
 #include "runtime/pool/pools.h"
 #include <tide/device.h>
@@ -65,6 +66,8 @@ static bool is_lost(tidei_dev *d) { return tidei_unlikely(atomic_load(&d->d->los
 ** whether it is lost is asked after the looks. */
 static tide_status wait_here(const tidei_operand *o, unsigned mode, bool always, const char *op) {
     tidei_dev *d = o->st->dev;
+    tide_status captured = tidei_capture_refused(d->rt, op, "touches elements on the host");
+    if (captured != TIDE_OK) return captured;
     if (is_lost(d)) return tidei_lost(d, op);
     if (d->rt->streams->skip_waits) return TIDE_OK;
     tidei_use use = tidei_operand_use(o, mode);

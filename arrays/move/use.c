@@ -7,6 +7,7 @@
 ** be reused meanwhile. */
 #include "arrays/arrays.h"
 #include "arrays/move/lent.h"
+#include "runtime/memory/capture.h"
 
 /* What a tide_use_scope refers to. */
 typedef struct use_scope {
@@ -101,6 +102,8 @@ tide_status tide_use_begin(tide_runtime *ref, tide_stream *stream, const tide_us
     tidei_stream *s = tidei_stream_of(t, stream, "tide_use_begin");
     if (!s) return tidei_last_status();
     tidei_runtime *rt = s->dev->rt;
+    tide_status refused = tidei_capture_refused(rt, "tide_use_begin", "lends addresses");
+    if (refused != TIDE_OK) return refused;
     if (atomic_load(&s->dev->d->lost)) return tidei_lost(s->dev, "tide_use_begin");
     use_scope *u = tidei_host_alloc(rt, sizeof *u);
     if (!u) return tidei_fail_host_memory("tide_use_begin", sizeof *u);
@@ -178,6 +181,9 @@ tide_status tide_use_launch(tide_use_scope *ref, void (*fn)(void *arg), void *ar
     if (!u) return tidei_last_status();
     if (!fn) return tidei_fail(TIDE_E_INVALID, "tide_use_launch", "the function is NULL");
     tidei_device *d = u->s->dev->d;
+    tide_status refused =
+        tidei_capture_refused(u->rt, "tide_use_launch", "queues a function of the program's");
+    if (refused != TIDE_OK) return refused;
     if (!(d->info.flags & TIDEI_DEV_RUNS_HOST))
         return tidei_fail(TIDE_E_UNSUPPORTED, "tide_use_launch",
                           "%s runs no host functions; launch a kernel on tide_stream_native",

@@ -191,7 +191,7 @@ typedef struct tide_arg {
         uint64_t u;  /* TIDE_ARG_UINT */
         double f;    /* TIDE_ARG_FLOAT */
         double c[2]; /* TIDE_ARG_COMPLEX: real, imaginary */
-    } value;
+    } value;         /* TIDE_ARG_NUMBER: the library's own */
 } tide_arg;
 enum {
     TIDE_ARG_ARRAY = 0,
@@ -199,7 +199,9 @@ enum {
     TIDE_ARG_INT = 2,
     TIDE_ARG_UINT = 3,
     TIDE_ARG_FLOAT = 4,
-    TIDE_ARG_COMPLEX = 5
+    TIDE_ARG_COMPLEX = 5,
+    /* a number of the graph's run whose function is called (tide/graph.h): expressions take it */
+    TIDE_ARG_NUMBER = 6
 };
 
 /* An array as an argument; its reference stays the caller's. NULL is told by whoever gets it.

@@ -11,6 +11,7 @@
 #include <tide/index.h>
 #include <tide/memory.h>
 #include <tide/expr.h>
+#include <tide/graph.h>
 #include <tide/ops.h>
 #include <tide/order.h>
 #include <tide/shape.h>

@@ -115,6 +115,7 @@ static const struct {
     [TIDEI_IN_VISIT] = {"a reclaimable of another runtime", .makes = true},
     [TIDEI_IN_FILL] = {"fill of tide_batches", .makes = true},
     [TIDEI_IN_MOVED] = {"moved of tide_adapt", .makes = true},
+    [TIDEI_IN_GRAPH] = {"the function of a graph", .makes = true},
     [TIDEI_IN_DEATH] = {"a callback of tide_array_on_death", .quiet = true},
     [TIDEI_IN_LOG] = {"the log's callback", .quiet = true},
 };

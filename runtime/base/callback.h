@@ -1,5 +1,5 @@
 /* callback.h: calling code of the embedder's: a collector's slots, caches that give way, callbacks
-** of deaths, of batches and of structures, the log. Such code may do what it must not, and may
+** of deaths, of batches, structures and graphs, the log. Such code may do what it must not, and may
 ** leave by longjmp, except the log's.
 **
 ** Model. An interpreter's error may leave a callback by longjmp (or as an exception): the library's
@@ -57,6 +57,7 @@ typedef enum tidei_callback_kind {
     TIDEI_IN_VISIT, /* a runtime that is short makes another one's give way */
     TIDEI_IN_FILL,
     TIDEI_IN_MOVED,
+    TIDEI_IN_GRAPH,
     TIDEI_IN_DEATH,
     TIDEI_IN_LOG
 } tidei_callback_kind;

@@ -38,6 +38,7 @@ typedef struct tidei_storage tidei_storage;                 /* memory/storage.h 
 typedef struct tidei_dev_memory tidei_dev_memory;           /* of a device */
 typedef struct tidei_deaths tidei_deaths;                   /* memory/header.h */
 typedef struct tidei_moves tidei_moves;                     /* memory/move.h */
+typedef struct tidei_capture tidei_capture;                 /* memory/capture.h */
 typedef struct tidei_spills tidei_spills;                   /* memory/spill.h */
 typedef struct tidei_external_allocs tidei_external_allocs; /* memory/external_alloc.c */
 typedef struct tidei_recovery tidei_recovery;               /* memory/recovery.h */
@@ -107,7 +108,10 @@ struct tidei_thread {            /* per thread and runtime */
     ** end */
     bool doubtful;
     tidei_header *dead; /* drained, whose callbacks of death are still to come; linked by `next` */
-    void *gc;           /* gc's own per-thread state */
+    tidei_capture *capture; /* what it submits is noted there; NULL: it is queued */
+    /* the run of a graph whose function it is in, arrays/graph; NULL: in none */
+    const struct tidei_graph_call *graph_call;
+    void *gc;                        /* gc's own per-thread state */
     tidei_thread_device elsewhere[]; /* on the other devices, by index */
 };
 
@@ -134,9 +138,11 @@ struct tidei_runtime {
     /* NULL: not open yet */
     tidei_deaths *deaths;
     tidei_external_allocs *external_allocs;
-    tidei_recorder *recorder; /* NULL: nothing is recorded; fixed once open */
-    bool ranges;              /* a tool is told of spans */
-    tidei_tracker *tracker;   /* NULL: nothing is tracked; fixed once open */
+    _Atomic unsigned capturing; /* threads that capture */
+    _Atomic uint64_t captures;  /* begun so far */
+    tidei_recorder *recorder;   /* NULL: nothing is recorded; fixed once open */
+    bool ranges;                /* a tool is told of spans */
+    tidei_tracker *tracker;     /* NULL: nothing is tracked; fixed once open */
     /* of so many storages the recorder or the tracker is told of one; 0: of none; fixed once
     ** open */
     uint32_t watch_every;

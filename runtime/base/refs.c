@@ -38,10 +38,10 @@ static struct {
 static const struct {
     const char *name, *ended; /* for errors */
 } kinds[] = {
-    [TIDEI_REF_RUNTIME] = {"runtime", "closed"},   [TIDEI_REF_STREAM] = {"stream", "released"},
-    [TIDEI_REF_POOL] = {"pool", "released"},       [TIDEI_REF_EXPR] = {"expression", "released"},
-    [TIDEI_REF_SCOPE] = {"use scope", "ended"},    [TIDEI_REF_VIEW] = {"host view", "ended"},
-    [TIDEI_REF_BATCHES] = {"iterator", "released"}};
+    [TIDEI_REF_RUNTIME] = {"runtime", "closed"},    [TIDEI_REF_STREAM] = {"stream", "released"},
+    [TIDEI_REF_POOL] = {"pool", "released"},        [TIDEI_REF_EXPR] = {"expression", "released"},
+    [TIDEI_REF_SCOPE] = {"use scope", "ended"},     [TIDEI_REF_VIEW] = {"host view", "ended"},
+    [TIDEI_REF_BATCHES] = {"iterator", "released"}, [TIDEI_REF_GRAPH] = {"graph", "released"}};
 
 static slot *slot_at(unsigned i) {
     slot *chunk = atomic_load_explicit(&table.chunks[i >> CHUNK_BITS], memory_order_acquire);

@@ -1,5 +1,5 @@
 /* refs.h: what users hold of a runtime, a stream, a pool, an expression, a use scope, a host view,
-** an iterator of batches.
+** an iterator of batches, a graph.
 **
 ** Model. A reference is no address. It encodes the kind of the object, the number of a slot, and
 ** the slot's generation; the slot, which the process never gives back, holds the object's address
@@ -22,7 +22,8 @@ typedef enum {
     TIDEI_REF_EXPR,
     TIDEI_REF_SCOPE,
     TIDEI_REF_VIEW,
-    TIDEI_REF_BATCHES
+    TIDEI_REF_BATCHES,
+    TIDEI_REF_GRAPH
 } tidei_ref_kind;
 
 /* A reference to `object`, which belongs to the runtime `owner` (a runtime to itself). NULL: host

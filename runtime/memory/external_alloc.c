@@ -5,6 +5,7 @@
 ** from addresses to these storages. We do not see the work that uses it. So malloc orders the
 ** block's stream after all earlier uses; and free says that the uses end with what is queued on its
 ** stream by then, for which that stream takes a tick. */
+#include "runtime/memory/capture.h"
 #include "runtime/memory/external_alloc.h"
 #include "runtime/observe/nvtx.h"
 #include "runtime/pool/pools.h"
@@ -178,7 +179,9 @@ void *tide_pool_malloc(tide_pool *pool, tide_stream *stream, size_t bytes) {
     tidei_user_pool *x;
     tidei_stream *s;
     if (!check_in(pool, stream, "tide_pool_malloc", &x, &s)) return NULL;
-    if (!tidei_may_make(x->dev->rt, "tide_pool_malloc")) return NULL;
+    if (!tidei_may_make(x->dev->rt, "tide_pool_malloc") ||
+        tidei_capture_refused(x->dev->rt, "tide_pool_malloc", "lends an address") != TIDE_OK)
+        return NULL;
     if (tidei_storage_new_in(x->p, bytes ? bytes : 1, s, "tide_pool_malloc", &st) != TIDE_OK)
         return NULL;
     /* from here on the address stays, once a move that is under way has ended */

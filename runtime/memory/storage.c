@@ -4,6 +4,7 @@
 ** that stream's, makes no driver call but the launch, and allocates nothing. */
 #include "runtime/memory/subranges.h"
 #include "runtime/pool/pools.h"
+#include "runtime/memory/capture.h"
 #include "runtime/memory/header.h"
 #include "runtime/memory/memory_kinds.h"
 #include "runtime/memory/move.h"
@@ -227,12 +228,15 @@ static inline void begin_life(tidei_storage *st, tidei_pool *pool, size_t bytes,
     st->priv = block->priv;
     tidei_stamps_move(&st->stamps, &block->stamps);
     st->subranges = NULL;
+    st->placeholder = false;
     atomic_init(&st->unordered, false);
 }
 
 tide_status tidei_storage_new_in(tidei_pool *pool, size_t bytes, tidei_stream *s, const char *op,
                                  tidei_storage **out) {
     tidei_dev *d = pool->dev;
+    tidei_capture *c = tidei_capturing(d->rt);
+    if (tidei_unlikely(c != NULL)) return tidei_capture_make(c, pool, bytes, op, out);
     if (tidei_unlikely(atomic_load_explicit(&d->d->lost, memory_order_relaxed)))
         return tidei_lost(d, op);
     if (tidei_deaths_pending(d->rt->deaths)) tidei_drain(d->rt);
@@ -283,6 +287,19 @@ tide_status tidei_storage_try(tidei_pool *pool, size_t bytes, tidei_stream *s, u
     return TIDE_OK;
 }
 
+tide_status tidei_storage_placeholder(tidei_pool *pool, size_t bytes, uint64_t number,
+                                      const char *op, tidei_storage **out) {
+    tidei_block none = {0};
+    tidei_storage *st = take_record(pool->dev);
+    if (!st) return tidei_fail_host_memory(op, sizeof *st);
+    begin_life(st, pool, bytes, &none);
+    st->watched = 0;
+    st->placeholder = true;
+    st->priv = (void *)(uintptr_t)number;
+    *out = st;
+    return TIDE_OK;
+}
+
 void tidei_storage_retain(tidei_storage *st) {
     atomic_fetch_add_explicit(&st->refs, 1, memory_order_relaxed);
 }
@@ -325,7 +342,7 @@ void tidei_storage_end(tidei_storage *st) {
     if (st->bytes) tidei_record_free(st);
     if (tidei_unlikely(tidei_storage_spilled(st))) {
         tidei_spilled_end(st);
-    } else if (st->bytes) {
+    } else if (tidei_likely(st->addr != 0)) {
         tidei_block b;
         b.addr = st->addr;
         b.bytes = st->bytes;
@@ -580,15 +597,17 @@ static tide_status open_submission(tidei_submission *w, bool *again) {
     return TIDE_OK;
 }
 
-tide_status tidei_submit_begin(tidei_submission *w, tidei_stream *s, const tidei_use *uses,
-                               unsigned n, const char *op) {
+tide_status tidei_submit_begin_many(tidei_submission *w, tidei_stream *s, const tidei_use *uses,
+                                    unsigned n, tidei_range *ranges, const char *op) {
     bool again;
-    tidei_check(n <= TIDEI_USES_MAX);
+    if (tidei_unlikely(tidei_capturing(s->dev->rt) != NULL))
+        return tidei_capture_refused(s->dev->rt, op, "queues work of its own");
     w->s = s;
     w->uses = uses;
     w->n = n;
     w->op = op;
-    w->ranges[0].addr = 0;
+    w->ranges = ranges;
+    w->few[0].addr = 0;
     if (tidei_unlikely(atomic_load_explicit(&s->dev->d->lost, memory_order_relaxed)))
         return tidei_lost(s->dev, op);
     for (;;) {
@@ -603,6 +622,12 @@ tide_status tidei_submit_begin(tidei_submission *w, tidei_stream *s, const tidei
     return TIDE_OK;
 }
 
+tide_status tidei_submit_begin(tidei_submission *w, tidei_stream *s, const tidei_use *uses,
+                               unsigned n, const char *op) {
+    tidei_check(n <= TIDEI_USES_MAX);
+    return tidei_submit_begin_many(w, s, uses, n, w->few, op);
+}
+
 /* A longjmp left the wait in a callback: the device may still use the caller's memory, so this
 ** waits. */
 static void undo_wait(tidei_runtime *rt, tidei_thread *t, void *s, uintptr_t of) {
@@ -610,8 +635,7 @@ static void undo_wait(tidei_runtime *rt, tidei_thread *t, void *s, uintptr_t of)
     (void)tidei_stream_finish(s);
 }
 
-/* Waits for work that no stamp names. */
-static tide_status wait_whole(tidei_stream *s, bool quiet) {
+tide_status tidei_submit_wait(tidei_stream *s, bool quiet) {
     tidei_thread *t = tidei_thread_look(s->dev->rt);
     tidei_hold(t, undo_wait, s, 0);
     tide_status status = tidei_stream_wait(s, quiet);
@@ -625,105 +649,13 @@ tide_status tidei_submit_end(tidei_submission *w, tide_status result) {
     pthread_mutex_unlock(&w->s->lock);
     tidei_device_speak(w->s->dev->d);
     if (tidei_unlikely(w->unknown)) {
-        tide_status waited = wait_whole(w->s, true);
+        tide_status waited = tidei_submit_wait(w->s, true);
         if (result == TIDE_OK) result = waited;
     }
     return tidei_likely(result == TIDE_OK) ? TIDE_OK : tidei_device_failed(w->s, result, w->op);
 }
 
-/* ---- one-operation helpers ---- */
-
-/* From host memory to host memory the driver waits for the stream whatever the size. */
-static bool waits_itself(const tidei_dev *d, tidei_copy_kind kind, const tidei_storage *dst,
-                         const tidei_storage *src, size_t bytes) {
-    const tidei_device_info *info = &d->d->info;
-    if (!(info->flags & TIDEI_DEV_COPIES_WAIT)) return false;
-    if (kind == TIDEI_COPY_H2D)
-        return bytes > info->staged_bytes || dst->pool->kind == TIDEI_MEM_PINNED;
-    return kind == TIDEI_COPY_D2H ||
-           (dst->pool->kind == TIDEI_MEM_PINNED && src->pool->kind == TIDEI_MEM_PINNED);
-}
-
-/* Where the copy itself would wait, this waits first for all that it would wait for: so the wait is
-** not under the stream's lock, is counted, comes after the policy was asked, and no collector waits
-** for this thread. */
-static tide_status wait_first(tidei_stream *s, const tidei_use *uses, unsigned n) {
-    tide_status status = tidei_stream_wait(s, false);
-    for (unsigned i = 0; i < n && status == TIDE_OK; i++) status = tidei_use_wait(&uses[i]);
-    return status;
-}
-
-/* Even if it fails, the device no longer uses the host's side afterwards. */
-static tide_status wait_for_copy(tidei_stream *s, bool quiet, const char *op) {
-    return wait_whole(s, quiet) == TIDE_OK ? TIDE_OK : tidei_fail_as(op);
-}
-
-tide_status tidei_submit_copy(tidei_stream *s, tidei_copy_kind kind, tidei_storage *dst,
-                              size_t dst_offset, void *host, tidei_storage *src, size_t src_offset,
-                              size_t bytes, const char *op) {
-    if (!bytes) return TIDE_OK;
-    tidei_use uses[2];
-    unsigned n = 0;
-    if (kind != TIDEI_COPY_D2H) uses[n++] = (tidei_use){dst, dst_offset, bytes, TIDEI_WRITE};
-    if (kind != TIDEI_COPY_H2D) uses[n++] = (tidei_use){src, src_offset, bytes, TIDEI_READ};
-    tidei_submission w;
-    bool busy = false, waits = waits_itself(s->dev, kind, dst, src, bytes);
-    tide_status status = waits ? tidei_uses_return(s, uses, n, op) : TIDE_OK;
-    if (status != TIDE_OK) return status;
-    if (waits) status = wait_first(s, uses, n);
-    if (status != TIDE_OK) return tidei_fail_as(op);
-    status = tidei_submit_begin(&w, s, uses, n, op);
-    if (status != TIDE_OK) return status;
-    tidei_copy c = {.kind = kind, .bytes = bytes, .busy = &busy};
-    c.dst = kind == TIDEI_COPY_D2H ? (tidei_addr)(uintptr_t)host : w.ranges[0].addr;
-    c.src = kind == TIDEI_COPY_H2D ? (tidei_addr)(uintptr_t)host : w.ranges[n - 1].addr;
-    tidei_count_locked(&s->copies);
-    status = tidei_submit_end(&w, s->dev->d->ops->copy(s->dev->d, s->ds, &c));
-    if (status != TIDE_OK || kind == TIDEI_COPY_D2D) return status;
-    if (busy) return wait_for_copy(s, waits, op);
-    if (kind == TIDEI_COPY_D2H) tidei_stream_reached(s, w.tick);
-    return TIDE_OK;
-}
-
-tide_status tidei_submit_upload(tidei_stream *s, tidei_storage *dst, size_t dst_offset,
-                                tidei_storage *pinned, size_t offset, size_t bytes,
-                                const char *op) {
-    if (!bytes) return TIDE_OK;
-    const tidei_use uses[2] = {{dst, dst_offset, bytes, TIDEI_WRITE},
-                               {pinned, offset, bytes, TIDEI_READ}};
-    tidei_submission w;
-    bool busy; /* given to the device table, so that it never waits for pinned memory */
-    tide_status status = tidei_submit_begin(&w, s, uses, 2, op);
-    if (status != TIDE_OK) return status;
-    tidei_copy c = {TIDEI_COPY_H2D, w.ranges[0].addr, w.ranges[1].addr, bytes, &busy};
-    tidei_count_locked(&s->copies);
-    return tidei_submit_end(&w, s->dev->d->ops->copy(s->dev->d, s->ds, &c));
-}
-
-tide_status tidei_submit_fill(tidei_stream *s, tidei_storage *dst, size_t offset,
-                              const void *pattern, size_t width, size_t count, const char *op) {
-    if (!count) return TIDE_OK;
-    tidei_use use = {dst, offset, width * count, TIDEI_WRITE};
-    tidei_submission w;
-    tide_status status = tidei_submit_begin(&w, s, &use, 1, op);
-    if (status != TIDE_OK) return status;
-    tidei_count_locked(&s->launches);
-    return tidei_submit_end(
-        &w, s->dev->d->ops->fill(s->dev->d, s->ds, w.ranges[0].addr, pattern, width, count));
-}
-
-tide_status tidei_submit_launch(tidei_stream *s, const tidei_use *uses, unsigned n, tidei_launch *l,
-                                void (*patch)(const tidei_submission *w, void *user), void *user,
-                                const char *op) {
-    tidei_submission w;
-    tide_status status = tidei_submit_begin(&w, s, uses, n, op);
-    if (status != TIDE_OK) return status;
-    if (patch) patch(&w, user);
-    l->ranges = w.ranges;
-    l->nranges = n;
-    tidei_count_locked(&s->launches);
-    return tidei_submit_end(&w, s->dev->d->ops->launch(s->dev->d, s->ds, l));
-}
+/* ---- the host waits ---- */
 
 static void host_needs(const tidei_use *u, struct needs *w) {
     w->n = 0;

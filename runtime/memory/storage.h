@@ -31,6 +31,7 @@ typedef struct tidei_storage {
     atomic_bool unordered; /* uses wait for none since it is so; changes as the stamps do */
     /* TIDEI_WATCHED_*: who wants to know of its end; fixed once others know the storage */
     uint8_t watched;
+    bool placeholder; /* made in a capture, without memory; `priv` is its number (capture.h) */
     tidei_dev *dev;
     tidei_pool *pool; /* the block's; without a block the default pool of the kind */
     tidei_addr addr;  /* 0 when bytes is 0, and while it is spilled (spill.h) */
@@ -91,6 +92,9 @@ tide_status tidei_storage_new_in(tidei_pool *pool, size_t bytes, tidei_stream *s
 ** policy is asked, no collector or recorder told. bytes > 0. */
 tide_status tidei_storage_try(tidei_pool *pool, size_t bytes, tidei_stream *s, unsigned flags,
                               tidei_storage **out);
+/* A placeholder of that number. */
+tide_status tidei_storage_placeholder(tidei_pool *pool, size_t bytes, uint64_t number,
+                                      const char *op, tidei_storage **out);
 void tidei_storage_retain(tidei_storage *st);
 void tidei_storage_release(
     tidei_storage *st); /* last: the block goes back to its pool with its stamps; any thread */
@@ -130,7 +134,9 @@ static inline void tidei_stamps_unlock(tidei_storage *st) {
 }
 
 /* Asked under its flag, or within a submission (storage.c). */
-static inline bool tidei_storage_spilled(const tidei_storage *st) { return !st->addr && st->bytes; }
+static inline bool tidei_storage_spilled(const tidei_storage *st) {
+    return !st->addr && st->bytes && !st->placeholder;
+}
 
 /* The slot of a stream that used it last; 0: it is unused, or nobody remembers. Nobody adds a
 ** use meanwhile. */
@@ -163,7 +169,7 @@ typedef struct tidei_submission {
     const char *op;
     uint64_t began; /* time for the recorder */
     /* the uses as the device table wants them; addresses are valid until end */
-    tidei_range ranges[TIDEI_USES_MAX];
+    tidei_range *ranges, few[TIDEI_USES_MAX];
 } tidei_submission;
 
 /* Orders stream s after what the uses need and begins the submission: the stream's lock is held
@@ -171,21 +177,29 @@ typedef struct tidei_submission {
 ** uses[i].offset. Queue work with the device table on w->s->ds only. Storages that are spilled are
 ** brought back first, which takes memory and climbs the ladder: a caller that holds a lock has
 ** called tidei_uses_return before. Storages of another device are used where it can be reached
-** (runtime/devices.h), else TIDE_E_UNSUPPORTED. */
+** (runtime/devices.h), else TIDE_E_UNSUPPORTED. Refused where the calling thread captures: what can
+** be captured is one of the helpers below. */
 tide_status tidei_submit_begin(tidei_submission *w, tidei_stream *s, const tidei_use *uses,
                                unsigned n, const char *op);
+/* The same of any number of uses; the caller has room for as many ranges, until the end. */
+tide_status tidei_submit_begin_many(tidei_submission *w, tidei_stream *s, const tidei_use *uses,
+                                    unsigned n, tidei_range *ranges, const char *op);
 /* `result`: what queueing gave; returned (a lost device is reported with the stream's last
 ** operation). The uses count as having happened either way. */
 tide_status tidei_submit_end(tidei_submission *w, tide_status result);
+/* The host waits for all of s's work, which no stamp names, or which uses the caller's memory: also
+** where a longjmp leaves the wait. */
+tide_status tidei_submit_wait(tidei_stream *s, bool quiet);
 
 /* Brings back the uses' storages that are spilled, by work on s where s is of their device.
 ** Storages that the caller retains then stay on the device, except in rare cases that
 ** tidei_submit_begin handles. No lock held. */
 tide_status tidei_uses_return(tidei_stream *s, const tidei_use *uses, unsigned n, const char *op);
 
-/* One-operation helpers: a whole submission each. Zero bytes or counts do nothing. After a copy
-** from or to the host its memory is the caller's again, whatever the status: the copy waits for
-** that, as tidei_stream_wait does. */
+/* One-operation helpers: a whole submission each, or where the calling thread captures a node
+** (capture.h), which copies from and to the host are not. Zero bytes or counts do nothing. After a
+** copy from or to the host its memory is the caller's again, whatever the status: the copy waits
+** for that, as tidei_stream_wait does. */
 tide_status tidei_submit_copy(tidei_stream *s, tidei_copy_kind kind, tidei_storage *dst,
                               size_t dst_offset, void *host, tidei_storage *src, size_t src_offset,
                               size_t bytes, const char *op);
@@ -202,11 +216,11 @@ tide_status tidei_submit_upload(tidei_stream *s, tidei_storage *dst, size_t dst_
                                 tidei_storage *pinned, size_t offset, size_t bytes, const char *op);
 tide_status tidei_submit_fill(tidei_stream *s, tidei_storage *dst, size_t offset,
                               const void *pattern, size_t width, size_t count, const char *op);
-/* Launch: `l->ranges` is filled from the uses. `patch`, when not NULL, is called within the
-** submission to write the addresses (w->ranges[i].addr) into the parameters before the launch. */
+/* Launch: `l->ranges` is filled from the uses. `params` are l->params, to be written to: within the
+** submission the address of uses[i] is added to their word at at[i], a multiple of 8 (at NULL: they
+** begin with these words, in order). NULL: the work needs no addresses. */
 tide_status tidei_submit_launch(tidei_stream *s, const tidei_use *uses, unsigned n, tidei_launch *l,
-                                void (*patch)(const tidei_submission *w, void *user), void *user,
-                                const char *op);
+                                void *params, const size_t *at, const char *op);
 
 /* The two halves of a submission, for scopes in which others queue the work (tide_use_begin): order
 ** s after what the uses need; and afterwards, under s->lock, publish the uses with the stamp (s,

@@ -11,6 +11,13 @@ static tide_runtime *rt, *other;
 static tide_array *good, *foreign, *freed; /* f32, (2, 2) */
 static tide_array *pivots, *truth;
 static tide_expr *sum_of_two;
+static tide_graph *sum_as_graph;
+static tide_status add_two(void *user, const tide_arg *args, size_t n, tide_array **outs,
+                           size_t m) {
+    (void)user, (void)m;
+    outs[0] = tide_expr_apply(sum_of_two, args, n);
+    return outs[0] ? TIDE_OK : tide_error_last()->status;
+}
 
 static int open_both(void **state) {
     const tide_config c = {.collector = "refcount"};
@@ -25,7 +32,8 @@ static int open_both(void **state) {
     pivots = tide_zeros(rt, TIDE_I64, 1, shape);
     truth = tide_ones(rt, TIDE_BOOL, 2, shape);
     sum_of_two = tide_expr_new(rt, "(x, y) -> x + y");
-    return good && foreign && sum_of_two ? 0 : -1;
+    sum_as_graph = tide_graph_new(rt, add_two, NULL);
+    return good && foreign && sum_of_two && sum_as_graph ? 0 : -1;
 }
 static int close_both(void **state) {
     (void)state;
@@ -208,6 +216,8 @@ OUTS(tide_expr_apply_many, 1, sum_of_two,
      (const tide_arg[]){tide_arg_array(a[0]), tide_arg_array(a[1])}, 2, outs, 1)
 OUTS(tide_map_many_args, 1, rt, "(x, y) -> x * y",
      (const tide_arg[]){tide_arg_array(a[0]), tide_arg_array(a[1])}, 2, outs, 1)
+OUTS(tide_graph_run, 1, sum_as_graph,
+     (const tide_arg[]){tide_arg_array(a[0]), tide_arg_array(a[1])}, 2, outs, 1)
 OUTS(tide_unstack, 2, a[0], 0, outs, 2)
 OUTS(tide_split, 2, a[0], NULL, 0, 0, outs, 2)
 OUTS(tide_broadcast_arrays, 2, a, 2, outs)
@@ -317,6 +327,7 @@ static const struct call {
     AS(tide_use_begin, NULL, NULL, 2, true, {"argument 3, index 0,", "argument 3, index 1,"})
     AS(tide_expr_apply, NULL, "(x, y) -> x + y", 2, true, PLACES_2)
     AS(tide_expr_apply_many, NULL, "(x, y) -> x + y", 2, true, PLACES_2)
+    AS(tide_graph_run, NULL, NULL, 2, true, PLACES_2)
     AS(tide_expr_apply_into, NULL, "(x, y) -> x + y", 3, true,
        {"argument 1", "argument 2", "destination 1"})
     AS(tide_map_args, "tide_map", "(x, y) -> x - y", 2, true, PLACES_2)

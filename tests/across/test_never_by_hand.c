@@ -263,6 +263,35 @@ static tide_status run_expr_apply_many(void) {
     const tide_arg args[] = {tide_arg_array(w.f[0]), tide_arg_array(w.f[1])};
     return tide_expr_apply_many(w.expr, args, 2, w.out, 2);
 }
+static tide_status apply_both(void *user, const tide_arg *args, size_t n, tide_array **outs,
+                              size_t m) {
+    tide_array *between[2];
+    (void)user;
+    tide_status s = tide_expr_apply_many(w.expr, args, n, between, m);
+    if (s != TIDE_OK) return s;
+    const tide_arg more[] = {tide_arg_array(between[0]), tide_arg_array(between[1])};
+    s = tide_expr_apply_many(w.expr, more, 2, outs, m);
+    for (int i = 0; i < 2; i++) {
+        tide_free(between[i]);
+        if (w.counted) tide_release(between[i]);
+    }
+    return s;
+}
+static tide_status run_graph(void) { /* called, captured and built */
+    const tide_arg args[] = {tide_arg_array(w.f[0]), tide_arg_array(w.f[1])};
+    tide_graph *g = tide_graph_new(w.rt, apply_both, NULL);
+    tide_status s = g ? TIDE_OK : tide_error_last()->status;
+    for (int i = 0; i < 2 && s == TIDE_OK; i++) {
+        for (int k = 0; i && k < 2; k++) {
+            tide_free(w.out[k]);
+            if (w.counted) tide_release(w.out[k]);
+            w.out[k] = NULL;
+        }
+        s = tide_graph_run(g, args, 2, w.out, 2);
+    }
+    tide_graph_release(g);
+    return s;
+}
 static tide_status run_expr_apply_into(void) { /* overlapping its operand: by a copy */
     tide_array *low = tide_slice(w.dst, "1:"), *high = tide_slice(w.dst, ":-1");
     tide_expr *e = tide_expr_new(w.rt, "(x) -> x + 1");
@@ -541,6 +570,7 @@ static const struct row {
     OWN(random_permutation, run_random_permutation),
     OWN(expr_apply, run_expr_apply),
     OWN(expr_apply_many, run_expr_apply_many),
+    OWN(graph_run, run_graph),
     OWN(expr_apply_into, run_expr_apply_into),
     OWN(map_args, run_map),
     OWN(map_many_args, run_map_many),

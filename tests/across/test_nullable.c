@@ -63,6 +63,7 @@ DOES(tide_thread_detach, rt, NULL)
 DOES(tide_stream_release, s, NULL)
 DOES(tide_pool_release, pool, NULL)
 DOES(tide_expr_release, e, NULL)
+DOES(tide_graph_release, g, NULL)
 DOES(tide_free, a, NULL)
 DOES(tide_release, a, NULL)
 DOES(tide_batches_count, b, NULL)
@@ -204,6 +205,24 @@ CALL(tide_expr_apply_many, args) {
     tide_array *out = NULL;
     return gave(tide_expr_apply_many(two, NULL, 0, &out, 1), &out, NULL);
 }
+static tide_status makes_two(void *user, const tide_arg *args, size_t n, tide_array **outs,
+                             size_t m) {
+    (void)user, (void)args;
+    if (n || (m && !(outs[0] = tide_expr_apply(two, NULL, 0)))) return TIDE_E_INVALID;
+    return TIDE_OK;
+}
+static tide_status run_graph(size_t m) { /* called, captured, launched */
+    tide_graph *g = tide_graph_new(rt, makes_two, NULL);
+    tide_status s = g ? TIDE_OK : recorded();
+    for (int i = 0; i < 3 && s == TIDE_OK; i++) {
+        tide_array *out = NULL;
+        s = gave(tide_graph_run(g, NULL, 0, m ? &out : NULL, m), &out, NULL);
+    }
+    tide_graph_release(g);
+    return s;
+}
+CALL(tide_graph_run, args) { return run_graph(1); }
+CALL(tide_graph_run, outs) { return run_graph(0); }
 CALL(tide_map_many_args, args) {
     tide_array *out = NULL;
     return gave(tide_map_many(rt, &out, 1, "() -> 1.0"), &out, NULL); /* which gives it NULL */
@@ -279,6 +298,7 @@ static const struct call {
     ROW(tide_stream_release, s),
     ROW(tide_pool_release, pool),
     ROW(tide_expr_release, e),
+    ROW(tide_graph_release, g),
     ROW(tide_free, a),
     ROW(tide_release, a),
     ROW(tide_batches_count, b),
@@ -363,6 +383,8 @@ static const struct call {
     ROW(tide_map_into_args, args),
     ROW(tide_expr_apply_many, args),
     ROW(tide_map_many_args, args),
+    ROW(tide_graph_run, args),
+    ROW(tide_graph_run, outs),
     /* results that are not wanted */
     ROW(tide_sort_both, values),
     ROW(tide_sort_both, indices),

@@ -9,9 +9,9 @@
 static int object, other_object;
 static tidei_runtime *const owner = (tidei_runtime *)(void *)&object,
                             *const other_owner = (tidei_runtime *)(void *)&other_object;
-static const char *const names[] = {NULL,         "runtime",   "stream",    "pool",
-                                    "expression", "use scope", "host view", "iterator"};
-#define EACH_REF_KIND(k) for (tidei_ref_kind k = TIDEI_REF_RUNTIME; k <= TIDEI_REF_BATCHES; k++)
+static const char *const names[] = {NULL,        "runtime",   "stream",   "pool", "expression",
+                                    "use scope", "host view", "iterator", "graph"};
+#define EACH_REF_KIND(k) for (tidei_ref_kind k = TIDEI_REF_RUNTIME; k <= TIDEI_REF_GRAPH; k++)
 
 static void refused(tidei_ref_kind k, const void *ref, tide_status status, const char *part) {
     tide_error_clear();
@@ -115,7 +115,7 @@ static void slots_serve_again(void **state) {
 
 static void a_runtime_ends_what_is_its_own(void **state) {
     (void)state;
-    void *mine[8], *others[8];
+    void *mine[TIDEI_REF_GRAPH + 1], *others[TIDEI_REF_GRAPH + 1];
     EACH_REF_KIND(k) {
         mine[k] = tidei_ref_new(k, &object, owner);
         others[k] = tidei_ref_new(k, &other_object, other_owner);
@@ -178,9 +178,15 @@ typedef struct held {
     tide_expr *expr;
     tide_use_scope *scope;
     tide_batches *batches;
+    tide_graph *graph;
     tide_host_view view;
     tide_array *a;
 } held;
+
+static tide_status no_work(void *user, const tide_arg *args, size_t n, tide_array **outs,
+                           size_t m) {
+    return (void)user, (void)args, (void)n, (void)outs, (void)m, TIDE_OK;
+}
 
 static held everything(void) {
     static const float samples[4] = {1, 2, 3, 4};
@@ -190,6 +196,7 @@ static held everything(void) {
     assert_ok(tide_stream_new(h.rt, &h.stream));
     assert_ok(tide_pool_new(h.rt, NULL, &h.pool));
     h.expr = tide_expr_new(h.rt, "(x) -> x + 1");
+    assert_non_null(h.graph = tide_graph_new(h.rt, no_work, NULL));
     assert_array(h.a = tide_to_memory(tide_ones(h.rt, TIDE_F32, SHAPE(4)), TIDE_MEMORY_PINNED));
     tide_use use = {.array = h.a, .mode = TIDE_READ};
     assert_ok(tide_use_begin(h.rt, h.stream, &use, 1, &p, &h.scope));
@@ -213,6 +220,7 @@ static void call_all(held *h) {
     tide_runtime_figures stats = {.struct_size = sizeof stats};
     tide_device_figures info = {.struct_size = sizeof info};
     tide_pool_figures pool = {.struct_size = sizeof pool};
+    tide_graph_figures graph = {.struct_size = sizeof graph};
     tide_stream *s = NULL;
     tide_pool *p = NULL;
     tide_rng rng = {1, 0};
@@ -248,6 +256,10 @@ static void call_all(held *h) {
     CLOSED(tide_pool_malloc(h->pool, NULL, 1) ? 1 : 0);
     CLOSED(tide_expr_apply(h->expr, &arg, 1) ? 1 : 0);
     CLOSED(tide_batches_next(h->batches, &arg));
+    CLOSED(tide_graph_new(h->rt, no_work, NULL) ? 1 : 0);
+    CLOSED(tide_graph_run(h->graph, NULL, 0, NULL, 0));
+    CLOSED(tide_graph_reset(h->graph));
+    CLOSED(tide_graph_info(h->graph, &graph));
     CLOSED(tide_use_end(h->scope));
     CLOSED(tide_host_view_end(&h->view));
     CLOSED(tide_copy(h->a) ? 1 : 0);
@@ -274,6 +286,7 @@ static void nothing_of_a_closed_runtime_is_reached(void **state) {
     tide_stream_release(h.stream); /* legal at any time; these do nothing */
     tide_pool_release(h.pool);
     tide_expr_release(h.expr);
+    tide_graph_release(h.graph);
     tide_batches_release(h.batches);
     tide_batches_rewind(h.batches);
     tide_thread_detach(h.rt);
@@ -295,6 +308,9 @@ static void what_was_released_is_an_error(void **state) {
     assert_null(tide_expr_apply(h.expr, &arg, 1));
     assert_error(TIDE_E_INVALID, "the expression was released");
     tide_expr_release(h.expr); /* twice */
+    tide_graph_release(h.graph);
+    assert_int_equal(tide_graph_run(h.graph, NULL, 0, NULL, 0), TIDE_E_INVALID);
+    assert_error(TIDE_E_INVALID, "the graph was released");
     assert_ok(tide_use_end(h.scope));
     assert_int_equal(tide_use_end(h.scope), TIDE_E_INVALID);
     assert_error(TIDE_E_INVALID, "the use scope was ended");

@@ -8,6 +8,7 @@
 #include <tide/array.h>
 #include <tide/batches.h>
 #include <tide/collector.h>
+#include <tide/graph.h>
 #include <tide/memory.h>
 #include <tide/policy.h>
 #include <tide/pool.h>
@@ -152,6 +153,16 @@ static tide_status call_text(void *x) {
     tide_release(a);
     return n ? TIDE_OK : tide_error_last()->status;
 }
+static tide_status no_work(void *user, const tide_arg *args, size_t n, tide_array **outs,
+                           size_t m) {
+    return (void)user, (void)args, (void)n, (void)outs, (void)m, TIDE_OK;
+}
+static tide_status call_graph_info(void *x) {
+    tide_graph *g = tide_graph_new(rt, no_work, NULL);
+    tide_status s = g ? tide_graph_info(g, x) : tide_error_last()->status;
+    tide_graph_release(g);
+    return s;
+}
 static tide_status call_policy(void *x) { return tide_policy_register(x); }
 
 static int collect(void *self, int level) { return (void)self, (void)level, TIDE_COLLECT_DONE; }
@@ -172,6 +183,7 @@ static const tide_reclaimable reclaimable = {.name = "a cache", .purge = purge};
 static const tide_collector collector = {.collect = collect};
 static const tide_policy policy = {.name = "sized", .decide = decide};
 static const tide_print_options print_options = {.struct_size = 0};
+static const tide_graph_figures graph_figures = {.struct_size = 0};
 static const tide_batches_config batches = {.struct_size = 0};
 
 static const struct sized {
@@ -196,6 +208,8 @@ static const struct sized {
      offsetof(tide_collector, may_collect), false, TIDE_OK},
     {"policy.h", "tide_policy", call_policy, &policy, sizeof policy, offsetof(tide_policy, observe),
      false, TIDE_E_INVALID}, /* it is there already */
+    {"graph.h", "tide_graph_figures", call_graph_info, &graph_figures, sizeof graph_figures, 8,
+     true, TIDE_OK},
     {"array.h", "tide_print_options", call_text, &print_options, sizeof print_options, 8, false,
      TIDE_OK},
     {"batches.h", "tide_batches_config", call_batches, &batches, sizeof batches, 8, false,

@@ -226,7 +226,7 @@ struct call {
 
 /* The tables, by subject; each ends with a row without a name. */
 extern const call runtime_calls[], array_calls[], compute_calls[], data_calls[], memory_calls[],
-    scan_calls[], order_calls[], index_calls[], shape_calls[];
+    scan_calls[], order_calls[], index_calls[], shape_calls[], graph_calls[];
 
 enum { BUSY = 96 }; /* arguments of one call */
 struct frame {

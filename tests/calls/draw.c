@@ -114,7 +114,7 @@ void *draw_bits(world *w) {
         if (chance(w, 20)) v = (uintptr_t)w->runtimes[below(w, RUNTIMES)].ref + draw_size(w);
         if (chance(w, 10)) v = (uintptr_t)&w->data[below(w, DATA_BYTES)];
         bool lives = !v;
-        for (int kind = TIDEI_REF_RUNTIME; kind <= TIDEI_REF_BATCHES; kind++)
+        for (int kind = TIDEI_REF_RUNTIME; kind <= TIDEI_REF_GRAPH; kind++)
             lives = lives || tidei_ref_look((tidei_ref_kind)kind, (void *)(uintptr_t)v);
         if (!lives) return (void *)(uintptr_t)v;
     }
@@ -439,7 +439,8 @@ thing *draw_thing(world *w, tidei_ref_kind kind, unsigned wanted) {
     static const char *const makers[] = {
         [TIDEI_REF_STREAM] = "tide_stream_new",    [TIDEI_REF_POOL] = "tide_pool_new",
         [TIDEI_REF_EXPR] = "tide_expr_new",        [TIDEI_REF_SCOPE] = "tide_use_begin",
-        [TIDEI_REF_VIEW] = "tide_host_view_begin", [TIDEI_REF_BATCHES] = "tide_batches_new"};
+        [TIDEI_REF_VIEW] = "tide_host_view_begin", [TIDEI_REF_BATCHES] = "tide_batches_new",
+        [TIDEI_REF_GRAPH] = "tide_graph_new"};
     thing *t = !w->frame->outer && chance(w, 12) ? refused_thing(w, kind, wanted) : NULL;
     w->frame->settled = true;
     if (!t) {

@@ -358,9 +358,9 @@ void marked(world *w, const void *p, size_t bytes) {
 
 /* ---- the rows ---- */
 
-static const call *const tables[] = {runtime_calls, array_calls,  compute_calls,
-                                     data_calls,    memory_calls, scan_calls,
-                                     order_calls,   index_calls,  shape_calls};
+static const call *const tables[] = {runtime_calls, array_calls, compute_calls, data_calls,
+                                     memory_calls,  scan_calls,  order_calls,   index_calls,
+                                     shape_calls,   graph_calls};
 static const call *rows[512];
 static tally tallies[TIDEI_COUNT(rows)];
 static unsigned nrows;

@@ -176,12 +176,11 @@ void scopes_ended(world *w, int rt, unsigned from) {
 
 /* By the ordinary call; scopes in the order in which they began. */
 static void end_thing(world *w, thing *t) {
-    static const char *const names[] = {[TIDEI_REF_STREAM] = "tide_stream_release",
-                                        [TIDEI_REF_POOL] = "tide_pool_release",
-                                        [TIDEI_REF_EXPR] = "tide_expr_release",
-                                        [TIDEI_REF_SCOPE] = "(void)tide_use_end",
-                                        [TIDEI_REF_VIEW] = "(void)tide_host_view_end",
-                                        [TIDEI_REF_BATCHES] = "tide_batches_release"};
+    static const char *const names[] = {
+        [TIDEI_REF_STREAM] = "tide_stream_release",    [TIDEI_REF_POOL] = "tide_pool_release",
+        [TIDEI_REF_EXPR] = "tide_expr_release",        [TIDEI_REF_SCOPE] = "(void)tide_use_end",
+        [TIDEI_REF_VIEW] = "(void)tide_host_view_end", [TIDEI_REF_BATCHES] = "tide_batches_release",
+        [TIDEI_REF_GRAPH] = "tide_graph_release"};
     note_line(w, "%s(%s);", names[t->kind], t->name);
     switch (t->kind) {
     case TIDEI_REF_STREAM: tide_stream_release(t->ref); break;
@@ -189,6 +188,7 @@ static void end_thing(world *w, thing *t) {
     case TIDEI_REF_EXPR: tide_expr_release(t->ref); break;
     case TIDEI_REF_SCOPE: (void)!tide_use_end(t->ref); break;
     case TIDEI_REF_VIEW: (void)!tide_host_view_end(&t->view); break;
+    case TIDEI_REF_GRAPH: tide_graph_release(t->ref); break;
     default: tide_batches_release(t->ref);
     }
 }
@@ -229,7 +229,8 @@ static thing *room_for_thing(world *w) {
 thing *world_thing(world *w, tidei_ref_kind kind, void *ref, int rt) {
     static const char letters[] = {
         [TIDEI_REF_STREAM] = 's', [TIDEI_REF_POOL] = 'p', [TIDEI_REF_EXPR] = 'e',
-        [TIDEI_REF_SCOPE] = 'u',  [TIDEI_REF_VIEW] = 'v', [TIDEI_REF_BATCHES] = 'b'};
+        [TIDEI_REF_SCOPE] = 'u',  [TIDEI_REF_VIEW] = 'v', [TIDEI_REF_BATCHES] = 'b',
+        [TIDEI_REF_GRAPH] = 'g'};
     thing *t = room_for_thing(w);
     *t = (thing){
         .kind = kind, .ref = ref, .rt = rt, .valid = true, .born = ++w->serial, .params = -1};

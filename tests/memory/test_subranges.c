@@ -31,7 +31,7 @@ static tide_status use_part(tidei_stream *s, tidei_storage *st, size_t from, siz
     struct work w = {.bytes = to - from, .add = add, .gate = gate};
     tidei_use use = {st, from, to - from, add >= 0 ? TIDEI_WRITE : TIDEI_READ};
     tidei_launch l = {.name = "part", .host_fn = run_part, .params = &w, .params_bytes = sizeof w};
-    return tidei_submit_launch(s, &use, 1, &l, patch_work, &w, "part");
+    return tidei_submit_launch(s, &use, 1, &l, &w, NULL, "part");
 }
 enum { READS = -1 };
 
@@ -150,11 +150,6 @@ static void run_sum(const void *params) {
     for (int i = 0; i < w->dawdle; i++) sched_yield();
     for (size_t i = 0; i < w->bytes; i++) w->dst[i] = (unsigned char)(w->src[i] + w->add);
 }
-static void patch_sum(const tidei_submission *win, void *user) {
-    struct sum *w = user;
-    w->dst = (unsigned char *)(uintptr_t)win->ranges[0].addr;
-    w->src = (const unsigned char *)(uintptr_t)win->ranges[1].addr;
-}
 static uint64_t dice(uint64_t *r, uint64_t n) {
     *r = *r * 6364136223846793005u + 1442695040888963407u;
     return (*r >> 33) % n;
@@ -174,7 +169,7 @@ static void random_sum(struct world *w, uint64_t *r) {
     tidei_use uses[2] = {{w->x[d], to, bytes, TIDEI_WRITE}, {w->x[f], from, bytes, TIDEI_READ}};
     tidei_launch l = {
         .name = "sum", .host_fn = run_sum, .params = &sum, .params_bytes = sizeof sum};
-    assert_ok(tidei_submit_launch(w->s[dice(r, STREAMS)], uses, 2, &l, patch_sum, &sum, "sum"));
+    assert_ok(tidei_submit_launch(w->s[dice(r, STREAMS)], uses, 2, &l, &sum, NULL, "sum"));
     for (size_t i = 0; i < bytes; i++)
         w->model[d][to + i] = (unsigned char)(w->model[f][from + i] + sum.add);
 }
@@ -292,7 +287,7 @@ static void every_allocation_may_fail(void **state) {
                 .name = "part", .host_fn = run_part, .params = &w, .params_bytes = sizeof w};
             tide_status status =
                 i == 2 ? tidei_storage_set_ordered(x, false, "test")
-                       : tidei_submit_launch(i ? b : a, &use, 1, &l, patch_work, &w, "part");
+                       : tidei_submit_launch(i ? b : a, &use, 1, &l, &w, NULL, "part");
             if (status == TIDE_OK) continue;
             assert_int_equal(status, TIDE_E_HOST_NOMEM);
             failed = true;

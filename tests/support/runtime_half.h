@@ -35,7 +35,7 @@ static inline void half_close(tidei_runtime *rt) {
 
 /* ---- work: adds to every byte, or waits for a gate first ---- */
 struct work {
-    unsigned char *dst;
+    unsigned char *dst; /* it and src come first: submitting adds the addresses there */
     const unsigned char *src;
     size_t bytes;
     int add;
@@ -49,19 +49,13 @@ static inline void run_work(const void *params) {
         w->dst[i] = (unsigned char)((w->src ? w->src[i] : 0) + w->add);
 }
 
-static inline void patch_work(const tidei_submission *win, void *user) {
-    struct work *w = user;
-    w->dst = (unsigned char *)(uintptr_t)win->ranges[0].addr;
-    if (win->n > 1) w->src = (unsigned char *)(uintptr_t)win->ranges[1].addr;
-}
-
 /* dst = src + add on s (src NULL: dst = add), once the gate (may be NULL) opens. */
 static inline tide_status submit_work(tidei_stream *s, tidei_storage *dst, tidei_storage *src,
                                       int add, atomic_int *gate) {
     struct work w = {.bytes = dst->bytes, .add = add, .gate = gate};
     tidei_use uses[2] = {{dst, 0, dst->bytes, TIDEI_WRITE}, {src, 0, dst->bytes, TIDEI_READ}};
     tidei_launch l = {.name = "work", .host_fn = run_work, .params = &w, .params_bytes = sizeof w};
-    return tidei_submit_launch(s, uses, src ? 2 : 1, &l, patch_work, &w, "work");
+    return tidei_submit_launch(s, uses, src ? 2 : 1, &l, &w, NULL, "work");
 }
 
 static inline int first_byte(tidei_storage *st) {

@@ -110,6 +110,7 @@ tide_batches_config.arrays tide_batches_config.source tide_batches_config.type
 tide_batches_fill.samples tide_broadcast_to.shape tide_collector_is_device_library.name
 tide_data.host tide_data_host.host tide_data_host.shape tide_device_text.buf tide_empty_in.shape
 tide_expr_apply.args tide_expr_apply_into.args tide_expr_apply_many.args tide_host_view.data
+tide_graph_run.args tide_graph_run.outs
 tide_index.picks tide_index_put.picks tide_map_args.args
 tide_map_into_args.args tide_map_many_args.args tide_moveaxis.destination
 tide_moveaxis.source tide_pad.after tide_pad.before tide_pool_text.buf
@@ -124,13 +125,13 @@ tide_use_begin.ptrs tide_use_begin.uses tide_windows.lengths tide_windows.steps
 # Counted pointers that may not: there is always something.
 NEVER_NULL = """
 tide_lexsort.keys tide_broadcast_arrays.arrays tide_broadcast_arrays.outs tide_concat.arrays
-tide_expr_apply_into.dsts tide_expr_apply_many.outs tide_map_many.outs tide_map_many_args.outs
+tide_expr_apply_into.dsts tide_expr_apply_many.outs tide_graph_fn.args tide_graph_fn.outs tide_map_many.outs tide_map_many_args.outs
 tide_meshgrid.arrays tide_meshgrid.outs tide_nonzero.outs tide_split.outs tide_stack.arrays
 """.split()
 
 # What a failure returns, where that is no status and no array (NULL).
 FAILURES = {
-    "NULL": "tide_array_runtime tide_expr_new tide_pool_current tide_pool_default tide_pool_malloc "
+    "NULL": "tide_array_runtime tide_expr_new tide_graph_new tide_pool_current tide_pool_default tide_pool_malloc "
             "tide_stream_current tide_stream_native tide_torch_malloc".split(),
     -1: "tide_array_device tide_array_dim tide_array_dtype tide_array_memory tide_array_ndim "
         "tide_array_size tide_device_count tide_device_current tide_device_reaches "
@@ -152,7 +153,8 @@ tide_status_name tide_version
 # What ends an object that a function gave: by type, and by result or argument.
 RELEASES = {
     "tide_array": "tide_release", "tide_batches": "tide_batches_release",
-    "tide_expr": "tide_expr_release", "tide_host_view": "tide_host_view_end",
+    "tide_expr": "tide_expr_release", "tide_graph": "tide_graph_release",
+    "tide_host_view": "tide_host_view_end",
     "tide_pool": "tide_pool_release", "tide_runtime": "tide_close",
     "tide_stream": "tide_stream_release", "tide_use_scope": "tide_use_end",
     "tide_adapt.to": "tide_adapt_release", "tide_adapt_register.id": "tide_adapt_unregister",

@@ -16,7 +16,7 @@ BY_TYPE = {
     "tide_array *": "array in", "tide_array *const *": "arrays in", "tide_array **": "array out",
     "tide_stream *": "stream", "tide_stream **": "stream out",
     "tide_pool *": "pool", "tide_pool **": "pool out",
-    "tide_expr *": "expr", "tide_expr **": "expr out",
+    "tide_expr *": "expr", "tide_expr **": "expr out", "tide_graph *": "graph",
     "tide_use_scope *": "use scope", "tide_use_scope **": "use scope out",
     "tide_batches *": "batches", "const tide_batches *": "batches",
     "tide_batches **": "batches out",
@@ -124,4 +124,4 @@ def ownership(name, result, text):
     if result["kind"] == "array":
         same = re.search(r"\breturns (it\b|`a`|the same\b)", text, re.I)
         return "same" if same else "new"
-    return "new" if result["kind"] == "expr" or name.endswith("_malloc") else "borrowed"
+    return "new" if result["kind"] in ("expr", "graph") or name.endswith("_malloc") else "borrowed"

@@ -25,7 +25,8 @@ OBJECTS = {
     "adapt": ("runtime",), "arg": None, "array": ("array in", "array in-out"),
     "batches": ("runtime", "batches"), "collector": ("runtime", "text in"), "data": None,
     "device": ("runtime",), "dtype": ("dtype",), "error": None,
-    "expr": ("runtime", "expr", "arrays in-out"), "host_view": ("array in", "host view"),
+    "expr": ("runtime", "expr", "arrays in-out"), "graph": ("runtime", "graph"),
+    "host_view": ("array in", "host view"),
     "npy": ("runtime", "array in"), "pick": None, "policy": None, "pool": ("runtime", "pool"),
     "random": ("runtime",),
     "range": None, "reclaimable": ("runtime",), "runtime": ("runtime",),
@@ -61,7 +62,7 @@ windows zeros_like
 # Functions whose order is another one, and why.
 OTHER_ORDER = {}
 
-HANDLES = ("runtime", "stream", "pool", "expr", "use scope", "host view", "batches")
+HANDLES = ("runtime", "stream", "pool", "expr", "graph", "use scope", "host view", "batches")
 VALUES = ("arg", "data", "dtype", "error", "pick", "range", "status", "torch")
 ARRAYS = ("array in", "arrays in", "array in-out", "arrays in-out")
 # What is registered for good, under its own name, and so has no id.

@@ -1,0 +1,158 @@
+/* numbers.c: computing an application's numbers, and computing them again at each run of a graph.
+** The model stands in numbers.h. */
+#include "arrays/expr/numbers.h"
+
+/* ---- computing ---- */
+
+tidei_number_outcome tidei_number_compute(const tidei_weak *weaks, const tidei_weak *w,
+                                          const tide_arg *params, const tide_arg *values,
+                                          tide_arg *out) {
+    const tide_arg zero = tide_arg_bool(0);
+    tide_arg in[3] = {zero, zero, zero};
+    if (w->op == TIDEI_OP_INPUT)
+        *out = params[w->a];
+    else {
+        const uint16_t operands[3] = {w->a, w->b, w->c};
+        for (int i = 0; i < tidei_op_infos[w->op].arity; i++)
+            in[i] = *tidei_number(weaks, values, operands[i]);
+        if (!tidei_weak_eval(w->op, w->operand, in, out)) return TIDEI_NUMBER_TOO_LARGE;
+    }
+    return w->natural && out->kind == TIDE_ARG_INT && out->value.i < 0 ? TIDEI_NUMBER_NO_POWER
+                                                                       : TIDEI_NUMBER_IS;
+}
+
+/* ---- numbers of a graph's run ---- */
+
+tide_status tidei_numbers_look_up(const tidei_graph_call *call, const tide_arg *args, size_t n,
+                                  const char *op, tide_arg *out, uint32_t *which) {
+    *which = 0;
+    for (size_t i = 0; i < n; i++) {
+        out[i] = args[i];
+        if (args[i].kind != TIDE_ARG_NUMBER) continue;
+        if (args[i].reserved != call->number || args[i].value.u >= call->n)
+            return tidei_fail(TIDE_E_INVALID, op,
+                              "argument %zu is a number of another run of a graph", i + 1);
+        out[i] = call->args[args[i].value.u];
+        *which |= (uint32_t)1 << i;
+    }
+    return TIDE_OK;
+}
+
+/* What a node's numbers are computed from; the lists lie behind it. */
+typedef struct kept {
+    uint32_t nweaks, nslots, nlimits, nargs, nscalars;
+    size_t scalars_at;
+    const tidei_weak *weaks;
+    const tidei_limit *limits;
+    const tide_arg *args;
+    const struct scalar {
+        uint16_t weak;
+        uint8_t dtype, place;
+    } * scalars;
+    const int8_t *beyond; /* of the limits, for the program that was captured */
+} kept;
+
+static bool changes(const tidei_plan *plan, const tidei_pass *pass, unsigned i) {
+    const uint16_t a = pass->scalar[i];
+    return a < TIDEI_AXIS_LENGTH && !plan->graph.weaks[a].constant;
+}
+
+/* Copies n elements behind what is there already. */
+static void *put(char **to, const void *from, size_t n, size_t size) {
+    void *at = *to;
+    if (n) memcpy(at, from, n * size);
+    *to += tidei_round_up(n * size, 16);
+    return at;
+}
+
+static kept *make(tidei_runtime *rt, const tidei_plan *plan, const tidei_pass *pass,
+                  const tide_arg *args, size_t n, size_t scalars_at) {
+    const tidei_graph *g = &plan->graph;
+    struct scalar scalars[TIDEI_SCALARS_MAX];
+    uint32_t m = 0;
+    for (unsigned i = 0; i < pass->prog->nscalars; i++)
+        if (changes(plan, pass, i))
+            scalars[m++] =
+                (struct scalar){pass->scalar[i], pass->prog->scalar_dtype[i], (uint8_t)i};
+    size_t bytes = g->nweaks * sizeof *g->weaks + g->nlimits * (sizeof *g->limits + 1) +
+                   n * sizeof *args + m * sizeof *scalars;
+    kept *k = tidei_host_alloc(rt, tidei_round_up(sizeof *k, 16) + bytes + 5 * 16);
+    if (!k) return NULL;
+    char *to = (char *)k + tidei_round_up(sizeof *k, 16);
+    *k = (kept){.nweaks = g->nweaks,
+                .nslots = g->nslots,
+                .nlimits = g->nlimits,
+                .nargs = (uint32_t)n,
+                .nscalars = m,
+                .scalars_at = scalars_at};
+    k->weaks = put(&to, g->weaks, g->nweaks, sizeof *g->weaks);
+    k->limits = put(&to, g->limits, g->nlimits, sizeof *g->limits);
+    k->args = put(&to, args, n, sizeof *args);
+    k->scalars = put(&to, scalars, m, sizeof *scalars);
+    if (plan->beyond)
+        k->beyond = put(&to, plan->beyond, g->nlimits, 1);
+    else
+        k->beyond = to; /* zeroed: all are in range */
+    return k;
+}
+
+/* Whether the numbers are what the captured program was made for. */
+static bool serves(const kept *k, const tide_arg *values) {
+    for (uint32_t i = 0; i < k->nlimits; i++)
+        if (tidei_number_beyond(k->weaks, values, &k->limits[i]) != k->beyond[i]) return false;
+    return true;
+}
+
+static bool compute(const kept *k, const tide_arg *args, tide_arg *values) {
+    for (uint32_t i = 0; i < k->nweaks; i++) {
+        const tidei_weak *w = &k->weaks[i];
+        if (!w->constant &&
+            tidei_number_compute(k->weaks, w, args, values, &values[w->slot]) != TIDEI_NUMBER_IS)
+            return false;
+    }
+    return true;
+}
+
+/* A number that cannot be stored so is the function's error to tell. */
+static bool encode(const kept *k, const tide_arg *values, unsigned char *params) {
+    tidei_saved_error e;
+    tidei_error_save(&e);
+    for (uint32_t i = 0; i < k->nscalars; i++) {
+        const struct scalar *s = &k->scalars[i];
+        if (tidei_encode(*tidei_number(k->weaks, values, s->weak), s->dtype, "tide_graph_run",
+                         params + k->scalars_at + 16 * s->place) == TIDE_OK)
+            continue;
+        tidei_error_restore(&e);
+        return false;
+    }
+    return true;
+}
+
+static bool renew(const void *data, const tide_arg *run, unsigned char *params) {
+    const kept *k = data;
+    tide_arg args[TIDE_MAX_ARGS], values[TIDEI_WEAK_SLOTS_MAX];
+    for (uint32_t i = 0; i < k->nargs; i++)
+        args[i] = k->args[i].kind == TIDE_ARG_NUMBER ? run[k->args[i].value.u] : k->args[i];
+    return compute(k, args, values) && serves(k, values) && encode(k, values, params);
+}
+
+tide_status tidei_numbers_keep(tidei_capture *c, unsigned from, const tidei_plan *plan,
+                               const tidei_pass *pass, const tide_arg *args, size_t n,
+                               const char *op) {
+    bool any = false, kept_any = false;
+    for (unsigned i = 0; i < pass->prog->nscalars; i++) any |= changes(plan, pass, i);
+    for (unsigned i = from; any && i < c->nnodes; i++) {
+        const size_t at = c->nodes[i]->launch.scalars_at;
+        if (c->nodes[i]->kind != TIDEI_NODE_LAUNCH || !at) continue;
+        kept *k = make(c->dev->rt, plan, pass, args, n, at);
+        if (!k) return tidei_capture_fail(c, tidei_fail_host_memory(op, sizeof *k));
+        tide_status s = tidei_capture_renew(c, i, renew, k);
+        if (s != TIDE_OK) return s;
+        kept_any = true;
+    }
+    return any && !kept_any && c->nnodes > from
+               ? tidei_capture_refused(c->dev->rt, op,
+                                       "computes with a number of the run that "
+                                       "its work does not take as one")
+               : TIDE_OK;
+}

@@ -1,0 +1,57 @@
+/* numbers.h: the numbers of an expression's application: computed among themselves on the host
+** (weak.c), and, within a graph's function, those that are another value at each run of the graph.
+**
+** Model. A number of a graph is an argument of the kind TIDE_ARG_NUMBER: which number of the run it
+** is, and no value. An application takes the value of the run that goes on. Where its work is
+** captured, what its numbers were computed from is kept with each node that they go into, and at
+** each run of the graph the node's scalars are computed again. */
+#ifndef TIDEI_NUMBERS_H
+#define TIDEI_NUMBERS_H
+
+#include "arrays/expr/front.h"
+#include "runtime/memory/capture.h"
+
+/* ---- computing ---- */
+
+/* The value of number `id`: values[slot] of the computed ones. */
+static inline const tide_arg *tidei_number(const tidei_weak *weaks, const tide_arg *values,
+                                           uint16_t id) {
+    return weaks[id].constant ? &weaks[id].value : &values[weaks[id].slot];
+}
+typedef enum {
+    TIDEI_NUMBER_IS,
+    TIDEI_NUMBER_TOO_LARGE,
+    TIDEI_NUMBER_NO_POWER
+} tidei_number_outcome;
+/* Computes number w from the parameters and the numbers before it. */
+tidei_number_outcome tidei_number_compute(const tidei_weak *weaks, const tidei_weak *w,
+                                          const tide_arg *params, const tide_arg *values,
+                                          tide_arg *out);
+/* How the number of a limit lies beside its type's range (tidei_beyond). */
+static inline int8_t tidei_number_beyond(const tidei_weak *weaks, const tide_arg *values,
+                                         const tidei_limit *l) {
+    return l->weak == UINT16_MAX
+               ? 0
+               : (int8_t)tidei_beyond(tidei_number(weaks, values, l->weak), l->dtype);
+}
+
+/* ---- those of a graph's run ---- */
+
+/* A run of a graph whose function goes on, in the thread's record. */
+typedef struct tidei_graph_call {
+    const tide_arg *args;
+    size_t n;
+    int32_t number; /* numbers have it, so that another run's are told apart */
+} tidei_graph_call;
+
+/* Copies n arguments, numbers of the run by their values; *which: their bits. TIDE_E_INVALID: one
+** is of another run. */
+tide_status tidei_numbers_look_up(const tidei_graph_call *call, const tide_arg *args, size_t n,
+                                  const char *op, tide_arg *out, uint32_t *which);
+/* The nodes that the capture got since it had `from` of them are of the pass; its scalars are to be
+** computed again at each run. `args`: as they were given. */
+tide_status tidei_numbers_keep(tidei_capture *c, unsigned from, const tidei_plan *plan,
+                               const tidei_pass *pass, const tide_arg *args, size_t n,
+                               const char *op);
+
+#endif
