@@ -38,9 +38,9 @@ tide_status tidei_numbers_look_up(const tidei_graph_call *call, const tide_arg *
     return TIDE_OK;
 }
 
-/* What a node's numbers are computed from; the lists lie behind it. */
+/* What the numbers of a node, or of an application, are computed from; the lists lie behind it. */
 typedef struct kept {
-    uint32_t nweaks, nslots, nlimits, nargs, nscalars;
+    uint32_t nweaks, nlimits, nargs, nscalars;
     size_t scalars_at;
     const tidei_weak *weaks;
     const tidei_limit *limits;
@@ -49,7 +49,7 @@ typedef struct kept {
         uint16_t weak;
         uint8_t dtype, place;
     } * scalars;
-    const int8_t *beyond; /* of the limits, for the program that was captured */
+    int8_t *beyond; /* of the limits, for the program that was captured */
 } kept;
 
 static bool changes(const tidei_plan *plan, const tidei_pass *pass, unsigned i) {
@@ -65,45 +65,37 @@ static void *put(char **to, const void *from, size_t n, size_t size) {
     return at;
 }
 
-static kept *make(tidei_runtime *rt, const tidei_plan *plan, const tidei_pass *pass,
-                  const tide_arg *args, size_t n, size_t scalars_at) {
-    const tidei_graph *g = &plan->graph;
-    struct scalar scalars[TIDEI_SCALARS_MAX];
+/* Those of the pass that are other ones at each run; pass NULL: of none. */
+static uint32_t find_scalars(const tidei_plan *plan, const tidei_pass *pass, struct scalar *out) {
     uint32_t m = 0;
-    for (unsigned i = 0; i < pass->prog->nscalars; i++)
+    for (unsigned i = 0; pass && i < pass->prog->nscalars; i++)
         if (changes(plan, pass, i))
-            scalars[m++] =
-                (struct scalar){pass->scalar[i], pass->prog->scalar_dtype[i], (uint8_t)i};
-    size_t bytes = g->nweaks * sizeof *g->weaks + g->nlimits * (sizeof *g->limits + 1) +
+            out[m++] = (struct scalar){pass->scalar[i], pass->prog->scalar_dtype[i], (uint8_t)i};
+    return m;
+}
+
+/* With room for so many limits. */
+static kept *make(tidei_runtime *rt, const tidei_plan *plan, const struct scalar *scalars,
+                  uint32_t m, uint32_t nlimits, const tide_arg *args, unsigned n) {
+    const tidei_graph *g = &plan->graph;
+    size_t bytes = g->nweaks * sizeof *g->weaks + nlimits * (sizeof *g->limits + 1) +
                    n * sizeof *args + m * sizeof *scalars;
     kept *k = tidei_host_alloc(rt, tidei_round_up(sizeof *k, 16) + bytes + 5 * 16);
     if (!k) return NULL;
     char *to = (char *)k + tidei_round_up(sizeof *k, 16);
-    *k = (kept){.nweaks = g->nweaks,
-                .nslots = g->nslots,
-                .nlimits = g->nlimits,
-                .nargs = (uint32_t)n,
-                .nscalars = m,
-                .scalars_at = scalars_at};
+    *k = (kept){.nweaks = g->nweaks, .nlimits = nlimits, .nargs = n, .nscalars = m};
     k->weaks = put(&to, g->weaks, g->nweaks, sizeof *g->weaks);
-    k->limits = put(&to, g->limits, g->nlimits, sizeof *g->limits);
     k->args = put(&to, args, n, sizeof *args);
     k->scalars = put(&to, scalars, m, sizeof *scalars);
-    if (plan->beyond)
-        k->beyond = put(&to, plan->beyond, g->nlimits, 1);
-    else
-        k->beyond = to; /* zeroed: all are in range */
+    k->limits = put(&to, g->limits, nlimits, sizeof *g->limits);
+    k->beyond = (int8_t *)to; /* zeroed: all are in range */
     return k;
 }
 
-/* Whether the numbers are what the captured program was made for. */
-static bool serves(const kept *k, const tide_arg *values) {
-    for (uint32_t i = 0; i < k->nlimits; i++)
-        if (tidei_number_beyond(k->weaks, values, &k->limits[i]) != k->beyond[i]) return false;
-    return true;
-}
-
-static bool compute(const kept *k, const tide_arg *args, tide_arg *values) {
+static bool compute(const kept *k, const tide_arg *run, tide_arg *values) {
+    tide_arg args[TIDE_MAX_ARGS];
+    for (uint32_t i = 0; i < k->nargs; i++)
+        args[i] = k->args[i].kind == TIDE_ARG_NUMBER ? run[k->args[i].value.u] : k->args[i];
     for (uint32_t i = 0; i < k->nweaks; i++) {
         const tidei_weak *w = &k->weaks[i];
         if (!w->constant &&
@@ -130,29 +122,61 @@ static bool encode(const kept *k, const tide_arg *values, unsigned char *params)
 
 static bool renew(const void *data, const tide_arg *run, unsigned char *params) {
     const kept *k = data;
-    tide_arg args[TIDE_MAX_ARGS], values[TIDEI_WEAK_SLOTS_MAX];
-    for (uint32_t i = 0; i < k->nargs; i++)
-        args[i] = k->args[i].kind == TIDE_ARG_NUMBER ? run[k->args[i].value.u] : k->args[i];
-    return compute(k, args, values) && serves(k, values) && encode(k, values, params);
+    tide_arg values[TIDEI_WEAK_SLOTS_MAX];
+    return compute(k, run, values) && encode(k, values, params);
 }
 
-tide_status tidei_numbers_keep(tidei_capture *c, unsigned from, const tidei_plan *plan,
-                               const tidei_pass *pass, const tide_arg *args, size_t n,
+/* Whether the numbers are what the captured program was made for. */
+static bool serves(const void *data, const tide_arg *run) {
+    const kept *k = data;
+    tide_arg values[TIDEI_WEAK_SLOTS_MAX];
+    if (!compute(k, run, values)) return false;
+    for (uint32_t i = 0; i < k->nlimits; i++)
+        if (tidei_number_beyond(k->weaks, values, &k->limits[i]) != k->beyond[i]) return false;
+    return true;
+}
+
+unsigned tidei_numbers_from(tidei_runtime *rt) {
+    const tidei_capture *c = tidei_capturing(rt);
+    return c ? c->nnodes : 0;
+}
+
+static tide_status keep(tidei_capture *c, unsigned node, const tidei_plan *plan,
+                        const struct scalar *scalars, uint32_t m, const tide_arg *args, unsigned n,
+                        const char *op) {
+    kept *k = make(c->dev->rt, plan, scalars, m, 0, args, n);
+    if (!k) return tidei_capture_fail(c, tidei_fail_host_memory(op, sizeof *k));
+    k->scalars_at = c->nodes[node]->launch.scalars_at;
+    return tidei_capture_renew(c, node, renew, k);
+}
+
+tide_status tidei_numbers_keep(tidei_runtime *rt, unsigned from, const tidei_plan *plan,
+                               const tidei_pass *pass, const tide_arg *args, unsigned n,
                                const char *op) {
-    bool any = false, kept_any = false;
-    for (unsigned i = 0; i < pass->prog->nscalars; i++) any |= changes(plan, pass, i);
-    for (unsigned i = from; any && i < c->nnodes; i++) {
-        const size_t at = c->nodes[i]->launch.scalars_at;
-        if (c->nodes[i]->kind != TIDEI_NODE_LAUNCH || !at) continue;
-        kept *k = make(c->dev->rt, plan, pass, args, n, at);
-        if (!k) return tidei_capture_fail(c, tidei_fail_host_memory(op, sizeof *k));
-        tide_status s = tidei_capture_renew(c, i, renew, k);
+    tidei_capture *c = tidei_capturing(rt);
+    struct scalar scalars[TIDEI_SCALARS_MAX];
+    const uint32_t m = c ? find_scalars(plan, pass, scalars) : 0;
+    bool any = false;
+    if (!m || c->nnodes == from) return TIDE_OK;
+    for (unsigned i = from; i < c->nnodes; i++) {
+        if (c->nodes[i]->kind != TIDEI_NODE_LAUNCH || !c->nodes[i]->launch.scalars_at) continue;
+        tide_status s = keep(c, i, plan, scalars, m, args, n, op);
         if (s != TIDE_OK) return s;
-        kept_any = true;
+        any = true;
     }
-    return any && !kept_any && c->nnodes > from
-               ? tidei_capture_refused(c->dev->rt, op,
-                                       "computes with a number of the run that "
-                                       "its work does not take as one")
-               : TIDE_OK;
+    return any ? TIDE_OK
+               : tidei_capture_refused(rt, op,
+                                       "computes with a number of the run that its work does not "
+                                       "take as one");
+}
+
+tide_status tidei_numbers_watch(tidei_runtime *rt, const tidei_plan *plan, const int8_t *beyond,
+                                const tide_arg *args, unsigned n, const char *op) {
+    tidei_capture *c = tidei_capturing(rt);
+    const uint32_t nlimits = plan->graph.nlimits;
+    if (!c || !plan->graph.nweaks) return TIDE_OK;
+    kept *k = make(rt, plan, NULL, 0, nlimits, args, n);
+    if (!k) return tidei_capture_fail(c, tidei_fail_host_memory(op, sizeof *k));
+    if (beyond) memcpy(k->beyond, beyond, nlimits);
+    return tidei_capture_condition(c, serves, k);
 }

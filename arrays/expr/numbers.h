@@ -4,7 +4,8 @@
 ** Model. A number of a graph is an argument of the kind TIDE_ARG_NUMBER: which number of the run it
 ** is, and no value. An application takes the value of the run that goes on. Where its work is
 ** captured, what its numbers were computed from is kept with each node that they go into, and at
-** each run of the graph the node's scalars are computed again. */
+** each run of the graph the node's scalars are computed again. The same is kept once for the
+** application: whether its program is for these numbers too is asked at each run. */
 #ifndef TIDEI_NUMBERS_H
 #define TIDEI_NUMBERS_H
 
@@ -48,10 +49,16 @@ typedef struct tidei_graph_call {
 ** is of another run. */
 tide_status tidei_numbers_look_up(const tidei_graph_call *call, const tide_arg *args, size_t n,
                                   const char *op, tide_arg *out, uint32_t *which);
-/* The nodes that the capture got since it had `from` of them are of the pass; its scalars are to be
-** computed again at each run. `args`: as they were given. */
-tide_status tidei_numbers_keep(tidei_capture *c, unsigned from, const tidei_plan *plan,
-                               const tidei_pass *pass, const tide_arg *args, size_t n,
+/* Where the calling thread captures: how many nodes there are so far; afterwards, those that came
+** since are of the pass, whose scalars are to be computed again at each run. `args`: as they were
+** given. */
+unsigned tidei_numbers_from(tidei_runtime *rt);
+tide_status tidei_numbers_keep(tidei_runtime *rt, unsigned from, const tidei_plan *plan,
+                               const tidei_pass *pass, const tide_arg *args, unsigned n,
                                const char *op);
+/* Where the calling thread captures: what it did is for runs whose numbers, as the plan of the
+** signature has them, lie so beside the limits (NULL: all in range), and have no error. */
+tide_status tidei_numbers_watch(tidei_runtime *rt, const tidei_plan *plan, const int8_t *beyond,
+                                const tide_arg *args, unsigned n, const char *op);
 
 #endif

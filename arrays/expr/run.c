@@ -154,13 +154,12 @@ static OWN_FRAME tide_status try_scalars(const run *r, const tidei_pass *pass, c
 
 /* The nodes of a call with numbers of a graph's run have them computed again at each run. */
 static OWN_FRAME tide_status submit_numbers(const run *r, tidei_call *c) {
-    tidei_capture *capture = tidei_capturing(r->rt);
     const tidei_pass *pass = c->pass;
-    const unsigned from = capture ? capture->nnodes : 0;
+    const unsigned from = tidei_numbers_from(r->rt);
     tide_status s = tidei_backend_of(r->stream->dev)->run(r->stream, c, r->op);
-    return s == TIDE_OK && capture && pass ? tidei_numbers_keep(capture, from, r->plan, pass,
-                                                                r->as_given, r->ast->nparams, r->op)
-                                           : s;
+    return s == TIDE_OK
+               ? tidei_numbers_keep(r->rt, from, r->plan, pass, r->as_given, r->ast->nparams, r->op)
+               : s;
 }
 
 static tide_status submit(const run *r, tidei_call *c) {
@@ -742,19 +741,20 @@ static tide_status compute(run *r) {
 }
 
 static tide_status steps(run *r, size_t n, size_t m) {
-    if (tidei_unlikely(r->call != NULL)) {
-        tide_arg *args = ROOM(tide_arg, n);
-        tide_status found = tidei_numbers_look_up(r->call, r->args, n, r->op, args, &r->of_run);
-        if (found != TIDE_OK) return found;
-        r->args = args;
-    }
+    tide_arg *args = ROOM(tide_arg, r->call ? n : 0);
+    if (tidei_unlikely(r->call != NULL)) r->args = args;
+    if (r->call && tidei_numbers_look_up(r->call, r->as_given, n, r->op, args, &r->of_run))
+        return tidei_last_status();
     r->arg = ROOM(tidei_operand, n);
     r->out = ROOM(tidei_operand, m); /* written late, while collections may come between */
     memset(r->out, 0, m * sizeof *r->out);
     r->dst = ROOM(tidei_operand, r->dsts ? m : 0);
     tide_status s = gather(r, n, m);
     if (s == TIDE_OK) s = get_plan(r);
+    const tidei_plan *first = r->plan;
     if (s == TIDE_OK) s = compute(r);
+    if (s == TIDE_OK && tidei_unlikely(r->of_run))
+        s = tidei_numbers_watch(r->rt, first, r->plan->beyond, r->as_given, (unsigned)n, r->op);
     leave(r);
     return s;
 }

@@ -152,6 +152,13 @@ static void list_uses(run *r) {
     }
 }
 
+static bool serves(const run *r) {
+    const tidei_capture *c = r->b->c;
+    for (unsigned i = 0; i < c->nconditions; i++)
+        if (!c->conditions[i].serves(c->conditions[i].data, r->args)) return false;
+    return true;
+}
+
 /* Computes what is new of nodes' parameters, in `room`. False: the captured work does not serve. */
 static bool renew(run *r, unsigned char *room) {
     const tidei_capture *c = r->b->c;
@@ -369,7 +376,7 @@ static void advance(const run *r) {
 /* With room for all that a launch needs. */
 static tide_status launch_in(run *r, unsigned char *params, tide_array **outs) {
     list_uses(r);
-    r->instead = shares(r) || !renew(r, params);
+    r->instead = shares(r) || !serves(r) || !renew(r, params);
     if (r->instead) return TIDE_OK;
     tide_status status = make_results(r, outs);
     if (status == TIDE_OK && r->b->c->nnodes) {

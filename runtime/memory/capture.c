@@ -307,6 +307,16 @@ tide_status tidei_capture_renew(tidei_capture *c, unsigned node, tidei_node_rene
     return TIDE_OK;
 }
 
+tide_status tidei_capture_condition(tidei_capture *c, tidei_capture_serves serves, void *data) {
+    if (!grow(c->dev->rt, &c->conditions, c->nconditions, &c->conditions_room,
+              sizeof *c->conditions)) {
+        tidei_host_free(c->dev->rt, data);
+        return no_memory(c, c->op, sizeof *c->conditions);
+    }
+    c->conditions[c->nconditions++] = (tidei_condition){serves, data};
+    return TIDE_OK;
+}
+
 tide_status tidei_capture_draw(tidei_capture *c, tide_rng *generator, uint64_t taken,
                                uint64_t *before) {
     unsigned i = 0;
@@ -399,6 +409,8 @@ void tidei_capture_drop(tidei_capture *c) {
         tidei_host_free(rt, c->nodes[i]->renewed);
         tidei_host_free(rt, c->nodes[i]);
     }
+    for (unsigned i = 0; i < c->nconditions; i++) tidei_host_free(rt, c->conditions[i].data);
+    tidei_host_free(rt, c->conditions);
     tidei_host_free(rt, c->nodes);
     tidei_host_free(rt, c->slots);
     tidei_host_free(rt, c->draws);

@@ -59,9 +59,16 @@ typedef struct tidei_graph_node tidei_graph_node;
 ** which w->uses have the offsets. */
 typedef tide_status (*tidei_node_call)(const tidei_graph_node *x, tidei_dev *d, tidei_dgraph *g,
                                        const tidei_submission *w);
-/* Writes into a copy of a node's parameters what is new at each run. False: the captured work does
-** not serve these arguments. */
+/* Writes into a copy of a node's parameters what is new at each run. False: the captured work is
+** not for these arguments. */
 typedef bool (*tidei_node_renew)(const void *data, const tide_arg *args, unsigned char *params);
+
+/* Whether the captured work is for these arguments. */
+typedef bool (*tidei_capture_serves)(const void *data, const tide_arg *args);
+typedef struct tidei_condition {
+    tidei_capture_serves serves;
+    void *data;
+} tidei_condition;
 
 struct tidei_graph_node {
     enum { TIDEI_NODE_LAUNCH, TIDEI_NODE_FILL, TIDEI_NODE_COPY, TIDEI_NODE_CALL } kind;
@@ -97,7 +104,9 @@ struct tidei_capture {
     tidei_graph_node **nodes;
     tidei_slot *slots;
     tidei_draws *draws;
-    unsigned nnodes, nodes_room, nslots, slots_room, ndraws, draws_room;
+    tidei_condition *conditions;
+    unsigned nnodes, nodes_room, nslots, slots_room, ndraws, draws_room, nconditions,
+        conditions_room;
     size_t arena; /* once finished: its bytes */
 };
 
@@ -154,10 +163,11 @@ tide_status tidei_capture_copy(tidei_capture *c, const tidei_use *from, const ti
 tide_status tidei_capture_call(tidei_capture *c, const tidei_use *uses, unsigned n,
                                tidei_node_call call, const void *data, size_t bytes,
                                const char *op);
-/* What is new of the node at each run: `data` becomes the capture's, also on failure; it is freed
-** by tidei_host_free. */
+/* What is new of the node at each run; and a condition for each run. `data` becomes the capture's,
+** also on failure; it is freed by tidei_host_free. */
 tide_status tidei_capture_renew(tidei_capture *c, unsigned node, tidei_node_renew renew,
                                 void *data);
+tide_status tidei_capture_condition(tidei_capture *c, tidei_capture_serves serves, void *data);
 /* Notes that captured calls take so much of a generator; *before: what those before it took. */
 tide_status tidei_capture_draw(tidei_capture *c, tide_rng *generator, uint64_t taken,
                                uint64_t *before);

@@ -8,7 +8,7 @@
 #ifndef TIDETEST_EMULATED_DEVICE_H
 #define TIDETEST_EMULATED_DEVICE_H
 
-#include "runtime/device/device.h"
+#include "runtime/device/host/host.h"
 #include "tests/doubles/emulate.h"
 #include "tests/support/tidetest.h"
 
@@ -27,6 +27,7 @@ struct tidei_dkernel {
 typedef struct emulated_launch {
     tidei_dkernel *kernel;
     unsigned grid[3], threads;
+    size_t bytes; /* of its parameters */
     _Alignas(16) char params[TIDEI_PARAMS_MAX - 64];
 } emulated_launch;
 _Static_assert(sizeof(emulated_launch) <= TIDEI_PARAMS_MAX, "it is a launch's parameters itself");
@@ -73,20 +74,61 @@ static inline void emulated_run(const void *launch) {
                  l->kernel->barriers, true);
 }
 
+/* The launch of a kernel as one of a host function, whose parameters e is. */
+static inline tidei_launch emulated_on_thread(const tidei_launch *l, emulated_launch *e) {
+    tidei_launch on_thread = *l;
+    *e = (emulated_launch){.kernel = l->kernel,
+                           .grid = {l->grid[0], l->grid[1], l->grid[2]},
+                           .threads = l->block[0] * l->block[1] * l->block[2],
+                           .bytes = l->params_bytes};
+    if (l->params_bytes > sizeof e->params || e->threads > EMU_MOST || l->shared_bytes > 48 << 10)
+        abort();
+    memcpy(e->params, l->params, l->params_bytes);
+    on_thread.host_fn = emulated_run;
+    on_thread.params = e;
+    on_thread.params_bytes = sizeof *e;
+    return on_thread;
+}
+
 static inline tide_status emulated_launch_on(tidei_device *d, tidei_dstream *s,
                                              const tidei_launch *l) {
-    emulated_launch e = {.kernel = l->kernel,
-                         .grid = {l->grid[0], l->grid[1], l->grid[2]},
-                         .threads = l->block[0] * l->block[1] * l->block[2]};
-    tidei_launch on_thread = *l;
+    emulated_launch e;
     if (!l->kernel) return emulated_inner->launch(d, s, l);
-    if (l->params_bytes > sizeof e.params || e.threads > EMU_MOST || l->shared_bytes > 48 << 10)
-        abort();
-    memcpy(e.params, l->params, l->params_bytes);
-    on_thread.host_fn = emulated_run;
-    on_thread.params = &e;
-    on_thread.params_bytes = sizeof e;
+    const tidei_launch on_thread = emulated_on_thread(l, &e);
     return emulated_inner->launch(d, s, &on_thread);
+}
+
+/* Nodes of graphs are the same: their parameters lie further behind. */
+static inline tide_status emulated_graph_add(tidei_device *d, tidei_dgraph *g,
+                                             const tidei_launch *l, const size_t *at,
+                                             const tidei_graph_range *ranges) {
+    emulated_launch e;
+    size_t further[128];
+    if (!l->kernel) return emulated_inner->graph_add(d, g, l, at, ranges);
+    if (l->nranges > TIDEI_COUNT(further)) abort();
+    for (unsigned i = 0; i < l->nranges; i++)
+        further[i] = at[i] + offsetof(emulated_launch, params);
+    const tidei_launch on_thread = emulated_on_thread(l, &e);
+    return emulated_inner->graph_add(d, g, &on_thread, further, ranges);
+}
+
+static inline tide_status emulated_graph_launch(tidei_device *d, tidei_dstream *s, tidei_dgraph *g,
+                                                const tidei_addr *slots,
+                                                const tidei_graph_params *params, unsigned n) {
+    emulated_launch *all = calloc(n + 1, sizeof *all);
+    tidei_graph_params *told = calloc(n + 1, sizeof *told);
+    for (unsigned i = 0; i < n; i++) {
+        const tidei_launch *l = &g->nodes[params[i].node]->l;
+        told[i] = params[i];
+        if (l->host_fn != emulated_run) continue;
+        memcpy(&all[i], l->params, sizeof *all);
+        memcpy(all[i].params, params[i].params, all[i].bytes);
+        told[i].params = &all[i];
+    }
+    tide_status status = emulated_inner->graph_launch(d, s, g, slots, told, n);
+    free(told);
+    free(all);
+    return status;
 }
 
 tide_status __real_tidei_host_open(const tidei_device_params *p, tidei_device **out);
@@ -99,6 +141,8 @@ tide_status __wrap_tidei_host_open(const tidei_device_params *p, tidei_device **
     emulated_ops.kernel_new = emulated_kernel_new;
     emulated_ops.kernel_release = emulated_kernel_release;
     emulated_ops.launch = emulated_launch_on;
+    emulated_ops.graph_add = emulated_graph_add;
+    emulated_ops.graph_launch = emulated_graph_launch;
     (*out)->ops = &emulated_ops;
     (*out)->info.flags |= TIDEI_DEV_RUNS_TEXT;
     (*out)->info.sm_major = 9;
