@@ -28,6 +28,12 @@ static tide_array *keep(tidei_storage *st) {
     return NULL;
 }
 
+/* No other has it: its memory goes now, whatever its collector. */
+static void let_go(tide_array *a) {
+    tide_free(a);
+    tide_release(a);
+}
+
 static tide_status keep_outer(tidei_body *b) {
     for (unsigned i = 0; i < b->c->nslots; i++) {
         tidei_slot *s = &b->c->slots[i];
@@ -101,7 +107,7 @@ tide_status tidei_body_new(tidei_capture *c, const unsigned *arg_slot, unsigned 
 void tidei_body_drop(tidei_body *b) {
     tidei_runtime *rt = b->c->dev->rt;
     for (unsigned i = 0; i < b->c->nslots; i++)
-        if (b->slots[i].array) tide_release(b->slots[i].array);
+        let_go(b->slots[i].array);
     tidei_capture_drop(b->c);
     tidei_host_free(rt, b);
 }
@@ -329,7 +335,7 @@ tide_status tidei_build(const tidei_body *b, tidei_storage *arena, tidei_stream 
     tidei_let(t, x.made);
     if (status != TIDE_OK) {
         tidei_host_free(rt, x.made);
-        return status;
+        return tidei_fail_as(TIDEI_OP_GRAPH_RUN);
     }
     x.made->arena = arena;
     *out = x.made;

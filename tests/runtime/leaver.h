@@ -20,6 +20,7 @@ enum { /* callbacks */
        LEAVE_BYTES,
        LEAVE_FILL,
        LEAVE_MOVED,
+       LEAVE_GRAPH,
        LEAVE_DEATH,
        LEAVE_DECIDE,
        LEAVE_OBSERVE,
@@ -37,6 +38,7 @@ static const char *const leave_texts[LEAVE_KINDS] = {"collect of the collector \
                                                      "bytes of the reclaimable \"cache\"",
                                                      "fill of tide_batches",
                                                      "moved of tide_adapt",
+                                                     "the function of a graph",
                                                      "a callback of tide_array_on_death",
                                                      "decide of the policy \"leaver\"",
                                                      "observe of the policy \"leaver\"",
@@ -49,7 +51,7 @@ static struct leaver {
     /* what is left, and where to */
     int kind;
     unsigned at, calls[LEAVE_KINDS + 1];
-    bool left;
+    bool left, in_graph;
     void (*inside)(int kind); /* (may be NULL) runs in every callback */
     jmp_buf catcher;
     /* the host's heap */
@@ -62,6 +64,7 @@ static struct leaver {
     tide_use_scope *scope;
     tide_host_view view;
     tide_batches *batches;
+    tide_graph *graph;
     tide_data batch;
     struct leave_pair {
         tide_data a, b;
@@ -132,6 +135,20 @@ static tide_status leave_moved(void *user, void *copy, const void *from, unsigne
     (void)user, (void)copy, (void)from, (void)how;
     leave_called(LEAVE_MOVED);
     return TIDE_OK;
+}
+/* (x + base) * 2; what it makes on the way is in the last slot. */
+static tide_status leave_graph(void *user, const tide_arg *args, size_t n, tide_array **outs,
+                               size_t m) {
+    (void)user, (void)n, (void)m;
+    L.in_graph = true;
+    leave_called(LEAVE_GRAPH);
+    tide_array *sum = L.slot[LEAVE_SLOTS - 1] = tide_add(args[0].value.array, L.base);
+    leave_called(LEAVE_GRAPH);
+    outs[0] = sum ? tide_add(sum, sum) : NULL;
+    tide_release(sum);
+    L.slot[LEAVE_SLOTS - 1] = NULL;
+    L.in_graph = false;
+    return outs[0] ? TIDE_OK : tide_error_last()->status;
 }
 static void leave_death(void *user) {
     (void)user;
@@ -374,6 +391,24 @@ static void work_adapt(void) {
     right(tide_adapt(L.rt, "pair", &L.pair, TIDE_ADAPT_HOST, &there));
     tide_adapt_release(L.rt, "pair", &there);
 }
+static void work_graph(void) {
+    const tide_arg arg = tide_arg_array(L.base);
+    L.graph = tide_graph_new(L.rt, leave_graph, NULL);
+    assert_non_null(L.graph);
+    for (int i = 0; i < 4; i++) {
+        litter();
+        if (i == 3) right(tide_reclaim(L.rt, TIDE_RECLAIM_DROP, NULL));
+        tide_array *got = NULL;
+        right(tide_graph_run(L.graph, &arg, 1, &got, 1));
+        L.slot[0] = got;
+        L.slot[1] = checked(tide_slice(L.slot[0], "1, 1"));
+        assert_true(tide_item_f64(L.slot[1]) == 4 * (LEAVE_SIDE + 1));
+        for (int k = 0; k < 2; k++) {
+            tide_release(L.slot[k]);
+            L.slot[k] = NULL;
+        }
+    }
+}
 static void work_reclaim(void) {
     for (int level = TIDE_RECLAIM_PURGE; level <= TIDE_RECLAIM_SPILL; level++) {
         litter();
@@ -430,9 +465,9 @@ static void work_detach(void) {
 }
 
 static void (*const works[])(void) = {
-    work_add,     work_results,     work_concat,  work_linalg, work_host,    work_npy,
-    work_assign,  work_temporaries, work_use,     work_view,   work_batches, work_adapt,
-    work_reclaim, work_sync,        work_devices, work_deaths, work_figures, work_detach};
+    work_add,         work_results, work_concat, work_linalg,  work_host,  work_npy,   work_assign,
+    work_temporaries, work_use,     work_view,   work_batches, work_adapt, work_graph, work_reclaim,
+    work_sync,        work_devices, work_deaths, work_figures, work_detach};
 
 /* Whatever of the work's is still there is let go of, in a moment at which nothing is left. */
 static void tidy_up(void) {
@@ -441,11 +476,14 @@ static void tidy_up(void) {
     if (L.scope) (void)!tide_use_end(L.scope);
     if (L.view.reserved[0]) (void)!tide_host_view_end(&L.view);
     tide_batches_release(L.batches);
+    tide_graph_release(L.graph);
     tide_expr_release(L.expr);
     tide_adapt_release(L.rt, "pair", &L.pair);
     for (unsigned i = 0; i < LEAVE_SLOTS; i++) tide_release(L.slot[i]);
     L.scope = NULL;
     L.batches = NULL;
+    L.graph = NULL;
+    L.in_graph = false;
     L.expr = NULL;
     memset(L.slot, 0, sizeof L.slot);
     right(tide_device_set(L.rt, 0));
