@@ -106,8 +106,7 @@ tide_status tidei_body_new(tidei_capture *c, const unsigned *arg_slot, unsigned 
 
 void tidei_body_drop(tidei_body *b) {
     tidei_runtime *rt = b->c->dev->rt;
-    for (unsigned i = 0; i < b->c->nslots; i++)
-        let_go(b->slots[i].array);
+    for (unsigned i = 0; i < b->c->nslots; i++) let_go(b->slots[i].array);
     tidei_capture_drop(b->c);
     tidei_host_free(rt, b);
 }
