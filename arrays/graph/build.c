@@ -309,8 +309,10 @@ tide_status tidei_arena_new(const tidei_body *b, tidei_stream *s, tidei_storage 
 
 static void undo_build(tidei_runtime *rt, tidei_thread *t, void *x, uintptr_t of) {
     (void)t, (void)of;
-    unbuild(x);
-    tidei_host_free(rt, x);
+    tidei_built *made = x;
+    unbuild(made);
+    pthread_mutex_destroy(&made->lock);
+    tidei_host_free(rt, made);
 }
 
 tide_status tidei_build(const tidei_body *b, tidei_storage *arena, tidei_stream *s,
@@ -323,6 +325,7 @@ tide_status tidei_build(const tidei_body *b, tidei_storage *arena, tidei_stream 
     if (status != TIDE_OK) return status;
     x.made = tidei_host_alloc(rt, sizeof *x.made + (nfixed + b->nnumbers) * sizeof(tidei_addr));
     if (!x.made) return tidei_fail_host_memory(TIDEI_OP_GRAPH_RUN, sizeof *x.made);
+    pthread_mutex_init(&x.made->lock, NULL);
     x.made->dev = s->dev;
     x.made->fixed_at = (tidei_addr *)(x.made + 1);
     x.slots = x.made->fixed_at + nfixed;
@@ -333,7 +336,7 @@ tide_status tidei_build(const tidei_body *b, tidei_storage *arena, tidei_stream 
                                         TIDEI_OP_GRAPH_RUN, attempt, &x);
     tidei_let(t, x.made);
     if (status != TIDE_OK) {
-        tidei_host_free(rt, x.made);
+        undo_build(rt, t, x.made, 0);
         return tidei_fail_as(TIDEI_OP_GRAPH_RUN);
     }
     x.made->arena = arena;
@@ -342,7 +345,6 @@ tide_status tidei_build(const tidei_body *b, tidei_storage *arena, tidei_stream 
 }
 
 void tidei_built_drop(tidei_built *x) {
-    unbuild(x);
     if (x->arena) tidei_storage_release(x->arena);
-    tidei_host_free(x->dev->rt, x);
+    undo_build(x->dev->rt, NULL, x, 0);
 }

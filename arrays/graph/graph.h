@@ -20,7 +20,9 @@
 ** use and that do not lie in the arena, or are copied to it.
 ** What must stay true: calling the function is always right, and done where a capture might not be:
 ** where bytes that the body writes are shared with an argument, or with another one. A body goes
-** when no run has its variant, a built graph when no run has it. The lock of a graph is a leaf. */
+** when no run has its variant, a built graph when no run has it. The lock of a graph is a leaf;
+** that of a built graph is taken before a stream's (tidei_submit_begin_under), and nothing is
+** waited for under it. */
 #ifndef TIDEI_GRAPH_H
 #define TIDEI_GRAPH_H
 
@@ -68,7 +70,8 @@ void tidei_body_drop(tidei_body *b);
 /* ---- built graphs ---- */
 
 typedef struct tidei_built {
-    unsigned refs; /* under the graph's lock */
+    unsigned refs;        /* under the graph's lock */
+    pthread_mutex_t lock; /* of a launch: the arena is used by one thread at a time */
     tidei_dev *dev;
     tidei_storage *arena; /* NULL: nothing lies between the nodes */
     tidei_dgraph *g;
@@ -147,6 +150,8 @@ void tidei_variant_leave(tidei_task_graph *g, tidei_variant *v);
 /* The built graph of the variant, for this run; NULL: *build says whether the run is to build it.
 ** */
 tidei_built *tidei_variant_built(tidei_task_graph *g, tidei_variant *v, bool *build);
+/* Lets go of the variant's built graph, if no other run has it. */
+void tidei_variant_unbuild(tidei_task_graph *g, tidei_variant *v);
 /* What the run has built; NULL: it could not. */
 void tidei_variant_set_built(tidei_task_graph *g, tidei_variant *v, tidei_built *x);
 /* The run has done with it. `replace`: it serves no more, and the run is to build another. */

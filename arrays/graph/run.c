@@ -302,19 +302,14 @@ static tide_status build_in(run *r, tidei_storage *arena) {
     return status;
 }
 
-/* Builds; without memory for it the function is called instead. */
 static tide_status build(run *r) {
     tidei_storage *arena = NULL;
-    tidei_saved_error before;
-    tidei_error_save(&before);
     r->building = true;
     tide_status status = tidei_arena_new(r->b, r->s, &arena);
     if (status == TIDE_OK) status = build_in(r, arena);
     r->building = false;
     tidei_variant_set_built(r->g, r->v, status == TIDE_OK ? r->built : NULL);
-    r->instead = status == TIDE_E_NOMEM;
-    if (r->instead) tidei_error_restore(&before);
-    return r->instead ? TIDE_OK : status;
+    return status;
 }
 
 /* Finds the built graph, or builds it. Without one the function is to be called (`instead`). */
@@ -353,7 +348,9 @@ static tide_status submit(run *r) {
         r->uses[r->nuses++] =
             (tidei_use){r->built->arena, 0, r->built->arena->bytes, TIDEI_READ | TIDEI_WRITE};
     }
-    tide_status status = tidei_submit_begin_many(&w, r->s, r->uses, r->nuses, r->ranges, OP);
+    /* runs on other threads use the same arena */
+    tide_status status =
+        tidei_submit_begin_under(&w, r->s, r->uses, r->nuses, r->ranges, &r->built->lock, OP);
     if (status != TIDE_OK) return status;
     for (unsigned i = 0; i < r->nuses; i++) {
         const unsigned slot = r->use_slot[i];
@@ -363,8 +360,9 @@ static tide_status submit(run *r) {
             r->slots[r->b->slots[slot].number] = w.ranges[i].addr - r->b->c->slots[slot].lo;
     }
     tidei_count_locked(&r->s->launches);
-    return tidei_submit_end(
-        &w, d->ops->graph_launch(d, r->s->ds, r->built->g, r->slots, r->params, r->b->nrenewed));
+    status = d->ops->graph_launch(d, r->s->ds, r->built->g, r->slots, r->params, r->b->nrenewed);
+    pthread_mutex_unlock(&r->built->lock);
+    return tidei_submit_end(&w, status);
 }
 
 /* Each generator gave what the captured draws take. */
@@ -394,9 +392,10 @@ static tide_status launch_in(run *r, unsigned char *params, tide_array **outs) {
     return status;
 }
 
-/* Makes room, and launches. */
+/* Makes room, and launches. Where there is no device memory for it the function is called. */
 static tide_status launch(run *r, tide_array **outs) {
     const tidei_capture *c = (r->b = r->v->body)->c;
+    tidei_saved_error before;
     const size_t uses = c->nslots + 1;
     size_t at[7], bytes = 0;
     const size_t sizes[7] = {r->m * sizeof *r->made,
@@ -420,9 +419,14 @@ static tide_status launch(run *r, tide_array **outs) {
     r->use_slot = (unsigned *)(void *)(room + at[5]);
     memset(r->slots, 0, sizes[3]);
     memset(outs, 0, r->m * sizeof *outs);
+    tidei_error_save(&before);
     tide_status status = launch_in(r, (unsigned char *)room + at[6], outs);
     tidei_scratch_host_free(r->g->rt, room);
-    return status;
+    if (status != TIDE_E_NOMEM) return status;
+    tidei_variant_unbuild(r->g, r->v); /* the function has that memory too */
+    tidei_error_restore(&before);
+    r->instead = true;
+    return TIDE_OK;
 }
 
 /* ---- the whole ---- */

@@ -151,6 +151,14 @@ void tidei_variant_set_built(tidei_task_graph *g, tidei_variant *v, tidei_built 
     pthread_mutex_unlock(&g->lock);
 }
 
+void tidei_variant_unbuild(tidei_task_graph *g, tidei_variant *v) {
+    pthread_mutex_lock(&g->lock);
+    tidei_built *x = v->built && v->built->refs == 1 ? v->built : NULL;
+    if (x) v->built = NULL;
+    pthread_mutex_unlock(&g->lock);
+    if (x) tidei_built_drop(x);
+}
+
 void tidei_built_leave(tidei_task_graph *g, tidei_variant *v, tidei_built *x, bool replace,
                        bool *build) {
     pthread_mutex_lock(&g->lock);

@@ -357,6 +357,7 @@ tide_status tide_array_advise(tide_array *a, int64_t first, int64_t count, int a
     tide_status s = tidei_operand_get(a, "tide_array_advise", 1, &o);
     if (s != TIDE_OK) return s;
     s = stretch(&o, first, count, "tide_array_advise", &use);
+    if (s == TIDE_OK) s = tidei_capture_refused(o.rt, "tide_array_advise", "tells of an address");
     if (s == TIDE_OK && use.bytes) {
         s = tidei_advise(o.st->dev, o.st->addr, use.offset, use.bytes, table[advice]);
         if (s != TIDE_OK) s = tidei_device_failed(o.st->dev->stream0, s, "tide_array_advise");

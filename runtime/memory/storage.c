@@ -597,8 +597,16 @@ static tide_status open_submission(tidei_submission *w, bool *again) {
     return TIDE_OK;
 }
 
-tide_status tidei_submit_begin_many(tidei_submission *w, tidei_stream *s, const tidei_use *uses,
-                                    unsigned n, tidei_range *ranges, const char *op) {
+static void take(pthread_mutex_t *lock) {
+    if (tidei_unlikely(lock != NULL)) pthread_mutex_lock(lock);
+}
+static void give(pthread_mutex_t *lock) {
+    if (tidei_unlikely(lock != NULL)) pthread_mutex_unlock(lock);
+}
+
+tide_status tidei_submit_begin_under(tidei_submission *w, tidei_stream *s, const tidei_use *uses,
+                                     unsigned n, tidei_range *ranges, pthread_mutex_t *lock,
+                                     const char *op) {
     bool again;
     if (tidei_unlikely(tidei_capturing(s->dev->rt) != NULL))
         return tidei_capture_refused(s->dev->rt, op, "queues work of its own");
@@ -611,9 +619,11 @@ tide_status tidei_submit_begin_many(tidei_submission *w, tidei_stream *s, const 
     if (tidei_unlikely(atomic_load_explicit(&s->dev->d->lost, memory_order_relaxed)))
         return tidei_lost(s->dev, op);
     for (;;) {
+        take(lock);
         tide_status status = open_submission(w, &again);
-        if (tidei_unlikely(status != TIDE_OK)) return status;
-        if (tidei_likely(!again)) break;
+        if (tidei_likely(status == TIDE_OK && !again)) break;
+        give(lock);
+        if (status != TIDE_OK) return status;
         tidei_moves_wait(s->dev->rt->moves);
         status = tidei_uses_return(s, uses, n, op);
         if (status != TIDE_OK) return status;
@@ -625,7 +635,7 @@ tide_status tidei_submit_begin_many(tidei_submission *w, tidei_stream *s, const 
 tide_status tidei_submit_begin(tidei_submission *w, tidei_stream *s, const tidei_use *uses,
                                unsigned n, const char *op) {
     tidei_check(n <= TIDEI_USES_MAX);
-    return tidei_submit_begin_many(w, s, uses, n, w->few, op);
+    return tidei_submit_begin_under(w, s, uses, n, w->few, NULL, op);
 }
 
 /* A longjmp left the wait in a callback: the device may still use the caller's memory, so this

@@ -181,9 +181,13 @@ typedef struct tidei_submission {
 ** be captured is one of the helpers below. */
 tide_status tidei_submit_begin(tidei_submission *w, tidei_stream *s, const tidei_use *uses,
                                unsigned n, const char *op);
-/* The same of any number of uses; the caller has room for as many ranges, until the end. */
-tide_status tidei_submit_begin_many(tidei_submission *w, tidei_stream *s, const tidei_use *uses,
-                                    unsigned n, tidei_range *ranges, const char *op);
+/* The same of any number of uses; the caller has room for as many ranges, until the end. Threads
+** that use the same storage at once are otherwise the program's to order; where they are the
+** library's, `lock` (may be NULL) does: it is taken here, let go of where storages are waited for
+** or brought back, and held on success, for the caller to give once the work is queued. */
+tide_status tidei_submit_begin_under(tidei_submission *w, tidei_stream *s, const tidei_use *uses,
+                                     unsigned n, tidei_range *ranges, pthread_mutex_t *lock,
+                                     const char *op);
 /* `result`: what queueing gave; returned (a lost device is reported with the stream's last
 ** operation). The uses count as having happened either way. */
 tide_status tidei_submit_end(tidei_submission *w, tide_status result);
