@@ -487,6 +487,50 @@ static void a_third_runtime_closes_in_a_visit(void **state) {
     assert_int_equal(taken, 0);
 }
 
+/* ---- graphs ---- */
+
+static tide_status add_twice(void *user, const tide_arg *args, size_t n, tide_array **outs,
+                             size_t m) {
+    tide_array *a = tide_map(user, "(a) -> a + 1", args[0].value.array);
+    (void)n, (void)m;
+    if (!a) return tide_error_last()->status;
+    tide_array *sum = tide_map(user, "(a) -> sum(a + 1)", a);
+    tide_release(a);
+    return (outs[0] = sum) ? TIDE_OK : tide_error_last()->status;
+}
+static void run_graph(tide_graph *g, tide_array *a, double wanted) {
+    const tide_arg arg = tide_arg_array(a);
+    tide_array *out;
+    assert_ok(tide_graph_run(g, &arg, 1, &out, 1));
+    assert_true(tide_item_f64(out) == wanted);
+    tide_release(out);
+}
+
+/* The arenas of a neighbour's graphs give way, but for the one used last. */
+static void a_neighbours_graphs_give_way(void **state) {
+    (void)state;
+    tide_runtime *one = open_shared("tide", NULL), *two = open_shared("tide", NULL);
+    tide_graph *g[3];
+    tide_array *a = tide_zeros(one, TIDE_U8, SHAPE(SCALED(2)));
+    for (int i = 0; i < 3; i++) {
+        g[i] = tide_graph_new(one, add_twice, one);
+        for (int run = 0; run < 2; run++) run_graph(g[i], a, 2.0 * (double)SCALED(2));
+    }
+    tide_array *want = tide_zeros(two, TIDE_U8, SHAPE(SCALED(5)));
+    assert_array(want);
+    tide_graph_figures f = {.struct_size = sizeof f};
+    assert_ok(tide_graph_info(g[0], &f));
+    assert_int_equal(f.bytes, 0);
+    tide_release(want);
+    for (int i = 0; i < 3; i++) {
+        run_graph(g[i], a, 2.0 * (double)SCALED(2));
+        tide_graph_release(g[i]);
+    }
+    tide_release(a);
+    tide_close(one);
+    tide_close(two);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(closing_waits_for_visitors),
@@ -500,6 +544,7 @@ int main(void) {
         cmocka_unit_test(a_visit_is_left),
         cmocka_unit_test(scopes_of_a_visit_unwind),
         cmocka_unit_test(a_third_runtime_closes_in_a_visit),
+        cmocka_unit_test(a_neighbours_graphs_give_way),
     };
     return cmocka_run_group_tests(tests, make_table, NULL);
 }
