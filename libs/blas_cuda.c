@@ -7,6 +7,7 @@
 ** way the ladder leaves one handle, without which they could not go on. */
 #include "libs/blas.h"
 #include "libs/cublas.h"
+#include "runtime/memory/capture.h"
 #include "runtime/base/text.h"
 
 /* The least and the most workspace: all of cuBLAS runs with the least; the most is what it takes by
@@ -25,12 +26,15 @@ void tidei_gemm_begin(tidei_dev *d) { tidei_library_keep(d, &tidei_cublas_kind);
 void tidei_gemm_end(tidei_dev *d) { tidei_library_unkeep(d, &tidei_cublas_kind); }
 
 typedef struct job {
-    const tidei_gemm *g;
+    const tidei_gemm *given; /* NULL: `own`, where the call is captured */
+    tidei_gemm own;
     const tidei_cublas_table *t;
     tidei_use uses[4]; /* a, b, c, the workspace */
     int64_t done;      /* calls that were queued */
     bool refused;      /* one that was to do without a workspace did not: it may do with one */
 } job;
+
+static const tidei_gemm *gemm_of(const job *j) { return j->given ? j->given : &j->own; }
 
 static tidei_cublas_operation operation(const tidei_matrix *x) {
     return !x->trans ? TIDEI_CUBLAS_OP_N : x->conj ? TIDEI_CUBLAS_OP_C : TIDEI_CUBLAS_OP_T;
@@ -41,7 +45,7 @@ static tidei_cublas_operation operation(const tidei_matrix *x) {
 ** whether it is transposed. */
 static tidei_cublas_status one_call(const job *j, tidei_cublas_handle h, int dim, tidei_addr a,
                                     tidei_addr b, tidei_addr c) {
-    const tidei_gemm *g = j->g;
+    const tidei_gemm *g = gemm_of(j);
     tidei_cuda_data_type type = tidei_cuda_type(g->dtype);
     bool wide = g->dtype == TIDE_F64 || g->dtype == TIDE_C128;
     tidei_cublas_compute compute = wide ? TIDEI_CUBLAS_COMPUTE_64F : TIDEI_CUBLAS_COMPUTE_32F;
@@ -71,7 +75,7 @@ static int inner_dim(const tidei_gemm *g) {
 }
 
 static tidei_cublas_status all_calls(job *j, tidei_cublas_handle h, const tidei_submission *w) {
-    const tidei_gemm *g = j->g;
+    const tidei_gemm *g = gemm_of(j);
     size_t size = tide_dtype_size(g->dtype);
     const tidei_matrix *const x[3] = {&g->a, &g->b, &g->c};
     int64_t index[TIDE_MAX_RANK] = {0}, call = 0;
@@ -105,11 +109,11 @@ static unsigned run(const tidei_library_call *c, void *handle, const tidei_submi
     job *j = c->arg;
     tidei_cublas_status r = all_calls(j, handle, w);
     j->refused = r != TIDEI_CUBLAS_SUCCESS && !c->workspace;
-    return j->refused ? TIDEI_CUBLAS_SUCCESS : r;
+    return j->refused && !c->bare_first ? TIDEI_CUBLAS_SUCCESS : r;
 }
 
 static void describe(const tidei_library_call *c, char *buf, size_t cap) {
-    const tidei_gemm *g = ((const job *)c->arg)->g;
+    const tidei_gemm *g = gemm_of(c->arg);
     tidei_format(buf, cap, "a product of (%lld, %lld) by (%lld, %lld)", (long long)g->m,
                  (long long)g->k, (long long)g->k, (long long)g->n);
 }
@@ -167,7 +171,7 @@ tide_status tidei_gemm_cuda(tidei_stream *s, const tidei_gemm *g, const tidei_us
                             const char *op) {
     job j;
     memcpy(j.uses, uses, 3 * sizeof *uses);
-    j.g = g;
+    j.given = g;
     j.done = 0;
     j.refused = false;
     tide_status status = tidei_cublas_load(op, &j.t);
@@ -176,18 +180,25 @@ tide_status tidei_gemm_cuda(tidei_stream *s, const tidei_gemm *g, const tidei_us
         if (uses[i].st->dev != s->dev) status = tidei_peer_need(s->dev, uses[i].st, op);
     if (status == TIDE_OK) status = tidei_uses_return(s, uses, 3, op);
     if (status != TIDE_OK) return status;
-    const tidei_library_call c = {.kind = &tidei_cublas_kind,
-                                  .lib = j.t,
-                                  .s = s,
-                                  .uses = j.uses,
-                                  .n = 3,
-                                  .run = run,
-                                  .describe = describe,
-                                  .arg = &j,
-                                  .op = op};
+    tidei_library_call c = {.kind = &tidei_cublas_kind,
+                            .lib = j.t,
+                            .s = s,
+                            .uses = j.uses,
+                            .n = 3,
+                            .run = run,
+                            .describe = describe,
+                            .arg = &j,
+                            .op = op};
     const double results = result_bytes(g);
     const bool bare = g->k <= SHORT_SUM && results <= (double)WORKSPACE_MIN;
     status = tidei_library_provide(&c);
+    if (status == TIDE_OK && tidei_capturing(s->dev->rt)) {
+        j.own = *g;
+        j.given = NULL;
+        c.arg_bytes = sizeof j;
+        c.bare_first = bare;
+        return run_in_workspace(&c, &j, results);
+    }
     if (status == TIDE_OK && bare) status = tidei_library_run(&c);
     return status == TIDE_OK && (!bare || j.refused) ? run_in_workspace(&c, &j, results) : status;
 }

@@ -11,6 +11,7 @@
 ** Under `lock`, a leaf, threads wait, and a thread that evicts counts what exceeds the cap. */
 #include "libs/handles.h"
 #include "libs/libs.h"
+#include "runtime/memory/capture.h"
 #include "runtime/device/cuda/driver.h"
 #include "runtime/base/uncancelled.h"
 
@@ -578,6 +579,10 @@ typedef struct attempted {
     const tidei_library_call *c;
     unsigned (*ask)(const tidei_library_call *c, void *handle); /* NULL: it is to be run */
     bool spoiled; /* an earlier attempt may have overwritten operands */
+    /* NULL: it is queued, else captured, at the addresses of `at` */
+    tidei_dgraph *g;
+    const tidei_submission *at;
+    bool refused; /* it is not to be made without a workspace */
 } attempted;
 
 static tide_status fail_call(const tidei_library_call *c, unsigned r) {
@@ -616,6 +621,22 @@ static tide_status queue(attempted *a, slot *s) {
     return r && status == TIDE_OK ? fail_call(c, r) : status;
 }
 
+/* The same while the device captures. Afterwards the handle knows no stream that goes. */
+static tide_status capture(attempted *a, slot *s) {
+    const tidei_library_call *c = a->c;
+    tidei_device *d = c->s->dev->d;
+    void *native;
+    tide_status status = d->ops->graph_capture_begin(d, a->g, &native);
+    if (status != TIDE_OK) return status;
+    unsigned r = c->kind->set_stream(c->lib, s->handle, native);
+    if (!r && c->kind->set_workspace) r = bind_workspace(c, s->handle, a->at);
+    if (!r) r = c->run(c, s->handle, a->at);
+    status = d->ops->graph_capture_end(d, a->g, !r);
+    (void)c->kind->set_stream(c->lib, s->handle, d->ops->stream_native(d, c->s->ds));
+    a->refused = r && c->bare_first && !c->workspace;
+    return r && status == TIDE_OK && !a->refused ? fail_call(c, r) : status;
+}
+
 static tide_status attempt(void *arg, unsigned flags) {
     TIDEI_UNCANCELLED;
     attempted *a = arg;
@@ -625,7 +646,8 @@ static tide_status attempt(void *arg, unsigned flags) {
     context in;
     (void)flags;
     tide_status status = a->spoiled && c->again ? c->again(c) : TIDE_OK;
-    if (status == TIDE_OK && !a->ask) status = tidei_uses_return(c->s, c->uses, c->n, c->op);
+    if (status == TIDE_OK && !a->ask && !a->g)
+        status = tidei_uses_return(c->s, c->uses, c->n, c->op);
     if (status == TIDE_OK) status = acquire(c, &s);
     if (status != TIDE_OK) return status;
     tidei_thread *t = tidei_thread_get(d->rt);
@@ -634,7 +656,8 @@ static tide_status attempt(void *arg, unsigned flags) {
     if (status == TIDE_OK) {
         if (in.pushed) tidei_hold(t, undo_context, (void *)(uintptr_t)in.cu, 0);
         unsigned r = a->ask ? a->ask(c, s->handle) : 0;
-        status = !a->ask ? queue(a, s) : r ? fail_call(c, r) : TIDE_OK;
+        if (r) status = fail_call(c, r);
+        if (!a->ask) status = a->g ? capture(a, s) : queue(a, s);
         if (in.pushed) tidei_let(t, in.cu);
         leave_context(&in);
     }
@@ -643,8 +666,53 @@ static tide_status attempt(void *arg, unsigned flags) {
     return status;
 }
 
+/* ---- calls that are captured ---- */
+
+typedef struct captured {
+    tidei_library_call c;
+    _Alignas(16) unsigned char arg[2048];
+} captured;
+
+/* Within what climbs where memory is short: the building of the graph. */
+static tide_status make_captured(const tidei_graph_node *x, tidei_dgraph *g,
+                                 const tidei_submission *w, bool bare, bool *refused) {
+    captured k;
+    attempted a = {.c = &k.c, .g = g, .at = w};
+    const size_t bytes = ((const captured *)x->data)->c.arg_bytes;
+    memcpy(&k, x->data, offsetof(captured, arg) + bytes);
+    k.c.arg = k.arg;
+    k.c.s = w->s;
+    k.c.uses = w->uses;
+    k.c.n = bare ? w->n - 1 : w->n;
+    k.c.workspace &= !bare;
+    tide_status status = attempt(&a, 0);
+    *refused = a.refused;
+    return status;
+}
+
+static tide_status call_captured(const tidei_graph_node *x, tidei_dev *d, tidei_dgraph *g,
+                                 const tidei_submission *w) {
+    bool refused = true;
+    tide_status status = TIDE_OK;
+    (void)d;
+    if (((const captured *)x->data)->c.bare_first) status = make_captured(x, g, w, true, &refused);
+    return status == TIDE_OK && refused ? make_captured(x, g, w, false, &refused) : status;
+}
+
+static tide_status note_call(tidei_capture *into, const tidei_library_call *c) {
+    captured k;
+    if (!c->arg_bytes) return tidei_capture_refused(c->s->dev->rt, c->op, "calls a library");
+    tidei_check(c->arg_bytes <= sizeof k.arg);
+    k.c = *c;
+    memcpy(k.arg, c->arg, c->arg_bytes);
+    return tidei_capture_call(into, c->uses, c->n, call_captured, &k,
+                              offsetof(captured, arg) + c->arg_bytes, c->op);
+}
+
 tide_status tidei_library_run(const tidei_library_call *c) {
     attempted a = {.c = c};
+    tidei_capture *into = tidei_capturing(c->s->dev->rt);
+    if (tidei_unlikely(into != NULL)) return note_call(into, c);
     return tidei_outside_with_reclaim(c->s->dev, about(c->s->dev, c->kind), c->op, attempt, &a);
 }
 

@@ -50,7 +50,10 @@ void tidei_handles_close(tidei_handles *h); /* no call is under way */
 ** the library's status; it may be called again after a status that turned out to mean a lack of
 ** memory. Then `again` (may be NULL: operands are as they were), called outside the submission,
 ** first restores what the failed attempt may have overwritten. `describe` says what was asked for,
-** for the message of a failure: "a product of (3, 4) by (4, 5)". */
+** for the message of a failure: "a product of (3, 4) by (4, 5)".
+** Where the calling thread captures (memory/capture.h) the call becomes a node, which has a copy of
+** `arg`, and is made when a graph is built. Then, with `bare_first`, it is made without its
+** workspace first, and with it only if the library refuses that. */
 typedef struct tidei_library_call {
     const tidei_handle_kind *kind;
     const void *lib;
@@ -62,6 +65,8 @@ typedef struct tidei_library_call {
     tide_status (*again)(const struct tidei_library_call *c);
     void (*describe)(const struct tidei_library_call *c, char *buf, size_t cap);
     void *arg;
+    size_t arg_bytes; /* 0: the call cannot be captured */
+    bool bare_first;
     const char *op;
 } tidei_library_call;
 

@@ -11,20 +11,24 @@
 #include "libs/blas.h"
 #include "libs/cublas.h"
 #include "libs/handles.h"
+#include "runtime/memory/capture.h"
 #include "runtime/base/text.h"
 
 typedef struct job {
-    const tidei_blas *x;
+    const tidei_blas *given; /* NULL: `own`, where the call is captured */
+    tidei_blas own;
     const tidei_cublas_table *t;
     int64_t done; /* calls of this batch that were queued */
 } job;
+
+static const tidei_blas *blas_of(const job *j) { return j->given ? j->given : &j->own; }
 
 /* ---- one call, by type ---- a, b, c: addresses of first elements */
 
 #define PTR(address) ((void *)(uintptr_t)(address))
 
 static tidei_cublas_status gemv(const job *j, tidei_cublas_handle h, const tidei_addr at[3]) {
-    const tidei_blas *x = j->x;
+    const tidei_blas *x = blas_of(j);
     const tidei_factor alpha = tidei_factor_of(x->alpha, x->dtype),
                        beta = tidei_factor_of(x->beta, x->dtype);
     const tidei_cublas_operation t = x->a.trans ? TIDEI_CUBLAS_OP_N : TIDEI_CUBLAS_OP_T;
@@ -42,7 +46,7 @@ static tidei_cublas_status gemv(const job *j, tidei_cublas_handle h, const tidei
 }
 
 static tidei_cublas_status ger(const job *j, tidei_cublas_handle h, const tidei_addr at[3]) {
-    const tidei_blas *x = j->x;
+    const tidei_blas *x = blas_of(j);
     const tidei_factor alpha = tidei_factor_of(x->alpha, x->dtype);
 #define CALL(name)                                                                                 \
     j->t->name(h, x->n, x->m, PTR(&alpha), PTR(at[2]), x->b.ld, PTR(at[0]), x->a.ld, PTR(at[1]),   \
@@ -60,7 +64,7 @@ static tidei_cublas_status ger(const job *j, tidei_cublas_handle h, const tidei_
 ** transposed. */
 static tidei_cublas_status trsm(const job *j, tidei_cublas_handle h, const tidei_addr at[3]) {
     static const double unity[2] = {1, 0};
-    const tidei_blas *x = j->x;
+    const tidei_blas *x = blas_of(j);
     const tidei_factor one = tidei_factor_of(unity, x->dtype);
     const tidei_cublas_operation t = x->a.trans ? TIDEI_CUBLAS_OP_T : TIDEI_CUBLAS_OP_N;
     const tidei_cublas_fill half =
@@ -79,7 +83,7 @@ static tidei_cublas_status trsm(const job *j, tidei_cublas_handle h, const tidei
 }
 
 static tidei_cublas_status vectors(const job *j, tidei_cublas_handle h, const tidei_addr at[3]) {
-    const tidei_blas *x = j->x;
+    const tidei_blas *x = blas_of(j);
     const tidei_factor alpha = tidei_factor_of(x->alpha, x->dtype);
     const tidei_cuda_data_type t = tidei_cuda_type(x->dtype),
                                real = tidei_cuda_type(tidei_real_of(x->dtype));
@@ -93,7 +97,7 @@ static tidei_cublas_status vectors(const job *j, tidei_cublas_handle h, const ti
 }
 
 static tidei_cublas_status one_call(const job *j, tidei_cublas_handle h, const tidei_addr at[3]) {
-    switch (j->x->routine) {
+    switch (blas_of(j)->routine) {
     case TIDEI_GEMV: return gemv(j, h, at);
     case TIDEI_GER: return ger(j, h, at);
     case TIDEI_TRSM: return trsm(j, h, at);
@@ -104,7 +108,7 @@ static tidei_cublas_status one_call(const job *j, tidei_cublas_handle h, const t
 /* ---- all of a batch ---- */
 
 static tidei_cublas_status all_calls(job *j, tidei_cublas_handle h, const tidei_submission *w) {
-    const tidei_blas *x = j->x;
+    const tidei_blas *x = blas_of(j);
     const tidei_matrix *const all[] = {&x->a, &x->c, &x->b};
     const unsigned n = x->b.st ? 3 : 2;
     int64_t index[TIDE_MAX_RANK] = {0}, place[3] = {0}, call = 0;
@@ -128,7 +132,8 @@ static tidei_cublas_status all_calls(job *j, tidei_cublas_handle h, const tidei_
 
 static unsigned run(const tidei_library_call *c, void *handle, const tidei_submission *w) {
     job *j = c->arg;
-    const bool on_device = j->x->routine == TIDEI_DOT || j->x->routine == TIDEI_NRM2;
+    const tidei_blas_routine routine = blas_of(j)->routine;
+    const bool on_device = routine == TIDEI_DOT || routine == TIDEI_NRM2;
     tidei_cublas_status r = TIDEI_CUBLAS_SUCCESS, back = r;
     if (on_device) r = j->t->cublasSetPointerMode_v2(handle, TIDEI_CUBLAS_POINTERS_DEVICE);
     if (r == TIDEI_CUBLAS_SUCCESS) r = all_calls(j, handle, w);
@@ -138,13 +143,14 @@ static unsigned run(const tidei_library_call *c, void *handle, const tidei_submi
 
 static tide_status again(const tidei_library_call *c) {
     job *j = c->arg;
-    if (!j->x->again) return TIDE_OK;
+    const tidei_blas *x = blas_of(j);
+    if (!x->again) return TIDE_OK;
     j->done = 0;
-    return j->x->again(j->x->again_arg);
+    return x->again(x->again_arg);
 }
 
 static void describe(const tidei_library_call *c, char *buf, size_t cap) {
-    const tidei_blas *x = ((const job *)c->arg)->x;
+    const tidei_blas *x = blas_of(c->arg);
     const long long m = x->m, n = x->n;
     switch (x->routine) {
     case TIDEI_GEMV: tidei_format(buf, cap, "a product of (%lld, %lld) by (%lld,)", m, n, n); break;
@@ -162,10 +168,14 @@ static void describe(const tidei_library_call *c, char *buf, size_t cap) {
 ** workspace because it uses products inside. */
 tide_status tidei_blas_cuda(tidei_stream *s, const tidei_blas *x, const tidei_use *uses, unsigned n,
                             const char *op) {
-    job j = {.x = x};
+    job j;
     tidei_use all[4];
     tidei_storage *workspace = NULL;
+    const bool captured = tidei_capturing(s->dev->rt) != NULL;
     const double results = x->routine == TIDEI_TRSM ? (double)x->m * (double)x->n : 0;
+    j.given = captured ? NULL : x;
+    j.done = 0;
+    if (captured) j.own = *x;
     tide_status status = tidei_cublas_load(op, &j.t);
     for (unsigned i = 0; i < n && status == TIDE_OK;
          i++) /* this may climb, so it comes before any lock is taken */
@@ -181,6 +191,7 @@ tide_status tidei_blas_cuda(tidei_stream *s, const tidei_blas *x, const tidei_us
                                .again = again,
                                .describe = describe,
                                .arg = &j,
+                               .arg_bytes = sizeof j,
                                .op = op};
     status = tidei_library_begin(&call);
     if (status != TIDE_OK) return status;

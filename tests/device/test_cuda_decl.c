@@ -85,6 +85,7 @@ SAME(TIDEI_CU_MEM_GRANULARITY_MINIMUM, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
 SAME(TIDEI_CU_POINTER_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
 SAME(TIDEI_CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_HOST);
 SAME(sizeof(unsigned int), sizeof(CUmemorytype));
+SAME(TIDEI_CU_CAPTURE_RELAXED, CU_STREAM_CAPTURE_MODE_RELAXED);
 SAME(TIDEI_CU_LAUNCH_PARAM_END, CU_LAUNCH_PARAM_END_AS_INT);
 SAME(TIDEI_CU_LAUNCH_PARAM_BUFFER_POINTER, CU_LAUNCH_PARAM_BUFFER_POINTER_AS_INT);
 SAME(TIDEI_CU_LAUNCH_PARAM_BUFFER_SIZE, CU_LAUNCH_PARAM_BUFFER_SIZE_AS_INT);
@@ -158,6 +159,17 @@ SAME_FIELD(tidei_cu_pool_props, max_bytes, CUmemPoolProps, maxSize);
 SAME_FIELD(tidei_cu_pool_props, usage, CUmemPoolProps, usage);
 #endif
 
+SAME(sizeof(tidei_cu_kernel_node), sizeof(CUDA_KERNEL_NODE_PARAMS_v2));
+SAME_FIELD(tidei_cu_kernel_node, function, CUDA_KERNEL_NODE_PARAMS_v2, func);
+SAME(offsetof(tidei_cu_kernel_node, grid), offsetof(CUDA_KERNEL_NODE_PARAMS_v2, gridDimX));
+SAME(offsetof(tidei_cu_kernel_node, grid[2]), offsetof(CUDA_KERNEL_NODE_PARAMS_v2, gridDimZ));
+SAME(offsetof(tidei_cu_kernel_node, block), offsetof(CUDA_KERNEL_NODE_PARAMS_v2, blockDimX));
+SAME_FIELD(tidei_cu_kernel_node, shared_bytes, CUDA_KERNEL_NODE_PARAMS_v2, sharedMemBytes);
+SAME_FIELD(tidei_cu_kernel_node, params, CUDA_KERNEL_NODE_PARAMS_v2, kernelParams);
+SAME_FIELD(tidei_cu_kernel_node, extra, CUDA_KERNEL_NODE_PARAMS_v2, extra);
+SAME_FIELD(tidei_cu_kernel_node, kernel, CUDA_KERNEL_NODE_PARAMS_v2, kern);
+SAME_FIELD(tidei_cu_kernel_node, ctx, CUDA_KERNEL_NODE_PARAMS_v2, ctx);
+
 /* From here on our names of structs and enums in parameters stand for the toolkit's, whose sizes
 ** were compared above, so that whole function types can be. */
 SAME(sizeof(tidei_cu_attribute), sizeof(CUdevice_attribute));
@@ -165,6 +177,8 @@ SAME(sizeof(tidei_cu_result), sizeof(CUresult));
 #define tidei_cu_alloc_prop         CUmemAllocationProp
 #define tidei_cu_access             CUmemAccessDesc
 #define tidei_cu_location           CUmemLocation
+#define tidei_cu_kernel_node        CUDA_KERNEL_NODE_PARAMS
+#define tidei_cu_capture_mode       CUstreamCaptureMode
 #define tidei_cu_advice             CUmem_advise
 #define tidei_cu_pool_props         CUmemPoolProps
 #define tidei_cu_pool_attribute     CUmemPool_attribute

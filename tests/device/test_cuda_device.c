@@ -15,7 +15,7 @@ static void it_opens_and_closes(void **state) {
     assert_int_equal(d->info.ordinal, 0);
     assert_int_equal(d->info.count, 1);
     assert_int_equal(d->info.flags, TIDEI_DEV_RUNS_TEXT | TIDEI_DEV_PAGES | TIDEI_DEV_COPIES_WAIT |
-                                        TIDEI_DEV_UNIFIED);
+                                        TIDEI_DEV_UNIFIED | TIDEI_DEV_GRAPHS);
     assert_int_equal(d->info.page_bytes, PAGE);
     assert_int_equal(d->info.va_bytes % PAGE, 0);
     assert_true(d->info.va_bytes >= d->info.total_bytes);

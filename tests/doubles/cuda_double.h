@@ -73,6 +73,11 @@ static struct {
     int nowned;
     bool runs_texts; /* emulated, where there is a C++ compiler; else kernels do nothing */
     int launches;
+    /* alive; asked for so far: nodes that were told other parameters, launches of graphs */
+    int graphs, execs, told, graph_launches;
+    struct CUgraph_st *captured; /* what the stream that captures has queued */
+    tidei_cu_stream captures;
+    bool invalid; /* the capture will end in an error */
 } fake;
 /* Modules that were loaded, with the texts they were made of, and emulated once one is launched. */
 static struct text {
@@ -472,11 +477,169 @@ static void run_batch(int many, unsigned blocks, unsigned threads, void **params
     emu_launch(&fake.emulated, (unsigned)many, blocks, 1, params[0], false);
     fake.batches[many]++;
 }
+/* ---- graphs: lists of nodes, which a launch runs as they were when it was made ready, or told
+** ---- */
+
+#define GRAPH_NODES 32
+struct CUgraphNode_st { /* a kernel's, or a child */
+    tidei_cu_kernel_node k;
+    unsigned char params[512];
+    size_t bytes;
+    struct CUgraph_st *child, *of;
+};
+struct CUgraph_st {
+    struct CUgraphNode_st nodes[GRAPH_NODES];
+    size_t n;
+};
+struct CUgraphExec_st {
+    struct CUgraph_st *graph, *from;
+};
+
+static struct CUgraph_st *new_graph(void) {
+    fake.graphs++;
+    return calloc(1, sizeof(struct CUgraph_st));
+}
+static void drop_graph(struct CUgraph_st *g) {
+    for (size_t i = 0; i < g->n; i++)
+        if (g->nodes[i].child) drop_graph(g->nodes[i].child);
+    fake.graphs--;
+    free(g);
+}
+static struct CUgraph_st *copy_graph(const struct CUgraph_st *g) {
+    struct CUgraph_st *copy = new_graph();
+    *copy = *g;
+    for (size_t i = 0; i < g->n; i++)
+        if (g->nodes[i].child) copy->nodes[i].child = copy_graph(g->nodes[i].child);
+    return copy;
+}
+static void set_node(struct CUgraphNode_st *x, const tidei_cu_kernel_node *k) {
+    x->k = *k;
+    x->bytes = 0;
+    assert_null(k->params);
+    assert_ptr_equal(k->ctx, fake.current);
+    if (!k->extra) return;
+    assert_ptr_equal(k->extra[0], PTR(TIDEI_CU_LAUNCH_PARAM_BUFFER_POINTER));
+    assert_ptr_equal(k->extra[4], PTR(TIDEI_CU_LAUNCH_PARAM_END));
+    x->bytes = *(size_t *)k->extra[3];
+    assert_true(x->bytes <= sizeof x->params);
+    memcpy(x->params, k->extra[1], x->bytes);
+    x->k.extra = NULL; /* the driver has copied it */
+}
+/* Behind the last one, and nowhere else. */
+static struct CUgraphNode_st *add_node(struct CUgraph_st *g, const tidei_cu_node *behind,
+                                       size_t n) {
+    assert_true(g->n < GRAPH_NODES);
+    assert_int_equal(n, g->n > 0);
+    if (n) assert_ptr_equal(*behind, &g->nodes[g->n - 1]);
+    struct CUgraphNode_st *x = &g->nodes[g->n++];
+    x->of = g;
+    return x;
+}
+static tidei_cu_result f_begin_capture(tidei_cu_stream s, tidei_cu_capture_mode mode) {
+    TRY("cuStreamBeginCapture");
+    assert_int_equal(mode, TIDEI_CU_CAPTURE_RELAXED);
+    assert_null(fake.captured);
+    fake.captures = s;
+    return fake.captured = new_graph(), 0;
+}
+static tidei_cu_result f_end_capture(tidei_cu_stream s, tidei_cu_graph *out) {
+    *out = NULL;
+    assert_ptr_equal(s, fake.captures);
+    tidei_cu_result r = try("cuStreamEndCapture");
+    if (r || fake.invalid)
+        drop_graph(fake.captured);
+    else
+        *out = fake.captured;
+    fake.captured = NULL;
+    fake.captures = NULL;
+    return r ? r : fake.invalid ? 901 : 0;
+}
+static tidei_cu_result f_graph(tidei_cu_graph *out, unsigned flags) {
+    assert_int_equal(flags, 0);
+    TRY("cuGraphCreate");
+    return *out = new_graph(), 0;
+}
+static tidei_cu_result f_graph_destroy(tidei_cu_graph g) { return drop_graph(g), 0; }
+static tidei_cu_result f_graph_nodes(tidei_cu_graph g, tidei_cu_node *nodes, size_t *n) {
+    TRY("cuGraphGetNodes");
+    assert_null(nodes);
+    return *n = g->n, 0;
+}
+static tidei_cu_result f_add_kernel(tidei_cu_node *out, tidei_cu_graph g,
+                                    const tidei_cu_node *behind, size_t n,
+                                    const tidei_cu_kernel_node *k) {
+    TRY("cuGraphAddKernelNode");
+    *out = add_node(g, behind, n);
+    return set_node(*out, k), 0;
+}
+static tidei_cu_result f_add_child(tidei_cu_node *out, tidei_cu_graph g,
+                                   const tidei_cu_node *behind, size_t n, tidei_cu_graph child) {
+    TRY("cuGraphAddChildGraphNode");
+    *out = add_node(g, behind, n);
+    return (*out)->child = copy_graph(child), 0;
+}
+static tidei_cu_result f_instantiate(tidei_cu_exec *out, tidei_cu_graph g,
+                                     unsigned long long flags) {
+    assert_int_equal(flags, 0);
+    TRY("cuGraphInstantiateWithFlags");
+    fake.execs++;
+    *out = calloc(1, sizeof **out);
+    (*out)->graph = copy_graph(g);
+    return (*out)->from = g, 0;
+}
+static tidei_cu_result f_exec_destroy(tidei_cu_exec x) {
+    drop_graph(x->graph);
+    free(x);
+    return fake.execs--, 0;
+}
+static tidei_cu_result f_tell(tidei_cu_exec x, tidei_cu_node node, const tidei_cu_kernel_node *k) {
+    TRY("cuGraphExecKernelNodeSetParams");
+    assert_ptr_equal(node->of, x->from);
+    fake.told++;
+    return set_node(&x->graph->nodes[node - x->from->nodes], k), 0;
+}
+static tidei_cu_result run_kernel(tidei_cu_function f, unsigned gx, unsigned gy, unsigned gz,
+                                  unsigned bx, unsigned by, unsigned bz, unsigned shared,
+                                  tidei_cu_stream s, void **params, void **extra);
+static void run_nodes(const struct CUgraph_st *g, tidei_cu_stream s) {
+    for (size_t i = 0; i < g->n; i++) {
+        const struct CUgraphNode_st *x = &g->nodes[i];
+        if (x->child) {
+            run_nodes(x->child, s);
+            continue;
+        }
+        size_t bytes = x->bytes;
+        void *extra[] = {PTR(TIDEI_CU_LAUNCH_PARAM_BUFFER_POINTER), (void *)(uintptr_t)x->params,
+                         PTR(TIDEI_CU_LAUNCH_PARAM_BUFFER_SIZE), &bytes,
+                         PTR(TIDEI_CU_LAUNCH_PARAM_END)};
+        (void)run_kernel(x->k.function, x->k.grid[0], x->k.grid[1], x->k.grid[2], x->k.block[0],
+                         x->k.block[1], x->k.block[2], x->k.shared_bytes, s, NULL,
+                         bytes ? extra : NULL);
+    }
+}
+static tidei_cu_result f_graph_launch(tidei_cu_exec x, tidei_cu_stream s) {
+    TRY("cuGraphLaunch");
+    assert_at_home(s);
+    fake.graph_launches++;
+    return run_nodes(x->graph, s), 0;
+}
+
 static tidei_cu_result f_launch(tidei_cu_function f, unsigned gx, unsigned gy, unsigned gz,
                                 unsigned bx, unsigned by, unsigned bz, unsigned shared,
                                 tidei_cu_stream s, void **params, void **extra) {
-    (void)s;
     TRY("cuLaunchKernel");
+    if (fake.captured && s == fake.captures) {
+        tidei_cu_node last = fake.captured->n ? &fake.captured->nodes[fake.captured->n - 1] : NULL;
+        const tidei_cu_kernel_node k = {f,      {gx, gy, gz}, {bx, by, bz}, shared,
+                                        params, extra,        NULL,         fake.current};
+        return set_node(add_node(fake.captured, &last, last != NULL), &k), 0;
+    }
+    return run_kernel(f, gx, gy, gz, bx, by, bz, shared, s, params, extra);
+}
+static tidei_cu_result run_kernel(tidei_cu_function f, unsigned gx, unsigned gy, unsigned gz,
+                                  unsigned bx, unsigned by, unsigned bz, unsigned shared,
+                                  tidei_cu_stream s, void **params, void **extra) {
+    (void)s;
     fake.launches++;
     int *of = (int *)(void *)f;
     if (of == &fake.batches[0] || of == &fake.batches[1])
@@ -639,7 +802,18 @@ static const tidei_cu driver = {.version = 13000,
                                 .cuModuleLoadData = f_load,
                                 .cuModuleUnload = f_unload,
                                 .cuModuleGetFunction = f_function,
-                                .cuLaunchKernel = f_launch};
+                                .cuLaunchKernel = f_launch,
+                                .cuStreamBeginCapture = f_begin_capture,
+                                .cuStreamEndCapture = f_end_capture,
+                                .cuGraphCreate = f_graph,
+                                .cuGraphDestroy = f_graph_destroy,
+                                .cuGraphGetNodes = f_graph_nodes,
+                                .cuGraphAddKernelNode = f_add_kernel,
+                                .cuGraphAddChildGraphNode = f_add_child,
+                                .cuGraphInstantiateWithFlags = f_instantiate,
+                                .cuGraphExecDestroy = f_exec_destroy,
+                                .cuGraphExecKernelNodeSetParams = f_tell,
+                                .cuGraphLaunch = f_graph_launch};
 
 /* ---- around every case ---- */
 
@@ -675,6 +849,8 @@ static void assert_nothing_left(void) {
     assert_int_equal(fake.maps, 0);
     assert_int_equal(fake.reservations, 0);
     assert_int_equal(fake.pools, 0);
+    assert_int_equal(fake.graphs, 0);
+    assert_int_equal(fake.execs, 0);
     assert_int_equal(fake.nowned, 0);
     for (int i = 0; i < DEVICES; i++) assert_ptr_not_equal(fake.current, CONTEXT_OF(i));
 }

@@ -134,6 +134,13 @@ static const struct tidei_device_ops ops = {
     .kernel_new = tidei_cuda_kernel_new,
     .kernel_release = tidei_cuda_kernel_release,
     .launch = tidei_cuda_launch,
+    .graph_new = tidei_cuda_graph_new,
+    .graph_add = tidei_cuda_graph_add,
+    .graph_capture_begin = tidei_cuda_graph_capture_begin,
+    .graph_capture_end = tidei_cuda_graph_capture_end,
+    .graph_finish = tidei_cuda_graph_finish,
+    .graph_launch = tidei_cuda_graph_launch,
+    .graph_release = tidei_cuda_graph_release,
     .lose = cuda_lose,
     .close = cuda_close,
 };
@@ -145,7 +152,9 @@ static const struct tidei_device_ops ops = {
 /* Pageable memory up to this size the driver copies aside and returns; larger pieces wait for the
 ** stream's work first (measured: 1 MiB in 0.1 ms, 4 MiB after the 54 ms that were queued). */
 #define STAGED TIDEI_MIB
-#define ALIGN  256 /* bytes; what cuMemAlloc promises and cuBLAS wants of a workspace */
+/* A kernel node takes about so much (10 KB were seen: NVIDIA/cccl#3768). */
+#define NODE_BYTES (10 * TIDEI_KIB)
+#define ALIGN      256 /* bytes; what cuMemAlloc promises and cuBLAS wants of a workspace */
 /* addresses to reserve, as a multiple of the device's memory: a pool's range has holes between
 ** pinned blocks */
 #define VA_MULTIPLE 8
@@ -200,6 +209,8 @@ static tide_status read_info(tidei_cuda *c, int ordinal) {
     info->flags = TIDEI_DEV_RUNS_TEXT | TIDEI_DEV_COPIES_WAIT;
     if (c->cu->cuMemAllocManaged && attribute(c, TIDEI_CU_ATTR_CONCURRENT_MANAGED_ACCESS))
         info->flags |= TIDEI_DEV_UNIFIED;
+    if (tidei_cuda_has_graphs(c->cu)) info->flags |= TIDEI_DEV_GRAPHS;
+    info->graph_node_bytes = NODE_BYTES;
     info->staged_bytes = STAGED;
     info->align = ALIGN;
     info->total_bytes = total;

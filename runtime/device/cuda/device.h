@@ -1,12 +1,13 @@
 /* device.h: what the files of the `cuda` device share.
 **
-** The device is thin: no slot that submits work takes a lock or allocates. The context is the GPU's
-** primary one, which cuBLAS, the CUDA runtime and other libraries of the process use too.
-** Locks: the device's (which streams are taken); each stream's (its events); the copier's (making
-** the kernels that copy); the peers' (what memory of the device there is, and which devices may use
-** it). Each belongs to one device, and no thread holds two of them, of one device or of several: so
-** two devices can be made each other's peers at once. Only the peers' lock is held over slow calls
-** of the driver: a thread that maps memory waits for others that map or grant. */
+** The device is thin: no slot that submits work takes a lock or allocates, but for a graph's. The
+** context is the GPU's primary one, which cuBLAS, the CUDA runtime and other libraries of the
+** process use too. Locks: the device's (which streams are taken); each stream's (its events); the
+** copier's (making the kernels that copy); each graph's (what its nodes were told last); the peers'
+** (what memory of the device there is, and which devices may use it). Each belongs to one device,
+** and no thread holds two of them, of one device or of several: so two devices can be made each
+** other's peers at once. Only the peers' lock is held over slow calls of the driver: a thread that
+** maps memory waits for others that map or grant. */
 #ifndef TIDEI_CUDA_DEVICE_H
 #define TIDEI_CUDA_DEVICE_H
 
@@ -47,6 +48,12 @@ struct tidei_dpage {
 struct tidei_dmempool {
     tidei_cu_pool pool;
     tidei_dmempool *next;
+};
+
+/* A kernel as it is loaded. */
+struct tidei_dkernel {
+    tidei_cu_module module;
+    tidei_cu_function function;
 };
 
 /* Who may use this device's memory, and what there is of it (peers.c). */
@@ -226,5 +233,18 @@ tide_status tidei_cuda_kernel_new(tidei_device *d, const tidei_kernel_text *t, t
                                   void **image, size_t *image_bytes);
 void tidei_cuda_kernel_release(tidei_device *d, tidei_dkernel *k);
 tide_status tidei_cuda_launch(tidei_device *d, tidei_dstream *s, const tidei_launch *l);
+
+bool tidei_cuda_has_graphs(const tidei_cu *cu);
+tide_status tidei_cuda_graph_new(tidei_device *d, const tidei_addr *slots, unsigned nslots,
+                                 tidei_dgraph **out);
+tide_status tidei_cuda_graph_add(tidei_device *d, tidei_dgraph *g, const tidei_launch *l,
+                                 const size_t *at, const tidei_graph_range *ranges);
+tide_status tidei_cuda_graph_capture_begin(tidei_device *d, tidei_dgraph *g, void **native);
+tide_status tidei_cuda_graph_capture_end(tidei_device *d, tidei_dgraph *g, bool keep);
+tide_status tidei_cuda_graph_finish(tidei_device *d, tidei_dgraph *g);
+tide_status tidei_cuda_graph_launch(tidei_device *d, tidei_dstream *s, tidei_dgraph *g,
+                                    const tidei_addr *slots, const tidei_graph_params *params,
+                                    unsigned n);
+void tidei_cuda_graph_release(tidei_device *d, tidei_dgraph *g);
 
 #endif

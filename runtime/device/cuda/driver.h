@@ -24,6 +24,9 @@ typedef struct CUevent_st *tidei_cu_event;
 typedef struct CUmod_st *tidei_cu_module;
 typedef struct CUfunc_st *tidei_cu_function;
 typedef struct CUmemPoolHandle_st *tidei_cu_pool;
+typedef struct CUgraph_st *tidei_cu_graph;
+typedef struct CUgraphNode_st *tidei_cu_node;
+typedef struct CUgraphExec_st *tidei_cu_exec;
 
 typedef struct tidei_cu_location {
     unsigned int type;
@@ -57,6 +60,16 @@ typedef struct tidei_cu_pool_props { /* CUmemPoolProps */
     unsigned short usage;
     unsigned char reserved[54];
 } tidei_cu_pool_props;
+
+typedef struct tidei_cu_kernel_node { /* CUDA_KERNEL_NODE_PARAMS_v2 */
+    tidei_cu_function function;
+    unsigned int grid[3], block[3];
+    unsigned int shared_bytes;
+    void **params;
+    void **extra;
+    struct CUkern_st *kernel;
+    tidei_cu_ctx ctx;
+} tidei_cu_kernel_node;
 
 enum { /* CUresult, those that we tell apart */
        TIDEI_CU_SUCCESS = 0,
@@ -130,6 +143,7 @@ enum { /* flags and choices of single calls */
        TIDEI_CU_MEM_ACCESS_READWRITE = 3,
        TIDEI_CU_MEM_GRANULARITY_MINIMUM = 0,
        TIDEI_CU_POINTER_MEMORY_TYPE = 2,
+       TIDEI_CU_CAPTURE_RELAXED = 2,
        TIDEI_CU_MEMORYTYPE_HOST = 1,
        TIDEI_CU_LAUNCH_PARAM_END = 0,
        TIDEI_CU_LAUNCH_PARAM_BUFFER_POINTER = 1,
@@ -234,11 +248,28 @@ enum { /* flags and choices of single calls */
       (tidei_cu_function *, tidei_cu_module, const char *))                                        \
     X(cuLaunchKernel, cuLaunchKernel, 4000, 1,                                                     \
       (tidei_cu_function, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,    \
-       unsigned int, unsigned int, tidei_cu_stream, void **, void **))
+       unsigned int, unsigned int, tidei_cu_stream, void **, void **))                             \
+    X(cuStreamBeginCapture, cuStreamBeginCapture_v2, 10010, 0,                                     \
+      (tidei_cu_stream, tidei_cu_capture_mode))                                                    \
+    X(cuStreamEndCapture, cuStreamEndCapture, 10000, 0, (tidei_cu_stream, tidei_cu_graph *))       \
+    X(cuGraphCreate, cuGraphCreate, 10000, 0, (tidei_cu_graph *, unsigned int))                    \
+    X(cuGraphDestroy, cuGraphDestroy, 10000, 0, (tidei_cu_graph))                                  \
+    X(cuGraphGetNodes, cuGraphGetNodes, 10000, 0, (tidei_cu_graph, tidei_cu_node *, size_t *))     \
+    X(cuGraphAddKernelNode, cuGraphAddKernelNode_v2, 12000, 0,                                     \
+      (tidei_cu_node *, tidei_cu_graph, const tidei_cu_node *, size_t,                             \
+       const tidei_cu_kernel_node *))                                                              \
+    X(cuGraphAddChildGraphNode, cuGraphAddChildGraphNode, 10000, 0,                                \
+      (tidei_cu_node *, tidei_cu_graph, const tidei_cu_node *, size_t, tidei_cu_graph))            \
+    X(cuGraphInstantiateWithFlags, cuGraphInstantiateWithFlags, 11040, 0,                          \
+      (tidei_cu_exec *, tidei_cu_graph, unsigned long long))                                       \
+    X(cuGraphExecDestroy, cuGraphExecDestroy, 10000, 0, (tidei_cu_exec))                           \
+    X(cuGraphExecKernelNodeSetParams, cuGraphExecKernelNodeSetParams_v2, 12000, 0,                 \
+      (tidei_cu_exec, tidei_cu_node, const tidei_cu_kernel_node *))                                \
+    X(cuGraphLaunch, cuGraphLaunch, 10000, 0, (tidei_cu_exec, tidei_cu_stream))
 
 /* Enums that only appear as parameters. */
 typedef unsigned int tidei_cu_attribute, tidei_cu_pointer_attribute, tidei_cu_granularity,
-    tidei_cu_pool_attribute, tidei_cu_advice;
+    tidei_cu_pool_attribute, tidei_cu_advice, tidei_cu_capture_mode;
 typedef unsigned int tidei_cu_capture; /* CUstreamCaptureStatus: 0 is none */
 typedef uint64_t tidei_cu_u64;         /* cuuint64_t */
 

@@ -116,11 +116,6 @@ tide_status tidei_cuda_fill(tidei_device *d, tidei_dstream *s, tidei_addr dst, c
 
 /* ---- kernels ---- */
 
-struct tidei_dkernel {
-    tidei_cu_module module;
-    tidei_cu_function function;
-};
-
 static tide_status load(tidei_cuda *c, const char *name, const void *code, tidei_dkernel **out) {
     tidei_cu_result r;
     tidei_cuda_visit visit;
