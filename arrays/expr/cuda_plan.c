@@ -34,12 +34,15 @@ static void put_scalars(writer *w, const tidei_call *c) {
     memcpy(take(w, 16 * (size_t)c->prog->nscalars), c->scalars, 16 * (size_t)c->prog->nscalars);
 }
 
-/* n < 2^31 divided by 1 <= d < 2^31: the high half of n * mul, plus n, shifted. */
-static void put_divisor(writer *w, int64_t dim) {
+tidei_cuda_divisor tidei_cuda_divisor_of(int64_t dim) {
     uint32_t d = (uint32_t)dim, shift = d > 1 ? 32u - (uint32_t)__builtin_clz(d - 1) : 0;
-    put_u32(w, d);
-    put_u32(w, (uint32_t)((((uint64_t)1 << 32) * (((uint64_t)1 << shift) - d)) / d + 1));
-    put_u32(w, shift);
+    return (tidei_cuda_divisor){
+        d, (uint32_t)((((uint64_t)1 << 32) * (((uint64_t)1 << shift) - d)) / d + 1), shift};
+}
+
+static void put_divisor(writer *w, int64_t dim) {
+    const tidei_cuda_divisor d = tidei_cuda_divisor_of(dim);
+    memcpy(take(w, sizeof d), &d, sizeof d);
 }
 
 static int64_t size_of(int n, const int64_t *shape) {
@@ -108,7 +111,7 @@ static const tidei_view *lead_of(const tidei_call *c) {
 void tidei_cuda_order(tidei_call *c, const tidei_cuda_traits *k) {
     if (c->ndim < 2 || k->linear || tidei_is_scan(c->prog->fold)) return;
     bool moved;
-    if (c->prog->fold == TIDEI_FOLD_NONE)
+    if (!c->nred)
         moved = sort_dims(c, 0, c->ndim, &c->out[0]);
     else {
         const tidei_view *lead = lead_of(c);

@@ -1,33 +1,49 @@
 /* cuda_run.c: the back end of devices that run CUDA text: finds or makes the kernel of a call's
 ** class, launches it.
 **
-** Model: a program's prepared[1] holds its traits and a list of kernels, one a device and class,
-** that only grows; a warm call walks it without a lock and touches neither text nor heap. Folds
-** that several blocks share a result of take two launches, with the accumulators between them in a
-** workspace on the stream.
+** Model: a program's prepared[1] holds its traits and a list of kernels, one a device and class, or
+** a chain's form, that only grows; a warm call walks it without a lock and touches neither text nor
+** heap. Folds that several blocks share a result of take two launches, with the accumulators between
+** them in a workspace on the stream; those of rows that fit a block go as chains.
 ** What must stay true: everything that may collect or climb (compiling, workspaces) comes before
 ** the first launch. */
-#include "arrays/expr/cuda_text.h"
+#include "arrays/expr/cuda_chain.h"
 #include "arrays/kernels/kernels.h"
+
+/* Which kernel of a program: of a class, or of a chain in a form. Zero bytes between. */
+typedef struct which {
+    tidei_cuda_class cls; /* TIDEI_CUDA_CLASSES: a chain */
+    tidei_chain_form form;
+} which;
 
 typedef struct variant {
     struct variant *next;
     tidei_dkernel *kernel; /* owned by the kernel cache, which outlives programs */
     unsigned dev;
-    tidei_cuda_class cls;
+    which of;
 } variant;
 
 typedef struct prepared {
-    tidei_cuda_traits traits;
+    tidei_cuda_traits traits; /* not of chains */
+    tidei_chain_traits chain; /* of chains and folds; of others it does not fit */
     _Atomic(variant *) variants;
 } prepared;
+
+static void find_traits(const tidei_program *p, prepared *k) {
+    tidei_program chain;
+    if (p->nfolds)
+        tidei_chain_traits_of(p, &k->chain);
+    else
+        tidei_cuda_traits_of(p, &k->traits);
+    if (p->fold && tidei_chain_of(p, &chain)) tidei_chain_traits_of(&chain, &k->chain);
+}
 
 static prepared *prepared_of(tidei_runtime *rt, tidei_program *p) {
     void *there = atomic_load_explicit(&p->prepared[1], memory_order_acquire);
     if (tidei_likely(there != NULL)) return there;
     prepared *mine = tidei_host_alloc(rt, sizeof *mine);
     if (!mine) return NULL;
-    tidei_cuda_traits_of(p, &mine->traits);
+    find_traits(p, mine);
     if (atomic_compare_exchange_strong_explicit(&p->prepared[1], &there, mine, memory_order_acq_rel,
                                                 memory_order_acquire))
         return mine;
@@ -35,20 +51,30 @@ static prepared *prepared_of(tidei_runtime *rt, tidei_program *p) {
     return there;
 }
 
-static tidei_dkernel *find(prepared *k, unsigned dev, tidei_cuda_class cls) {
+static tidei_dkernel *find(prepared *k, unsigned dev, const which *of) {
     for (variant *v = atomic_load_explicit(&k->variants, memory_order_acquire); v; v = v->next)
-        if (v->cls == cls && v->dev == dev) return v->kernel;
+        if (v->of.cls == of->cls && v->dev == dev &&
+            memcmp(&v->of.form, &of->form, sizeof of->form) == 0)
+            return v->kernel;
     return NULL;
+}
+
+static char *text_of(tidei_runtime *rt, const tidei_program *p, const prepared *k,
+                     const which *of) {
+    tidei_program chain;
+    if (of->cls != TIDEI_CUDA_CLASSES) return tidei_cuda_text(rt, p, &k->traits, of->cls, NULL);
+    if (p->fold) p = tidei_chain_of(p, &chain) ? &chain : NULL;
+    return tidei_chain_text(rt, p, &k->chain, &of->form, NULL);
 }
 
 /* Makes the kernel: text, compiler or cache, and a new entry of the list. Two threads may both come
 ** here; both get the same kernel, and the second entry is never looked at. */
-static tide_status make(tidei_dev *d, const tidei_program *p, prepared *k, tidei_cuda_class cls,
+static tide_status make(tidei_dev *d, const tidei_program *p, prepared *k, const which *of,
                         const char *op, tidei_dkernel **out) {
     tidei_runtime *rt = d->rt;
     variant *v = tidei_host_alloc(rt, sizeof *v);
     if (!v) return tidei_fail_host_memory(op, sizeof *v);
-    char *text = tidei_cuda_text(rt, p, &k->traits, cls, NULL);
+    char *text = text_of(rt, p, k, of);
     if (!text) {
         tidei_host_free(rt, v);
         return tidei_fail_host_memory(op, strlen(tidei_prelude_text));
@@ -65,7 +91,7 @@ static tide_status make(tidei_dev *d, const tidei_program *p, prepared *k, tidei
         return s;
     }
     v->dev = d->index;
-    v->cls = cls;
+    v->of = *of;
     *out = v->kernel;
     v->next = atomic_load_explicit(&k->variants, memory_order_relaxed);
     while (!atomic_compare_exchange_weak_explicit(&k->variants, &v->next, v, memory_order_release,
@@ -76,8 +102,9 @@ static tide_status make(tidei_dev *d, const tidei_program *p, prepared *k, tidei
 
 static tide_status kernel_of(tidei_dev *d, const tidei_program *p, prepared *k,
                              tidei_cuda_class cls, const char *op, tidei_dkernel **out) {
-    *out = find(k, d->index, cls);
-    return tidei_likely(*out != NULL) ? TIDE_OK : make(d, p, k, cls, op, out);
+    const which of = {.cls = cls};
+    *out = find(k, d->index, &of);
+    return tidei_likely(*out != NULL) ? TIDE_OK : make(d, p, k, &of, op, out);
 }
 
 /* ---- launching ---- */
@@ -187,8 +214,53 @@ static tide_status join(tidei_stream *s, const tidei_call *c, prepared *k,
     return launch(s, &plan, kernel, &u, write_addresses, op);
 }
 
-static tide_status run_fold(tidei_stream *s, const tidei_call *c, prepared *k,
+/* ---- chains ---- */
+
+static tide_status run_chain(tidei_stream *s, const tidei_call *c, prepared *k,
+                             const tidei_chain_plan *chain, const char *op) {
+    const which of = {TIDEI_CUDA_CLASSES, chain->form};
+    tidei_cuda_plan plan;
+    operand_uses u = {.n = 0, .addresses = plan.params.addresses};
+    tidei_launch l = {.name =
+                          c->prog->nfolds ? "folds of rows and what follows" : "fold of short rows",
+                      .kernel = find(k, s->dev->index, &of),
+                      .params = plan.params.bytes,
+                      .grid = {chain->grid, 1, 1},
+                      .block = {chain->threads, 1, 1},
+                      .shared_bytes = chain->shared};
+    tide_status status =
+        tidei_likely(l.kernel != NULL) ? TIDE_OK : make(s->dev, c->prog, k, &of, op, &l.kernel);
+    if (status != TIDE_OK) return status;
+    tidei_chain_params(c, chain, &plan);
+    l.params_bytes = plan.params_bytes;
+    add_inputs(&u, c);
+    for (unsigned i = 0; i < c->prog->nouts; i++)
+        add_view(&u, &c->out[i], c->ndim, c->shape, c->prog->out_dtype[i], TIDEI_WRITE);
+    return tidei_submit_launch(s, u.uses, u.n, &l, write_addresses, &u, op);
+}
+
+/* A fold goes as a chain where its rows are short. */
+static bool find_chain(const tidei_stream *s, tidei_call *c, const prepared *k,
+                       tidei_chain_plan *out) {
+    for (int d = c->ndim - c->nred; d < c->ndim; d++) c->out[0].strides[d] = 0;
+    return tidei_chain_choose(c, &k->chain, true, &s->dev->d->info, out);
+}
+
+static bool suits(const tidei_stream *s, tidei_call *c) {
+    tidei_chain_plan plan;
+    const prepared *k = prepared_of(s->dev->rt, c->prog);
+    if (!k) return false;
+    tidei_call_collapse(c);
+    tidei_chain_order(c, &k->chain);
+    return tidei_chain_choose(c, &k->chain, false, &s->dev->d->info, &plan);
+}
+
+/* ---- folds ---- */
+
+static tide_status run_fold(tidei_stream *s, tidei_call *c, prepared *k,
                             const tidei_cuda_linear *lin, const char *op) {
+    tidei_chain_plan chain;
+    if (find_chain(s, c, k, &chain)) return run_chain(s, c, k, &chain, op);
     tidei_cuda_plan plan;
     tidei_dkernel *kernel, *joiner = NULL;
     tidei_storage *space = NULL;
@@ -294,6 +366,14 @@ static tide_status run(tidei_stream *s, tidei_call *c, const char *op) {
     prepared *k = prepared_of(s->dev->rt, c->prog);
     if (!k) return tidei_fail_host_memory(op, sizeof *k);
     tidei_cuda_linear lin = {0};
+    if (c->prog->nfolds) {
+        tidei_chain_plan chain;
+        tidei_chain_order(c, &k->chain);
+        bool suits = tidei_chain_choose(c, &k->chain, false, &s->dev->d->info, &chain);
+        tidei_check(suits); /* the caller has asked */
+        (void)suits;
+        return run_chain(s, c, k, &chain, op);
+    }
     tidei_cuda_order(c, &k->traits);
     if (k->traits.linear) {
         int64_t step = 1;
@@ -318,4 +398,4 @@ static void forget(tidei_runtime *rt, tidei_program *p) {
     tidei_host_free(rt, k);
 }
 
-const tidei_backend tidei_backend_text = {"cuda text", run, forget};
+const tidei_backend tidei_backend_text = {"cuda text", run, forget, suits};

@@ -63,6 +63,13 @@ typedef struct tidei_cuda_linear {
 
 #define TIDEI_CUDA_OPERANDS_MAX (TIDEI_INPUTS_MAX + TIDEI_OUTS_MAX)
 
+/* n < 2^31 divided by 1 <= d < 2^31 (tide_div of cuda_base.cu): the high half of n * mul, plus n,
+** shifted. */
+typedef struct tidei_cuda_divisor {
+    uint32_t d, mul, shift;
+} tidei_cuda_divisor;
+tidei_cuda_divisor tidei_cuda_divisor_of(int64_t d);
+
 /* One launch. The parameters begin with the operands' addresses, inputs first, which the launch
 ** fills in. */
 typedef struct tidei_cuda_plan {
