@@ -21,12 +21,11 @@
 **                     an element; end: from accumulators to values. tide_stages: how many have folds
 **   tide_final        computes an element of each result
 ** Every thread loads all of its elements before it uses the first, and keeps them in registers: a
-** row is read once. What must stay true: how elements are joined depends on the shape alone; all
-** threads of a row have the same values of it, so what is joined in two orders at once (minima of
-** 0.0 and -0.0) is taken from one of them. */
+** row is read once. What must stay true: how elements are joined depends on the shape alone; and all
+** threads of a row have the same values of it, since of two that are joined either may come first. */
 struct tide_place {
     td_u32 lane, lanes;   /* among the threads of a row, in this block; how many they are */
-    td_u32 across, reach; /* a warp's lanes of a row are this far apart, up to that */
+    td_u32 across;        /* neighbouring lanes of a row are this many threads apart */
     td_u32 column;        /* rows before this one in the block (form 2) */
     td_u32 first, count;  /* the block's vectors of the row */
     td_u32 row[tide_R];   /* in form 2 a group of tide_V rows */
@@ -39,7 +38,6 @@ TD_FN tide_place tide_here(const tide_p &p) {
                : tide_form == 1 ? blockDim.x
                                 : blockDim.x >> p.shift;
     at.across = tide_form == 2 ? 1u << p.shift : 1;
-    at.reach = tide_form == 0 ? at.lanes : 32;
     at.lane = tide_form == 0 ? t & (at.lanes - 1) : tide_form == 1 ? t : t >> p.shift;
     at.column = tide_form == 2 ? t & (at.across - 1) : 0;
     at.first = rank * p.part;
@@ -80,46 +78,42 @@ TD_FN td_i64 tide_linear(const tide_p &p, const tide_place &at, int r, int u, in
 
 /* ---- joining what the threads of a row have ---- */
 
-/* What the lane has whose number differs in the bits of `by`; or lane `by`. */
-template <bool BY_NUMBER, class F> TD_FN F tide_other(const F &f, td_u32 by) {
-    constexpr int words = (sizeof(F) + 3) / 4;
-    union both {
+/* What the lane has whose number differs in the bits of `by`. */
+template <class ACC> TD_FN ACC tide_other(const ACC &a, td_u32 by) {
+    constexpr int words = (sizeof(ACC) + 3) / 4;
+    union {
         td_u32 w[words];
-        F f;
-    } a, b;
-    a.w[words - 1] = 0;
-    a.f = f;
+        ACC a;
+    } mine, other;
+    mine.w[words - 1] = 0;
+    mine.a = a;
 #pragma unroll
-    for (int i = 0; i < words; i++)
-        b.w[i] = BY_NUMBER ? __shfl_sync(~0u, a.w[i], by) : __shfl_xor_sync(~0u, a.w[i], by);
-    return b.f;
+    for (int i = 0; i < words; i++) other.w[i] = __shfl_xor_sync(~0u, mine.w[i], by);
+    return other.a;
 }
 
 /* Joins those of a warp that are `across` apart, up to `reach`. All lanes get it. */
-template <class F> TD_FN void tide_join_warp(const tide_place &at, F (&a)[tide_W]) {
+template <class ACC>
+TD_FN void tide_join_warp(const tide_place &at, td_u32 reach, ACC (&a)[tide_W]) {
 #pragma unroll
     for (td_u32 by = 1; by < 32; by *= 2)
-        if (by >= at.across && by < at.reach)
+        if (by >= at.across && by < reach)
 #pragma unroll
-            for (int w = 0; w < tide_W; w++) a[w].join(tide_other<false>(a[w], by));
-    if (!F::alike) {
-        const td_u32 t = threadIdx.x & 31,
-                     leader = tide_form == 0 ? t & ~(at.reach - 1)
-                                             : at.across < 32 ? t & (at.across - 1) : t;
-#pragma unroll
-        for (int w = 0; w < tide_W; w++) a[w] = tide_other<true>(a[w], leader);
-    }
+            for (int w = 0; w < tide_W; w++) a[w].join(tide_other(a[w], by));
 }
 
 /* Joins what the warps of a block have, or in form 2 its threads that are a warp's length apart or
 ** more: by shared memory, in which each stage takes turns with the next, so that one barrier
-** is enough. */
-template <class F>
-TD_FN void tide_join_block(const tide_p &p, const tide_place &at, F (&a)[tide_W], F *room) {
+** is enough. All threads get it. */
+template <class ACC>
+TD_FN void tide_join_block(const tide_p &p, const tide_place &at, ACC (&a)[tide_W], ACC *room) {
     const td_u32 t = threadIdx.x;
     const int same = tide_form == 1 ? 0 : p.shift < 5 ? p.shift : 5; /* log2 of rows in a warp */
     const td_u32 parts = same < 5 ? blockDim.x / 32 : at.lanes;
     if (parts == 1) return;
+    /* as many lanes as there are parts, or all, read them */
+    td_u32 lanes = 32 >> same;
+    while (lanes / 2 >= parts) lanes /= 2;
     if ((t & 31) >> same == 0) {
 #pragma unroll
         for (int w = 0; w < tide_W; w++) room[((t / 32 << same) + (t & 31)) * tide_W + w] = a[w];
@@ -127,19 +121,20 @@ TD_FN void tide_join_block(const tide_p &p, const tide_place &at, F (&a)[tide_W]
     __syncthreads();
 #pragma unroll
     for (int w = 0; w < tide_W; w++) a[w].start();
-    for (td_u32 k = (t & 31) >> same; k < parts; k += 32 >> same)
+#pragma unroll 1
+    for (td_u32 k = (t & 31) >> same & (lanes - 1); k < parts; k += lanes)
 #pragma unroll
         for (int w = 0; w < tide_W; w++) a[w].join(room[(k * at.across + at.column) * tide_W + w]);
-    tide_join_warp(at, a);
+    tide_join_warp(at, lanes << same, a);
 }
 
 /* Joins what the blocks of a cluster have, in the order of their ranks. Each writes into all. */
-template <class F>
-TD_FN void tide_join_cluster(const tide_p &p, const tide_place &at, F (&a)[tide_W], F *room) {
+template <class ACC>
+TD_FN void tide_join_cluster(const tide_p &p, const tide_place &at, ACC (&a)[tide_W], ACC *room) {
 #if TIDE_K > 1
     const td_u32 t = threadIdx.x, rank = blockIdx.x % tide_K;
     if (t < at.across * tide_K) {
-        F *to = (F *)__cluster_map_shared_rank(room, t >> p.shift);
+        ACC *to = (ACC *)__cluster_map_shared_rank(room, t >> p.shift);
 #pragma unroll
         for (int w = 0; w < tide_W; w++) to[(rank * at.across + at.column) * tide_W + w] = a[w];
     }
@@ -161,11 +156,11 @@ struct tide_kept {
     tide_u u[tide_W];
 };
 
-template <int S, class F>
-TD_FN void tide_fold_row(const tide_p &p, const tide_place &at, const tide_kept &k, F (&a)[tide_W]) {
+template <int S, class ACC>
+TD_FN void tide_fold_row(const tide_p &p, const tide_place &at, const tide_kept &k, ACC (&a)[tide_W]) {
     /* two accumulators of a row, so that additions overlap */
     constexpr int chains = tide_W == 1 && tide_U * tide_V > 1 ? 2 : 1;
-    F part[tide_W][chains];
+    ACC part[tide_W][chains];
 #pragma unroll
     for (int w = 0; w < tide_W; w++)
 #pragma unroll
@@ -191,20 +186,20 @@ TD_FN void tide_fold_row(const tide_p &p, const tide_place &at, const tide_kept 
     }
 }
 
-template <int S> TD_FN void tide_stages_from(const tide_p &p, const tide_place &at, tide_kept &k) {
+template <int S>
+TD_FN void tide_stages_from(const tide_p &p, const tide_place &at, tide_kept &k, char *room) {
 #pragma unroll
     for (int w = 0; w < tide_W; w++) tide_stage<S>::settle(p, k.u[w]);
     if constexpr (S < tide_stages) {
-        extern __shared__ __align__(16) char tide_room[];
-        typedef typename tide_stage<S>::fold F;
-        F a[tide_W];
+        typedef typename tide_stage<S>::fold ACC;
+        ACC a[tide_W];
         tide_fold_row<S>(p, at, k, a);
-        tide_join_warp(at, a);
-        if (tide_form != 0) tide_join_block(p, at, a, (F *)(tide_room + (S % 2) * p.room));
-        if (tide_K > 1) tide_join_cluster(p, at, a, (F *)(tide_room + (2 + S % 2) * p.room));
+        tide_join_warp(at, tide_form == 0 ? at.lanes : 32, a);
+        if (tide_form != 0) tide_join_block(p, at, a, (ACC *)(room + (S % 2) * p.room));
+        if (tide_K > 1) tide_join_cluster(p, at, a, (ACC *)(room + (2 + S % 2) * p.room));
 #pragma unroll
         for (int w = 0; w < tide_W; w++) tide_stage<S>::end(p, a[w], k.u[w]);
-        tide_stages_from<S + 1>(p, at, k);
+        tide_stages_from<S + 1>(p, at, k, room);
     }
 }
 
@@ -276,6 +271,7 @@ TD_FN void tide_store(const tide_p &p, const tide_place &at, const tide_kept &k)
 
 extern "C" __global__ void TIDE_CLUSTER __launch_bounds__(tide_B, tide_M)
     tide_k(const __grid_constant__ tide_p p) {
+    extern __shared__ __align__(16) char tide_room[];
     const tide_place at = tide_here(p);
     tide_kept k;
 #if TIDE_K > 1
@@ -285,6 +281,6 @@ extern "C" __global__ void TIDE_CLUSTER __launch_bounds__(tide_B, tide_M)
 #if TIDE_K > 1
     __cluster_barrier_wait();
 #endif
-    tide_stages_from<0>(p, at, k);
+    tide_stages_from<0>(p, at, k, tide_room);
     tide_store(p, at, k);
 }

@@ -276,11 +276,17 @@ bool tidei_chain_choose(const tidei_call *c, const tidei_chain_traits *k, bool f
 
 /* ---- parameters ---- Fields in the order of struct tide_p (cuda_chain_text.c: say_params). */
 
+/* Whether an operand's offsets count vectors. */
+static bool moves_by_vectors(const tidei_call *c, const tidei_chain_form *f, unsigned i) {
+    const unsigned nin = c->prog->ninputs;
+    return i < nin ? !((f->flat | f->splat) >> i & 1) : !(f->single >> (i - nin) & 1);
+}
+
 void tidei_chain_params(const tidei_call *c, const tidei_chain_plan *plan, tidei_cuda_plan *out) {
     const unsigned nin = c->prog->ninputs, n = nin + (unsigned)c->prog->nouts;
     const int kept = c->ndim - c->nred, last = c->ndim - 1;
     const bool columns = plan->form.kind == TIDEI_CHAIN_COLUMNS;
-    const int64_t v = plan->form.vec, along = columns ? 1 : v;
+    const int64_t v = plan->form.vec;
     unsigned char *at = out->params.bytes + 8 * (size_t)n; /* addresses come at the launch */
     out->noperands = n;
     memcpy(at, c->scalars, 16 * (size_t)c->prog->nscalars);
@@ -291,10 +297,13 @@ void tidei_chain_params(const tidei_call *c, const tidei_chain_plan *plan, tidei
     uint32_t *numbers = (uint32_t *)(div + TIDE_MAX_RANK);
     for (unsigned i = 0; i < n; i++) {
         const tidei_view *o = i < nin ? &c->in[i] : &c->out[i - nin];
-        for (int d = 0; d < kept; d++)
-            strides[(unsigned)d * n + i] = o->strides[kept - 1 - d] * (columns && d == 0 ? v : 1);
+        const bool vectors = moves_by_vectors(c, &plan->form, i);
+        for (int d = 0; d < kept; d++) {
+            const int64_t stride = o->strides[kept - 1 - d] * (columns && d == 0 ? v : 1);
+            strides[(unsigned)d * n + i] = vectors ? stride / v : stride;
+        }
         if (!kept) strides[i] = 0;
-        steps[i] = o->strides[last] * along;
+        steps[i] = vectors && columns ? o->strides[last] / v : o->strides[last];
         over[i] = kept ? o->strides[kept - 1] : 0;
     }
     over[n] = c->shape[last];

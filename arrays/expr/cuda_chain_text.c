@@ -187,10 +187,7 @@ static void say_set(writer *w, operand_set set, const char *type) {
     for (unsigned i = 0; i < ops; i++)
         if (is_in(w, set, i)) {
             name_of(w, i, name);
-            if (dense)
-                sayf(t, "    q.%s += (td_i64)k * tide_V;\n", name);
-            else
-                sayf(t, "    q.%s += k * p.along[%u];\n", name, i);
+            sayf(t, dense ? "    q.%s += k;\n" : "    q.%s += k * p.along[%u];\n", name, i);
         }
     sayf(t, "}\nTD_FN void tide_skip(const tide_p &p, td_u32 k, %s &q) { tide_goto(p, k, q); }\n",
          type);
@@ -206,8 +203,10 @@ static void say_vectors(writer *w, operand_set set, const char *type, const char
     sayf(t, "};\nTD_FN void tide_get(const tide_p &p, const %s &q, %s &x) {\n", type, vector);
     for (unsigned i = 0; i < w->p->ninputs; i++)
         if (is_in(w, set, i))
-            sayf(t, "    x.i%u = tide_array_get<tide_V>(p.i%u + q.i%u, %d);\n", i, i, i,
-                 w->f->splat >> i & 1);
+            sayf(t,
+                 w->f->splat >> i & 1 ? "    x.i%u = tide_array_get<tide_V>(p.i%u + q.i%u, true);\n"
+                                      : "    x.i%u = tide_vectors<tide_V>(p.i%u)[q.i%u];\n",
+                 i, i, i);
     say(t, "}\n");
 }
 
@@ -219,7 +218,8 @@ static void say_results(writer *w) {
             sayf(t, "    tide_vec<td_%s, tide_V> o%u;\n", tide_dtype_name(w->p->out_dtype[i]), i);
     say(t, "};\nTD_FN void tide_put_all(const tide_p &p, const tide_outs &q, const tide_z &z) {\n");
     for (unsigned i = 0; i < w->p->nouts; i++)
-        if (!(w->f->single >> i & 1)) sayf(t, "    tide_put(p.o%u + q.o%u, z.o%u);\n", i, i, i);
+        if (!(w->f->single >> i & 1))
+            sayf(t, "    tide_vectors<tide_V>(p.o%u)[q.o%u] = z.o%u;\n", i, i, i);
     say(t, "}\n");
 }
 
@@ -340,7 +340,11 @@ static void say_accumulator(text *t, const tidei_program *p, unsigned i) {
     else
         sayf(t, "(td_%s)(%s);\n    }\n", value, start);
     sayf(t, "    TD_MEMBER void add(td_%s y, bool on, td_i32) {\n", value);
-    say_operation(t, operation_of(fold), acc, acc, "n", (const char *const[]){"v", "y"});
+    if (class_of(acc) == 2 && (fold == TIDEI_FOLD_MIN || fold == TIDEI_FOLD_MAX))
+        sayf(t, "    const td_%s n = %s(v, y);\n", value,
+             fold == TIDEI_FOLD_MIN ? "tide_least" : "tide_most");
+    else
+        say_operation(t, operation_of(fold), acc, acc, "n", (const char *const[]){"v", "y"});
     sayf(t,
          "    if (on) v = n;\n    }\n    TD_MEMBER void place(const tide_place &) {}\n"
          "    TD_MEMBER void join(const tide_f%u &b) { add(b.v, true, 0); }\n",
@@ -372,26 +376,17 @@ static bool is_fold_of(const writer *w, unsigned i, unsigned stage) {
     return w->p->nodes[i].op == TIDEI_OP_FOLD && w->l.stage[i] == stage;
 }
 
-/* Whether joining in another order may give other bits: minima of 0.0 and -0.0. */
-static bool is_uneven(const writer *w, unsigned i) {
-    const tidei_node *n = &w->p->nodes[i];
-    return (n->c == TIDEI_FOLD_MIN || n->c == TIDEI_FOLD_MAX) &&
-           class_of(w->p->nodes[n->a].dtype) == 2;
-}
-
 /* The accumulators of a stage. */
 static void say_stage_folds(writer *w, unsigned stage) {
     static const char *const all[] = {"start()", "place(at)"};
     static const char *const params[] = {"", "const tide_place &at"};
     text *t = &w->t;
-    bool alike = true;
     for (unsigned i = 0; i < w->p->nnodes; i++)
         if (is_fold_of(w, i, stage)) {
             say_accumulator(t, w->p, i);
             say_value(t, w->p, i);
-            alike &= !is_uneven(w, i);
         }
-    sayf(t, "struct tide_folds%u {\n    static constexpr bool alike = %d;\n", stage, alike);
+    sayf(t, "struct tide_folds%u {\n", stage);
     for (unsigned i = 0; i < w->p->nnodes; i++)
         if (is_fold_of(w, i, stage)) sayf(t, "    tide_f%u f%u;\n", i, i);
     for (int m = 0; m < 2; m++) {
