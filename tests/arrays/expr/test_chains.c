@@ -51,7 +51,8 @@ static tide_array *laid(tide_runtime *where, tide_dtype t, int ndim, const int64
                         const void *data, int how) {
     tide_array *x = tide_from_host(where, t, ndim, shape, data);
     if (how == TURNED && ndim) x = tide_transpose(tide_copy(tide_transpose(x, NULL)), NULL);
-    if (how == BACKWARDS && ndim) x = tide_slice(tide_copy(tide_slice(x, "..., ::-1")), "..., ::-1");
+    if (how == BACKWARDS && ndim)
+        x = tide_slice(tide_copy(tide_slice(x, "..., ::-1")), "..., ::-1");
     if (how == SHIFTED || how == GAPS) { /* within a larger one */
         int64_t wider[TIDE_MAX_RANK], n = ndim ? shape[ndim - 1] : 1;
         char range[64];
@@ -77,8 +78,7 @@ static pair pair_of(tide_dtype t, int ndim, const int64_t *shape, int how) {
     if (!data) abort();
     for (size_t i = 0; i < n; i++) {
         const double x = t < TIDE_F16 ? floor(unit() * (t == TIDE_BOOL ? 2 : 9)) : unit() * 8 - 3;
-        set_element(data + i * tide_dtype_size(t), t,
-                    CMPLX(x, t >= TIDE_C64 ? unit() * 2 : 0));
+        set_element(data + i * tide_dtype_size(t), t, CMPLX(x, t >= TIDE_C64 ? unit() * 2 : 0));
     }
     p.on[0] = laid(rt, t, ndim, shape, data, how);
     p.on[1] = laid(host, t, ndim, shape, data, how);
@@ -87,11 +87,11 @@ static pair pair_of(tide_dtype t, int ndim, const int64_t *shape, int how) {
 }
 
 static double tolerance_of(int t) {
-    return t == TIDE_F16                      ? 0x1p-9
-           : t == TIDE_BF16                   ? 0x1p-6
-           : t == TIDE_F32 || t == TIDE_C64   ? 0x1p-17
+    return t == TIDE_F16                     ? 0x1p-9
+           : t == TIDE_BF16                  ? 0x1p-6
+           : t == TIDE_F32 || t == TIDE_C64  ? 0x1p-17
            : t == TIDE_F64 || t == TIDE_C128 ? 0x1p-45
-                                              : 0;
+                                             : 0;
 }
 
 static bool near(double a, double b, double tolerance) {
@@ -114,9 +114,10 @@ static void check_same(const char *text, unsigned result, tide_array *got, tide_
     assert_ok(tide_to_host(want, b, n * size));
     for (size_t i = 0; i < n; i++) {
         const double complex x = element(a + i * size, t), y = element(b + i * size, t);
-        if (!near(creal(x), creal(y), tolerance_of(t)) || !near(cimag(x), cimag(y), tolerance_of(t)))
-            fail_msg("%s: result %u, element %zu is %.17g%+.17gi, not %.17g%+.17gi", text, result, i,
-                     creal(x), cimag(x), creal(y), cimag(y));
+        if (!near(creal(x), creal(y), tolerance_of(t)) ||
+            !near(cimag(x), cimag(y), tolerance_of(t)))
+            fail_msg("%s: result %u, element %zu is %.17g%+.17gi, not %.17g%+.17gi", text, result,
+                     i, creal(x), cimag(x), creal(y), cimag(y));
     }
     free(a);
     free(b);
@@ -125,37 +126,283 @@ static void check_same(const char *text, unsigned result, tide_array *got, tide_
 /* ---- running on both ---- */
 
 #define MOST_RESULTS 4
-/* Runs on both and compares; on the GPU as one kernel, which is seen by its being the only one that
-** is new, if `fresh`. */
-static void compare(const char *text, const pair *in, size_t n, size_t m) {
+
+/* Runs on both and compares; on the GPU by so many kernels (0: any number). */
+static void compare(const char *text, const pair *in, size_t n, size_t m, unsigned launches) {
     tide_array *outs[2][MOST_RESULTS];
-    for (int side = 0; side < 2; side++) {
+    unsigned before = 0;
+    for (int side = 1; side >= 0; side--) {
         tide_arg args[8];
         for (size_t i = 0; i < n; i++) args[i] = tide_arg_array(in[i].on[side]);
         tide_expr *e = tide_expr_new(side ? host : rt, text);
         assert_non_null(e);
+        before = atomic_load(&emulated_launches);
         assert_ok(tide_expr_apply_many(e, args, n, outs[side], m));
         tide_expr_release(e);
     }
+    const unsigned took = atomic_load(&emulated_launches) - before;
     for (size_t i = 0; i < m; i++) check_same(text, (unsigned)i, outs[0][i], outs[1][i]);
+    if (launches && took != launches) fail_msg("%s took %u launches, not %u", text, took, launches);
 }
 
-#define SOFTMAX "(x) -> let e = exp(x - max(x, axis=-1, keepdims=true)); e / sum(e, axis=-1, keepdims=true)"
+static void compare_one(const char *text, tide_dtype t, int ndim, const int64_t *shape, int how,
+                        size_t m, unsigned launches) {
+    const pair x = pair_of(t, ndim, shape, how);
+    compare(text, &x, 1, m, launches);
+}
 
-static void softmax_of_rows_of_any_length(void **state) {
-    static const int64_t lengths[] = {1, 2, 3, 7, 8, 31, 32, 33, 100, 128, 260, 1000, 1024, 2052};
+#define SOFTMAX(axis)                                                                              \
+    "(x) -> let e = exp(x - max(x, axis=" axis ", keepdims=true)); e / sum(e, axis=" axis          \
+    ", keepdims=true)"
+
+/* ---- forms ---- */
+
+/* Lanes of a warp, a block, clusters; vectors where the length is a multiple of 4. */
+static void rows_of_any_length(void **state) {
+    static const int64_t lengths[] = {1,   2,    3,    7,    8,    31,   32,   33,    100,   128,
+                                      260, 1000, 1024, 2052, 8192, 8196, 8193, 20000, 65536, 65000};
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(lengths); i++) {
-        const int64_t shape[] = {i % 3 ? 5 : 40, lengths[i]};
-        const pair x = pair_of(TIDE_F32, 2, shape, PLAIN);
-        compare(SOFTMAX, &x, 1, 1);
+        const int64_t shape[] = {lengths[i] > 5000 ? 2 : i % 3 ? 5 : 40, lengths[i]};
+        compare_one(SOFTMAX("-1"), TIDE_F32, 2, shape, PLAIN, 1, 1);
     }
+}
+
+/* Rows that run across memory. */
+static void columns_of_any_length(void **state) {
+    static const int64_t shapes[][2] = {{2, 64}, {5, 8}, {40, 12}, {40, 7}, {300, 68}, {1030, 16}};
+    (void)state;
+    for (size_t i = 0; i < TIDEI_COUNT(shapes); i++)
+        compare_one(SOFTMAX("0"), TIDE_F32, 2, shapes[i], PLAIN, 1, 1);
+    compare_one(SOFTMAX("1"), TIDE_F32, 3, (const int64_t[]){3, 50, 8}, PLAIN, 1, 1);
+    compare_one(SOFTMAX("-1"), TIDE_F32, 2, (const int64_t[]){12, 40}, TURNED, 1, 1);
+}
+
+/* More than registers hold goes value by value. */
+static void rows_that_do_not_fit(void **state) {
+    (void)state;
+    compare_one(SOFTMAX("-1"), TIDE_F32, 2, (const int64_t[]){1, 140000}, PLAIN, 1, 0);
+    compare_one(SOFTMAX("0"), TIDE_F32, 2, (const int64_t[]){20000, 2}, PLAIN, 1, 0);
+    /* two folded dimensions that are not one */
+    compare_one("(x) -> x - mean(x, axis=(0, 2), keepdims=true)", TIDE_F32, 3,
+                (const int64_t[]){3, 4, 5}, PLAIN, 1, 0);
+}
+
+static void layouts_and_types(void **state) {
+    static const uint8_t types[] = {TIDE_F32, TIDE_F16, TIDE_BF16, TIDE_F64, TIDE_F32};
+    (void)state;
+    for (int how = 0; how < LAYOUTS; how++)
+        compare_one(SOFTMAX("-1"), types[how], 2, (const int64_t[]){6, 56}, how, 1, 1);
+    compare_one("(x) -> (x * 2 - sum(x, axis=1, keepdims=true), prod(x, axis=1), max(x, axis=1))",
+                TIDE_I32, 2, (const int64_t[]){9, 20}, PLAIN, 3, 1);
+    compare_one("(x) -> (x - mean(x, axis=1, keepdims=true), sum(x, axis=1))", TIDE_U8, 2,
+                (const int64_t[]){9, 48}, PLAIN, 2, 1);
+    compare_one("(x) -> x / sum(x, axis=-1, keepdims=true)", TIDE_C64, 2, (const int64_t[]){3, 300},
+                PLAIN, 1, 1);
+    compare_one("(x) -> x - mean(x, axis=0, keepdims=true)", TIDE_C128, 2, (const int64_t[]){30, 6},
+                PLAIN, 1, 1);
+    compare_one("(x) -> (any(x, axis=-1), all(x, axis=-1), x ^ any(x, axis=-1, keepdims=true))",
+                TIDE_BOOL, 2, (const int64_t[]){7, 40}, PLAIN, 3, 1);
+}
+
+/* ---- what hangs on folds ---- */
+
+static void several_results(void **state) {
+    static const int64_t shape[] = {12, 96};
+    (void)state;
+    compare_one("(x) -> let m = max(x, axis=1, keepdims=true); let e = exp(x - m);"
+                " let s = sum(e, axis=1, keepdims=true); (e / s, m + log(s))",
+                TIDE_F32, 2, shape, PLAIN, 2, 1);
+    compare_one("(x) -> let d = x - mean(x, axis=1, keepdims=true);"
+                " (mean(x, axis=1), mean(d*d, axis=1), argmax(x, axis=1), min(x, axis=1))",
+                TIDE_F32, 2, shape, PLAIN, 4, 1);
+    /* with and without keepdims they are one fold */
+    compare_one("(x) -> log(sum(exp(x - max(x, axis=1, keepdims=true)), axis=1)) + max(x, axis=1)",
+                TIDE_F32, 2, shape, PLAIN, 1, 1);
+}
+
+static void other_inputs(void **state) {
+    static const int64_t rows[] = {10, 64}, weights[] = {64}, each[] = {10, 1}, columns[] = {10};
+    (void)state;
+    const pair norm[] = {pair_of(TIDE_F32, 2, rows, PLAIN), pair_of(TIDE_F32, 1, weights, PLAIN),
+                         pair_of(TIDE_F32, 1, weights, PLAIN)};
+    compare("(x, g, b) -> let d = x - mean(x, axis=-1, keepdims=true);"
+            " d / sqrt(mean(d*d, axis=-1, keepdims=true) + 1e-5) * g + b",
+            norm, 3, 1, 1);
+    const pair scaled[] = {norm[0], pair_of(TIDE_F32, 2, each, PLAIN)};
+    compare("(x, s) -> x * s / sum(x * s, axis=1, keepdims=true)", scaled, 2, 1, 1);
+    const pair masked[] = {norm[0], pair_of(TIDE_BOOL, 2, rows, PLAIN)};
+    compare("(x, m) -> let y = where(m, x, -inf); let e = exp(y - max(y, axis=1, keepdims=true));"
+            " e / sum(e, axis=1, keepdims=true)",
+            masked, 2, 1, 1);
+    /* along columns: one element a column, and one a row of memory */
+    const pair across[] = {pair_of(TIDE_F32, 2, (const int64_t[]){10, 8}, PLAIN),
+                           pair_of(TIDE_F32, 1, (const int64_t[]){8}, PLAIN),
+                           pair_of(TIDE_F32, 2, each, PLAIN)};
+    compare("(x, a, w) -> (x - a) * w / sum(x * w, axis=0)", across, 3, 1, 1);
+    const pair sums[] = {norm[0], pair_of(TIDE_F32, 1, columns, PLAIN)};
+    compare("(x, y) -> y + sum(x, axis=1) / max(x, axis=1)", sums, 2, 1, 1);
+}
+
+static void positions(void **state) {
+    (void)state;
+    compare_one(
+        "(x) -> let y = where(index(1) <= index(0), x, -inf);"
+        " let e = exp(y - max(y, axis=1, keepdims=true)); e / sum(e, axis=1, keepdims=true)",
+        TIDE_F32, 2, (const int64_t[]){20, 20}, PLAIN, 1, 1);
+    compare_one("(x) -> let y = x * index(0) + index(1); y - mean(y, axis=0)", TIDE_F32, 2,
+                (const int64_t[]){20, 8}, PLAIN, 1, 1);
+    /* an index of the result, which has fewer dimensions than the rows */
+    compare_one("(x) -> sum(x, axis=1) + max(x, axis=1) * index(0)", TIDE_F32, 2,
+                (const int64_t[]){6, 8}, PLAIN, 1, 0);
+}
+
+/* A fold without keepdims meets the last dimensions: in a square that is another one than its own. */
+static void folds_that_lie_across(void **state) {
+    static const int64_t square[] = {16, 16};
+    (void)state;
+    compare_one("(x) -> x - sum(x, axis=1)", TIDE_F32, 2, square, PLAIN, 1, 2);
+    compare_one("(x) -> x - sum(x, axis=0)", TIDE_F32, 2, square, PLAIN, 1, 1);
+    compare_one("(x) -> x / sum(x)", TIDE_F32, 2, square, PLAIN, 1, 1);
+    const pair two[] = {pair_of(TIDE_F32, 2, square, PLAIN), pair_of(TIDE_F32, 1, square, PLAIN)};
+    /* y along the rows, and along the sums */
+    compare("(x, y) -> (x * y - max(x, axis=1, keepdims=true), sum(x, axis=1) + y)", two, 2, 2, 0);
+}
+
+/* What reads a chain's values without being one of it. */
+static void chains_among_other_values(void **state) {
+    static const int64_t shape[] = {8, 24};
+    (void)state;
+    compare_one("(x) -> mean(log(sum(exp(x - max(x, axis=1, keepdims=true)), axis=1)))", TIDE_F32,
+                2, shape, PLAIN, 1, 2);
+    compare_one("(x) -> let r = x / sum(x, axis=1, keepdims=true);"
+                " let c = x / sum(x, axis=0, keepdims=true); (r, c, r * c)",
+                TIDE_F32, 2, shape, PLAIN, 3, 0);
+    compare_one("(x) -> let s = cumsum(x, axis=1); (s / max(s, axis=1, keepdims=true),"
+                " sum(s, axis=1))",
+                TIDE_F32, 2, shape, PLAIN, 2, 2);
+}
+
+/* ---- values ---- */
+
+static void special_values(void **state) {
+    static const float v[] = {1,    INFINITY,  2,         3,         NAN,       4,    1,
+                              1,    -INFINITY, -INFINITY, -INFINITY, -INFINITY, 0.0f, -0.0f,
+                              0.0f, -0.0f,     5,         5,         5,         5};
+    static const int64_t shape[] = {5, 4};
+    (void)state;
+    pair x;
+    x.on[0] = tide_from_host(rt, TIDE_F32, 2, shape, v);
+    x.on[1] = tide_from_host(host, TIDE_F32, 2, shape, v);
+    compare(SOFTMAX("-1"), &x, 1, 1, 1);
+    compare("(x) -> (max(x, axis=1), min(x, axis=1), argmax(x, axis=1), argmin(x, axis=1))", &x, 1,
+            4, 1);
+    /* all elements of a row meet the same maximum, of 0.0 and -0.0 too */
+    tide_array *inverse = tide_map(rt, "(x) -> 1 / (x*0 + max(x, axis=1, keepdims=true))", x.on[0]);
+    float got[20];
+    assert_ok(tide_to_host(inverse, got, sizeof got));
+    for (int i = 13; i < 16; i++) assert_true(got[i] == got[12]);
+    const float zeros[] = {-0.0f, -0.0f, -0.0f};
+    tide_array *z = tide_from_host(rt, TIDE_F32, SHAPE(1, 3), zeros), *s[2];
+    assert_ok(tide_map_many(rt, s, 2, "(x) -> (sum(x, axis=1), max(x, axis=1))", z));
+    assert_true(signbit(tide_item_f64(s[0])));
+}
+
+static void nothing_and_one(void **state) {
+    static const int64_t shapes[][2] = {{0, 4}, {3, 0}, {1, 1}, {4, 1}, {1, 8}};
+    (void)state;
+    for (size_t i = 0; i < TIDEI_COUNT(shapes); i++)
+        compare_one("(x) -> (x - mean(x, axis=1, keepdims=true), sum(x, axis=1))", TIDE_F32, 2,
+                    shapes[i], PLAIN, 2, 0);
+    compare_one("(x) -> (x - mean(x), sum(x))", TIDE_F32, 0, NULL, PLAIN, 2, 0);
+    tide_array *none = tide_zeros(rt, TIDE_F32, SHAPE(3, 0));
+    assert_null(tide_map(rt, SOFTMAX("-1"), none));
+    assert_error(TIDE_E_EMPTY, "max of no elements has no value");
+}
+
+/* The bits of a row are its own: no other row, and no other run, changes them. */
+static void a_rows_bits_are_its_own(void **state) {
+    static const int64_t lengths[] = {24, 100, 3000, 9000};
+    (void)state;
+    for (size_t i = 0; i < TIDEI_COUNT(lengths); i++) {
+        const int64_t n = lengths[i];
+        tide_array *x = pair_of(TIDE_F32, 2, (const int64_t[]){7, n}, PLAIN).on[0];
+        tide_array *all = tide_map(rt, SOFTMAX("-1"), x), *again = tide_map(rt, SOFTMAX("-1"), x),
+                   *some = tide_map(rt, SOFTMAX("-1"), tide_slice(x, "4:6"));
+        assert_true(tide_item_f64(tide_map(rt, "(a, b) -> sum(i64(a != b))", all, again)) == 0);
+        assert_true(tide_item_f64(tide_map(rt, "(a, b) -> sum(i64(a != b))", tide_slice(all, "4:6"),
+                                           some)) == 0);
+    }
+}
+
+/* ---- destinations ---- */
+
+static void into(const char *text, pair x, pair y, pair dst, unsigned launches) {
+    for (int side = 1; side >= 0; side--) {
+        const unsigned before = atomic_load(&emulated_launches);
+        assert_ok(tide_map_into(dst.on[side], text, x.on[side], y.on[side]));
+        if (!side) assert_int_equal(atomic_load(&emulated_launches) - before, launches);
+    }
+    check_same(text, 0, dst.on[0], dst.on[1]);
+}
+
+static void over_what_is_read(void **state) {
+    static const int64_t shape[] = {8, 8};
+    (void)state;
+    const pair x = pair_of(TIDE_F32, 2, shape, PLAIN), y = pair_of(TIDE_F32, 1, shape, PLAIN);
+    into("(x, y) -> x - mean(x, axis=1, keepdims=true) + y", x, y, x, 1);
+    /* the sums are written where another row's y is read: a temporary, and a copy */
+    into("(x, y) -> sum(x * y, axis=1) / max(x, axis=1)", x, y, y, 1);
+    /* a view with gaps */
+    const pair wide = pair_of(TIDE_F32, 2, (const int64_t[]){8, 16}, PLAIN);
+    pair gaps;
+    for (int side = 0; side < 2; side++) gaps.on[side] = tide_slice(wide.on[side], ":, ::2");
+    into("(x, y) -> x - mean(x, axis=1, keepdims=true) + y", x, y, gaps, 1);
+    into("(x, y) -> x - mean(x, axis=1, keepdims=true) + y", gaps, y, gaps, 1);
+    /* a turned one of the operand: a temporary */
+    pair turned;
+    for (int side = 0; side < 2; side++) turned.on[side] = tide_transpose(x.on[side], NULL);
+    into("(x, y) -> x - mean(x, axis=1, keepdims=true) + y", x, y, turned, 2);
+}
+
+static void two_destinations(void **state) {
+    static const int64_t shape[] = {6, 12}, rows[] = {6};
+    (void)state;
+    const pair x = pair_of(TIDE_F32, 2, shape, PLAIN);
+    pair a = pair_of(TIDE_F32, 2, shape, PLAIN), b = pair_of(TIDE_F32, 1, rows, PLAIN);
+    for (int side = 1; side >= 0; side--) {
+        tide_expr *e = tide_expr_new(side ? host : rt, "(x) -> (x / max(x, axis=1, keepdims=true),"
+                                                       " sum(x, axis=1))");
+        tide_array *const dsts[] = {a.on[side], b.on[side]};
+        const tide_arg arg = tide_arg_array(x.on[side]);
+        assert_ok(tide_expr_apply_into(dsts, 2, e, &arg, 1));
+        tide_expr_release(e);
+    }
+    check_same("two destinations", 0, a.on[0], a.on[1]);
+    check_same("two destinations", 1, b.on[0], b.on[1]);
+}
+
+/* ---- folds alone, of short rows ---- */
+
+static void folds_of_short_rows(void **state) {
+    static const char *const texts[] = {"(x) -> sum(x, axis=1)", "(x) -> argmax(x, axis=1)",
+                                        "(x) -> mean(x, axis=0)"};
+    static const int64_t shapes[][2] = {{600, 3}, {9, 100}, {5, 4096}, {4, 2051}, {40, 64}};
+    (void)state;
+    for (size_t k = 0; k < TIDEI_COUNT(texts); k++)
+        for (size_t i = 0; i < TIDEI_COUNT(shapes); i++)
+            compare_one(texts[k], k == 2 ? TIDE_F16 : TIDE_F32, 2, shapes[i],
+                        i == 4 ? TURNED : PLAIN, 1, 1);
 }
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, begin_both, end_both)
 int main(void) {
     const struct CMUnitTest tests[] = {
-        CASE(softmax_of_rows_of_any_length),
+        CASE(rows_of_any_length), CASE(columns_of_any_length), CASE(rows_that_do_not_fit),
+        CASE(layouts_and_types),  CASE(several_results),       CASE(other_inputs),
+        CASE(positions),          CASE(folds_that_lie_across), CASE(chains_among_other_values),
+        CASE(special_values),     CASE(nothing_and_one),       CASE(a_rows_bits_are_its_own),
+        CASE(over_what_is_read),  CASE(two_destinations),      CASE(folds_of_short_rows),
     };
     return cmocka_run_group_tests(tests, open_both, close_both);
 }
