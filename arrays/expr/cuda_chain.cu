@@ -233,31 +233,35 @@ TD_FN void tide_fetch(const tide_p &p, const tide_place &at, tide_kept &k) {
 TD_FN void tide_store(const tide_p &p, const tide_place &at, const tide_kept &k) {
 #pragma unroll
     for (int r = 0; r < tide_R; r++) {
+        /* few at once, for they take registers beside what is kept */
+        constexpr int some = tide_has_late && tide_U > 2 ? 2 : tide_U;
         tide_late q = tide_late();
-        tide_y y[tide_U];
-        if (tide_has_late) {
-            tide_locate(p, at.row[r], q);
-            tide_goto(p, at.first + at.lane, q);
-#pragma unroll
-            for (int u = 0; u < tide_U; u++) {
-                if (tide_on(p, at, r, u)) tide_get(p, q, y[u]);
-                tide_skip(p, at.lanes, q);
-            }
-        }
         tide_outs to = tide_outs();
+        tide_locate(p, at.row[r], q);
+        tide_goto(p, at.first + at.lane, q);
         tide_locate(p, at.row[r], to);
         tide_goto(p, at.first + at.lane, to);
 #pragma unroll
-        for (int u = 0; u < tide_U; u++) {
-            if (tide_on(p, at, r, u)) {
-                tide_z z;
+        for (int first = 0; first < tide_U; first += some) {
+            tide_y y[some];
 #pragma unroll
-                for (int v = 0; v < tide_V; v++)
-                    tide_final(p, k.u[tide_form == 2 ? v : r], tide_linear(p, at, r, u, v),
-                               k.x[r][u], y[u], v, z);
-                tide_put_all(p, to, z);
+            for (int i = 0; i < some; i++) {
+                if (tide_on(p, at, r, first + i)) tide_get(p, q, y[i]);
+                tide_skip(p, at.lanes, q);
             }
-            tide_skip(p, at.lanes, to);
+#pragma unroll
+            for (int i = 0; i < some; i++) {
+                const int u = first + i;
+                if (tide_on(p, at, r, u)) {
+                    tide_z z;
+#pragma unroll
+                    for (int v = 0; v < tide_V; v++)
+                        tide_final(p, k.u[tide_form == 2 ? v : r], tide_linear(p, at, r, u, v),
+                                   k.x[r][u], y[i], v, z);
+                    tide_put_all(p, to, z);
+                }
+                tide_skip(p, at.lanes, to);
+            }
         }
         if (at.lane == 0 && at.first == 0 && at.row[r] < p.rows) {
             tide_flats flats = tide_flats();

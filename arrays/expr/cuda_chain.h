@@ -14,6 +14,9 @@
 
 /* more inputs than this would leave a thread few elements of each */
 #define TIDEI_CHAIN_INPUTS 16
+/* threads of a block, for which kernels are compiled: at most one or the other */
+#define TIDEI_CHAIN_SMALL 256
+#define TIDEI_CHAIN_LARGE 512
 
 typedef enum {
     TIDEI_CHAIN_LANES,  /* a row is a few lanes' of a warp */
@@ -29,8 +32,8 @@ typedef struct tidei_chain_form {
     uint8_t rows;   /* rows of a thread beside each other (LANES) */
     uint8_t blocks; /* of a cluster */
     uint8_t dense;  /* along a row all elements lie one after the other (not COLUMNS) */
+    uint8_t large;  /* blocks of more than TIDEI_CHAIN_SMALL threads */
     uint8_t single; /* outs with one element a row */
-    uint8_t unused;
     uint16_t flat;  /* inputs with one element a row */
     uint16_t late;  /* inputs that no fold reads and that are the same for all rows */
     uint16_t splat; /* inputs with one element for a vector (COLUMNS) */
@@ -40,11 +43,12 @@ typedef struct tidei_chain_form {
 typedef struct tidei_chain_traits {
     bool fits; /* may be a chain's kernel at all */
     bool linear, complex, functions;
-    bool arg;           /* has argmin or argmax, for which the order of elements counts */
-    uint8_t stages;     /* of folds: one needs the values of those before */
-    uint16_t folded;    /* inputs (bits) that bodies of folds read */
-    uint16_t acc_bytes; /* of the accumulators of a stage, at most */
-    uint32_t cost;      /* instructions of an element, roughly */
+    bool arg;            /* has argmin or argmax, for which the order of elements counts */
+    uint8_t value_bytes; /* of the widest value of an element */
+    uint8_t stages;      /* of folds: one needs the values of those before */
+    uint16_t folded;     /* inputs (bits) that bodies of folds read */
+    uint16_t acc_bytes;  /* of the accumulators of a stage, at most */
+    uint32_t cost;       /* instructions of an element, roughly */
 } tidei_chain_traits;
 
 /* The chain that is a program with a fold; false where it does not fit. */

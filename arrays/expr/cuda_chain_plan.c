@@ -11,9 +11,8 @@
 
 /* Bytes of a row that a thread has under way: with 1024 threads a multiprocessor this is 64 KiB, what
 ** hides the latency of an H200's memory. */
-#define CHAIN_BYTES 64u
-/* threads of a block at most: two blocks fit a multiprocessor with 64 registers a thread */
-#define CHAIN_THREADS 512u
+#define CHAIN_BYTES   64u
+#define CHAIN_THREADS TIDEI_CHAIN_LARGE
 /* blocks of a cluster that every device with clusters takes */
 #define CHAIN_CLUSTER 8u
 /* bytes that the lanes of a row read side by side, if there are so many */
@@ -21,7 +20,7 @@
 /* where rows run across memory: bytes side by side at least */
 #define CHAIN_ACROSS 64u
 /* a thread's unrolled body, in instructions: beyond, compilers take long */
-#define CHAIN_COST 1024u
+#define CHAIN_COST 2048u
 /* results of a thread beside each other: each has accumulators and values of its own */
 #define CHAIN_ROWS 8u
 /* elements' and rows' numbers stay below this, with room for a block beyond the end */
@@ -147,7 +146,11 @@ static void choose_vectors(layout *l, tidei_chain_form *f) {
 
 /* Vectors of a row that a thread keeps, at most. */
 static uint32_t room_of(const layout *l, const tidei_chain_traits *k, uint32_t v) {
-    const uint32_t bytes = v * (l->early ? l->early : l->widest ? l->widest : 8);
+    const uint32_t wide = k->value_bytes == 8 || k->value_bytes == 16 ? k->value_bytes : 1,
+                   each = l->early    ? l->early
+                          : l->widest ? l->widest
+                                      : 8,
+                   bytes = v * (each > wide ? each : wide);
     uint32_t u = pow2_down(least(16, bytes < CHAIN_BYTES ? CHAIN_BYTES / bytes : 1));
     while (u > 1 && k->cost * u * v > CHAIN_COST) u /= 2;
     return u;
@@ -271,6 +274,7 @@ bool tidei_chain_choose(const tidei_call *c, const tidei_chain_traits *k, bool f
     if (!(l.columns ? give_columns : give_row)(&l, k, info, folds_alone, out)) return false;
     if ((uint64_t)out->grid * out->form.blocks > INT32_MAX) return false;
     out->grid *= out->form.blocks;
+    out->form.large = out->threads > TIDEI_CHAIN_SMALL;
     return find_shared(k, out);
 }
 

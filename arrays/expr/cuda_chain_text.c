@@ -103,7 +103,10 @@ void tidei_chain_traits_of(const tidei_program *p, tidei_chain_traits *out) {
             continue;
         }
         out->functions |= needs_functions(p, n);
-        if (!l.single[i]) out->cost += node_cost(p, n);
+        if (l.single[i]) continue;
+        const unsigned bytes = is_half(n->dtype) ? 4 : (unsigned)tide_dtype_size(n->dtype);
+        if (bytes > out->value_bytes) out->value_bytes = (uint8_t)bytes;
+        out->cost += node_cost(p, n);
     }
     for (unsigned s = 0; s < out->stages; s++) {
         const unsigned bytes = stage_bytes(p, &l, s);
@@ -309,8 +312,8 @@ static void say_arg(text *t, unsigned i, int fold, int acc) {
          "struct tide_f%u {\n    td_%s v;\n    td_i32 i;\n"
          "    TD_MEMBER void start() {\n        v = 0;\n        i = -1;\n    }\n"
          "    TD_MEMBER void add(td_%s y, bool on, td_i32 step) {\n"
-         "        if (on && (i < 0 || (v == v && !(y %s v)))) {\n"
-         "            v = y;\n            i = step;\n        }\n    }\n",
+         "        const bool better = on & ((i < 0) | ((v == v) & !(y %s v)));\n"
+         "        v = better ? y : v;\n        i = better ? step : i;\n    }\n",
          i, value, value, not_less);
     sayf(t,
          "    TD_MEMBER void place(const tide_place &at) {\n"
@@ -461,20 +464,27 @@ static void say_final(writer *w) {
 
 /* ---- the whole ---- */
 
-/* Blocks of a multiprocessor at least: with 64 bytes under way in each thread 1024 threads have what
-** its share of the memory's bandwidth needs. More registers where the body is long, or a thread
-** keeps more. */
+/* Blocks of a multiprocessor at least, so that what they have under way fills the memory's pipes:
+** 1024 threads, if their values fit 64 registers or nearly, else fewer. */
 static unsigned least_blocks(const writer *w, const tidei_chain_traits *k, unsigned threads) {
-    unsigned kept = 0;
-    for (unsigned i = 0; i < w->p->ninputs; i++)
-        if (is_in(w, EARLY, i)) kept += (unsigned)tide_dtype_size(w->p->input_dtype[i]);
-    kept *= (unsigned)w->f->vec * w->f->unroll * w->f->rows;
-    return kept <= 64 && k->cost <= 256 ? 1024 / threads : kept <= 128 ? 512 / threads : 1;
+    const tidei_chain_form *f = w->f;
+    const unsigned elements = (unsigned)f->vec * f->unroll * f->rows;
+    unsigned kept = 0, late = 0;
+    for (unsigned i = 0; i < w->p->ninputs; i++) {
+        const unsigned bytes = (unsigned)tide_dtype_size(w->p->input_dtype[i]);
+        if (is_in(w, EARLY, i)) kept += bytes;
+        if (is_in(w, LATE, i)) late += bytes < 4 ? 4 : bytes;
+    }
+    if (kept < k->value_bytes) kept = k->value_bytes;
+    const unsigned registers = 28 + (elements * kept + 2u * f->vec * late) / 4;
+    return registers <= 72                                   ? 1024 / threads
+           : registers <= 96 && threads == TIDEI_CHAIN_SMALL ? 3
+                                                             : 512 / threads;
 }
 
 static void say_constants(writer *w, const tidei_chain_traits *k) {
     const tidei_chain_form *f = w->f;
-    const unsigned threads = f->kind == TIDEI_CHAIN_LANES ? 256 : 512;
+    const unsigned threads = f->large ? TIDEI_CHAIN_LARGE : TIDEI_CHAIN_SMALL;
     sayf(&w->t,
          "#define TIDE_K %d\n#define TIDE_CLUSTER%s\n"
          "#define TD_MEMBER __device__ __forceinline__\n"

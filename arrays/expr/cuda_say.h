@@ -101,7 +101,7 @@ static inline bool needs_functions(const tidei_program *p, const tidei_node *n) 
 
 /* Instructions of a node, roughly. */
 static inline unsigned node_cost(const tidei_program *p, const tidei_node *n) {
-    if (n->op == TIDEI_OP_CAST) return is_half(n->dtype) ? 16 : 2;
+    if (n->op == TIDEI_OP_CAST) return is_half(n->dtype) ? 6 : 2;
     if (n->op < TIDEI_OP_CAST) return is_half(n->dtype) ? 4 : 0;
     int t = operand_type(p, n);
     const char *e = tidei_op_texts[n->op].expr[class_of(t)];
@@ -110,7 +110,7 @@ static inline unsigned node_cost(const tidei_program *p, const tidei_node *n) {
                     : strstr(e, "F(") || strstr(e, "M(") || strchr(e, '/') ? 8
                                                                            : 1;
     if (t == TIDE_F64 || t == TIDE_C128) cost *= cost > 1 ? 3 : 1;
-    return (class_of(t) == 3 ? 4 * cost : cost) + (is_half(n->dtype) ? 16 : 0);
+    return (class_of(t) == 3 ? 4 * cost : cost) + (is_half(n->dtype) ? 4 : 0);
 }
 
 static inline unsigned floor_pow2(unsigned n, unsigned lo, unsigned hi) {
