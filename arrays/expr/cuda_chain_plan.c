@@ -28,16 +28,8 @@
 /* the columns' fold kernel (cuda_fold.cu) is as good with more lanes a row than this */
 #define CHAIN_FOLD_LANES 32u
 
-static uint32_t pow2_up(uint32_t n) {
-    uint32_t p = 1;
-    while (p < n) p *= 2;
-    return p;
-}
-static uint32_t pow2_down(uint32_t n) {
-    uint32_t p = 1;
-    while (2 * p <= n) p *= 2;
-    return p;
-}
+static uint32_t pow2_up(uint32_t n) { return n > 1 ? 2u << (31 - __builtin_clz(n - 1)) : 1; }
+static uint32_t pow2_down(uint32_t n) { return n ? 1u << (31 - __builtin_clz(n)) : 1; }
 static uint32_t quotient_up(uint32_t n, uint32_t d) { return (n + d - 1) / d; }
 static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
 static int64_t magnitude(int64_t v) { return v < 0 ? -v : v; }
@@ -63,11 +55,10 @@ static bool same_for_all_rows(const layout *l, const tidei_view *v) {
     return true;
 }
 
-/* Looks at one operand that has an element for each of the row. */
-static void look(layout *l, const tidei_view *v, tide_dtype t, int64_t *most) {
-    const uint32_t bytes = (uint32_t)tide_dtype_size(t);
+/* Looks at an input that has an element for each of the row. How the one lies that moves most bytes
+** decides: `most` so far. */
+static void look(layout *l, const tidei_view *v, uint32_t bytes, int64_t *most) {
     int64_t moved = bytes;
-    if (bytes > l->widest) l->widest = bytes;
     for (int d = 0; d < l->c->ndim; d++)
         if (v->strides[d]) moved *= l->c->shape[d];
     if (moved <= *most || !l->kept) return;
@@ -76,27 +67,30 @@ static void look(layout *l, const tidei_view *v, tide_dtype t, int64_t *most) {
     l->columns = a != 0 && a < b;
 }
 
-/* Finds what each operand is; how the one that moves most bytes lies decides. */
 static void look_at_operands(layout *l, const tidei_chain_traits *k, tidei_chain_form *f) {
     const tidei_program *p = l->c->prog;
     int64_t most = 0;
     for (unsigned i = 0; i < p->ninputs; i++) {
         const tidei_view *v = &l->c->in[i];
+        const uint32_t bytes = (uint32_t)tidei_dtype_size(p->input_dtype[i]);
         if (v->strides[l->last] == 0) {
             f->flat |= (uint16_t)(1u << i);
             continue;
         }
-        look(l, v, p->input_dtype[i], &most);
+        look(l, v, bytes, &most);
+        if (bytes > l->widest) l->widest = bytes;
         if (!(k->folded >> i & 1) && l->kept && same_for_all_rows(l, v))
             f->late |= (uint16_t)(1u << i);
         else
-            l->early += (uint32_t)tide_dtype_size(p->input_dtype[i]);
+            l->early += bytes;
     }
-    for (unsigned i = 0; i < p->nouts; i++)
+    for (unsigned i = 0; i < p->nouts; i++) {
+        const uint32_t bytes = (uint32_t)tidei_dtype_size(p->out_dtype[i]);
         if (l->c->out[i].strides[l->last] == 0 && l->c->shape[l->last] > 1)
             f->single |= (uint8_t)(1u << i);
-        else
-            look(l, &l->c->out[i], p->out_dtype[i], &most);
+        else if (bytes > l->widest)
+            l->widest = bytes;
+    }
 }
 
 /* Whether operand i moves by vectors of v elements along a dimension. */
@@ -167,11 +161,12 @@ static void give_to_lanes(tidei_chain_plan *out, uint32_t bytes, uint32_t room, 
     f->rows = (uint8_t)least(room / unroll, CHAIN_ROWS);
     out->part = m;
     out->shift = (uint32_t)__builtin_ctz(lanes);
-    out->threads = 256;
-    while (out->threads > 32 &&
-           quotient_up(out->rows, f->rows * (out->threads / lanes)) < 2 * sm_count)
-        out->threads /= 2;
-    out->grid = quotient_up(out->rows, f->rows * (out->threads / lanes));
+    out->threads = TIDEI_CHAIN_SMALL;
+    /* small blocks where there are few, so that all multiprocessors have some */
+    uint32_t rows = f->rows * out->threads >> out->shift;
+    while (out->threads > 32 && (uint64_t)rows * 2 * sm_count > out->rows)
+        out->threads /= 2, rows /= 2;
+    out->grid = quotient_up(out->rows, rows);
 }
 
 /* A row to blocks of whole warps. */

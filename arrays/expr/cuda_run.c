@@ -220,9 +220,8 @@ static tide_status run_chain(tidei_stream *s, const tidei_call *c, prepared *k,
                              const tidei_chain_plan *chain, const char *op) {
     const which of = {TIDEI_CUDA_CLASSES, chain->form};
     tidei_cuda_plan plan;
-    operand_uses u = {.n = 0, .addresses = plan.params.addresses};
-    tidei_launch l = {.name =
-                          c->prog->nfolds ? "folds of rows and what follows" : "fold of short rows",
+    operand_uses u;
+    tidei_launch l = {.name = c->prog->nfolds ? "folds of rows and more" : "fold of short rows",
                       .kernel = find(k, s->dev->index, &of),
                       .params = plan.params.bytes,
                       .grid = {chain->grid, 1, 1},
@@ -233,6 +232,8 @@ static tide_status run_chain(tidei_stream *s, const tidei_call *c, prepared *k,
     if (status != TIDE_OK) return status;
     tidei_chain_params(c, chain, &plan);
     l.params_bytes = plan.params_bytes;
+    u.n = 0;
+    u.addresses = plan.params.addresses;
     add_inputs(&u, c);
     for (unsigned i = 0; i < c->prog->nouts; i++)
         add_view(&u, &c->out[i], c->ndim, c->shape, c->prog->out_dtype[i], TIDEI_WRITE);
@@ -252,8 +253,11 @@ static bool suits(const tidei_stream *s, tidei_call *c) {
     if (!k) return false;
     tidei_call_collapse(c);
     tidei_chain_order(c, &k->chain);
-    return tidei_chain_choose(c, &k->chain, false, &s->dev->d->info, &plan);
+    if (!tidei_chain_choose(c, &k->chain, false, &s->dev->d->info, &plan)) return false;
+    memcpy(c->found, &plan, sizeof plan);
+    return true;
 }
+_Static_assert(sizeof(tidei_chain_plan) <= sizeof((tidei_call *)0)->found, "found has room");
 
 /* ---- folds ---- */
 
@@ -365,15 +369,12 @@ static tide_status run_scan(const tidei_call *c, prepared *k, tidei_cuda_linear 
 static tide_status run(tidei_stream *s, tidei_call *c, const char *op) {
     prepared *k = prepared_of(s->dev->rt, c->prog);
     if (!k) return tidei_fail_host_memory(op, sizeof *k);
-    tidei_cuda_linear lin = {0};
     if (c->prog->nfolds) {
         tidei_chain_plan chain;
-        tidei_chain_order(c, &k->chain);
-        bool suits = tidei_chain_choose(c, &k->chain, false, &s->dev->d->info, &chain);
-        tidei_check(suits); /* the caller has asked */
-        (void)suits;
+        memcpy(&chain, c->found, sizeof chain);
         return run_chain(s, c, k, &chain, op);
     }
+    tidei_cuda_linear lin = {0};
     tidei_cuda_order(c, &k->traits);
     if (k->traits.linear) {
         int64_t step = 1;

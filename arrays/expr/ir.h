@@ -126,6 +126,7 @@ typedef struct tidei_call {
     tidei_view in[TIDEI_INPUTS_MAX];
     tidei_view out[TIDEI_OUTS_MAX];
     unsigned char scalars[TIDEI_SCALARS_MAX][16]; /* one element each, of scalar_dtype */
+    uint64_t found[8]; /* chains: what the back end's `suits` found, for its `run` */
 } tidei_call;
 
 /* Merges dimensions in place (and drops those of length 1), as above. */
@@ -138,7 +139,8 @@ typedef struct tidei_backend {
     void (*forget)(tidei_runtime *rt,
                    tidei_program *p); /* frees what prepared[] holds for it; p is in use nowhere */
     /* (may be NULL: never) Whether `run` takes this call of a chain, all of which but the outs'
-    ** storages is known; collapses it. Pure arithmetic. */
+    ** storages is known. Collapses it, and writes `found`; `run` then wants nothing changed but these
+    ** storages. Queues nothing. */
     bool (*suits)(const tidei_stream *s, tidei_call *c);
 } tidei_backend;
 extern const tidei_backend tidei_backend_host, tidei_backend_text;

@@ -21,7 +21,12 @@ tide_status tidei_run_broadcast(const tidei_run *r, const uint8_t *sources, unsi
                                 tidei_shape *out) {
     tide_status s = TIDE_OK;
     out->ndim = 0;
-    for (unsigned i = 0; i < n && s == TIDE_OK; i++)
+    if (n) {
+        const tidei_layout *l = &tidei_run_source(r, sources[0])->lay;
+        out->ndim = l->ndim;
+        for (int d = 0; d < l->ndim; d++) out->dim[d] = l->shape[d];
+    }
+    for (unsigned i = 1; i < n && s == TIDE_OK; i++)
         s = tidei_broadcast(&out->ndim, out->dim, &tidei_run_source(r, sources[i])->lay, r->op);
     return s;
 }
@@ -113,7 +118,7 @@ static TIDEI_OWN_FRAME tide_status try_scalars(const tidei_run *r, const tidei_p
 
 /* ---- calls ---- */
 
-tide_status tidei_run_submit(const tidei_run *r, tidei_call *c) {
+static tide_status submit(const tidei_run *r, tidei_call *c) {
     tidei_call_collapse(c);
     return tidei_backend_of(r->stream->dev)->run(r->stream, c, r->op);
 }
@@ -141,7 +146,7 @@ static tide_status run_map(const tidei_run *r, const tidei_pass *pass, const tid
     }
     for (unsigned i = 0; i < pass->prog->nouts; i++) put_view(&c.out[i], outs[i]);
     tide_status status = tidei_run_encode_scalars(r, pass, s, NULL, &c);
-    return status == TIDE_OK ? tidei_run_submit(r, &c) : status;
+    return status == TIDE_OK ? submit(r, &c) : status;
 }
 
 /* Fills out with one value: the result of a fold over nothing. */
@@ -158,7 +163,7 @@ static tide_status fill(const tidei_run *r, tide_arg v, const tidei_operand *out
     memcpy(c.shape, out->lay.shape, sizeof c.shape);
     put_view(&c.out[0], out);
     tide_status s = tidei_encode(v, t, r->op, c.scalars[0]);
-    return s == TIDE_OK ? tidei_run_submit(r, &c) : s;
+    return s == TIDE_OK ? submit(r, &c) : s;
 }
 
 /* ---- folds ---- */
@@ -266,7 +271,7 @@ static tide_status run_fold(const tidei_run *r, const tidei_stored *v, const tid
         for (unsigned k = 0; k < c.prog->ninputs; k++) c.in[k].strides[0] = 0;
     }
     tide_status s = tidei_run_encode_scalars(r, &v->pass, body, order, &c);
-    return s == TIDE_OK ? tidei_run_submit(r, &c) : s;
+    return s == TIDE_OK ? submit(r, &c) : s;
 }
 
 /* ---- scans ---- */
@@ -337,7 +342,7 @@ static tide_status run_scan(const tidei_run *r, const tidei_stored *v, const tid
     else if (x->initial)
         c.out[0].offset += c.out[0].strides[last];
     tide_status s = tidei_run_encode_scalars(r, &v->pass, body, order, &c);
-    return s == TIDE_OK ? tidei_run_submit(r, &c) : s;
+    return s == TIDE_OK ? submit(r, &c) : s;
 }
 
 /* ---- where results go ---- */
@@ -354,10 +359,7 @@ static tide_status check_destination(const tidei_run *r, unsigned i, const tidei
     return TIDE_OK;
 }
 
-/* Whether writing destination i early could be seen: by an operand still to be read, or by an
-** earlier destination. `group`: all results are written by one map, which may write over the very
-** view that it reads. */
-static bool is_read_under(const tidei_run *r, unsigned i, bool group) {
+bool tidei_run_is_read_under(const tidei_run *r, unsigned i, bool group) {
     for (unsigned k = 0; k < i; k++)
         if (tidei_operands_overlap(&r->dst[k], &r->dst[i])) return true;
     for (unsigned k = 0; k < r->ast->nparams; k++)
@@ -375,7 +377,7 @@ tide_status tidei_run_place_result(tidei_run *r, unsigned i, const tidei_shape *
         if (!r->made[i]) return tidei_last_status();
     } else {
         if ((status = check_destination(r, i, s)) != TIDE_OK) return status;
-        if (!is_read_under(r, i, group)) return r->out[i] = r->dst[i], TIDE_OK;
+        if (!tidei_run_is_read_under(r, i, group)) return r->out[i] = r->dst[i], TIDE_OK;
         status = tidei_operand_make(r->rt, t, s->ndim, s->dim, r->op, &r->out[i]);
         if (status != TIDE_OK) return status;
         r->copied |= 1u << i;

@@ -16,7 +16,7 @@ typedef struct space {
     tidei_shape all, keeping, rows; /* the space; a fold's shape, with and without keepdims */
     unsigned folded;                /* dimensions (bits) */
     int kept, order[TIDE_MAX_RANK];
-    uint64_t keepdims; /* members (bits) whose shape is `keeping` */
+    uint64_t without; /* members (bits) whose shape is `rows`; others': `keeping` */
     /* results are what they are; of members: that of their value */
     place results[TIDE_MAX_RESULTS];
 } space;
@@ -27,14 +27,13 @@ static bool same(const tidei_shape *a, const tidei_shape *b) {
 
 /* Whether all members among the sources of a pass over ALL or ROWS_KEEPING lie along their own
 ** dimensions: without keepdims they count from the last one. */
-static bool lie_right(const space *sp, const tidei_chain *ch, const uint8_t *sources, unsigned n) {
+static bool lie_right(const space *sp, const uint8_t *sources, unsigned n) {
     const unsigned nfolded = (unsigned)(sp->all.ndim - sp->kept);
-    if (!sp->kept || sp->folded == (1u << nfolded) - 1) return true;
+    if (!sp->without || !sp->kept || sp->folded == (1u << nfolded) - 1) return true;
     for (unsigned i = 0; i < n; i++)
-        if (sources[i] >= TIDEI_SOURCE_STORED) {
-            const unsigned k = sources[i] - TIDEI_SOURCE_STORED;
-            if (ch->members >> k & 1 && !(sp->keepdims >> k & 1)) return false;
-        }
+        if (sources[i] >= TIDEI_SOURCE_STORED &&
+            sp->without >> (sources[i] - TIDEI_SOURCE_STORED) & 1)
+            return false;
     return true;
 }
 
@@ -57,8 +56,8 @@ static bool look_at_member(tidei_run *r, const tidei_chain *ch, unsigned k, spac
         tidei_run_fold_shape(&body, folded, false, &sp->rows);
     } else if (!same(&body, &sp->all) || folded != sp->folded)
         return false;
-    if (!lie_right(sp, ch, v->pass.in, v->pass.prog->ninputs)) return false;
-    if (keepdims) sp->keepdims |= (uint64_t)1 << k;
+    if (!lie_right(sp, v->pass.in, v->pass.prog->ninputs)) return false;
+    if (!keepdims) sp->without |= (uint64_t)1 << k;
     const tidei_shape *s = keepdims ? &sp->keeping : &sp->rows;
     r->stored[k].lay.ndim = s->ndim;
     memcpy(r->stored[k].lay.shape, s->dim, (size_t)s->ndim * sizeof *s->dim);
@@ -76,11 +75,11 @@ static bool look_at_result(const tidei_run *r, const tidei_chain *ch, unsigned i
                                        : OTHER;
     sp->results[i] = p;
     return p != OTHER && (p == ALL || !(ch->positions >> i & 1)) &&
-           (p == ROWS || lie_right(sp, ch, sources, n));
+           (p == ROWS || lie_right(sp, sources, n));
 }
 
 static bool find_space(tidei_run *r, const tidei_chain *ch, space *sp) {
-    sp->keepdims = 0;
+    sp->without = 0;
     for (unsigned k = 0; k <= ch->last; k++)
         if (ch->members >> k & 1 && !look_at_member(r, ch, k, sp)) return false;
     for (unsigned i = 0; i < r->ast->nresults; i++)
@@ -89,6 +88,10 @@ static bool find_space(tidei_run *r, const tidei_chain *ch, space *sp) {
 }
 
 /* ---- the call ---- */
+
+static const tidei_shape *shape_of(const space *sp, place p) {
+    return p == ALL ? &sp->all : p == ROWS ? &sp->rows : &sp->keeping;
+}
 
 /* Strides over the dimensions of a pass, in the call's order. */
 static void put_strides(const space *sp, place p, const int64_t *from, int64_t *to) {
@@ -100,27 +103,35 @@ static void put_strides(const space *sp, place p, const int64_t *from, int64_t *
     }
 }
 
-/* The view of every input that a pass reads; false where another pass has another one of it. */
+static bool same_strides(int n, const int64_t *a, const int64_t *b) {
+    for (int d = 0; d < n; d++)
+        if (a[d] != b[d]) return false;
+    return true;
+}
+
+/* The view of input k, which a pass reads; false where another pass has another one of it. Passes
+** over the whole space have the same. */
+static bool add_input(const tidei_run *r, const tidei_chain *ch, const space *sp, place p,
+                      unsigned k, uint32_t *seen, tidei_call *c) {
+    const tidei_operand *o = tidei_run_source(r, ch->pass.in[k]);
+    const tidei_shape *s = shape_of(sp, p);
+    int64_t own[TIDE_MAX_RANK], strides[TIDE_MAX_RANK];
+    const bool again = *seen >> k & 1;
+    if (again && p == ALL) return true;
+    tidei_broadcast_strides(&o->lay, s->ndim, s->dim, own);
+    put_strides(sp, p, own, again ? strides : c->in[k].strides);
+    if (again) return same_strides(sp->all.ndim, strides, c->in[k].strides);
+    *seen |= 1u << k;
+    c->in[k].st = o->st;
+    c->in[k].offset = o->lay.offset;
+    return true;
+}
+
 static bool add_inputs(const tidei_run *r, const tidei_chain *ch, const space *sp, place p,
                        const uint8_t *sources, unsigned n, uint32_t *seen, tidei_call *c) {
-    const tidei_shape *s = p == ALL ? &sp->all : p == ROWS ? &sp->rows : &sp->keeping;
     for (unsigned i = 0; i < n; i++)
-        for (unsigned k = 0; k < ch->pass.prog->ninputs; k++) {
-            const tidei_operand *o = tidei_run_source(r, sources[i]);
-            int64_t own[TIDE_MAX_RANK], strides[TIDE_MAX_RANK];
-            if (ch->pass.in[k] != sources[i]) continue;
-            tidei_broadcast_strides(&o->lay, s->ndim, s->dim, own);
-            put_strides(sp, p, own, strides);
-            const size_t bytes = (size_t)sp->all.ndim * sizeof *strides;
-            if (*seen >> k & 1) {
-                if (memcmp(c->in[k].strides, strides, bytes) != 0) return false;
-                continue;
-            }
-            *seen |= 1u << k;
-            c->in[k].st = o->st;
-            c->in[k].offset = o->lay.offset;
-            memcpy(c->in[k].strides, strides, bytes);
-        }
+        for (unsigned k = 0; k < ch->pass.prog->ninputs; k++)
+            if (ch->pass.in[k] == sources[i] && !add_input(r, ch, sp, p, k, seen, c)) return false;
     return true;
 }
 
@@ -153,33 +164,29 @@ static out out_of(const tidei_run *r, const tidei_chain *ch, const space *sp, un
     else if (r->plan->results[what].is_stored)
         while (r->plan->stored[++o.stored].result != what) {}
     if (what < TIDE_MAX_RESULTS) o.result = what;
-    o.p = o.stored < 0 ? sp->results[what] : sp->keepdims >> o.stored & 1 ? ROWS_KEEPING : ROWS;
+    o.p = o.stored < 0 ? sp->results[what] : sp->without >> o.stored & 1 ? ROWS : ROWS_KEEPING;
     return o;
 }
 
-static const tidei_shape *shape_of(const space *sp, place p) {
-    return p == ALL ? &sp->all : p == ROWS ? &sp->rows : &sp->keeping;
-}
+/* Only a result with all elements may be written over what is read: it has the very elements of that,
+** row by row. */
+static bool goes_over(const tidei_chain *ch, const out *o) { return ch->whole && o->p == ALL; }
 
-/* The layout that the out will have unless it has to be a temporary: then it has this one, or a new
-** array's. */
-static bool expect(const tidei_run *r, const space *sp, const out *o, tide_dtype t,
-                   tidei_layout *lay) {
+/* Where the out will lie: in its destination, or in a new array. */
+static bool expect(const tidei_run *r, const tidei_chain *ch, const space *sp, const out *o,
+                   tidei_view *v) {
     const tidei_shape *s = shape_of(sp, o->p);
-    if (o->result >= 0 && r->dsts) {
-        *lay = r->dst[o->result].lay;
-        return tidei_shape_is(s, lay->ndim, lay->shape);
-    }
-    return tidei_layout_make(t, s->ndim, s->dim, r->op, lay) == TIDE_OK;
+    int64_t strides[TIDE_MAX_RANK], step = 1;
+    const tidei_layout *dst = o->result >= 0 && r->dsts ? &r->dst[o->result].lay : NULL;
+    if (dst && !tidei_shape_is(s, dst->ndim, dst->shape)) return false;
+    if (dst && tidei_run_is_read_under(r, (unsigned)o->result, goes_over(ch, o))) dst = NULL;
+    for (int d = s->ndim - 1; d >= 0; step *= s->dim[d--]) strides[d] = step;
+    v->offset = dst ? dst->offset : 0;
+    put_strides(sp, o->p, dst ? dst->strides : strides, v->strides);
+    return true;
 }
 
-static void put_out(const space *sp, const out *o, const tidei_layout *lay, tidei_view *v) {
-    v->st = NULL;
-    v->offset = lay->offset;
-    put_strides(sp, o->p, lay->strides, v->strides);
-}
-
-/* All of a call but where the outs lie, which is as expected. */
+/* All of a call but the outs' storages. */
 static bool make_call(const tidei_run *r, const tidei_chain *ch, const space *sp, tidei_call *c) {
     c->prog = ch->pass.prog;
     c->ndim = sp->all.ndim;
@@ -188,55 +195,35 @@ static bool make_call(const tidei_run *r, const tidei_chain *ch, const space *sp
     if (!add_all_inputs(r, ch, sp, c)) return false;
     for (unsigned j = 0; j < c->prog->nouts; j++) {
         const out o = out_of(r, ch, sp, j);
-        tidei_layout lay;
-        if (!expect(r, sp, &o, c->prog->out_dtype[j], &lay)) return false;
-        put_out(sp, &o, &lay, &c->out[j]);
+        if (!expect(r, ch, sp, &o, &c->out[j])) return false;
     }
     return true;
 }
 
-/* Places out j, and tells the call; *moved: it does not lie as expected. Only a result with all
-** elements may be written over what is read: it has the very elements of that, row by row. */
 static tide_status place_out(tidei_run *r, const tidei_chain *ch, const space *sp, unsigned j,
-                             tidei_call *c, bool *moved) {
+                             tidei_call *c) {
     const out o = out_of(r, ch, sp, j);
-    const bool over = ch->whole && o.p == ALL;
-    tidei_layout lay;
-    const bool known = expect(r, sp, &o, c->prog->out_dtype[j], &lay);
-    tide_status s = o.stored >= 0
-                        ? tidei_run_place_stored(r, (unsigned)o.stored, shape_of(sp, o.p), over)
-                        : tidei_run_place_result(r, (unsigned)o.result, shape_of(sp, o.p), over);
-    if (s != TIDE_OK) return s;
+    const tidei_shape *s = shape_of(sp, o.p);
+    const bool over = goes_over(ch, &o);
+    tide_status status = o.stored >= 0 ? tidei_run_place_stored(r, (unsigned)o.stored, s, over)
+                                       : tidei_run_place_result(r, (unsigned)o.result, s, over);
     const tidei_operand *at = o.stored >= 0 ? &r->stored[o.stored] : &r->out[o.result];
-    *moved |= !known || !tidei_layout_same(&lay, &at->lay);
+    tidei_check(status != TIDE_OK || at->lay.offset == c->out[j].offset);
     c->out[j].st = at->st;
-    return TIDE_OK;
-}
-
-/* The call again, over what the outs are. */
-static void put_outs(const tidei_run *r, const tidei_chain *ch, const space *sp, tidei_call *c) {
-    make_call(r, ch, sp, c);
-    for (unsigned j = 0; j < c->prog->nouts; j++) {
-        const out o = out_of(r, ch, sp, j);
-        const tidei_operand *at = o.stored >= 0 ? &r->stored[o.stored] : &r->out[o.result];
-        put_out(sp, &o, &at->lay, &c->out[j]);
-        c->out[j].st = at->st;
-    }
+    return status;
 }
 
 TIDEI_OWN_FRAME tide_status tidei_run_chain(tidei_run *r, const tidei_chain *ch, bool *done) {
     const tidei_backend *b = tidei_backend_of(r->stream->dev);
     space sp;
     tidei_call c;
-    bool moved = false;
     *done =
         b->suits && find_space(r, ch, &sp) && make_call(r, ch, &sp, &c) && b->suits(r->stream, &c);
     if (!*done) return TIDE_OK;
     tide_status s = tidei_run_encode_scalars(r, &ch->pass, &sp.all, sp.order, &c);
     for (unsigned j = 0; j < ch->pass.prog->nouts && s == TIDE_OK; j++)
-        s = place_out(r, ch, &sp, j, &c, &moved);
+        s = place_out(r, ch, &sp, j, &c);
     if (s != TIDE_OK) return s;
-    if (moved) put_outs(r, ch, &sp, &c);
     r->chained |= ch->results;
-    return tidei_run_submit(r, &c);
+    return b->run(r->stream, &c, r->op);
 }
