@@ -1,7 +1,8 @@
 /* test_chains.c: chains, folds over rows and what hangs on them: which there are in a plan, and that a
 ** GPU's kernels, emulated, give what the host gives value by value. */
 #include "tests/doubles/emulated_device.h"
-#include "arrays/expr/front.h"
+#include "arrays/expr/cuda_chain.h"
+#include "runtime/device/cuda/nvrtc.h"
 #include "tests/arrays/expr/programs.h"
 #include <float.h>
 #include <math.h>
@@ -395,6 +396,172 @@ static void folds_of_short_rows(void **state) {
                         i == 4 ? TURNED : PLAIN, 1, 1);
 }
 
+/* ---- forms, of what is too large to run here ---- */
+
+static uint16_t fold_node(tidei_program *p, int kind, uint16_t body, int out) {
+    p->nfolds++;
+    return node(p, TIDEI_OP_FOLD, out, body, 0, kind);
+}
+
+static void build_softmax(tidei_program *p, int t) {
+    const int acc = t == TIDE_F16 || t == TIDE_BF16 ? TIDE_F32 : t;
+    memset(p, 0, sizeof *p);
+    const uint16_t x = input(p, t), m = fold_node(p, TIDEI_FOLD_MAX, cast(p, acc, x), t),
+                   e = node(p, TIDEI_OP_EXP, t, node(p, TIDEI_OP_SUB, t, x, m, 0), 0, 0),
+                   s = fold_node(p, TIDEI_FOLD_SUM, cast(p, acc, e), t);
+    result(p, node(p, TIDEI_OP_DIV, t, e, s, 0));
+    tidei_program_seal(p);
+    assert_true(tidei_program_valid(p));
+}
+
+/* x - mean(x), times g, which is the same for all rows; and the first greatest place. */
+static void build_norm(tidei_program *p, int t) {
+    const int acc = t == TIDE_F16 || t == TIDE_BF16 ? TIDE_F32 : t;
+    memset(p, 0, sizeof *p);
+    const uint16_t x = input(p, t), g = input(p, t),
+                   m = fold_node(p, TIDEI_FOLD_MEAN, cast(p, acc, x), t),
+                   d = node(p, TIDEI_OP_SUB, t, x, m, 0);
+    result(p, node(p, TIDEI_OP_MUL, t, d, g, 0));
+    result(p, fold_node(p, TIDEI_FOLD_ARGMAX, cast(p, acc, d), TIDE_I64));
+    tidei_program_seal(p);
+    assert_true(tidei_program_valid(p));
+}
+
+static bool choose(const tidei_program *p, int64_t rows, int64_t n, bool turned, int64_t offset,
+                   int sm_major, tidei_chain_plan *out) {
+    const tidei_device_info info = {.sm_count = 132, .sm_major = sm_major};
+    tidei_program shared = *p;
+    tidei_call c = {.prog = &shared, .ndim = 2, .nred = 1, .shape = {rows, n}};
+    tidei_chain_traits k;
+    tidei_chain_traits_of(p, &k);
+    for (unsigned i = 0; i < 2; i++) {
+        tidei_view *v = i ? &c.out[0] : &c.in[0];
+        v->offset = offset;
+        v->strides[0] = turned ? 1 : n;
+        v->strides[1] = turned ? rows : 1;
+    }
+    c.in[1].strides[1] = 1; /* the same for all rows */
+    c.out[1].strides[0] = 1;
+    tidei_call_collapse(&c);
+    tidei_chain_order(&c, &k);
+    memset(out, 0xEE, sizeof *out);
+    return tidei_chain_choose(&c, &k, false, &info, out);
+}
+
+/* Every element has a thread, and threads have what they can hold. */
+static void check_plan(const tidei_chain_plan *p, int64_t rows, int64_t n) {
+    const tidei_chain_form *f = &p->form;
+    const bool columns = f->kind == TIDEI_CHAIN_COLUMNS, warp = f->kind == TIDEI_CHAIN_LANES;
+    const int64_t v = columns ? 1 : f->vec, w = columns ? f->vec : 1, threads = p->threads,
+                  side = (int64_t)1 << p->shift,
+                  lanes = warp      ? side
+                          : columns ? threads >> p->shift
+                                    : threads,
+                  groups = warp      ? (threads >> p->shift) * f->rows
+                           : columns ? side
+                                     : 1;
+    assert_int_equal(p->vectors * v, n);
+    assert_int_equal(p->rows * w, rows);
+    assert_true(p->part * f->blocks >= p->vectors && lanes * f->unroll >= p->part);
+    assert_true((int64_t)p->grid / f->blocks * groups >= p->rows);
+    assert_true(p->threads >= 32 && p->threads % 32 == 0 && p->threads <= TIDEI_CHAIN_LARGE);
+    assert_int_equal(p->grid % f->blocks, 0);
+    assert_true(p->shared <= TIDEI_CUDA_SHARED_MAX && p->room % 16 == 0);
+    assert_true(f->large == (p->threads > TIDEI_CHAIN_SMALL));
+}
+
+static void forms_follow_from_shapes(void **state) {
+    enum { NONE = 9 };
+    static const struct {
+        int64_t rows, n, offset;
+        uint8_t type, turned, kind, vec, blocks;
+    } cases[] = {
+        {8192, 4096, 0, TIDE_F32, 0, TIDEI_CHAIN_BLOCK, 4, 1},
+        {8192, 4095, 0, TIDE_F32, 0, TIDEI_CHAIN_BLOCK, 1, 1},
+        {8192, 4096, 1, TIDE_F32, 0, TIDEI_CHAIN_BLOCK, 1, 1},
+        {32, 32, 0, TIDE_F32, 0, TIDEI_CHAIN_LANES, 4, 1},
+        {1 << 20, 7, 0, TIDE_F32, 0, TIDEI_CHAIN_LANES, 1, 1},
+        {8192, 4096, 0, TIDE_F16, 0, TIDEI_CHAIN_BLOCK, 8, 1},
+        {8192, 4096, 0, TIDE_F64, 0, TIDEI_CHAIN_BLOCK, 2, 1},
+        {1024, 32768, 0, TIDE_F32, 0, TIDEI_CHAIN_BLOCK, 4, 4},
+        {64, 131072, 0, TIDE_F32, 0, TIDEI_CHAIN_BLOCK, 4, 8},
+        {1, 1 << 25, 0, TIDE_F32, 0, NONE, 0, 0},
+        {100000, 60, 0, TIDE_F32, 1, TIDEI_CHAIN_COLUMNS, 4, 1},
+        {8192, 4096, 0, TIDE_F32, 1, TIDEI_CHAIN_COLUMNS, 4, 8},
+        {8191, 100, 0, TIDE_F32, 1, TIDEI_CHAIN_COLUMNS, 1, 1},
+        {8192, 100000, 0, TIDE_F32, 1, NONE, 0, 0},
+        {(int64_t)1 << 31, 4, 0, TIDE_F32, 0, NONE, 0, 0},
+        {((int64_t)1 << 31) - (1 << 17), 4, 0, TIDE_F32, 0, TIDEI_CHAIN_LANES, 4, 1},
+    };
+    (void)state;
+    for (size_t i = 0; i < TIDEI_COUNT(cases); i++) {
+        tidei_program p;
+        tidei_chain_plan plan;
+        const int64_t rows = cases[i].rows, n = cases[i].n;
+        build_softmax(&p, cases[i].type);
+        const bool turned = cases[i].turned;
+        const bool fits = choose(&p, rows, n, turned, cases[i].offset, 9, &plan);
+        assert_int_equal(fits, cases[i].kind != NONE);
+        if (!fits) continue;
+        check_plan(&plan, rows, n);
+        assert_int_equal(plan.form.kind, cases[i].kind);
+        assert_int_equal(plan.form.vec, cases[i].vec);
+        assert_int_equal(plan.form.blocks, cases[i].blocks);
+        /* without clusters */
+        if (choose(&p, rows, n, turned, cases[i].offset, 8, &plan)) {
+            check_plan(&plan, rows, n);
+            assert_int_equal(plan.form.blocks, 1);
+        } else
+            assert_true(cases[i].blocks > 1);
+    }
+}
+
+/* Any shape is covered, or refused. */
+static void plans_cover_any_shape(void **state) {
+    (void)state;
+    for (int i = 0; i < 4000; i++) {
+        static const uint8_t types[] = {TIDE_F32, TIDE_F16, TIDE_F64};
+        tidei_program p;
+        tidei_chain_plan plan;
+        const int64_t rows = 1 + (int64_t)exp2(unit() * 20), n = 2 + (int64_t)exp2(unit() * 18);
+        const bool turned = unit() < 0.4;
+        (i % 2 ? build_softmax : build_norm)(&p, types[i % 3]);
+        if (choose(&p, rows, n, turned, i % 5 == 0, 9, &plan)) check_plan(&plan, rows, n);
+    }
+}
+
+/* A few forms, as a GPU's compiler sees them: those that are emulated may do more than it allows. */
+static void forms_compile(void **state) {
+    static const struct {
+        int64_t rows, n;
+        uint8_t type, turned;
+    } cases[] = {{8192, 4096, TIDE_F32, 0},
+                 {100000, 20, TIDE_BF16, 0},
+                 {64, 65536, TIDE_F16, 0},
+                 {8192, 4096, TIDE_F32, 1},
+                 {100000, 30, TIDE_F64, 1}};
+    (void)state;
+    if (tidei_nvrtc_open(0) != TIDE_OK) skip();
+    for (size_t i = 0; i < TIDEI_COUNT(cases); i++) {
+        if (test_quick() && i % 2) continue;
+        tidei_program p;
+        tidei_chain_plan plan;
+        tidei_chain_traits k;
+        void *image;
+        size_t bytes;
+        (i % 2 ? build_norm : build_softmax)(&p, cases[i].type);
+        tidei_chain_traits_of(&p, &k);
+        assert_true(choose(&p, cases[i].rows, cases[i].n, cases[i].turned, 0, 9, &plan));
+        char *text = tidei_chain_text(NULL, &p, &k, &plan.form, NULL);
+        assert_non_null(text);
+        assert_null(strstr(text, "#include"));
+        tide_status s = tidei_nvrtc_compile(text, "tide_k", 90, &image, &bytes);
+        tidei_host_free(NULL, text);
+        if (s != TIDE_OK) fail_msg("%s", tide_error_last()->message);
+        free(image);
+    }
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, begin_both, end_both)
 int main(void) {
     const struct CMUnitTest tests[] = {
@@ -404,5 +571,11 @@ int main(void) {
         CASE(special_values),     CASE(nothing_and_one),       CASE(a_rows_bits_are_its_own),
         CASE(over_what_is_read),  CASE(two_destinations),      CASE(folds_of_short_rows),
     };
-    return cmocka_run_group_tests(tests, open_both, close_both);
+    const struct CMUnitTest plans[] = {
+        cmocka_unit_test(forms_follow_from_shapes),
+        cmocka_unit_test(plans_cover_any_shape),
+        cmocka_unit_test(forms_compile),
+    };
+    int failed = cmocka_run_group_tests_name("plans", plans, NULL, NULL);
+    return failed + cmocka_run_group_tests_name("emulated", tests, open_both, close_both);
 }
