@@ -70,6 +70,12 @@ static const struct {
      "--threads)"},
     {"operations", bench_operations,
      "scans, sorts, selections, scatters: microseconds of each (cuda)"},
+    {"rows", bench_rows,
+     "softmax, logsumexp, norms and argmax of 8192 x 4096 floats, microseconds of each; issuing a "
+     "small softmax (cuda)"},
+    {"sweep", bench_sweep,
+     "bandwidth of folds over axes of 7 to 2^25 elements, and what hangs on them; worst over best "
+     "(cuda)"},
     {"scalar", bench_scalar,
      "B12: the host reads elements of unified and pinned arrays, against a plain pointer"},
 };
