@@ -11,7 +11,7 @@
 
 /* Bytes of a row that a thread has under way: with 1024 threads a multiprocessor this is 64 KiB, what
 ** hides the latency of an H200's memory. */
-#define CHAIN_BYTES   64u
+#define CHAIN_BYTES   128u
 #define CHAIN_THREADS TIDEI_CHAIN_LARGE
 /* blocks of a cluster that every device with clusters takes */
 #define CHAIN_CLUSTER 8u
@@ -103,7 +103,8 @@ static bool vector_fits(const layout *l, const tidei_view *o, int along, int64_t
 
 static bool vectors_fit(const layout *l, tidei_chain_form *f, int along, uint32_t v) {
     const tidei_program *p = l->c->prog;
-    if (v == 1 || l->c->shape[along] % v) return false;
+    f->splat = 0;
+    if (l->c->shape[along] % v) return false;
     for (unsigned i = 0; i < p->ninputs; i++) {
         if (f->flat >> i & 1) continue;
         if (l->columns && l->c->in[i].strides[along] == 0)
@@ -128,10 +129,8 @@ static bool is_dense(const layout *l, const tidei_chain_form *f) {
 static void choose_vectors(layout *l, tidei_chain_form *f) {
     const int along = l->columns ? l->kept - 1 : l->last;
     uint32_t v = pow2_down(least(8, l->widest ? 16 / least(l->widest, 16) : 1));
-    if (!vectors_fit(l, f, along, v)) {
-        v = 1;
-        f->splat = 0;
-    }
+    while (v > 1 && !vectors_fit(l, f, along, v)) v /= 2;
+    if (v == 1) f->splat = 0;
     f->vec = (uint8_t)v;
     f->dense = !l->columns && is_dense(l, f);
 }
@@ -208,7 +207,8 @@ static bool give_columns_to(tidei_chain_plan *out, uint32_t bytes, uint32_t room
     tidei_chain_form *f = &out->form;
     const uint32_t m = out->vectors, narrow = bytes < CHAIN_ACROSS ? CHAIN_ACROSS / bytes : 1,
                    most = CHAIN_THREADS / narrow; /* lanes */
-    const uint32_t unroll = least(room, pow2_up(m));
+    /* a few more spare the joining */
+    const uint32_t unroll = pow2_up(m) <= 2 * room ? pow2_up(m) : room;
     uint32_t lanes = pow2_up(quotient_up(m, unroll)), blocks = 1;
     while (lanes > most && blocks < most_blocks) {
         blocks *= 2;

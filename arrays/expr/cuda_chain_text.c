@@ -504,6 +504,7 @@ char *tidei_chain_text(tidei_runtime *rt, const tidei_program *p, const tidei_ch
     tidei_chain_levels_of(p, f->flat, &w.l);
     say_common(t, k->complex, k->functions, tidei_cuda_base_text);
     if (body) *body = t->n;
+    say_halves(t, p);
     say_constants(&w, k);
     say_params(t, p);
     say_set(&w, EARLY, "tide_early");

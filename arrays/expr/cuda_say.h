@@ -90,6 +90,17 @@ static inline const char *wrap_name(int t) {
 
 /* ---- nodes ---- */
 
+/* Where nothing looks at a NaN's sign, the GPU's own conversions do without care for it. For programs
+** that compute: elements that are only copied keep all of their bits. */
+static inline void say_halves(text *t, const tidei_program *p) {
+    for (unsigned i = 0; i < p->nnodes; i++)
+        if (p->nodes[i].op == TIDEI_OP_SIGNBIT || p->nodes[i].op == TIDEI_OP_COPYSIGN) return;
+    say(t, "#ifdef TD_CONVERTS\n#define td_load_f16(h) td_of_f16(h)\n"
+           "#define td_store_f16(f) td_to_f16(f)\n#define td_round_f16(f) td_of_f16(td_to_f16(f))\n"
+           "#define td_store_bf16(f) td_to_bf16(f)\n"
+           "#define td_round_bf16(f) td_load_bf16(td_to_bf16(f))\n#endif\n");
+}
+
 /* The type that the operation of a node computes in. */
 static inline int operand_type(const tidei_program *p, const tidei_node *n) {
     return p->nodes[tidei_op_infos[n->op].rule == TIDEI_RULE_SELECT ? n->b : n->a].dtype;

@@ -336,10 +336,12 @@ static void say_accumulator(text *t, const tidei_program *p) {
              "    const bool equal = b.v == a.v || (b.v != b.v && a.v != a.v);\n"
              "    if (b.i >= 0 && (a.i < 0 || better || (equal && b.i < a.i))) a = b;\n}\n",
              before);
+        /* an accumulator meets elements in their order, so that the first of equals stays */
         sayf(t,
              "TD_FN void tide_add(tide_acc &a, td_%s v, td_i64 i) {\n"
-             "    tide_acc b;\n    b.v = v;\n    b.i = i;\n    tide_join(a, b);\n}\n",
-             value);
+             "    const bool better = (a.i < 0) | ((a.v == a.v) & !(v %s a.v));\n"
+             "    a.v = better ? v : a.v;\n    a.i = better ? i : a.i;\n}\n",
+             value, p->fold == TIDEI_FOLD_ARGMIN ? ">=" : "<=");
         return;
     }
     sayf(t, "typedef td_%s tide_acc;\nTD_FN tide_acc tide_start() { return ", value);
@@ -382,6 +384,7 @@ static void say_fold(text *t, const tidei_program *p, const tidei_cuda_traits *k
     const int mode = cls == TIDEI_CUDA_FOLD_ROW ? 0 : cls == TIDEI_CUDA_FOLD_COLUMN ? 1 : 2;
     sayf(t, "constexpr int tide_V = %d, tide_U = %d, tide_W = %d, tide_mode = %d;\n", k->vec[cls],
          k->unroll[cls], mode == 1 ? k->vec[cls] : 1, mode);
+    say_halves(t, p);
     say_accumulator(t, p);
     say_params(t, p, k, cls);
     if (cls != TIDEI_CUDA_FOLD_JOIN) say_body(t, p, k);
