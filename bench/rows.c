@@ -35,8 +35,8 @@ static bool call(const work *w) {
     return true;
 }
 
-/* Microseconds of a call; negative where it fails. `wait`: until its results are there, else until it
-** is queued. */
+/* Microseconds of a call; negative where it fails. `wait`: until its results are there, else until
+** it is queued. */
 static double timed(tide_runtime *rt, const work *w, int calls, bool wait) {
     if (tide_synchronize(rt, NULL) != TIDE_OK) return -1;
     uint64_t start = tidei_now_ns(), queued;
@@ -63,7 +63,7 @@ static tide_array *normal(tide_runtime *rt, tide_dtype t, int ndim, int64_t rows
     return tide_random_normal(rt, &rng, t, ndim, ndim == 1 ? shape + 1 : shape);
 }
 
-/* `text` over x of this shape, and, if it wants three arrays, two with an element for each column. */
+/* `text` over x of this shape; the other arrays it wants have an element for each column. */
 static bool prepare(tide_runtime *rt, const char *text, tide_dtype t, int64_t rows, int64_t n,
                     size_t nargs, size_t nresults, work *w) {
     tide_array *a[3] = {normal(rt, t, 2, rows, n)};

@@ -3,9 +3,9 @@
 ** Model: stored values are gone through in their order. A fold joins the chain that is open for its
 ** axes, as they are written; a value that is none of a chain's own and depends on one of its values
 ** closes it, so that a chain can run in the place of its last value. Then each result goes to the
-** last chain among those that it reads, if all else that it reads is there by then. A chain's program
-** goes through its own values, so that these are computed and not read; folds of one body that only
-** differ in `keepdims` are one.
+** last chain among those that it reads, if all else that it reads is there by then. A chain's
+** program goes through its own values, so that these are computed and not read; folds of one body
+** that only differ in `keepdims` are one.
 ** What must stay true: the plan stands without chains, value by value; shapes decide at each call.
 ** Devices of a runtime are of one kind, so that where one runs no chains none does. */
 #include "arrays/expr/front.h"

@@ -1,16 +1,17 @@
 /* cuda_chain_plan.c: from a call of a chain to a launch: which form, how many blocks, which
 ** parameters.
 **
-** Model: pure arithmetic on shapes and strides, as cuda_plan.c. A row is loaded by vectors where all
-** operands lie so, else by elements. It goes to so many threads that each has CHAIN_BYTES of it: to
-** lanes of a warp, a block, a cluster of blocks; beyond that threads take twice as much, and beyond
-** that it is not kept at all.
+** Model: pure arithmetic on shapes and strides, as cuda_plan.c. A row is loaded by vectors where
+** all operands lie so, else by elements. It goes to so many threads that each has CHAIN_BYTES of
+** it: to lanes of a warp, a block, a cluster of blocks; beyond that threads take twice as much, and
+** beyond that it is not kept at all.
 ** What must stay true: every element is visited once, and which threads a row's elements go to
 ** depends on the row's length, types, strides and offsets only. */
 #include "arrays/expr/cuda_chain.h"
 
-/* Bytes of a row that a thread has under way: with 1024 threads a multiprocessor this is 64 KiB, what
-** hides the latency of an H200's memory. */
+/* Bytes of a row that a thread has under way. An H200's memory wants 64 KiB of a multiprocessor;
+** with 1024 threads there it is twice that, since half of them compute while the others wait. More
+** would not fit their registers. */
 #define CHAIN_BYTES   128u
 #define CHAIN_THREADS TIDEI_CHAIN_LARGE
 /* blocks of a cluster that every device with clusters takes */
@@ -23,6 +24,8 @@
 #define CHAIN_COST 2048u
 /* results of a thread beside each other: each has accumulators and values of its own */
 #define CHAIN_ROWS 8u
+/* a fold by itself of more elements than this is no block's */
+#define CHAIN_FOLD_MOST (CHAIN_THREADS * CHAIN_BYTES)
 /* elements' and rows' numbers stay below this, with room for a block beyond the end */
 #define CHAIN_LARGE (((int64_t)1 << 31) - ((int64_t)1 << 16))
 /* the columns' fold kernel (cuda_fold.cu) is as good with more lanes a row than this */
@@ -238,8 +241,8 @@ static bool give_columns(const layout *l, const tidei_chain_traits *k,
            (k->cost * 2 * room * v <= CHAIN_COST && give_columns_to(out, bytes, 2 * room, blocks));
 }
 
-/* What a stage's accumulators take in shared memory, twice so that stages take turns, and twice more
-** where blocks meet. */
+/* What a stage's accumulators take in shared memory, twice so that stages take turns, and twice
+** more where blocks meet. */
 static bool find_shared(const tidei_chain_traits *k, tidei_chain_plan *out) {
     const tidei_chain_form *f = &out->form;
     const uint32_t across = f->kind == TIDEI_CHAIN_COLUMNS ? 1u << out->shift : 1,
@@ -257,7 +260,9 @@ bool tidei_chain_choose(const tidei_call *c, const tidei_chain_traits *k, bool f
                         const tidei_device_info *info, tidei_chain_plan *out) {
     layout l = {.c = c, .kept = c->ndim - c->nred, .last = c->ndim - 1};
     int64_t rows = 1;
-    if (!k->fits || c->nred != 1 || c->shape[l.last] >= CHAIN_LARGE) return false;
+    if (!k->fits || c->nred != 1 ||
+        c->shape[l.last] >= (folds_alone ? CHAIN_FOLD_MOST : CHAIN_LARGE))
+        return false;
     for (int d = 0; d < l.kept; d++)
         if (__builtin_mul_overflow(rows, c->shape[d], &rows)) return false;
     if (rows >= CHAIN_LARGE) return false;

@@ -1,9 +1,9 @@
 /* cuda_chain_text.c: writes the CUDA text of a chain's kernel: what cuda_chain.cu asks for.
 **
-** Model: every node of a chain is either *single*, the same for a whole row, or has a value for each
-** element; and belongs to a stage: the number of folds that have to come before one after the other.
-** Single nodes are members of struct tide_u, computed once a row; the others are computed where a
-** stage's folds, or the results, need them. */
+** Model: every node of a chain is either *single*, the same for a whole row, or has a value for
+** each element; and belongs to a stage: the number of folds that have to come before one after the
+** other. Single nodes are members of struct tide_u, computed once a row; the others are computed
+** where a stage's folds, or the results, need them. */
 #include "arrays/expr/cuda_chain.h"
 #include "arrays/expr/cuda_say.h"
 
@@ -241,8 +241,8 @@ static void say_row(writer *w) {
 }
 
 /* Computes the nodes that `needed` has and what they come from; members of tide_u are known, but
-** for those of `unknown`. `elements`: of inputs that are no members; one that is among the late ones
-** comes from y. */
+** for those of `unknown`. `elements`: of inputs that are no members; one that is among the late
+** ones comes from y. */
 static void say_nodes(writer *w, bool *needed, const bool *unknown) {
     const tidei_program *p = w->p;
     for (unsigned i = p->nnodes; i-- > 0;) {

@@ -3,8 +3,8 @@
 **
 ** Model: a program's prepared[1] holds its traits and a list of kernels, one a device and class, or
 ** a chain's form, that only grows; a warm call walks it without a lock and touches neither text nor
-** heap. Folds that several blocks share a result of take two launches, with the accumulators between
-** them in a workspace on the stream; those of rows that fit a block go as chains.
+** heap. Folds that several blocks share a result of take two launches, with the accumulators
+** between them in a workspace on the stream; those of rows that fit a block go as chains.
 ** What must stay true: everything that may collect or climb (compiling, workspaces) comes before
 ** the first launch. */
 #include "arrays/expr/cuda_chain.h"

@@ -1,5 +1,5 @@
-/* cuda_say.h: what the writers of kernels' texts share: a text that grows, element types, one node of
-** a program as a statement, what folds start from and how they go on.
+/* cuda_say.h: what the writers of kernels' texts share: a text that grows, element types, one node
+** of a program as a statement, what folds start from and how they go on.
 **
 ** What must stay true: what is written of a node depends on the node and the types of its operands
 ** alone, so that an operation gives the same bits in every kernel. */
@@ -90,8 +90,8 @@ static inline const char *wrap_name(int t) {
 
 /* ---- nodes ---- */
 
-/* Where nothing looks at a NaN's sign, the GPU's own conversions do without care for it. For programs
-** that compute: elements that are only copied keep all of their bits. */
+/* Where nothing looks at a NaN's sign, the GPU's own conversions do without care for it. For
+** programs that compute: elements that are only copied keep all of their bits. */
 static inline void say_halves(text *t, const tidei_program *p) {
     for (unsigned i = 0; i < p->nnodes; i++)
         if (p->nodes[i].op == TIDEI_OP_SIGNBIT || p->nodes[i].op == TIDEI_OP_COPYSIGN) return;

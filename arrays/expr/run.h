@@ -64,8 +64,8 @@ void tidei_run_fold_shape(const tidei_shape *body, unsigned folded, bool keepdim
 /* The order of dimensions in the call: kept ones, then folded ones; returns how many are kept. */
 int tidei_run_fold_order(int ndim, unsigned folded, int *order);
 /* Whether writing destination i early could be seen: by an operand still to be read, or by an
-** earlier destination. `group`: one kernel reads all that is read and writes all that is written, and
-** may write this result over the very view that it reads. */
+** earlier destination. `group`: one kernel reads all that is read and writes all that is written,
+** and may write this result over the very view that it reads. */
 bool tidei_run_is_read_under(const tidei_run *r, unsigned i, bool group);
 /* Decides where result i, of shape s, is written: to a temporary where it is read under. */
 tide_status tidei_run_place_result(tidei_run *r, unsigned i, const tidei_shape *s, bool group);

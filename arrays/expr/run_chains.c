@@ -1,12 +1,13 @@
 /* run_chains.c: a chain of the plan as one call, where the shapes permit.
 **
-** Model: all folds of the chain have bodies of one shape, the *space*, and fold the same dimensions of
-** it; each result has the space's shape (an element each) or that of the folds (one a row, with its
-** folded dimensions or without). In the call's order of dimensions, kept ones before folded ones,
-** every input has one view, whichever passes read it; else it is no chain, as where a fold without
-** keepdims meets another dimension than its own. The back end is asked before anything is placed.
-** What must stay true: where the answer is no, nothing has been done, and what would have failed fails
-** in the passes. */
+** Model: all folds of the chain have bodies of one shape, the *space*, and fold the same dimensions
+** of it; each result has the space's shape (an element each) or that of the folds (one a row, with
+** its folded dimensions or without). In the call's order of dimensions, kept ones before folded
+** ones, every input has one view, whichever passes read it; else it is no chain, as where a fold
+** without keepdims meets another dimension than its own. The back end is asked before anything is
+** placed.
+** What must stay true: where the answer is no, nothing has been done, and what would have failed
+** fails in the passes. */
 #include "arrays/expr/run.h"
 
 /* How the dimensions of a pass stand to the space's. */
@@ -168,8 +169,8 @@ static out out_of(const tidei_run *r, const tidei_chain *ch, const space *sp, un
     return o;
 }
 
-/* Only a result with all elements may be written over what is read: it has the very elements of that,
-** row by row. */
+/* Only a result with all elements may be written over what is read: it has the very elements of
+** that, row by row. */
 static bool goes_over(const tidei_chain *ch, const out *o) { return ch->whole && o->p == ALL; }
 
 /* Where the out will lie: in its destination, or in a new array. */

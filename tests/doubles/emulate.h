@@ -154,8 +154,8 @@ static const char emu_atomics[] =
     "static inline ulonglong2 make_ulonglong2(unsigned long long x, unsigned long long y) {\n"
     "    return {x, y};\n}\n";
 
-/* Clusters: each block of one has a thread of the system, so that each has its own shared memory, which
-** others find as far from their anchor as from its own. */
+/* Clusters: each block of one has a thread of the system, so that each has its own shared memory,
+** which others find as far from their anchor as from its own. */
 static const char emu_clusters[] =
     "#define __cluster_dims__(...)\n"
     "static thread_local void (*emu_meet)(void);\n"
@@ -512,7 +512,7 @@ static inline void *emu_run_member(void *arg) {
     return NULL;
 }
 
-/* A grid of one dimension, of clusters of `size` blocks each, from the last cluster to the first. */
+/* A grid of one dimension, of clusters of `size` blocks, from the last one to the first. */
 static inline void emu_run_clusters(emu_module *m, void (*kernel)(const void *params),
                                     unsigned size, unsigned grid, unsigned threads,
                                     const void *params) {

@@ -1,5 +1,6 @@
-/* test_chains.c: chains, folds over rows and what hangs on them: that a GPU's kernels, emulated where
-** there is none, give what the host gives value by value, and in one launch; which forms there are. */
+/* test_chains.c: chains, folds over rows and what hangs on them: that a GPU's kernels, emulated
+** where there is none, give what the host gives value by value, and in one launch; which forms
+** there are. */
 #include "tests/doubles/emulated_device.h"
 #include "arrays/expr/cuda_chain.h"
 #include "runtime/device/cuda/nvrtc.h"
@@ -260,7 +261,7 @@ static void positions(void **state) {
                 (const int64_t[]){6, 8}, PLAIN, 1, 0);
 }
 
-/* A fold without keepdims meets the last dimensions: in a square that is another one than its own. */
+/* A fold without keepdims meets the last dimensions, in a square others than its own. */
 static void folds_that_lie_across(void **state) {
     static const int64_t square[] = {16, 16};
     (void)state;
@@ -533,7 +534,7 @@ static void plans_cover_any_shape(void **state) {
     }
 }
 
-/* A few forms, as a GPU's compiler sees them: those that are emulated may do more than it allows. */
+/* A few forms, as a GPU's compiler sees them, which allows less than emulation does. */
 static void forms_compile(void **state) {
     static const struct {
         int64_t rows, n;
