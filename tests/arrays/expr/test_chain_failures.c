@@ -6,11 +6,8 @@
 #include "runtime/device/device.h"
 #include "tests/support/tidetest.h"
 
-static unsigned texts;
-static void text_host_saw(const char *source) {
-    assert_non_null(strstr(source, "tide_stage"));
-    texts++;
-}
+static unsigned chains; /* whose text was compiled; without memory for one the passes do it */
+static void text_host_saw(const char *source) { chains += strstr(source, "tide_stage") != NULL; }
 
 /* Two chains of which one value is stored, and one with an out over its operand. */
 static tide_status work(tide_runtime *rt) {
@@ -36,10 +33,10 @@ static tide_status open_text(const tide_config *c, tidei_device **device, tide_r
 
 static void host_memory_fails(void **state) {
     const tide_allocator memory = {failing_alloc, plain_free, NULL};
-    tide_status s = TIDE_E_HOST_NOMEM;
+    bool failed = true;
     long n = 1;
     (void)state;
-    for (; s != TIDE_OK; n++) {
+    for (; failed; n++) {
         const tide_config c = {.struct_size = sizeof c,
                                .collector = "refcount",
                                .allocator = &memory,
@@ -49,7 +46,8 @@ static void host_memory_fails(void **state) {
         host_fails = 0;
         assert_ok(open_text(&c, &device, &rt));
         host_calls = 0, host_fails = n;
-        s = work(rt);
+        tide_status s = work(rt);
+        failed = host_calls >= n; /* some are done without */
         host_fails = 0;
         assert_true(s == TIDE_OK || s == TIDE_E_HOST_NOMEM);
         assert_ok(tide_device_synchronize(rt));
@@ -58,7 +56,7 @@ static void host_memory_fails(void **state) {
         tide_close(rt);
         assert_true(n < 2000);
     }
-    assert_true(n > 10 && texts > 0);
+    assert_true(n > 20 && chains > 20);
 }
 
 static void device_calls_fail(void **state) {
