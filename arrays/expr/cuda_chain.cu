@@ -234,11 +234,13 @@ TD_FN void tide_store(const tide_p &p, const tide_place &at, const tide_kept &k)
 #pragma unroll
     for (int r = 0; r < tide_R; r++) {
         /* few at once, for they take registers beside what is kept */
-        constexpr int some = tide_has_late && tide_U > 2 ? 2 : tide_U;
+        constexpr int some = !tide_has_late             ? tide_U
+                             : tide_U * tide_V >= 32    ? 1
+                             : tide_U < 2               ? tide_U
+                                                        : 2;
         tide_late q = tide_late();
         tide_outs to = tide_outs();
-        tide_locate(p, at.row[r], q);
-        tide_goto(p, at.first + at.lane, q);
+        tide_goto(p, at.first + at.lane, q); /* the same in all rows */
         tide_locate(p, at.row[r], to);
         tide_goto(p, at.first + at.lane, to);
 #pragma unroll

@@ -178,13 +178,16 @@ static void say_set(writer *w, operand_set set, const char *type) {
     sayf(t, "struct %s {\n", type);
     for (unsigned i = 0; i < ops; i++)
         if (is_in(w, set, i)) name_of(w, i, name), sayf(t, "    td_i64 %s;\n", name);
-    sayf(t, "};\nTD_FN void tide_step(const tide_p &p, int d, td_i64 k, %s &q) {\n", type);
-    for (unsigned i = 0; i < ops; i++)
-        if (is_in(w, set, i)) {
-            name_of(w, i, name);
-            sayf(t, "    q.%s += k * p.strides[d][%u];\n", name, i);
-        }
-    say(t, "}\n");
+    say(t, "};\n");
+    if (set != LATE) {
+        sayf(t, "TD_FN void tide_step(const tide_p &p, int d, td_i64 k, %s &q) {\n", type);
+        for (unsigned i = 0; i < ops; i++)
+            if (is_in(w, set, i)) {
+                name_of(w, i, name);
+                sayf(t, "    q.%s += k * p.strides[d][%u];\n", name, i);
+            }
+        say(t, "}\n");
+    }
     if (set == FLATS) return;
     sayf(t, "TD_FN void tide_goto(const tide_p &p, td_u32 k, %s &q) {\n", type);
     for (unsigned i = 0; i < ops; i++)
@@ -476,7 +479,8 @@ static unsigned least_blocks(const writer *w, const tidei_chain_traits *k, unsig
         if (is_in(w, LATE, i)) late += bytes < 4 ? 4 : bytes;
     }
     if (kept < k->value_bytes) kept = k->value_bytes;
-    const unsigned registers = 28 + (elements * kept + 2u * f->vec * late) / 4;
+    late *= elements / f->rows >= 32 ? f->vec : 2u * f->vec;
+    const unsigned registers = 28 + (elements * kept + late) / 4;
     return registers <= 72                                   ? 1024 / threads
            : registers <= 96 && threads == TIDEI_CHAIN_SMALL ? 3
                                                              : 512 / threads;
