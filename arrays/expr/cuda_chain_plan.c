@@ -96,6 +96,28 @@ static void look_at_operands(layout *l, const tidei_chain_traits *k, tidei_chain
     }
 }
 
+/* Whether each input lacks one of two kept dimensions, so that a row is one of pairs. */
+static bool are_pairs(const tidei_call *c, int i, int j) {
+    bool first = false, second = false;
+    for (unsigned k = 0; k < c->prog->ninputs; k++) {
+        const int64_t *s = c->in[k].strides;
+        if (s[i] && s[j]) return false;
+        first |= s[i] != 0;
+        second |= s[j] != 0;
+    }
+    return first && second;
+}
+
+/* Folds of pairs whose rows are many more than what is read: kernels that have tiles of them at
+** hand read each operand less often than those of rows, which would compute little else. */
+static bool is_for_tiles(const layout *l, const tidei_chain_form *f) {
+    if (f->single != (1u << l->c->prog->nouts) - 1) return false;
+    for (int i = 0; i < l->kept; i++)
+        for (int j = i + 1; j < l->kept; j++)
+            if (are_pairs(l->c, i, j)) return true;
+    return false;
+}
+
 /* Whether operand i moves by vectors of v elements along a dimension. */
 static bool vector_fits(const layout *l, const tidei_view *o, int along, int64_t v) {
     if (o->strides[along] != 1 || o->offset % v) return false;
@@ -269,6 +291,7 @@ bool tidei_chain_choose(const tidei_call *c, const tidei_chain_traits *k, bool f
     memset(&out->form, 0, sizeof out->form);
     out->form.rows = out->form.blocks = 1;
     look_at_operands(&l, k, &out->form);
+    if (is_for_tiles(&l, &out->form)) return false;
     choose_vectors(&l, &out->form);
     out->rows = (uint32_t)rows / (l.columns ? out->form.vec : 1);
     if (!(l.columns ? give_columns : give_row)(&l, k, info, folds_alone, out)) return false;

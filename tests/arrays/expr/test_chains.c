@@ -273,6 +273,15 @@ static void folds_that_lie_across(void **state) {
     compare("(x, y) -> (x * y - max(x, axis=1, keepdims=true), sum(x, axis=1) + y)", two, 2, 2, 0);
 }
 
+/* Rows of pairs are not kept: each operand would be read as often as there are rows. */
+static void folds_of_pairs(void **state) {
+    (void)state;
+    const pair two[] = {pair_of(TIDE_F32, 3, (const int64_t[]){6, 1, 8}, PLAIN),
+                        pair_of(TIDE_F32, 3, (const int64_t[]){1, 5, 8}, PLAIN)};
+    compare("(x, y) -> sqrt(sum((x - y)**2, axis=2))", two, 2, 1, 2);
+    compare("(x, y) -> (x - y) / sum((x - y)**2, axis=2, keepdims=true)", two, 2, 1, 1);
+}
+
 /* What reads a chain's values without being one of it. */
 static void chains_among_other_values(void **state) {
     static const int64_t shape[] = {8, 24};
@@ -569,11 +578,22 @@ static void forms_compile(void **state) {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, begin_both, end_both)
 int main(void) {
     const struct CMUnitTest tests[] = {
-        CASE(rows_of_any_length), CASE(columns_of_any_length), CASE(rows_that_do_not_fit),
-        CASE(layouts_and_types),  CASE(several_results),       CASE(other_inputs),
-        CASE(positions),          CASE(folds_that_lie_across), CASE(chains_among_other_values),
-        CASE(special_values),     CASE(nothing_and_one),       CASE(a_rows_bits_are_its_own),
-        CASE(over_what_is_read),  CASE(two_destinations),      CASE(folds_of_short_rows),
+        CASE(rows_of_any_length),
+        CASE(columns_of_any_length),
+        CASE(rows_that_do_not_fit),
+        CASE(layouts_and_types),
+        CASE(several_results),
+        CASE(other_inputs),
+        CASE(positions),
+        CASE(folds_that_lie_across),
+        CASE(folds_of_pairs),
+        CASE(chains_among_other_values),
+        CASE(special_values),
+        CASE(nothing_and_one),
+        CASE(a_rows_bits_are_its_own),
+        CASE(over_what_is_read),
+        CASE(two_destinations),
+        CASE(folds_of_short_rows),
     };
     const struct CMUnitTest plans[] = {
         cmocka_unit_test(forms_follow_from_shapes),
