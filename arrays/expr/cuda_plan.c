@@ -241,6 +241,55 @@ static void plan_strided(const tidei_call *c, const tidei_cuda_traits *k,
     out->grid[0] = (unsigned)quotient_up(groups, TIDEI_CUDA_THREADS * k->unroll[out->cls]);
 }
 
+/* Rows of so many groups at least keep half of a warp's threads busy: shorter ones go as strided. */
+#define UNEVEN_PART 2
+
+/* How many warps of a block go along a row, as a logarithm: so that the others have rows. */
+static unsigned warps_across(int64_t rows) {
+    return rows > 4 ? 0 : rows > 2 ? 1 : rows > 1 ? 2 : 3;
+}
+
+static bool uneven_fits(const tidei_call *c, const tidei_cuda_traits *k) {
+    const int64_t piece = 32 * k->vec[TIDEI_CUDA_UNEVEN] * k->unroll[TIDEI_CUDA_UNEVEN];
+    return c->ndim > 0 && c->shape[c->ndim - 1] >= piece / UNEVEN_PART &&
+           size_of(c->ndim, c->shape) < LARGE;
+}
+
+static void plan_uneven(const tidei_call *c, const tidei_cuda_traits *k,
+                        const tidei_cuda_linear *lin, tidei_cuda_plan *out) {
+    const unsigned n = operands(c);
+    const int inner = c->ndim - 1, v = k->vec[TIDEI_CUDA_UNEVEN];
+    const int64_t rows = size_of(inner, c->shape), piece = 32 * v * k->unroll[TIDEI_CUDA_UNEVEN];
+    const unsigned across = warps_across(rows);
+    /* the first group may begin up to v - 1 elements before the row */
+    const int64_t pieces = quotient_up(quotient_up(c->shape[inner] + v - 1, piece), 1 << across);
+    int order[TIDE_MAX_RANK];
+    uint32_t apart = 0;
+    writer w;
+    for (int d = 0; d < c->ndim; d++) order[d] = inner - d;
+    for (unsigned i = 0; i < n; i++) apart |= operand(c, i)->strides[inner] != 1;
+    begin(&w, out, n);
+    put_scalars(&w, c);
+    put_linear(&w, c, k, lin, 1, inner, order);
+    put_i64(&w, rows * pieces);
+    put_u32(&w, (uint32_t)inner);
+    put_u32(&w, 0);
+    int32_t *strides = take(&w, 4 * TIDE_MAX_RANK * (size_t)n);
+    for (int d = 0; d < c->ndim; d++)
+        for (unsigned i = 0; i < n; i++)
+            strides[(unsigned)d * n + i] = (int32_t)operand(c, i)->strides[order[d]];
+    for (int d = 0; d < c->ndim; d++) put_divisor(&w, c->shape[order[d]]);
+    take(&w, 12 * (size_t)(TIDE_MAX_RANK - c->ndim));
+    put_divisor(&w, pieces);
+    put_u32(&w, (uint32_t)rows);
+    put_u32(&w, across);
+    put_u32(&w, apart);
+    put_u32(&w, (uint32_t)c->shape[inner]);
+    end(&w, out);
+    out->cls = TIDEI_CUDA_UNEVEN;
+    out->grid[0] = (unsigned)(pieces * quotient_up(rows, 8 >> across));
+}
+
 /* Tiles pay from this side length on: below, most of a tile is empty. */
 #define TILED_MIN 16
 
@@ -325,13 +374,16 @@ void tidei_cuda_plan_map(const tidei_call *c, const tidei_cuda_traits *k,
     out->grid[1] = 1;
     out->shared = 0;
     out->splits = 1;
-    if (is_flat(c))
+    if (is_flat(c)) {
         plan_flat(c, k, lin, out);
-    else if (tiles_fit(c, k, &side, &turned, &out->shared))
+        if (out->cls == TIDEI_CUDA_FLAT_ONE && k->vec[TIDEI_CUDA_UNEVEN] > 1 && uneven_fits(c, k))
+            plan_uneven(c, k, lin, out);
+    } else if (tiles_fit(c, k, &side, &turned, &out->shared))
         plan_tiled(c, k, lin, side, turned, out);
     else {
         out->shared = 0;
         plan_strided(c, k, lin, out);
+        if (out->cls == TIDEI_CUDA_STRIDED && uneven_fits(c, k)) plan_uneven(c, k, lin, out);
     }
 }
 

@@ -124,9 +124,10 @@ static tide_status launch(tidei_stream *s, tidei_cuda_plan *plan, tidei_dkernel 
                           operand_uses *u, void (*patch)(const tidei_submission *w, void *user),
                           const char *op) {
     static const char *const names[TIDEI_CUDA_CLASSES] = {
-        "flat map",      "flat map by element", "map of rows",    "strided map",  "tiled map",
-        "fold of rows",  "fold of columns",     "strided fold",   "joining fold", "scan of rows",
-        "scan of tiles", "scan of columns",     "sums of columns"};
+        "flat map",           "flat map by element", "map of rows",  "strided map",
+        "map of uneven rows", "tiled map",           "fold of rows", "fold of columns",
+        "strided fold",       "joining fold",        "scan of rows", "scan of tiles",
+        "scan of columns",    "sums of columns"};
     tidei_launch l = {.name = names[plan->cls],
                       .kernel = kernel,
                       .params = plan->params.bytes,

@@ -16,6 +16,7 @@ typedef enum {
     TIDEI_CUDA_FLAT_ONE, /* contiguous, elements */
     TIDEI_CUDA_ROWS,     /* inner strides 0 or 1, rows of whole vectors on their boundaries */
     TIDEI_CUDA_STRIDED,  /* anything, elements */
+    TIDEI_CUDA_UNEVEN,   /* long rows, however they begin and lie */
     /* some input contiguous in another dimension than the results: through shared memory */
     TIDEI_CUDA_TILED,
     TIDEI_CUDA_FOLD_ROW,    /* folds: vectors along the one reduced dimension */

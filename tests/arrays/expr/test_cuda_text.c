@@ -434,6 +434,42 @@ static void maps_compute_in_each_class(void **state) {
         if (!classes_seen[c]) fail_msg("no case of class %d", c);
 }
 
+/* Long rows that begin anywhere: of elements of 1, 2, 4 and 8 bytes and of several sizes at once;
+** side by side, further apart, backwards, one for all; of one dimension too. */
+static void uneven_rows_compute(void **state) {
+    static const int64_t rows[] = {1, 2, 4, 9, 17}, lengths[] = {515, 1026, 1029, 1100};
+    static const int small[] = {TIDE_I8, TIDE_F16, TIDE_U16, TIDE_F32};
+    tidei_program p[10];
+    (void)state;
+    need_emulation();
+    build_maps(p);
+    for (unsigned i = 0; i < 4; i++) {
+        memset(&p[6 + i], 0, sizeof *p);
+        uint16_t a = input(&p[6 + i], small[i]), b = input(&p[6 + i], small[i]);
+        result(&p[6 + i], node(&p[6 + i], TIDEI_OP_ADD, small[i], a, b, 0));
+        if (i == 0) result(&p[6], node(&p[6], TIDEI_OP_LT, TIDE_BOOL, a, b, 0));
+    }
+    for (unsigned n = 0; n < 400; n++) {
+        const int ndim = 1 + (int)pick(3);
+        int64_t shape[3] = {rows[pick(5)], rows[pick(3)], 0};
+        shape[ndim - 1] = lengths[pick(4)];
+        job *j = new_job(&p[n % 10], ndim, 0, shape);
+        for (unsigned i = 0; i < operands_of(j); i++) {
+            int64_t step = pick(8) ? 1 : pick(2) ? -1 : 3;
+            if (i < j->p->ninputs && pick(8) == 0) step = 0;
+            view_of(j, i)->strides[ndim - 1] = step;
+            step = (step ? llabs(step) * shape[ndim - 1] : 1) + pick(4);
+            for (int d = ndim - 2; d >= 0; d--) {
+                view_of(j, i)->strides[d] = step;
+                step = step * shape[d] + pick(3);
+            }
+            furnish(j, i, pick(5));
+        }
+    }
+    run_jobs();
+    assert_true(classes_seen[TIDEI_CUDA_UNEVEN] > 200);
+}
+
 /* A result may be the very view of an input. */
 static void a_result_may_be_a_view_of_its_input(void **state) {
     static const int64_t flat[] = {3001}, rows[] = {30, 44};
@@ -922,6 +958,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(maps_compute_in_any_layout, fresh),
         cmocka_unit_test_setup(maps_compute_in_each_class, fresh),
+        cmocka_unit_test_setup(uneven_rows_compute, fresh),
         cmocka_unit_test_setup(a_result_may_be_a_view_of_its_input, fresh),
         cmocka_unit_test_setup(folds_compute_in_any_layout, fresh),
         cmocka_unit_test_setup(folds_compute_in_each_class, fresh),
