@@ -241,7 +241,8 @@ static void plan_strided(const tidei_call *c, const tidei_cuda_traits *k,
     out->grid[0] = (unsigned)quotient_up(groups, TIDEI_CUDA_THREADS * k->unroll[out->cls]);
 }
 
-/* Rows of so many groups at least keep half of a warp's threads busy: shorter ones go as strided. */
+/* Rows of this part of a piece at least keep enough of a warp's threads busy: shorter ones go as
+** strided. */
 #define UNEVEN_PART 2
 
 /* How many warps of a block go along a row, as a logarithm: so that the others have rows. */

@@ -1,15 +1,17 @@
-/* cuda_uneven.cu: one pass over rows that vectors do not fit: views that begin anywhere, rows of any
-** length, elements any distance apart. Embedded as text (tidei_cuda_uneven_text), after the
+/* cuda_uneven.cu: one pass over rows that vectors do not fit: views that begin anywhere, rows of
+** any length, elements any distance apart. Embedded as text (tidei_cuda_uneven_text), after the
 ** program's own part (see cuda_map.cu), which gives besides
-**   tide_from, tide_begin    where a thread's elements lie: the address of element k0 of its row, of
-**                            every operand
-**   tide_pick, tide_lay      load and store tide_V elements from there and k more, where all operands
-**                            are dense (their elements lie side by side) or any distance apart
-**   tide_behind              how many elements the first result's row is behind a boundary of 4 bytes
-** A warp has a piece of one row: lanes side by side on groups of tide_V elements, tide_U times 32 of
-** these. So a group costs no arithmetic of its own, its distance from the thread's first one is a
-** constant, and operands that are shifted against each other find the lines of memory in the cache
-** where another one's threads, or those of the next row, have brought them. A block has
+**   tide_from, tide_begin    where a thread's elements lie: the address of element k0 of its row,
+**                            of every operand
+**   tide_pick, tide_lay      load and store tide_V elements from there and k more, where all
+**                            operands are dense (their elements lie side by side) or any distance
+**                            apart
+**   tide_behind              how many elements the first result's row is behind a boundary of 4
+**                            bytes
+** A warp has a piece of one row: lanes side by side on groups of tide_V elements, tide_U times 32
+** of these. So a group costs no arithmetic of its own, its distance from the thread's first one is
+** a constant, and operands that are shifted against each other find the lines of memory in the
+** cache where another one's threads, or those of the next row, have brought them. A block has
 ** 8 / 2^p.across rows.
 ** Groups have 4 bytes: elements of 1 and 2 bytes are loaded as the words of memory that they lie in
 ** and shifted into place; groups begin where they are whole words of the first result. Those at a
@@ -22,7 +24,8 @@ template <int N, class E> TD_FN tide_vec<E, N> tide_words(const E *q, td_i32 k) 
     if (N > 1 && sizeof(x) == 4) {
         const td_i32 behind = (td_u64)q & 3, word = k / (td_i32)(4 / sizeof(E));
         const char *low = (const char *)q - behind, *high = behind ? low + 4 : low;
-        const td_u64 both = (td_u64)((const td_u32 *)high)[word] << 32 | ((const td_u32 *)low)[word];
+        const td_u64 above = ((const td_u32 *)high)[word],
+                     both = above << 32 | ((const td_u32 *)low)[word];
         const td_u32 w = (td_u32)(both >> behind * 8);
         return *reinterpret_cast<const tide_vec<E, N> *>(&w);
     }

@@ -1,6 +1,6 @@
-/* places.c: elements at the places of a plan (plan.h), taken or put by the kernels of places.h; with
-** one index array taken by those of gather.h. Rows that lie together are moved in units of up to 16
-** bytes. */
+/* places.c: elements at the places of a plan (plan.h), taken or put by the kernels of places.h;
+** with one index array taken by those of gather.h. Rows that lie together are moved in units of up
+** to 16 bytes. */
 #include <inttypes.h>
 
 #include "arrays/arrays.h"

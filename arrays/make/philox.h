@@ -1,15 +1,15 @@
 /* philox.h: random numbers from a counter: Philox 4x32-10, and what is made of its words: one text
 ** for both back ends.
 **
-** The host includes this file as C; the build also embeds it as a string (tidei_philox_text) that
-** NVRTC compiles, behind kernels/text.h: written in the common subset, including nothing. The unit of the generator is a
+** The host includes this file as C; the build also embeds it as a string (tidei_philox_text, behind
+** kernels/text.h) that NVRTC compiles: written in the common subset. The unit of the generator is a
 ** block: one application of it to (counter + b), which gives four 32-bit words and, of them, one,
 ** two or four elements. The unit of work is a piece: the blocks of 16 bytes of elements, which a
 ** device's thread stores at once; threads that stored element by element would send each sector of
 ** memory four times.
-** What must stay true: only additions, multiplications, divisions, square roots and (normals of f32
-** on devices) ph_fma, compiled so that each rounds by itself (-ffp-contract=off, -fmad=false); so
-** both back ends give the same bits, but for normals of f32, which devices make in floats. */
+** What must stay true: only additions, multiplications, divisions, square roots and PH_FMAF,
+** compiled so that each rounds by itself (-ffp-contract=off, -fmad=false); so both back ends give
+** the same bits, but for normals of f32, which devices make in floats. */
 #ifndef TIDEI_PHILOX_H
 #define TIDEI_PHILOX_H
 
@@ -284,8 +284,8 @@ PH_FN void ph_circle_words(ph_u32 w, float *cosine, float *sine) {
     *sine = PH_FLOAT(PH_BITSF(odd ? c : s) ^ (turned & 0x80000000u));
 }
 
-/* A reciprocal square root that may err by an ulp or two, and the square root that is made of it: to
-** nearest for numbers that are neither small nor large, as the device's own goes on once it has
+/* A reciprocal square root that may err by an ulp or two, and the square root that is made of it:
+** to nearest for numbers that are neither small nor large, as the device's own goes on once it has
 ** found out that they are so. */
 #ifdef __CUDA_ARCH__
 PH_FN float ph_rsqrt(float x) {

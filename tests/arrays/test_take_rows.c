@@ -1,6 +1,6 @@
 /* test_take_rows.c: rows and columns of every length, element size and alignment, taken and put
-** against a slow model: on the device, and by a GPU's kernels, emulated. take.c is compiled so that it cuts
-** takes of more than 700 units into several launches. */
+** against a slow model: on the device, and by a GPU's kernels, emulated. take.c is compiled so that
+** it cuts takes of more than 700 units into several launches. */
 #include "arrays/make/take.h"
 #undef TIDEI_TAKE_UNITS_MAX
 #define TIDEI_TAKE_UNITS_MAX 700
