@@ -6,6 +6,7 @@
 ** What must stay true: every element is visited once, and how a fold is divided among threads
 ** depends on the call and the device's size only, so that results do not change from run to run. */
 #include "arrays/expr/cuda_text.h"
+#include "arrays/expr/cuda_pairs.h"
 
 /* ---- writing parameters ---- Fields in the order of struct tide_p (cuda_text.c: say_params). */
 typedef struct writer {
@@ -23,6 +24,7 @@ static void put_u32(writer *w, uint32_t v) { memcpy(take(w, 4), &v, 4); }
 static void begin(writer *w, tidei_cuda_plan *out, unsigned noperands) {
     w->at = out->params.bytes + 8 * (size_t)noperands; /* addresses come at the launch */
     out->noperands = noperands;
+    out->sides = 0;
 }
 
 static void end(const writer *w, tidei_cuda_plan *out) {
@@ -455,6 +457,74 @@ static void put_fold_ends(writer *w, const fold_shape *f, int kept, int ndim, ui
     put_u32(w, 0);
 }
 
+/* Whether memory goes along the reduced elements rather than along dimension d, for inputs of one
+** side: those that do not decide it say nothing. */
+static bool runs_along(const tidei_call *c, const tidei_pairs *p, int side) {
+    const int d = p->dim[side], last = c->ndim - 1;
+    for (unsigned i = 0; i < c->prog->ninputs; i++) {
+        const int64_t *s = c->in[i].strides;
+        if ((int)(p->traits.columns >> i & 1) != side || !s[d] || !s[last]) continue;
+        return magnitude(s[last]) < magnitude(s[d]);
+    }
+    return false;
+}
+
+/* Whether a thread's results of a row are whole vectors. */
+static bool whole_vectors(const tidei_call *c, const tidei_pairs *p) {
+    const int64_t n = p->traits.tile[TIDEI_PAIRS_COLUMNS], j = p->dim[TIDEI_PAIRS_COLUMNS],
+                  a_vector = 16 / (int64_t)tide_dtype_size(c->prog->out_dtype[0]),
+                  v = n < a_vector ? n : a_vector;
+    const tidei_view *o = &c->out[0];
+    if (p->splits > 1 || o->strides[j] != 1 || c->shape[j] % n || o->offset % v) return false;
+    for (int d = 0; d < c->ndim - c->nred; d++)
+        if (d != j && o->strides[d] % v) return false;
+    return true;
+}
+
+static void plan_pairs(const tidei_call *c, const tidei_pairs *p, tidei_cuda_plan *out) {
+    const unsigned nin = c->prog->ninputs, n = nin + 1;
+    const int kept = c->ndim - c->nred, last = c->ndim - 1;
+    const int i = p->dim[TIDEI_PAIRS_ROWS], j = p->dim[TIDEI_PAIRS_COLUMNS];
+    const int64_t results = size_of(kept, c->shape), count = size_of(c->nred, c->shape + kept);
+    const fold_shape f = {.outs = results, .groups = count, .chunk = p->chunk, .splits = p->splits};
+    int order[TIDE_MAX_RANK] = {j, i}, nd = 2;
+    int64_t to[TIDE_MAX_RANK], step = 1; /* where results go, or accumulators */
+    for (int d = kept - 1; d >= 0; d--) {
+        to[d] = p->splits > 1 ? step : c->out[0].strides[d];
+        step *= c->shape[d];
+        if (d != i && d != j) order[nd++] = d;
+    }
+    for (int d = last; d >= kept; d--) order[nd++] = d;
+    writer w;
+    begin(&w, out, n);
+    put_scalars(&w, c);
+    put_fold(&w, &f, count, to[j]);
+    int64_t *strides = take(&w, 8 * TIDE_MAX_RANK * (size_t)n);
+    for (int d = 0; d < c->ndim; d++) {
+        for (unsigned k = 0; k < nin; k++)
+            strides[(unsigned)d * n + k] = c->in[k].strides[order[d]];
+        strides[(unsigned)d * n + nin] = order[d] < kept ? to[order[d]] : 0;
+    }
+    for (int d = 0; d < c->ndim; d++) put_wide_divisor(&w, c->shape[order[d]]);
+    take(&w, 16 * (size_t)(TIDE_MAX_RANK - c->ndim));
+    put_u32(&w, (uint32_t)kept);
+    put_u32(&w, (uint32_t)last);
+    put_u32(&w, runs_along(c, p, TIDEI_PAIRS_ROWS) | runs_along(c, p, TIDEI_PAIRS_COLUMNS) << 1);
+    put_u32(&w, p->cshift);
+    put_u32(&w, (uint32_t)p->tiles[TIDEI_PAIRS_COLUMNS]);
+    put_u32(&w, (uint32_t)p->tiles[TIDEI_PAIRS_ROWS]);
+    put_u32(&w, p->splits > 1);
+    put_u32(&w, whole_vectors(c, p));
+    end(&w, out);
+    out->cls = TIDEI_CUDA_FOLD_PAIRS;
+    out->sides = p->traits.columns;
+    out->grid[0] = (unsigned)p->blocks;
+    out->grid[1] = (unsigned)p->splits;
+    out->shared = (unsigned)tidei_pairs_shared(&p->traits, p->cshift);
+    out->splits = p->splits;
+    out->results = results;
+}
+
 static void finish_fold(tidei_cuda_plan *out, const fold_shape *f, int64_t results) {
     out->grid[0] = (unsigned)quotient_up(f->outs, (int64_t)1 << f->cshift);
     out->grid[1] = (unsigned)f->splits;
@@ -501,6 +571,11 @@ void tidei_cuda_plan_fold(const tidei_call *c, const tidei_cuda_traits *k,
     const int64_t results = size_of(kept, c->shape), count = size_of(c->nred, c->shape + kept);
     fold_shape f = {.outs = results, .groups = count};
     uint32_t flat;
+    tidei_pairs pairs;
+    if (tidei_pairs_find(c, k, sm_count, &pairs)) {
+        plan_pairs(c, &pairs, out);
+        return;
+    }
     out->cls = fold_class(c, k, &f, &flat);
     divide(&f, k->unroll[out->cls], sm_count, true);
 
@@ -565,6 +640,7 @@ void tidei_cuda_plan_scan(const tidei_call *c, const tidei_cuda_traits *k,
     uint32_t ahead = 1;
     writer w = {out->params.bytes};
     out->noperands = nin;
+    out->sides = 0;
     memcpy(take(&w, sizeof *p), p, sizeof *p);
     take(&w, 8 * (size_t)nin); /* addresses come at the launch */
     put_scalars(&w, c);

@@ -10,11 +10,17 @@
 #include "arrays/expr/cuda_text.h"
 #include "arrays/kernels/kernels.h"
 
+/* Which kernel of a program. */
+typedef struct which {
+    tidei_cuda_class cls;
+    uint32_t sides; /* of pairs, else 0 */
+} which;
+
 typedef struct variant {
     struct variant *next;
     tidei_dkernel *kernel; /* owned by the kernel cache, which outlives programs */
     unsigned dev;
-    tidei_cuda_class cls;
+    which of;
 } variant;
 
 typedef struct prepared {
@@ -35,20 +41,27 @@ static prepared *prepared_of(tidei_runtime *rt, tidei_program *p) {
     return there;
 }
 
-static tidei_dkernel *find(prepared *k, unsigned dev, tidei_cuda_class cls) {
+static tidei_dkernel *find(prepared *k, unsigned dev, const which *of) {
     for (variant *v = atomic_load_explicit(&k->variants, memory_order_acquire); v; v = v->next)
-        if (v->cls == cls && v->dev == dev) return v->kernel;
+        if (v->of.cls == of->cls && v->of.sides == of->sides && v->dev == dev) return v->kernel;
     return NULL;
+}
+
+static char *text_of(tidei_runtime *rt, const tidei_program *p, const prepared *k,
+                     const which *of) {
+    return of->cls == TIDEI_CUDA_FOLD_PAIRS
+               ? tidei_cuda_pairs_text(rt, p, &k->traits, of->sides, NULL)
+               : tidei_cuda_text(rt, p, &k->traits, of->cls, NULL);
 }
 
 /* Makes the kernel: text, compiler or cache, and a new entry of the list. Two threads may both come
 ** here; both get the same kernel, and the second entry is never looked at. */
-static tide_status make(tidei_dev *d, const tidei_program *p, prepared *k, tidei_cuda_class cls,
+static tide_status make(tidei_dev *d, const tidei_program *p, prepared *k, const which *of,
                         const char *op, tidei_dkernel **out) {
     tidei_runtime *rt = d->rt;
     variant *v = tidei_host_alloc(rt, sizeof *v);
     if (!v) return tidei_fail_host_memory(op, sizeof *v);
-    char *text = tidei_cuda_text(rt, p, &k->traits, cls, NULL);
+    char *text = text_of(rt, p, k, of);
     if (!text) {
         tidei_host_free(rt, v);
         return tidei_fail_host_memory(op, strlen(tidei_prelude_text));
@@ -65,7 +78,7 @@ static tide_status make(tidei_dev *d, const tidei_program *p, prepared *k, tidei
         return s;
     }
     v->dev = d->index;
-    v->cls = cls;
+    v->of = *of;
     *out = v->kernel;
     v->next = atomic_load_explicit(&k->variants, memory_order_relaxed);
     while (!atomic_compare_exchange_weak_explicit(&k->variants, &v->next, v, memory_order_release,
@@ -76,8 +89,16 @@ static tide_status make(tidei_dev *d, const tidei_program *p, prepared *k, tidei
 
 static tide_status kernel_of(tidei_dev *d, const tidei_program *p, prepared *k,
                              tidei_cuda_class cls, const char *op, tidei_dkernel **out) {
-    *out = find(k, d->index, cls);
-    return tidei_likely(*out != NULL) ? TIDE_OK : make(d, p, k, cls, op, out);
+    const which of = {.cls = cls};
+    *out = find(k, d->index, &of);
+    return tidei_likely(*out != NULL) ? TIDE_OK : make(d, p, k, &of, op, out);
+}
+static tide_status kernel_of_fold(tidei_dev *d, const tidei_program *p, prepared *k,
+                                  const tidei_cuda_plan *plan, const char *op,
+                                  tidei_dkernel **out) {
+    const which of = {.cls = plan->cls, .sides = plan->sides};
+    *out = find(k, d->index, &of);
+    return tidei_likely(*out != NULL) ? TIDE_OK : make(d, p, k, &of, op, out);
 }
 
 /* ---- launching ---- */
@@ -124,10 +145,10 @@ static tide_status launch(tidei_stream *s, tidei_cuda_plan *plan, tidei_dkernel 
                           operand_uses *u, void (*patch)(const tidei_submission *w, void *user),
                           const char *op) {
     static const char *const names[TIDEI_CUDA_CLASSES] = {
-        "flat map",           "flat map by element", "map of rows",  "strided map",
-        "map of uneven rows", "tiled map",           "fold of rows", "fold of columns",
-        "strided fold",       "joining fold",        "scan of rows", "scan of tiles",
-        "scan of columns",    "sums of columns"};
+        "flat map",           "flat map by element", "map of rows",    "strided map",
+        "map of uneven rows", "tiled map",           "fold of rows",   "fold of columns",
+        "strided fold",       "fold of pairs",       "joining fold",   "scan of rows",
+        "scan of tiles",      "scan of columns",     "sums of columns"};
     tidei_launch l = {.name = names[plan->cls],
                       .kernel = kernel,
                       .params = plan->params.bytes,
@@ -196,7 +217,7 @@ static tide_status run_fold(tidei_stream *s, const tidei_call *c, prepared *k,
     operand_uses u;
     tidei_cuda_plan_fold(c, &k->traits, lin, (unsigned)s->dev->d->info.sm_count, &plan);
     const bool split = plan.splits > 1;
-    tide_status status = kernel_of(s->dev, c->prog, k, plan.cls, op, &kernel);
+    tide_status status = kernel_of_fold(s->dev, c->prog, k, &plan, op, &kernel);
     if (status == TIDE_OK && split)
         status = kernel_of(s->dev, c->prog, k, TIDEI_CUDA_FOLD_JOIN, op, &joiner);
     if (status == TIDE_OK && split)

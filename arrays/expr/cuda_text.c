@@ -2,14 +2,16 @@
 **
 ** Model: prelude.h and cuda_base.cu, the same for all; then the program's own part (parameters, one
 ** element's body, how operands are found and loaded); then the loop, one of cuda_map.cu,
-** cuda_uneven.cu, cuda_tile.cu, cuda_fold.cu.
+** cuda_uneven.cu, cuda_tile.cu, cuda_fold.cu, cuda_pair.cu.
 ** What must stay true: the text depends on the program and the class alone, so it can be a cache's
 ** key; scalars, shapes and strides are parameters. */
 #include "arrays/expr/cuda_text.h"
+#include "arrays/expr/cuda_pairs.h"
 #include "arrays/expr/cuda_say.h"
 
 extern const char tidei_cuda_base_text[], tidei_cuda_map_text[], tidei_cuda_uneven_text[],
-    tidei_cuda_tile_text[], tidei_cuda_fold_text[], tidei_cuda_scan_text[], tidei_scan_forms_text[];
+    tidei_cuda_tile_text[], tidei_cuda_locate_text[], tidei_cuda_fold_text[],
+    tidei_cuda_pair_text[], tidei_cuda_scan_text[], tidei_scan_forms_text[];
 
 const tidei_op_text tidei_op_texts[TIDEI_OP_COUNT] = {
 #define TIDEI_OP(ident, name, arity, rule, bool_expr, int_expr, float_expr, complex_expr, ulps,    \
@@ -135,7 +137,7 @@ static void say_params(text *t, const tidei_program *p, const tidei_cuda_traits 
         sayf(t,
              "    td_i64 groups, chunk, outs, count, lift, strides[8][%u];\n"
              "    struct {\n        td_u64 d, mul;\n    } div[8];\n"
-             "    td_u32 kept, last, flat, cshift, across, tail, part, unused;\n",
+             "    td_u32 kept, last, flat, cshift, across, tail, part, whole;\n",
              ops);
     else if (cls == TIDEI_CUDA_TILED)
         sayf(t,
@@ -417,12 +419,13 @@ static void say_accumulator(text *t, const tidei_program *p) {
            "0); }\n");
 }
 
-/* tide_end: stores a finished accumulator. */
+/* tide_done, tide_end: the result of a finished accumulator, and its storing. */
 static void say_end(text *t, const tidei_program *p) {
     const int acc = p->acc_dtype, out = p->out_dtype[0];
     const int real = acc == TIDE_C64 ? TIDE_F32 : acc == TIDE_C128 ? TIDE_F64 : acc;
     const char *value = p->fold == TIDEI_FOLD_MEAN ? "mean" : is_arg(p->fold) ? "sum.i" : "sum";
-    say(t, "TD_FN void tide_end(const tide_p &p, const tide_at &at, int w, tide_acc sum) {\n");
+    const char *stored = tide_dtype_name(out);
+    sayf(t, "TD_FN td_%s tide_done(const tide_p &p, tide_acc sum) {\n", stored);
     if (p->fold == TIDEI_FOLD_MEAN) {
         const char *name = tide_dtype_name(real);
         sayf(t, "    const td_%s count = TD_CAST(i64, %s, p.count);\n", name, name);
@@ -433,10 +436,19 @@ static void say_end(text *t, const tidei_program *p) {
                  tide_dtype_name(acc));
     }
     if (is_half(out))
-        sayf(t, "    p.o0[at.o0 + w * p.lift] = td_store_%s(%s);\n}\n", tide_dtype_name(out),
-             value);
+        sayf(t, "    return td_store_%s(%s);\n}\n", stored, value);
     else
-        sayf(t, "    p.o0[at.o0 + w * p.lift] = %s;\n}\n", value);
+        sayf(t, "    return %s;\n}\n", value);
+    say(t, "TD_FN void tide_end(const tide_p &p, const tide_at &at, int w, tide_acc sum) {\n"
+           "    p.o0[at.o0 + w * p.lift] = tide_done(p, sum);\n}\n");
+}
+
+/* tide_hop: adds offsets. */
+static void say_hop(text *t, unsigned nin, bool lin) {
+    say(t, "TD_FN void tide_hop(tide_at &at, const tide_at &by) {\n");
+    for (unsigned i = 0; i < nin; i++) sayf(t, "    at.i%u += by.i%u;\n", i, i);
+    if (lin) say(t, "    at.linear += by.linear;\n");
+    say(t, "}\n");
 }
 
 static void say_fold(text *t, const tidei_program *p, const tidei_cuda_traits *k,
@@ -450,10 +462,8 @@ static void say_fold(text *t, const tidei_program *p, const tidei_cuda_traits *k
     say_operands(t, p, k, cls);
     const bool lin = linear_of(k, cls);
     unsigned nin = inputs_of(p, cls);
-    say(t, "TD_FN void tide_hop(tide_at &at, const tide_at &by) {\n");
-    for (unsigned i = 0; i < nin; i++) sayf(t, "    at.i%u += by.i%u;\n", i, i);
-    if (lin) say(t, "    at.linear += by.linear;\n");
-    say(t, "}\nTD_FN void tide_single(const tide_p &p, td_i64 e, tide_at &at) {\n");
+    say_hop(t, nin, lin);
+    say(t, "TD_FN void tide_single(const tide_p &p, td_i64 e, tide_at &at) {\n");
     for (unsigned i = 0; i < nin; i++) sayf(t, "    at.i%u += p.flat >> %u & 1 ? 0 : e;\n", i, i);
     if (lin) say(t, "    at.linear += e * p.linear_v;\n");
     sayf(t, "}\nTD_FN td_i64 tide_linear(const tide_p &p, const tide_at &at) { return %s; }\n",
@@ -471,7 +481,20 @@ static void say_fold(text *t, const tidei_program *p, const tidei_cuda_traits *k
     }
     say(t, "}\n");
     say_end(t, p);
+    say(t, tidei_cuda_locate_text);
     say(t, tidei_cuda_fold_text);
+}
+
+static void say_pairs(text *t, const tidei_program *p, const tidei_cuda_traits *k,
+                      const tidei_pairs_traits *s) {
+    say_accumulator(t, p);
+    say_params(t, p, k, TIDEI_CUDA_FOLD_PAIRS);
+    say_operands(t, p, k, TIDEI_CUDA_FOLD_PAIRS);
+    say_hop(t, p->ninputs, false);
+    say_end(t, p);
+    tidei_pairs_say(t, p, s);
+    say(t, tidei_cuda_locate_text);
+    say(t, tidei_cuda_pair_text);
 }
 
 /* ---- scans ---- */
@@ -565,6 +588,13 @@ static void say_scan(text *t, const tidei_program *p, const tidei_cuda_traits *k
     say_scan_kernel(t, cls);
 }
 
+/* The whole text, to be freed, or NULL. */
+static char *finished(text *t) {
+    if (!t->failed) return t->at;
+    tidei_host_free(t->rt, t->at);
+    return NULL;
+}
+
 char *tidei_cuda_text(tidei_runtime *rt, const tidei_program *p, const tidei_cuda_traits *k,
                       tidei_cuda_class cls, size_t *body) {
     text t = {.rt = rt};
@@ -580,7 +610,16 @@ char *tidei_cuda_text(tidei_runtime *rt, const tidei_program *p, const tidei_cud
         say_fold(&t, p, k, cls);
     else
         say_map(&t, p, k, cls);
-    if (!t.failed) return t.at;
-    tidei_host_free(rt, t.at);
-    return NULL;
+    return finished(&t);
+}
+
+char *tidei_cuda_pairs_text(tidei_runtime *rt, const tidei_program *p, const tidei_cuda_traits *k,
+                            uint32_t sides, size_t *body) {
+    text t = {.rt = rt};
+    tidei_pairs_traits s;
+    tidei_check(tidei_pairs_traits_of(p, sides, &s));
+    say_common(&t, k->complex, k->functions, tidei_cuda_base_text);
+    if (body) *body = t.n;
+    say_pairs(&t, p, k, &s);
+    return finished(&t);
 }
