@@ -1,5 +1,5 @@
-/* cuda_say.h: what the writers of kernels' texts share: a text that grows, element types, one node of
-** a program as a statement, what folds start from and how they go on.
+/* cuda_say.h: what the writers of kernels' texts share: a text that grows, element types, one node
+** of a program as a statement, what folds start from and how they go on.
 **
 ** What must stay true: what is written of a node depends on the node and the types of its operands
 ** alone, so that an operation gives the same bits in every kernel. */
