@@ -167,15 +167,17 @@ static bool make_shifted(work *w, int64_t n) {
     const int64_t rows = BYTES / (n * (int64_t)tide_dtype_size(w->t));
     w->a = numbers(w->rt, w->t, rows ? rows : 1, n + 1);
     w->b = numbers(w->rt, w->t, rows ? rows : 1, n + 1);
-    w->amount = (double)(rows ? rows : 1) * (double)n * 3 * size_of(w);
+    w->amount = (double)(rows ? rows : 1) * (double)(3 * n + 2) * size_of(w); /* lines are whole */
     return w->a && w->b;
 }
+#define SECTOR 32 /* bytes: the least that a GPU reads */
+
 /* Rows of n, by indices of 8 bytes. */
 static bool make_rows(work *w, int64_t n) {
     const int64_t row = n * (int64_t)tide_dtype_size(w->t);
     w->a = numbers(w->rt, w->t, TABLE / row, n);
     w->b = places(w->rt, BYTES / row, TABLE / row);
-    w->amount = (double)(BYTES / row) * ((double)row * 2 + 8);
+    w->amount = (double)(BYTES / row) * (double)(row + (row > SECTOR ? row : SECTOR) + 8);
     return w->a && w->b;
 }
 /* n columns of 1,000. */

@@ -14,7 +14,7 @@ except ImportError:
 if not torch.cuda.is_available():
     sys.exit(77)
 CALLS, ROUNDS, MI = 20, 21, 1 << 20
-BYTES, TABLE, PAIRS = 128 * MI, 16 * MI, 256 * MI
+BYTES, TABLE, PAIRS, SECTOR = 128 * MI, 16 * MI, 256 * MI, 32
 
 
 def timed(run):
@@ -74,13 +74,13 @@ def layouts():
 def views(dtype, size, n):
     rows = max(BYTES // (n * size), 1)
     x, y = numbers(dtype, rows, n + 1), numbers(dtype, rows, n + 1)
-    return (lambda: x[:, 1:] + y[:, :-1]), rows * n * 3 * size
+    return (lambda: x[:, 1:] + y[:, :-1]), rows * (3 * n + 2) * size
 
 
 def take(dtype, size, n):
     row = n * size
     x, at = numbers(dtype, TABLE // row, n), places(BYTES // row, TABLE // row)
-    return (lambda: x.index_select(0, at)), BYTES // row * (2 * row + 8)
+    return (lambda: x.index_select(0, at)), BYTES // row * (row + max(row, SECTOR) + 8)
 
 
 def take_columns(dtype, size, n):
