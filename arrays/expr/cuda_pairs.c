@@ -7,6 +7,7 @@
 ** What must stay true: pure arithmetic; the text depends on the program and its inputs' sides
 ** alone. */
 #include "arrays/expr/cuda_pairs.h"
+#include "arrays/expr/cuda_say.h"
 #include <stdlib.h>
 
 /* ---- tuning: what another GPU may want otherwise ---- */

@@ -3,7 +3,6 @@
 #ifndef TIDEI_CUDA_PAIRS_H
 #define TIDEI_CUDA_PAIRS_H
 
-#include "arrays/expr/cuda_say.h"
 #include "arrays/expr/cuda_text.h"
 
 enum { TIDEI_PAIRS_ROWS, TIDEI_PAIRS_COLUMNS };
@@ -37,6 +36,7 @@ bool tidei_pairs_find(const tidei_call *c, const tidei_cuda_traits *k, unsigned 
                       tidei_pairs *out);
 size_t tidei_pairs_shared(const tidei_pairs_traits *t, unsigned cshift);
 /* The program's own part, from tide_row_x to tide_pair. */
-void tidei_pairs_say(text *t, const tidei_program *p, const tidei_pairs_traits *s);
+struct text; /* cuda_say.h */
+void tidei_pairs_say(struct text *t, const tidei_program *p, const tidei_pairs_traits *s);
 
 #endif

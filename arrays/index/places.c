@@ -237,6 +237,8 @@ static void make_job(const tidei_plan *p, const tidei_operand *near, const int64
 static tide_status run(const job *j, const pl_call *call, const tidei_own_kernel *k) {
     tidei_uses u = j->uses;
     pl_call c = *call;
+    c.small = c.n <= INT32_MAX;
+    for (int d = 0; d < c.ndim && c.small; d++) c.by[d] = kt_div_by((unsigned)c.shape[d]);
     u.params = &c;
     return tidei_uses_run(&u, j->p->far->rt, k, c.n, j->p->op);
 }
