@@ -25,22 +25,22 @@
 
 /* N values that lie side by side, by as large vectors as there are. */
 template <int N, class V> TD_FN void tide_vectors(const V *from, V (&to)[N]) {
-    constexpr int piece = N * sizeof(V) <= 16 ? N : 16 / (int)sizeof(V);
+    constexpr int at_once = N * sizeof(V) <= 16 ? N : 16 / (int)sizeof(V);
 #pragma unroll
-    for (int k = 0; k < N; k += piece) {
-        const tide_vec<V, piece> x = tide_array_get<piece>(from + k);
+    for (int k = 0; k < N; k += at_once) {
+        const tide_vec<V, at_once> x = tide_array_get<at_once>(from + k);
 #pragma unroll
-        for (int j = 0; j < piece; j++) to[k + j] = x.v[j];
+        for (int j = 0; j < at_once; j++) to[k + j] = x.v[j];
     }
 }
 
 template <int N, class E> TD_FN void tide_put_vectors(E *to, const E (&from)[N]) {
-    constexpr int piece = N * sizeof(E) <= 16 ? N : 16 / (int)sizeof(E);
+    constexpr int at_once = N * sizeof(E) <= 16 ? N : 16 / (int)sizeof(E);
 #pragma unroll
-    for (int k = 0; k < N; k += piece) {
-        tide_vec<E, piece> x;
+    for (int k = 0; k < N; k += at_once) {
+        tide_vec<E, at_once> x;
 #pragma unroll
-        for (int j = 0; j < piece; j++) x.v[j] = from[k + j];
+        for (int j = 0; j < at_once; j++) x.v[j] = from[k + j];
         tide_put(to + k, x);
     }
 }

@@ -243,7 +243,7 @@ static void plan_strided(const tidei_call *c, const tidei_cuda_traits *k,
     out->grid[0] = (unsigned)quotient_up(groups, TIDEI_CUDA_THREADS * k->unroll[out->cls]);
 }
 
-/* Rows of this part of a piece at least keep enough of a warp's threads busy: shorter ones go as
+/* Rows of this part of a stretch at least keep enough of a warp's threads busy: shorter ones go as
 ** strided. */
 #define UNEVEN_PART 2
 
@@ -253,8 +253,8 @@ static unsigned warps_across(int64_t rows) {
 }
 
 static bool uneven_fits(const tidei_call *c, const tidei_cuda_traits *k) {
-    const int64_t piece = 32 * k->vec[TIDEI_CUDA_UNEVEN] * k->unroll[TIDEI_CUDA_UNEVEN];
-    return c->ndim > 0 && c->shape[c->ndim - 1] >= piece / UNEVEN_PART &&
+    const int64_t stretch = 32 * k->vec[TIDEI_CUDA_UNEVEN] * k->unroll[TIDEI_CUDA_UNEVEN];
+    return c->ndim > 0 && c->shape[c->ndim - 1] >= stretch / UNEVEN_PART &&
            size_of(c->ndim, c->shape) < LARGE;
 }
 
@@ -262,10 +262,11 @@ static void plan_uneven(const tidei_call *c, const tidei_cuda_traits *k,
                         const tidei_cuda_linear *lin, tidei_cuda_plan *out) {
     const unsigned n = operands(c);
     const int inner = c->ndim - 1, v = k->vec[TIDEI_CUDA_UNEVEN];
-    const int64_t rows = size_of(inner, c->shape), piece = 32 * v * k->unroll[TIDEI_CUDA_UNEVEN];
+    const int64_t rows = size_of(inner, c->shape), stretch = 32 * v * k->unroll[TIDEI_CUDA_UNEVEN];
     const unsigned across = warps_across(rows);
     /* the first group may begin up to v - 1 elements before the row */
-    const int64_t pieces = quotient_up(quotient_up(c->shape[inner] + v - 1, piece), 1 << across);
+    const int64_t stretches =
+        quotient_up(quotient_up(c->shape[inner] + v - 1, stretch), 1 << across);
     int order[TIDE_MAX_RANK];
     uint32_t apart = 0;
     writer w;
@@ -274,7 +275,7 @@ static void plan_uneven(const tidei_call *c, const tidei_cuda_traits *k,
     begin(&w, out, n);
     put_scalars(&w, c);
     put_linear(&w, c, k, lin, 1, inner, order);
-    put_i64(&w, rows * pieces);
+    put_i64(&w, rows * stretches);
     put_u32(&w, (uint32_t)inner);
     put_u32(&w, 0);
     int32_t *strides = take(&w, 4 * TIDE_MAX_RANK * (size_t)n);
@@ -283,14 +284,14 @@ static void plan_uneven(const tidei_call *c, const tidei_cuda_traits *k,
             strides[(unsigned)d * n + i] = (int32_t)operand(c, i)->strides[order[d]];
     for (int d = 0; d < c->ndim; d++) put_divisor(&w, c->shape[order[d]]);
     take(&w, 12 * (size_t)(TIDE_MAX_RANK - c->ndim));
-    put_divisor(&w, pieces);
+    put_divisor(&w, stretches);
     put_u32(&w, (uint32_t)rows);
     put_u32(&w, across);
     put_u32(&w, apart);
     put_u32(&w, (uint32_t)c->shape[inner]);
     end(&w, out);
     out->cls = TIDEI_CUDA_UNEVEN;
-    out->grid[0] = (unsigned)(pieces * quotient_up(rows, 8 >> across));
+    out->grid[0] = (unsigned)(stretches * quotient_up(rows, 8 >> across));
 }
 
 /* Tiles pay from this side length on: below, most of a tile is empty. */

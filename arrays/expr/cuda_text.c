@@ -149,7 +149,7 @@ static void say_params(text *t, const tidei_program *p, const tidei_cuda_traits 
         sayf(t, "    td_i64 groups;\n    td_u32 last, flat;\n    td_i32 strides[8][%u];\n", ops);
     if (!is_flat(cls) && !is_fold(cls)) say(t, "    tide_div div[8];\n");
     if (cls == TIDEI_CUDA_UNEVEN)
-        say(t, "    tide_div pieces;\n    td_u32 rows, across, apart;\n    td_i32 n;\n");
+        say(t, "    tide_div stretches;\n    td_u32 rows, across, apart;\n    td_i32 n;\n");
     sayf(t, "};\nstatic_assert(sizeof(tide_p) == %zu, \"the host packs the same parameters\");\n",
          tidei_cuda_params_bytes(p, k, cls));
 }

@@ -8,7 +8,7 @@
 **                            apart
 **   tide_behind              how many elements the first result's row is behind a boundary of 4
 **                            bytes
-** A warp has a piece of one row: lanes side by side on groups of tide_V elements, tide_U times 32
+** A warp has a stretch of one row: lanes side by side on groups of tide_V elements, tide_U times 32
 ** of these. So a group costs no arithmetic of its own, its distance from the thread's first one is
 ** a constant, and operands that are shifted against each other find the lines of memory in the
 ** cache where another one's threads, or those of the next row, have brought them. A block has
@@ -72,8 +72,8 @@ TD_FN void tide_rest(const tide_p &p, const tide_from &from, td_i32 k0) {
 }
 
 extern "C" __global__ void __launch_bounds__(256) tide_k(const __grid_constant__ tide_p p) {
-    const td_u32 t = threadIdx.x, warp = t >> 5, above = tide_quotient(p.pieces, blockIdx.x);
-    const td_u32 piece = ((blockIdx.x - above * p.pieces.d) << p.across) +
+    const td_u32 t = threadIdx.x, warp = t >> 5, above = tide_quotient(p.stretches, blockIdx.x);
+    const td_u32 stretch = ((blockIdx.x - above * p.stretches.d) << p.across) +
                          (warp & ((1u << p.across) - 1));
     td_u32 row = (above << (3 - p.across)) + (warp >> p.across);
     if (row >= p.rows) return;
@@ -86,7 +86,7 @@ extern "C" __global__ void __launch_bounds__(256) tide_k(const __grid_constant__
     }
     if (p.last > 0) tide_step(p, p.last, row, at);
 
-    const td_i32 k0 = (td_i32)(piece * (32 * tide_U * tide_V) + (t & 31) * tide_V) -
+    const td_i32 k0 = (td_i32)(stretch * (32 * tide_U * tide_V) + (t & 31) * tide_V) -
                       (p.apart ? 0 : tide_behind(p, at));
     tide_from from;
     tide_begin(p, at, k0, from);

@@ -4,7 +4,7 @@
 ** The host includes this file as C; the build also embeds it as a string (tidei_philox_text, behind
 ** kernels/text.h) that NVRTC compiles: written in the common subset. The unit of the generator is a
 ** block: one application of it to (counter + b), which gives four 32-bit words and, of them, one,
-** two or four elements. The unit of work is a piece: the blocks of 16 bytes of elements, which a
+** two or four elements. The unit of work is a vector: the blocks of 16 bytes of elements, which a
 ** device's thread stores at once; threads that stored element by element would send each sector of
 ** memory four times.
 ** What must stay true: only additions, multiplications, divisions, square roots and PH_FMAF,
@@ -126,7 +126,7 @@ PH_FN ph_u64 ph_word64(ph_words b, int half) {
 /* ---- a draw: n elements at `out`, made block by block, from block `counter` on ---- */
 
 typedef struct ph_draw {
-    ph_u64 items; /* pieces */
+    ph_u64 items; /* vectors */
     ph_u64 out;   /* address, of 16 bytes' alignment */
     ph_u64 n;     /* elements */
     ph_u64 counter;
@@ -134,21 +134,21 @@ typedef struct ph_draw {
     ph_keys keys;
 } ph_draw;
 
-#define PH_PIECE 16 /* bytes */
+#define PH_VECTOR 16 /* bytes */
 
-/* ph_<name>, a piece of elements, and ph_put_<name>, which stores piece i. */
+/* ph_<name>, a vector of elements, and ph_put_<name>, which stores vector i. */
 #define PH_ELEMENTS(name, type)                                                                    \
     typedef struct PH_16 ph_##name {                                                               \
-        type x[PH_PIECE / sizeof(type)];                                                           \
+        type x[PH_VECTOR / sizeof(type)];                                                          \
     } ph_##name;                                                                                   \
-    PH_FN void ph_put_##name(const ph_draw *d, ph_u64 i, const ph_##name *piece) {                 \
-        const ph_u64 m = PH_PIECE / sizeof(type), left = d->n - i * m;                             \
+    PH_FN void ph_put_##name(const ph_draw *d, ph_u64 i, const ph_##name *v) {                     \
+        const ph_u64 m = PH_VECTOR / sizeof(type), left = d->n - i * m;                            \
         if (left >= m) {                                                                           \
-            ((ph_##name *)d->out)[i] = *piece;                                                     \
+            ((ph_##name *)d->out)[i] = *v;                                                         \
             return;                                                                                \
         }                                                                                          \
         for (ph_u64 j = 0; j < m; j++) /* counted by a constant: registers have no numbers */      \
-            if (j < left) ((type *)d->out)[i * m + j] = piece->x[j];                               \
+            if (j < left) ((type *)d->out)[i * m + j] = v->x[j];                                   \
     }
 PH_ELEMENTS(f32, float)
 PH_ELEMENTS(f64, double)
@@ -335,7 +335,7 @@ PH_FN ph_u64 ph_scaled(ph_u32 low, ph_u32 high, ph_u64 range) {
 #define PH_INTEGERS(name, type)                                                                    \
     PH_FN void ph_integers_##name(const ph_draw *d, ph_u64 i) {                                    \
         ph_##name out;                                                                             \
-        const int blocks = PH_PIECE / sizeof(type) / 2;                                            \
+        const int blocks = PH_VECTOR / sizeof(type) / 2;                                           \
         for (int b = 0; b < blocks; b++) {                                                         \
             ph_words r = ph_block_of(&d->keys, d->counter + i * blocks + b);                       \
             out.x[2 * b] = (type)(d->low + ph_scaled(r.w[0], r.w[1], d->range));                   \

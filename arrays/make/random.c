@@ -14,7 +14,8 @@ extern const char tidei_philox_text[];
 #define KERNEL(name) ((const tidei_own_kernel){#name, tidei_philox_text, name})
 
 /* A new array of n elements, `per_block` of which come from one block; d holds what the kind of
-** number needs. The kernel stores a piece at a time, which may end within a block or beyond one. */
+** number needs. The kernel stores a vector at a time, which may end within a block or be several
+** ones. */
 static tide_array *draw(tidei_runtime *rt, tide_rng *rng, tide_dtype t, int ndim,
                         const int64_t *shape, tidei_own_kernel k, unsigned per_block, ph_draw d,
                         const char *op) {
@@ -23,9 +24,9 @@ static tide_array *draw(tidei_runtime *rt, tide_rng *rng, tide_dtype t, int ndim
     tidei_operand o;
     tide_array *a = tidei_array_make(rt, t, ndim, shape, op, &o);
     if (!a) return NULL;
-    const ph_u64 n = (ph_u64)tidei_layout_size(&o.lay), a_piece = PH_PIECE / tide_dtype_size(t);
+    const ph_u64 n = (ph_u64)tidei_layout_size(&o.lay), a_vector = PH_VECTOR / tide_dtype_size(t);
     d.n = n;
-    d.items = n / a_piece + (n % a_piece != 0);
+    d.items = n / a_vector + (n % a_vector != 0);
     d.keys = ph_schedule((ph_u32)rng->seed, (ph_u32)(rng->seed >> 32));
     d.counter = rng->counter;
     tidei_use use = tidei_operand_use(&o, TIDEI_WRITE);

@@ -278,9 +278,9 @@ static tide_array *draw_on(tide_runtime *rt, const sampled *s, tide_rng *rng, in
 /* Element by element against the host's own functions: bit for bit, but for normals of f32. */
 static void check_draw(tide_runtime *rt, const sampled *s, int64_t n) {
     tide_rng rng = {0x123456789abcdefu, 0xfffffffcu}; /* whose lower half wraps */
-    const size_t size = tide_dtype_size(s->t), a_piece = PH_PIECE / size;
-    unsigned char *want = calloc((size_t)n + a_piece, size);
-    ph_draw d = {.items = ((size_t)n + a_piece - 1) / a_piece,
+    const size_t size = tide_dtype_size(s->t), a_vector = PH_VECTOR / size;
+    unsigned char *want = calloc((size_t)n + a_vector, size);
+    ph_draw d = {.items = ((size_t)n + a_vector - 1) / a_vector,
                  .out = (ph_u64)(uintptr_t)want,
                  .n = (ph_u64)n,
                  .counter = rng.counter,
@@ -288,7 +288,7 @@ static void check_draw(tide_runtime *rt, const sampled *s, int64_t n) {
                  .low = (ph_u64)s->low,
                  .range = (ph_u64)s->high - (ph_u64)s->low};
     s->host(&d);
-    for (size_t i = (size_t)n * size; i < ((size_t)n + a_piece) * size; i++)
+    for (size_t i = (size_t)n * size; i < ((size_t)n + a_vector) * size; i++)
         assert_int_equal(want[i], 0); /* nothing beyond the end */
     tide_array *a = draw_on(rt, s, &rng, n);
     unsigned char *got = read_all(a);
