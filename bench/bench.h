@@ -73,5 +73,6 @@ int bench_pair(bench *b), bench_random(bench *b), bench_holes(bench *b), bench_t
     bench_stress(bench *b), bench_operations(bench *b), bench_rows(bench *b), bench_sweep(bench *b);
 int bench_factor(bench *b), bench_factor_small(bench *b), bench_first_use(bench *b),
     bench_hoard(bench *b), bench_workspace(bench *b), bench_rungs(bench *b), bench_scans(bench *b);
+int bench_layouts(bench *b), bench_layout_sweep(bench *b);
 
 #endif

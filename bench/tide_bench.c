@@ -76,6 +76,11 @@ static const struct {
     {"sweep", bench_sweep,
      "bandwidth of folds over axes of 7 to 2^25 elements, and what hangs on them; worst over best "
      "(cuda)"},
+    {"layouts", bench_layouts,
+     "distances of all pairs, a stencil, random numbers, rows taken: microseconds of each (cuda)"},
+    {"layout-sweep", bench_layout_sweep,
+     "shifted views, taken rows and columns, folds of pairs over lengths and types: bandwidth, "
+     "worst over best (cuda)"},
     {"scalar", bench_scalar,
      "B12: the host reads elements of unified and pinned arrays, against a plain pointer"},
 };

@@ -13,6 +13,7 @@
 /* Which kernel of a program: of a class, or of a chain in a form. Zero bytes between. */
 typedef struct which {
     tidei_cuda_class cls; /* TIDEI_CUDA_CLASSES: a chain */
+    uint32_t sides;       /* of pairs, else 0 */
     tidei_chain_form form;
 } which;
 
@@ -53,7 +54,7 @@ static prepared *prepared_of(tidei_runtime *rt, tidei_program *p) {
 
 static tidei_dkernel *find(prepared *k, unsigned dev, const which *of) {
     for (variant *v = atomic_load_explicit(&k->variants, memory_order_acquire); v; v = v->next)
-        if (v->of.cls == of->cls && v->dev == dev &&
+        if (v->of.cls == of->cls && v->of.sides == of->sides && v->dev == dev &&
             memcmp(&v->of.form, &of->form, sizeof of->form) == 0)
             return v->kernel;
     return NULL;
@@ -62,6 +63,8 @@ static tidei_dkernel *find(prepared *k, unsigned dev, const which *of) {
 static char *text_of(tidei_runtime *rt, const tidei_program *p, const prepared *k,
                      const which *of) {
     tidei_program chain;
+    if (of->cls == TIDEI_CUDA_FOLD_PAIRS)
+        return tidei_cuda_pairs_text(rt, p, &k->traits, of->sides, NULL);
     if (of->cls != TIDEI_CUDA_CLASSES) return tidei_cuda_text(rt, p, &k->traits, of->cls, NULL);
     if (p->fold) p = tidei_chain_of(p, &chain) ? &chain : NULL;
     return tidei_chain_text(rt, p, &k->chain, &of->form, NULL);
@@ -103,6 +106,13 @@ static tide_status make(tidei_dev *d, const tidei_program *p, prepared *k, const
 static tide_status kernel_of(tidei_dev *d, const tidei_program *p, prepared *k,
                              tidei_cuda_class cls, const char *op, tidei_dkernel **out) {
     const which of = {.cls = cls};
+    *out = find(k, d->index, &of);
+    return tidei_likely(*out != NULL) ? TIDE_OK : make(d, p, k, &of, op, out);
+}
+static tide_status kernel_of_fold(tidei_dev *d, const tidei_program *p, prepared *k,
+                                  const tidei_cuda_plan *plan, const char *op,
+                                  tidei_dkernel **out) {
+    const which of = {.cls = plan->cls, .sides = plan->sides};
     *out = find(k, d->index, &of);
     return tidei_likely(*out != NULL) ? TIDE_OK : make(d, p, k, &of, op, out);
 }
@@ -151,9 +161,10 @@ static tide_status launch(tidei_stream *s, tidei_cuda_plan *plan, tidei_dkernel 
                           operand_uses *u, void (*patch)(const tidei_submission *w, void *user),
                           const char *op) {
     static const char *const names[TIDEI_CUDA_CLASSES] = {
-        "flat map",      "flat map by element", "map of rows",    "strided map",  "tiled map",
-        "fold of rows",  "fold of columns",     "strided fold",   "joining fold", "scan of rows",
-        "scan of tiles", "scan of columns",     "sums of columns"};
+        "flat map",           "flat map by element", "map of rows",    "strided map",
+        "map of uneven rows", "tiled map",           "fold of rows",   "fold of columns",
+        "strided fold",       "fold of pairs",       "joining fold",   "scan of rows",
+        "scan of tiles",      "scan of columns",     "sums of columns"};
     tidei_launch l = {.name = names[plan->cls],
                       .kernel = kernel,
                       .params = plan->params.bytes,
@@ -218,7 +229,7 @@ static tide_status join(tidei_stream *s, const tidei_call *c, prepared *k,
 
 static tide_status run_chain(tidei_stream *s, const tidei_call *c, prepared *k,
                              const tidei_chain_plan *chain, const char *op) {
-    const which of = {TIDEI_CUDA_CLASSES, chain->form};
+    const which of = {.cls = TIDEI_CUDA_CLASSES, .form = chain->form};
     tidei_cuda_plan plan;
     operand_uses u;
     tidei_launch l = {.name = c->prog->nfolds ? "folds of rows and more" : "fold of short rows",
@@ -271,7 +282,7 @@ static tide_status run_fold(tidei_stream *s, tidei_call *c, prepared *k,
     operand_uses u;
     tidei_cuda_plan_fold(c, &k->traits, lin, (unsigned)s->dev->d->info.sm_count, &plan);
     const bool split = plan.splits > 1;
-    tide_status status = kernel_of(s->dev, c->prog, k, plan.cls, op, &kernel);
+    tide_status status = kernel_of_fold(s->dev, c->prog, k, &plan, op, &kernel);
     if (status == TIDE_OK && split)
         status = kernel_of(s->dev, c->prog, k, TIDEI_CUDA_FOLD_JOIN, op, &joiner);
     if (status == TIDE_OK && split)

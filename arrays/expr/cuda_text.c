@@ -2,14 +2,16 @@
 **
 ** Model: prelude.h and cuda_base.cu, the same for all; then the program's own part (parameters, one
 ** element's body, how operands are found and loaded); then the loop, one of cuda_map.cu,
-** cuda_tile.cu, cuda_fold.cu.
+** cuda_uneven.cu, cuda_tile.cu, cuda_fold.cu, cuda_pair.cu.
 ** What must stay true: the text depends on the program and the class alone, so it can be a cache's
 ** key; scalars, shapes and strides are parameters. */
 #include "arrays/expr/cuda_text.h"
+#include "arrays/expr/cuda_pairs.h"
 #include "arrays/expr/cuda_say.h"
 
-extern const char tidei_cuda_base_text[], tidei_cuda_map_text[], tidei_cuda_tile_text[],
-    tidei_cuda_fold_text[], tidei_cuda_scan_text[], tidei_scan_forms_text[];
+extern const char tidei_cuda_base_text[], tidei_cuda_map_text[], tidei_cuda_uneven_text[],
+    tidei_cuda_tile_text[], tidei_cuda_locate_text[], tidei_cuda_fold_text[],
+    tidei_cuda_pair_text[], tidei_cuda_scan_text[], tidei_scan_forms_text[];
 
 const tidei_op_text tidei_op_texts[TIDEI_OP_COUNT] = {
 #define TIDEI_OP(ident, name, arity, rule, bool_expr, int_expr, float_expr, complex_expr, ulps,    \
@@ -62,7 +64,10 @@ void tidei_cuda_traits_of(const tidei_program *p, tidei_cuda_traits *out) {
         ** is left. A fold's vectors are bounded by its accumulators' registers. */
         bool vectors = c == TIDEI_CUDA_FLAT || c == TIDEI_CUDA_ROWS || c == TIDEI_CUDA_FOLD_ROW ||
                        c == TIDEI_CUDA_FOLD_COLUMN;
-        unsigned v = !vectors ? 1 : fold ? floor_pow2(16 / in_max, 1, 8) : 16 / all_max;
+        unsigned v = c == TIDEI_CUDA_UNEVEN ? (all_max < 4 ? 4 / all_max : 1)
+                     : !vectors             ? 1
+                     : fold                 ? floor_pow2(16 / in_max, 1, 8)
+                                            : 16 / all_max;
         unsigned moved = v * (in     ? in
                               : outs ? outs
                                      : 1),
@@ -104,6 +109,7 @@ size_t tidei_cuda_params_bytes(const tidei_program *p, const tidei_cuda_traits *
     if (is_flat(cls)) return n + 8 * 2;
     if (is_fold(cls)) return n + 8 * 5 + 8 * TIDE_MAX_RANK * (2 + ops) + 4 * 8;
     n += 12 * TIDE_MAX_RANK + 8 + 4 * TIDE_MAX_RANK * ops + 4 * 2;
+    if (cls == TIDEI_CUDA_UNEVEN) n += 12 + 4 * 4;
     if (cls == TIDEI_CUDA_TILED) n += 8 * 2 + 4 * 2 + 4 * 2 * ops + 4 * (size_t)p->ninputs;
     return (n + 7) / 8 * 8;
 }
@@ -131,7 +137,7 @@ static void say_params(text *t, const tidei_program *p, const tidei_cuda_traits 
         sayf(t,
              "    td_i64 groups, chunk, outs, count, lift, strides[8][%u];\n"
              "    struct {\n        td_u64 d, mul;\n    } div[8];\n"
-             "    td_u32 kept, last, flat, cshift, across, tail, part, unused;\n",
+             "    td_u32 kept, last, flat, cshift, across, tail, part, whole;\n",
              ops);
     else if (cls == TIDEI_CUDA_TILED)
         sayf(t,
@@ -142,6 +148,8 @@ static void say_params(text *t, const tidei_program *p, const tidei_cuda_traits 
     else
         sayf(t, "    td_i64 groups;\n    td_u32 last, flat;\n    td_i32 strides[8][%u];\n", ops);
     if (!is_flat(cls) && !is_fold(cls)) say(t, "    tide_div div[8];\n");
+    if (cls == TIDEI_CUDA_UNEVEN)
+        say(t, "    tide_div stretches;\n    td_u32 rows, across, apart;\n    td_i32 n;\n");
     sayf(t, "};\nstatic_assert(sizeof(tide_p) == %zu, \"the host packs the same parameters\");\n",
          tidei_cuda_params_bytes(p, k, cls));
 }
@@ -278,6 +286,62 @@ static void say_map(text *t, const tidei_program *p, const tidei_cuda_traits *k,
     say(t, tidei_cuda_map_text);
 }
 
+/* What cuda_uneven.cu has of each operand. */
+static void say_uneven(text *t, const tidei_program *p, const tidei_cuda_traits *k) {
+    const tidei_cuda_class cls = TIDEI_CUDA_UNEVEN;
+    const unsigned nin = p->ninputs, ops = nin + p->nouts;
+    sayf(t, "constexpr int tide_V = %d, tide_U = %d;\n", k->vec[cls], k->unroll[cls]);
+    say_params(t, p, k, cls);
+    say_body(t, p, k);
+    say_operands(t, p, k, cls);
+    say_results(t, p, k, cls);
+    say(t, "struct tide_from {\n");
+    for (unsigned i = 0; i < nin; i++)
+        sayf(t, "    const td_%s *i%u;\n", tide_dtype_name(p->input_dtype[i]), i);
+    for (unsigned i = 0; i < p->nouts; i++)
+        sayf(t, "    td_%s *o%u;\n", tide_dtype_name(p->out_dtype[i]), i);
+    say(t, "    td_i64 linear;\n};\nTD_FN void tide_begin(const tide_p &p, const tide_at &at, "
+           "td_i32 k0, tide_from &from) {\n");
+    for (unsigned i = 0; i < ops; i++) {
+        const char side = i < nin ? 'i' : 'o';
+        const unsigned n = i < nin ? i : i - nin;
+        sayf(t, "    from.%c%u = p.%c%u + (at.%c%u + (td_i64)k0 * p.strides[0][%u]);\n", side, n,
+             side, n, side, n, i);
+    }
+    sayf(t, "    from.linear = %s;\n}\n", k->linear ? "at.linear + k0" : "0");
+    sayf(t,
+         "TD_FN tide_at tide_where(const tide_from &from, td_i32 k) {\n"
+         "    tide_at at = tide_at();\n%s    return at;\n}\n",
+         k->linear ? "    at.linear = from.linear + k;\n" : "");
+    say(t, "TD_FN td_i32 tide_behind(const tide_p &p, const tide_at &at) {\n"
+           "    return (td_i32)((td_u64)(p.o0 + at.o0) / sizeof *p.o0) & (tide_V - 1);\n}\n");
+    say(t, "template <int N, class E> TD_FN tide_vec<E, N> tide_words(const E *q, td_i32 k);\n"
+           "template <int N, class E>\n"
+           "TD_FN tide_vec<E, N> tide_apart(const E *q, td_i32 k, td_i32 stride);\n"
+           "template <int N, class E> TD_FN void tide_put_words(E *q, td_i32 k, const tide_vec<E, "
+           "N> &x);\n"
+           "template <int N, class E>\n"
+           "TD_FN void tide_put_apart(E *q, td_i32 k, td_i32 stride, const tide_vec<E, N> &x);\n"
+           "template <bool DENSE, int N>\n"
+           "TD_FN void tide_pick(const tide_p &p, const tide_from &from, td_i32 k, tide_x<N> &x) "
+           "{\n");
+    for (unsigned i = 0; i < nin; i++)
+        sayf(t,
+             "    x.i%u = DENSE ? tide_words<N>(from.i%u, k) : tide_apart<N>(from.i%u, k, "
+             "p.strides[0][%u]);\n",
+             i, i, i, i);
+    say(t, "}\ntemplate <bool DENSE, int N>\n"
+           "TD_FN void tide_lay(const tide_p &p, const tide_from &from, td_i32 k, const tide_y<N> "
+           "&y) {\n");
+    for (unsigned i = 0; i < p->nouts; i++)
+        sayf(t,
+             "    if (DENSE)\n        tide_put_words(from.o%u, k, y.o%u);\n    else\n"
+             "        tide_put_apart(from.o%u, k, p.strides[0][%u], y.o%u);\n",
+             i, i, i, nin + i, i);
+    say(t, "}\n");
+    say(t, tidei_cuda_uneven_text);
+}
+
 /* The pieces of cuda_tile.cu that name operands come before it; templates they use are declared
 ** here. */
 static void say_tiled(text *t, const tidei_program *p, const tidei_cuda_traits *k) {
@@ -357,12 +421,13 @@ static void say_accumulator(text *t, const tidei_program *p) {
            "0); }\n");
 }
 
-/* tide_end: stores a finished accumulator. */
+/* tide_done, tide_end: the result of a finished accumulator, and its storing. */
 static void say_end(text *t, const tidei_program *p) {
     const int acc = p->acc_dtype, out = p->out_dtype[0];
     const int real = acc == TIDE_C64 ? TIDE_F32 : acc == TIDE_C128 ? TIDE_F64 : acc;
     const char *value = p->fold == TIDEI_FOLD_MEAN ? "mean" : is_arg(p->fold) ? "sum.i" : "sum";
-    say(t, "TD_FN void tide_end(const tide_p &p, const tide_at &at, int w, tide_acc sum) {\n");
+    const char *stored = tide_dtype_name(out);
+    sayf(t, "TD_FN td_%s tide_done(const tide_p &p, tide_acc sum) {\n", stored);
     if (p->fold == TIDEI_FOLD_MEAN) {
         const char *name = tide_dtype_name(real);
         sayf(t, "    const td_%s count = TD_CAST(i64, %s, p.count);\n", name, name);
@@ -373,10 +438,19 @@ static void say_end(text *t, const tidei_program *p) {
                  tide_dtype_name(acc));
     }
     if (is_half(out))
-        sayf(t, "    p.o0[at.o0 + w * p.lift] = td_store_%s(%s);\n}\n", tide_dtype_name(out),
-             value);
+        sayf(t, "    return td_store_%s(%s);\n}\n", stored, value);
     else
-        sayf(t, "    p.o0[at.o0 + w * p.lift] = %s;\n}\n", value);
+        sayf(t, "    return %s;\n}\n", value);
+    say(t, "TD_FN void tide_end(const tide_p &p, const tide_at &at, int w, tide_acc sum) {\n"
+           "    p.o0[at.o0 + w * p.lift] = tide_done(p, sum);\n}\n");
+}
+
+/* tide_hop: adds offsets. */
+static void say_hop(text *t, unsigned nin, bool lin) {
+    say(t, "TD_FN void tide_hop(tide_at &at, const tide_at &by) {\n");
+    for (unsigned i = 0; i < nin; i++) sayf(t, "    at.i%u += by.i%u;\n", i, i);
+    if (lin) say(t, "    at.linear += by.linear;\n");
+    say(t, "}\n");
 }
 
 static void say_fold(text *t, const tidei_program *p, const tidei_cuda_traits *k,
@@ -391,10 +465,8 @@ static void say_fold(text *t, const tidei_program *p, const tidei_cuda_traits *k
     say_operands(t, p, k, cls);
     const bool lin = linear_of(k, cls);
     unsigned nin = inputs_of(p, cls);
-    say(t, "TD_FN void tide_hop(tide_at &at, const tide_at &by) {\n");
-    for (unsigned i = 0; i < nin; i++) sayf(t, "    at.i%u += by.i%u;\n", i, i);
-    if (lin) say(t, "    at.linear += by.linear;\n");
-    say(t, "}\nTD_FN void tide_single(const tide_p &p, td_i64 e, tide_at &at) {\n");
+    say_hop(t, nin, lin);
+    say(t, "TD_FN void tide_single(const tide_p &p, td_i64 e, tide_at &at) {\n");
     for (unsigned i = 0; i < nin; i++) sayf(t, "    at.i%u += p.flat >> %u & 1 ? 0 : e;\n", i, i);
     if (lin) say(t, "    at.linear += e * p.linear_v;\n");
     sayf(t, "}\nTD_FN td_i64 tide_linear(const tide_p &p, const tide_at &at) { return %s; }\n",
@@ -412,7 +484,20 @@ static void say_fold(text *t, const tidei_program *p, const tidei_cuda_traits *k
     }
     say(t, "}\n");
     say_end(t, p);
+    say(t, tidei_cuda_locate_text);
     say(t, tidei_cuda_fold_text);
+}
+
+static void say_pairs(text *t, const tidei_program *p, const tidei_cuda_traits *k,
+                      const tidei_pairs_traits *s) {
+    say_accumulator(t, p);
+    say_params(t, p, k, TIDEI_CUDA_FOLD_PAIRS);
+    say_operands(t, p, k, TIDEI_CUDA_FOLD_PAIRS);
+    say_hop(t, p->ninputs, false);
+    say_end(t, p);
+    tidei_pairs_say(t, p, s);
+    say(t, tidei_cuda_locate_text);
+    say(t, tidei_cuda_pair_text);
 }
 
 /* ---- scans ---- */
@@ -506,6 +591,13 @@ static void say_scan(text *t, const tidei_program *p, const tidei_cuda_traits *k
     say_scan_kernel(t, cls);
 }
 
+/* The whole text, to be freed, or NULL. */
+static char *finished(text *t) {
+    if (!t->failed) return t->at;
+    tidei_host_free(t->rt, t->at);
+    return NULL;
+}
+
 char *tidei_cuda_text(tidei_runtime *rt, const tidei_program *p, const tidei_cuda_traits *k,
                       tidei_cuda_class cls, size_t *body) {
     text t = {.rt = rt};
@@ -513,13 +605,24 @@ char *tidei_cuda_text(tidei_runtime *rt, const tidei_program *p, const tidei_cud
     if (body) *body = t.n;
     if (cls == TIDEI_CUDA_TILED)
         say_tiled(&t, p, k);
+    else if (cls == TIDEI_CUDA_UNEVEN)
+        say_uneven(&t, p, k);
     else if (is_scan(cls))
         say_scan(&t, p, k, cls);
     else if (is_fold(cls))
         say_fold(&t, p, k, cls);
     else
         say_map(&t, p, k, cls);
-    if (!t.failed) return t.at;
-    tidei_host_free(rt, t.at);
-    return NULL;
+    return finished(&t);
+}
+
+char *tidei_cuda_pairs_text(tidei_runtime *rt, const tidei_program *p, const tidei_cuda_traits *k,
+                            uint32_t sides, size_t *body) {
+    text t = {.rt = rt};
+    tidei_pairs_traits s;
+    tidei_check(tidei_pairs_traits_of(p, sides, &s));
+    say_common(&t, k->complex, k->functions, tidei_cuda_base_text);
+    if (body) *body = t.n;
+    say_pairs(&t, p, k, &s);
+    return finished(&t);
 }
