@@ -15,10 +15,10 @@
 ** 8 / 2^p.across rows.
 ** Groups have 4 bytes: elements of 1 and 2 bytes are loaded as the words of memory that they lie in
 ** and shifted into place; groups begin where they are whole words of the first result. Those at a
-** row's ends that are not whole are done element by element. */
+** row's ends go element by element. */
 
 /* N elements from q + k on; k elements are a multiple of 4 bytes, unless N is 1. Each of the two
-** words has one of the elements, so that nothing is read that is not in a word of the row. */
+** words has one of the elements. */
 template <int N, class E> TD_FN tide_vec<E, N> tide_words(const E *q, td_i32 k) {
     tide_vec<E, N> x;
     if (N > 1 && sizeof(x) == 4) {
@@ -53,21 +53,32 @@ TD_FN void tide_put_apart(E *q, td_i32 k, td_i32 stride, const tide_vec<E, N> &x
     for (int v = 0; v < N; v++) q[(td_i64)(k + v) * stride] = x.v[v];
 }
 
-/* The elements of a thread, from k0 of the row on, that no whole group has. */
+/* Whether the group at element k goes as a whole: words that have some of it have nothing beyond
+** the row's end. */
+TD_FN bool tide_goes(const tide_p &p, td_i32 k) {
+    return (tide_V == 1 || k >= 0) && k + (2 * tide_V - 1) <= p.n;
+}
+
+/* The elements of a thread, from k0 of the row on, that go one by one: of a group that begins
+** before the row, and of one at its end. */
 TD_FN void tide_rest(const tide_p &p, const tide_from &from, td_i32 k0) {
+    const td_i32 hop = 32 * tide_V, u = k0 < p.n ? (p.n - 1 - k0) / hop : tide_U;
+    const bool head = k0 < 0,
+               tail = u < tide_U && k0 + u * hop >= 0 && !tide_goes(p, k0 + u * hop);
 #pragma unroll 1
-    for (int u = 0; u < tide_U; u++) {
-        const td_i32 first = k0 + u * 32 * tide_V;
-        if (first >= 0 && first + tide_V <= p.n) continue;
-#pragma unroll 1
-        for (td_i32 k = first; k < first + tide_V; k++) {
-            if (k < 0 || k >= p.n) continue;
-            tide_x<1> x;
-            tide_y<1> y;
-            tide_pick<false>(p, from, k - k0, x);
-            tide_expr_apply(p, tide_where(from, k - k0), x, y);
-            tide_lay<false>(p, from, k - k0, y);
-        }
+    for (int r = tail ? 0 : 1; r < (head ? 2 : 1); r++) {
+        const td_i32 k = r == 0 ? u * hop : 0;
+        tide_x<1> x[tide_V];
+#pragma unroll
+        for (int v = 0; v < tide_V; v++)
+            if (k0 + k + v >= 0 && k0 + k + v < p.n) tide_pick<false>(p, from, k + v, x[v]);
+#pragma unroll
+        for (int v = 0; v < tide_V; v++)
+            if (k0 + k + v >= 0 && k0 + k + v < p.n) {
+                tide_y<1> y;
+                tide_expr_apply(p, tide_where(from, k + v), x[v], y);
+                tide_lay<false>(p, from, k + v, y);
+            }
     }
 }
 
@@ -93,10 +104,7 @@ extern "C" __global__ void __launch_bounds__(256) tide_k(const __grid_constant__
     tide_x<tide_V> x[tide_U];
     bool on[tide_U];
 #pragma unroll
-    for (int u = 0; u < tide_U; u++) {
-        const td_i32 k = k0 + u * 32 * tide_V;
-        on[u] = (tide_V == 1 || k >= 0) && k + tide_V <= p.n;
-    }
+    for (int u = 0; u < tide_U; u++) on[u] = tide_goes(p, k0 + u * 32 * tide_V);
     /* without this branch the loads of a thread would wait for each other */
     if (!p.apart) {
 #pragma unroll
