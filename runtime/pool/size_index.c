@@ -62,7 +62,7 @@ static tidei_extent *root_of(tidei_size_index *sh, unsigned bin) {
     sh->in[bin].loose = NULL;
     for (tidei_extent *next; x; x = next) {
         next = x->right;
-        x->loose = 0;
+        x->loose = false;
         put_among(&sh->in[bin].root, x);
     }
     return sh->in[bin].root;
@@ -74,7 +74,7 @@ static unsigned bin_from(const tidei_size_index *sh, unsigned bin) {
     if (bin >= TIDEI_INDEX_BINS) return TIDEI_INDEX_BINS;
     uint64_t bits = sh->bins[w] & ~(uint64_t)0 << bin % 64;
     if (!bits) {
-        uint64_t words = sh->words & ~(uint64_t)0 << w << 1;
+        uint64_t words = tidei_size_index_words(sh) & ~(uint64_t)0 << w << 1;
         if (!words) return TIDEI_INDEX_BINS;
         w = (unsigned)__builtin_ctzll(words);
         bits = sh->bins[w];
@@ -112,8 +112,9 @@ tidei_extent *tidei_size_index_next(tidei_size_index *sh, const tidei_extent *x)
 }
 
 tidei_extent *tidei_size_index_largest(tidei_size_index *sh) {
-    if (!sh->words) return NULL;
-    unsigned w = 63 - (unsigned)__builtin_clzll(sh->words);
+    uint64_t words = tidei_size_index_words(sh);
+    if (!words) return NULL;
+    unsigned w = 63 - (unsigned)__builtin_clzll(words);
     tidei_extent *x = root_of(sh, w * 64 + 63 - (unsigned)__builtin_clzll(sh->bins[w]));
     while (x->right) x = x->right;
     return x;
@@ -151,7 +152,7 @@ bool tidei_size_index_valid(const tidei_size_index *sh, size_t *count) {
     for (unsigned bin = 0; bin < TIDEI_INDEX_BINS; bin++) {
         if (!!(sh->bins[bin / 64] >> bin % 64 & 1) != (sh->in[bin].root || sh->in[bin].loose))
             return false;
-        if (!!(sh->words >> bin / 64 & 1) != !!sh->bins[bin / 64]) return false;
+        if (!!(tidei_size_index_words(sh) >> bin / 64 & 1) != !!sh->bins[bin / 64]) return false;
         if (!bin_valid(sh, bin, sh->in[bin].root, count, &bytes)) return false;
         if (!loose_valid(sh, bin, count, &bytes)) return false;
     }

@@ -222,10 +222,10 @@ static bool hold_all(tidei_heap *p, tidei_compaction *m) {
 static tide_status clear(tidei_heap *p, tidei_compaction *m, const effort *e, choice *c,
                          uint64_t *tick) {
     tide_status st = TIDE_OK;
-    tidei_check(tidei_lock_held(&p->lock));
+    tidei_check(tidei_heap_locked(p));
     *tick = 0;
     tidei_compaction_ask(p);
-    if (p->nfree_list < descriptors_for(e->pages, e->blocks) || !plan(p, m, e, c)) {
+    if (p->spares.n < descriptors_for(e->pages, e->blocks) || !plan(p, m, e, c)) {
         choose_none(p);
         return TIDE_E_NOMEM;
     }
@@ -246,14 +246,14 @@ static tide_status clear(tidei_heap *p, tidei_compaction *m, const effort *e, ch
 /* The host waits for all that is pending on the pages. */
 static tide_status wait_for(tidei_heap *p, const tidei_compaction *m, uint64_t tick) {
     tide_status st = TIDE_OK;
-    tidei_check(tidei_lock_held(&p->lock));
-    tidei_lock_give(&p->lock);
+    tidei_check(tidei_heap_locked(p));
+    tidei_heap_unlock(p);
     if (tick)
         st = tidei_stamp_wait(p->base.dev,
                               (tidei_stamp){.tick = tick, .stream = m->s->slot, .write = 1});
     for (unsigned i = 0; i < m->npending && st == TIDE_OK; i++)
         st = tidei_stamp_wait(p->base.dev, m->pending[i]);
-    tidei_lock_take(&p->lock);
+    tidei_heap_lock(p);
     return st;
 }
 
@@ -336,7 +336,7 @@ static tide_status remap(tidei_heap *p, const tidei_compaction *m, choice *c, ui
 static tide_status attempt(tidei_heap *p, tidei_compaction *m, const effort *e, choice *c,
                            tidei_extent **out) {
     uint64_t tick;
-    tidei_check(tidei_lock_held(&p->lock) && p->remapping);
+    tidei_check(tidei_heap_locked(p) && p->remapping);
     tide_status st = tidei_heap_restock_to(p, descriptors_for(e->pages, e->blocks));
     if (st != TIDE_OK) return st;
     if (e->blocks) tidei_compaction_begin(p);
@@ -398,7 +398,7 @@ tide_status tidei_heap_remap(tidei_heap *p, size_t size, tidei_stream *s, bool g
     effort e = {.cost = COST_CHEAP};
     bool again = true;
     tide_status st = TIDE_E_NOMEM;
-    tidei_check(tidei_lock_held(&p->lock));
+    tidei_check(tidei_heap_locked(p));
     if (!p->base.mover || p->remapping) return st;
     p->remapping = true;
     tidei_heap_flush(p);
