@@ -94,10 +94,9 @@ typedef struct tidei_size_index {
     size_t bytes;   /* in all its extents */
     uint64_t tick;  /* the latest tick of any extent when it was put here or reshaped */
     unsigned shift; /* the granule's, in bits */
-    /* which words of `bins` are not zero; other threads than the one that may use the index may look
-    ** at it */
-    _Atomic uint64_t words;
-    uint64_t bins[TIDEI_INDEX_WORDS];
+    /* words: which of `bins` are not zero. Only who may use the index writes them, but all threads
+    ** may look (tidei_size_index_look) */
+    _Atomic uint64_t words, bins[TIDEI_INDEX_WORDS];
     struct {
         tidei_extent *root, *loose; /* loose: linked by `right` and, back, by `left` */
     } in[TIDEI_INDEX_BINS];
@@ -115,23 +114,20 @@ static inline bool tidei_extent_before(const tidei_extent *a, size_t size, size_
     return a->size != size ? a->size < size : a->off < off;
 }
 
-static inline uint64_t tidei_size_index_words(const tidei_size_index *sh) {
-    return atomic_load_explicit(&sh->words, memory_order_relaxed);
-}
-/* Whether it may well have an extent of at least `size`; any thread may ask, at any moment. */
-static inline bool tidei_size_index_likely(const tidei_size_index *sh, size_t size) {
-    return tidei_size_index_words(sh) >> tidei_size_index_bin(sh, size) / 64;
-}
-
 static inline void tidei_size_index_mark(tidei_size_index *sh, unsigned bin) {
-    sh->bins[bin / 64] |= (uint64_t)1 << bin % 64;
-    atomic_store_explicit(&sh->words, tidei_size_index_words(sh) | (uint64_t)1 << bin / 64,
-                          memory_order_relaxed);
+    _Atomic uint64_t *bits = &sh->bins[bin / 64];
+    uint64_t set = atomic_load_explicit(bits, memory_order_relaxed) | (uint64_t)1 << bin % 64,
+             words = atomic_load_explicit(&sh->words, memory_order_relaxed);
+    atomic_store_explicit(bits, set, memory_order_relaxed);
+    atomic_store_explicit(&sh->words, words | (uint64_t)1 << bin / 64, memory_order_relaxed);
 }
 static inline void tidei_size_index_unmark(tidei_size_index *sh, unsigned bin) {
-    if (!(sh->bins[bin / 64] &= ~((uint64_t)1 << bin % 64)))
-        atomic_store_explicit(&sh->words, tidei_size_index_words(sh) & ~((uint64_t)1 << bin / 64),
-                              memory_order_relaxed);
+    _Atomic uint64_t *bits = &sh->bins[bin / 64];
+    uint64_t left = atomic_load_explicit(bits, memory_order_relaxed) & ~((uint64_t)1 << bin % 64),
+             words = atomic_load_explicit(&sh->words, memory_order_relaxed);
+    atomic_store_explicit(bits, left, memory_order_relaxed);
+    if (!left)
+        atomic_store_explicit(&sh->words, words & ~((uint64_t)1 << bin / 64), memory_order_relaxed);
 }
 
 /* Takes x out of a treap that holds others too. */
@@ -200,6 +196,9 @@ static inline void tidei_size_index_reshape(tidei_size_index *sh, tidei_extent *
     tidei_size_index_put(sh, x);
 }
 
+/* The lowest bin from `bin` on that is not empty; TIDEI_INDEX_BINS: there is none. Any thread may
+** look, at any moment. */
+unsigned tidei_size_index_look(const tidei_size_index *sh, unsigned bin);
 /* The next three put loose extents of the bins they search into the treaps. Returns the smallest
 ** extent of at least `size`, of equal ones the lowest; NULL if there is none. */
 tidei_extent *tidei_size_index_fit(tidei_size_index *sh, size_t size);

@@ -16,8 +16,7 @@ void tidei_heap_set_cap(tidei_heap *p) {
 tidei_cache *tidei_heap_cache_new(tidei_heap *p, unsigned number) {
     tidei_cache *c = tidei_host_alloc(p->base.dev->rt, sizeof *c);
     if (!c) return NULL; /* everything works without a cache, only slower */
-    c->zone = &p->zone;
-    atomic_fetch_add_explicit(&p->zone.tenants, 1, memory_order_relaxed);
+    tidei_zone_move_in(c, &p->zone);
     tidei_heap_lock(p);
     atomic_store_explicit(&p->caches[number - 1], c, memory_order_release);
     p->ncaches++;

@@ -31,6 +31,7 @@ void tidei_heap_stats(tidei_pool *pool, tidei_pool_stats *out) {
     tidei_heap *p = (tidei_heap *)pool;
     tidei_heap_lock(p);
     tidei_heap_flush(p);
+    tidei_zones_join(p);
     tidei_heap_sums t = tidei_heap_tally(p);
     size_t cached = tidei_heap_ready_bytes(p) + p->claimed, used = tidei_heap_used(p),
            live = t.live < 0 ? 0 : tidei_min_size((size_t)t.live, used);

@@ -506,6 +506,7 @@ size_t tidei_heap_trim(tidei_heap *p, size_t keep) {
         tidei_heap_lock(p);
         bool stocked = tidei_heap_restock(p) == TIDE_OK;
         tidei_heap_flush(p);
+        tidei_zones_join(p); /* a border may lie within a page */
         size_t idle = p->backed - tidei_heap_used(p), excess = stocked && idle > keep ? idle - keep : 0;
         tidei_inflight_growth_begin(p->base.dev);
         chain = claim_pages(p, excess, &more);

@@ -92,12 +92,14 @@ static tide_status take_by_search(tidei_heap *p, size_t size, tidei_stream *s, u
 /* Takes a block from the size indexes or the device. */
 static tide_status take(tidei_heap *p, tidei_cache *c, size_t size, tidei_stream *s, unsigned flags,
                         tidei_extent **out) {
-    tidei_zone *z;
+    bool alone = tidei_zones(p) == 1;
+    tidei_zone *z = alone ? NULL : tidei_zone_try_tighter(p, c, s->slot, size);
+    if (tidei_unlikely(z != NULL) && (*out = take_in(p, z, s->slot, size))) return TIDE_OK;
     tide_status st = tidei_zone_enter(p, c, s->slot, &z);
     if (tidei_unlikely(st != TIDE_OK)) return st;
     *out = take_in(p, z, s->slot, size);
     if (tidei_likely(*out != NULL)) return TIDE_OK;
-    if (tidei_zones(p) > 1 && (*out = take_elsewhere(p, c, s->slot, size))) return TIDE_OK;
+    if (!alone && (*out = take_elsewhere(p, c, s->slot, size))) return TIDE_OK;
     return take_by_search(p, size, s, flags, out);
 }
 

@@ -69,7 +69,12 @@ tide_status tidei_zone_enter(tidei_heap *p, tidei_cache *c, uint16_t slot, tidei
 ** has a free descriptor. *at: 0 at first, then as the last call left it. NULL: no more. */
 tidei_zone *tidei_zone_try_other(tidei_heap *p, const tidei_cache *c, uint16_t slot, size_t size,
                                  unsigned *at);
+/* The same for one whose piece fits a large request better than the thread's own zone has it. NULL:
+** there is none, or it is held. */
+tidei_zone *tidei_zone_try_tighter(tidei_heap *p, const tidei_cache *c, uint16_t slot,
+                                   size_t size);
 static inline void tidei_zone_leave(tidei_zone *z) { tidei_lock_give(&z->lock); }
+void tidei_zone_move_in(tidei_cache *c, tidei_zone *z); /* z is the cache's thread's now */
 /* The cache's thread goes to a zone that no thread is in; false: host memory is exhausted, or there
 ** are too many. */
 bool tidei_zone_depart(tidei_heap *p, tidei_cache *c);
