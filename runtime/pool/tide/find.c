@@ -153,6 +153,22 @@ static tide_status compact(tidei_heap *p, size_t size, size_t bytes, tidei_strea
     return st == TIDE_OK ? tidei_heap_compact(p, size, TIDEI_MOVES_MAX, s, reach, &lost, out) : st;
 }
 
+/* Maps pages on which nothing lies side by side, and gets new memory for what is missing. It asks
+** which work is done, but waits for none. */
+static tide_status use_idle_pages(tidei_heap *p, size_t size, tidei_stream *s,
+                                  tidei_extent **out) {
+    if (tidei_reuse_rules(&p->base) & TIDEI_REUSE_DONE) {
+        tidei_heap_unlock(p);
+        tidei_heap_settle(p);
+        tidei_heap_lock(p);
+        if ((*out = tidei_heap_best_own(p, s, size))) return TIDE_OK;
+    }
+    tidei_zones_unite(p);
+    tide_status st = tidei_heap_remap_idle(p, size, s, out);
+    tidei_zones_part(p);
+    return st;
+}
+
 /* Makes room instead of growing by all that is wanted, where much is free but in pieces. *out is in
 ** a size index, or CLAIMED. */
 static tide_status make_room(tidei_heap *p, size_t size, tidei_stream *s, unsigned flags,
@@ -168,6 +184,7 @@ static tide_status make_room(tidei_heap *p, size_t size, tidei_stream *s, unsign
         return TIDE_E_NOMEM;
     tide_status st = compact(p, size, bytes, s, reach, grow, out);
     if (st == TIDE_E_NOMEM && must) st = tidei_heap_remap(p, size, s, grow, out);
+    if (st == TIDE_E_NOMEM && !must) st = use_idle_pages(p, size, s, out);
     p->compact_pause = st == TIDE_E_NOMEM
                            ? tidei_min_size(2 * p->compact_pause + RETRY_FREES, RETRY_FREES_MAX)
                            : 0;
