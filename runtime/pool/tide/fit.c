@@ -85,7 +85,8 @@ static uint64_t age(const tidei_heap *p, const tidei_extent *x) {
     if (x->slot >= TIDEI_STREAMS_MAX) return 0;
     tidei_stream *s =
         atomic_load_explicit(&p->base.dev->rt->streams->at[x->slot], memory_order_acquire);
-    return s ? atomic_load_explicit(&s->submitted, memory_order_relaxed) - x->tick : 0;
+    uint64_t now = s ? atomic_load_explicit(&s->submitted, memory_order_relaxed) : 0;
+    return now > x->tick ? now - x->tick : 0;
 }
 
 /* The size of the smallest piece of at least `size` on which work of one other stream is pending;
