@@ -215,10 +215,19 @@ static tide_status read_info(tidei_cuda *c, int ordinal) {
     return TIDE_OK;
 }
 
-/* Reads the size of pages that can be mapped anywhere, where the driver has such pages. */
+/* The size of pages that can be shared so. */
+static tidei_cu_result read_granule(const tidei_cuda *c, unsigned shares, size_t *out) {
+    tidei_cu_alloc_prop prop = tidei_cuda_page_prop(c, shares);
+    *out = 0;
+    return c->cu->cuMemGetAllocationGranularity(out, &prop, TIDEI_CU_MEM_GRANULARITY_MINIMUM);
+}
+
+/* Reads the size of pages that can be mapped anywhere, where the driver has such pages, and how
+** they may be shared. */
 static tide_status read_pages(tidei_cuda *c) {
     const tidei_cu *cu = c->cu;
     size_t granule = 0;
+    unsigned shares = 0;
     c->d.info.fresh_ns = FRESH_NS;
     /* limits are rounded to this even where there are no pages */
     c->d.info.page_bytes = 2 * TIDEI_MIB;
@@ -230,8 +239,11 @@ static tide_status read_pages(tidei_cuda *c) {
         !cu->cuMemAddressFree || !cu->cuMemCreate || !cu->cuMemRelease || !cu->cuMemMap ||
         !cu->cuMemUnmap || !cu->cuMemSetAccess || !cu->cuMemGetAllocationGranularity)
         return TIDE_OK;
-    tidei_cu_result r = cu->cuMemGetAllocationGranularity(&granule, &c->page_prop,
-                                                          TIDEI_CU_MEM_GRANULARITY_MINIMUM);
+    if (attribute(c, TIDEI_CU_ATTR_POSIX_FILE_DESCRIPTOR)) shares |= TIDEI_CUDA_BY_DESCRIPTOR;
+    if (attribute(c, TIDEI_CU_ATTR_RDMA_WITH_PAGES)) shares |= TIDEI_CUDA_BY_RDMA;
+    tidei_cu_result r = read_granule(c, shares, &granule);
+    if (shares && tidei_cuda_refuses_sharing(r)) r = read_granule(c, shares = 0, &granule);
+    atomic_store(&c->shares, shares);
     if (r != TIDEI_CU_SUCCESS) return tidei_cuda_failed(c, r, "cuMemGetAllocationGranularity");
     if (granule) c->d.info.page_bytes = granule;
     c->d.info.va_bytes = tidei_round_up(c->d.info.va_bytes, c->d.info.page_bytes);
