@@ -239,6 +239,10 @@ struct tidei_device_ops {
     ** receives the cubin, also if loading it failed. */
     tide_status (*kernel_new)(tidei_device *d, const tidei_kernel_text *t, tidei_dkernel **out,
                               void **image, size_t *image_bytes);
+    /* (may be NULL) Compiles as kernel_new does, and loads nothing: *image, malloc'ed, is one for
+    ** kernel_new. Needs neither the driver nor the device, so any thread will do. */
+    tide_status (*kernel_compile)(tidei_device *d, const tidei_kernel_text *t, void **image,
+                                  size_t *image_bytes);
     void (*kernel_release)(tidei_device *d, tidei_dkernel *k); /* no queued work uses it */
     tide_status (*launch)(tidei_device *d, tidei_dstream *s, const tidei_launch *l);
 

@@ -425,6 +425,13 @@ static tide_status fault_kernel_new(tidei_device *d, const tidei_kernel_text *t,
                : status;
 }
 
+/* Not counted: it calls no driver, on threads whose order nobody knows. */
+static tide_status fault_kernel_compile(tidei_device *d, const tidei_kernel_text *t, void **image,
+                                        size_t *image_bytes) {
+    fault *f = fault_of(d);
+    return f->inner->ops->kernel_compile(f->inner, t, image, image_bytes);
+}
+
 static void fault_kernel_release(tidei_device *d, tidei_dkernel *k) {
     fault *f = fault_of(d);
     settle(f);
@@ -498,6 +505,7 @@ static const struct tidei_device_ops fault_ops = {
     .copy_many_prepare = fault_copy_many_prepare,
     .fill = fault_fill,
     .kernel_new = fault_kernel_new,
+    .kernel_compile = fault_kernel_compile,
     .kernel_release = fault_kernel_release,
     .launch = fault_launch,
     .lose = fault_lose,
@@ -513,6 +521,7 @@ tide_status tidei_fault_open(tidei_device *inner, tidei_device **out) {
         f->ops.kernel_new = NULL;
         f->ops.kernel_release = NULL;
     }
+    if (!inner->ops->kernel_compile) f->ops.kernel_compile = NULL;
     if (!inner->ops->peer_possible) {
         f->ops.peer_possible = NULL;
         f->ops.peer_enable = NULL;

@@ -224,6 +224,8 @@ tide_status tidei_cuda_fill(tidei_device *d, tidei_dstream *s, tidei_addr dst, c
                             size_t width, size_t count);
 tide_status tidei_cuda_kernel_new(tidei_device *d, const tidei_kernel_text *t, tidei_dkernel **out,
                                   void **image, size_t *image_bytes);
+tide_status tidei_cuda_kernel_compile(tidei_device *d, const tidei_kernel_text *t, void **image,
+                                      size_t *image_bytes);
 void tidei_cuda_kernel_release(tidei_device *d, tidei_dkernel *k);
 tide_status tidei_cuda_launch(tidei_device *d, tidei_dstream *s, const tidei_launch *l);
 

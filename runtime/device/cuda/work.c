@@ -164,6 +164,11 @@ tide_status tidei_cuda_kernel_new(tidei_device *d, const tidei_kernel_text *t, t
     return status;
 }
 
+tide_status tidei_cuda_kernel_compile(tidei_device *d, const tidei_kernel_text *t, void **image,
+                                      size_t *image_bytes) {
+    return tidei_nvrtc_compile(t->source, t->name, tidei_cuda_of(d)->sm, image, image_bytes);
+}
+
 void tidei_cuda_kernel_release(tidei_device *d, tidei_dkernel *k) {
     tidei_cuda *c = tidei_cuda_of(d);
     tidei_cuda_visit visit;
