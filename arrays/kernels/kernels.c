@@ -270,14 +270,21 @@ static void keep_fixed(tidei_kernels *ks, tidei_dev *d, const char *name, const 
     while (!atomic_compare_exchange_weak(&ks->fixed, &f->next, f)) {}
 }
 
-/* The source behind a line that says which kernel is wanted. */
+/* The source behind a line that says which kernel is wanted, on scratch memory. NULL: there is
+** none. */
+static char *wanted_text(tidei_dev *d, const char *name, const char *source, size_t *bytes) {
+    static const char line[] = "#define TIDE_WANTS_%s 1\n%s";
+    *bytes = sizeof line + strlen(name) + strlen(source);
+    char *text = tidei_scratch_host(d->rt, *bytes);
+    if (text) tidei_format(text, *bytes, line, name, source);
+    return text;
+}
+
 static tide_status get_wanted(tidei_dev *d, const char *name, const char *source, const char *op,
                               tidei_dkernel **out) {
-    static const char line[] = "#define TIDE_WANTS_%s 1\n%s";
-    size_t bytes = sizeof line + strlen(name) + strlen(source);
-    char *text = tidei_scratch_host(d->rt, bytes);
+    size_t bytes;
+    char *text = wanted_text(d, name, source, &bytes);
     if (!text) return tidei_fail_host_memory(op, bytes);
-    tidei_format(text, bytes, line, name, source);
     tide_status s = tidei_kernel_get(d, name, text, op, out);
     tidei_scratch_host_free(d->rt, text);
     return s;
@@ -326,6 +333,16 @@ void tidei_kernel_ahead(tidei_dev *d, const char *name, const char *source) {
         tidei_ahead_begin(ks->aheads, d->d, name, source, key, key_bytes);
     else
         free(key);
+}
+
+void tidei_kernel_ahead_fixed(tidei_dev *d, const char *name, const char *source) {
+    tidei_kernels *ks = tidei_arrays_of(d->rt)->kernels;
+    size_t bytes;
+    if (find_fixed(atomic_load_explicit(&ks->fixed, memory_order_acquire), d, name, source)) return;
+    char *text = wanted_text(d, name, source, &bytes);
+    if (!text) return;
+    tidei_kernel_ahead(d, name, text);
+    tidei_scratch_host_free(d->rt, text);
 }
 
 /* ---- opening and closing ---- */

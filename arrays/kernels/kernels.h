@@ -19,6 +19,7 @@ tide_status tidei_kernel_get_fixed(tidei_dev *d, const char *name, const char *s
 ** if it has to be compiled, that begins now, beside the calling thread (ahead.h). The name is
 ** static. Nothing fails here. */
 void tidei_kernel_ahead(tidei_dev *d, const char *name, const char *source);
+void tidei_kernel_ahead_fixed(tidei_dev *d, const char *name, const char *source);
 tide_status tidei_kernels_open(tidei_runtime *rt);
 void tidei_kernels_close(tidei_runtime *rt); /* all work on the devices is complete */
 

@@ -656,6 +656,23 @@ static void a_text_compiles_ahead_of_its_asking(void **state) {
     assert_int_equal(compiles_of("a"), 0); /* it was kept */
 }
 
+static void so_do_our_own_texts(void **state) {
+    static const char source[] = "the text of a fixed kernel", name[] = "kernel";
+    text_device x;
+    tidei_dkernel *k = NULL;
+    (void)state;
+    tide_runtime *rt = open_with(&x, folder, NULL, TIDE_OFF);
+    tidei_dev *d = &test_rt(rt)->devs[0];
+    atomic_store(&x.meeting, 2);
+    tidei_kernel_ahead_fixed(d, name, source);
+    get(rt, "b");
+    assert_ok(tidei_kernel_get_fixed(d, name, source, "tide_test", &k));
+    tidei_kernel_ahead_fixed(d, name, source); /* it is there */
+    assert_int_equal(atomic_load(&x.compiles), 2);
+    assert_int_equal(atomic_load(&x.loads), 1);
+    close_runtime(rt, &x);
+}
+
 static void what_is_there_is_not_compiled_ahead(void **state) {
     text_device x;
     (void)state;
@@ -837,6 +854,7 @@ int main(int argc, char **argv) {
         CASE(different_texts_compile_at_once),
         CASE(when_one_fails_the_others_do_not_wait),
         CASE(a_text_compiles_ahead_of_its_asking),
+        CASE(so_do_our_own_texts),
         CASE(what_is_there_is_not_compiled_ahead),
         CASE(what_fails_ahead_fails_at_the_asking),
         CASE(many_are_begun_and_some_asked_for),
