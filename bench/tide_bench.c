@@ -70,6 +70,8 @@ static const struct {
      "--threads)"},
     {"operations", bench_operations,
      "scans, sorts, selections, scatters: microseconds of each (cuda)"},
+    {"upload", bench_upload,
+     "arrays from memory that is not pinned and back, against the driver's copies (cuda)"},
     {"scalar", bench_scalar,
      "B12: the host reads elements of unified and pinned arrays, against a plain pointer"},
 };

@@ -396,6 +396,10 @@ static tide_status fault_copy(tidei_device *d, tidei_dstream *s, const tidei_cop
     return status == TIDE_OK ? leave(f, f->inner->ops->copy(f->inner, s, c)) : status;
 }
 
+static bool fault_host_pinned(tidei_device *d, const void *host) {
+    return fault_of(d)->inner->ops->host_pinned(fault_of(d)->inner, host);
+}
+
 static tide_status fault_copy_many(tidei_device *d, tidei_dstream *s, const tidei_piece *pieces,
                                    size_t n) {
     fault *f = fault_of(d);
@@ -501,6 +505,7 @@ static const struct tidei_device_ops fault_ops = {
     .publish = fault_publish,
     .completed = fault_completed,
     .copy = fault_copy,
+    .host_pinned = fault_host_pinned,
     .copy_many = fault_copy_many,
     .copy_many_prepare = fault_copy_many_prepare,
     .fill = fault_fill,
@@ -526,6 +531,7 @@ tide_status tidei_fault_open(tidei_device *inner, tidei_device **out) {
         f->ops.peer_possible = NULL;
         f->ops.peer_enable = NULL;
     }
+    if (!inner->ops->host_pinned) f->ops.host_pinned = NULL;
     if (!inner->ops->copy_many_prepare) f->ops.copy_many_prepare = NULL;
     if (!inner->ops->mempool_new) f->ops.mempool_new = NULL; /* nobody calls the others then */
     f->inner = inner;

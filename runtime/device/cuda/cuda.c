@@ -130,6 +130,7 @@ static const struct tidei_device_ops ops = {
     .publish = tidei_cuda_publish,
     .completed = tidei_cuda_completed,
     .copy = tidei_cuda_copy,
+    .host_pinned = tidei_cuda_host_pinned,
     .copy_many = tidei_cuda_copy_many,
     .copy_many_prepare = tidei_cuda_copy_many_prepare,
     .fill = tidei_cuda_fill,

@@ -217,6 +217,7 @@ tide_status tidei_cuda_publish(tidei_device *d, tidei_dstream *s, uint64_t tick)
 uint64_t tidei_cuda_completed(tidei_device *d, tidei_dstream *s);
 
 tide_status tidei_cuda_copy(tidei_device *d, tidei_dstream *s, const tidei_copy *c);
+bool tidei_cuda_host_pinned(tidei_device *d, const void *host);
 tide_status tidei_cuda_copy_many(tidei_device *d, tidei_dstream *s, const tidei_piece *pieces,
                                  size_t n);
 void tidei_cuda_copy_many_prepare(tidei_device *d);
