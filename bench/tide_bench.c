@@ -25,6 +25,8 @@ static const struct {
     {"gemm-small", bench_gemm_small,
      "what the host spends on a product of 32 x 32 floats beyond cuBLAS called directly (--size: "
      "n)"},
+    {"layer", bench_layer,
+     "relu(x w + b) by tide_linear, against a product and a pass over it (cuda)"},
     {"host-fused", bench_host_fused,
      "the chain on 2^24 floats on the host, against gcc -O3 (bench/loop.c)"},
     {"host-sum0", bench_host_sum0,
