@@ -151,7 +151,7 @@ tide_status tidei_blas_cuda(tidei_stream *s, const tidei_blas *x, const tidei_us
                             const char *op);
 /* How a product computes, by cuBLAS's numbers. */
 unsigned int tidei_cublas_compute_of(const tidei_gemm *g);
-/* One product by cuBLASLt (blas_lt.c), with what follows it, in the workspace (NULL, 0: in none), as
+/* One product by cuBLASLt (blas_lt.c), with what follows it, in the workspace (0, 0: in none), as
 ** work on the native stream; addresses of first elements. Its status, or that of asking it;
 ** TIDEI_CUBLAS_NOT_SUPPORTED: it has no kernel for that, and nothing was queued. */
 typedef struct tidei_lt_call {

@@ -1,5 +1,5 @@
-/* blas_lt.c: single products by cuBLASLt: those that something follows in the same kernel, and small
-** ones, for which cuBLAS takes longer to choose a kernel than the kernel takes.
+/* blas_lt.c: single products by cuBLASLt: those that something follows in the same kernel, and
+** small ones, for which cuBLAS takes longer to choose a kernel than the kernel takes.
 **
 ** Model. A problem is all that the choice of a kernel depends on: sizes, how the matrices lie, how
 ** their addresses are aligned, what follows, how much workspace there is. cuBLASLt is asked once;
@@ -13,7 +13,7 @@
 
 #include <xxhash.h>
 
-#define SETS    32 /* a program has tens of problems; one whose sizes change with its data has more */
+#define SETS    32 /* a program has tens of problems, more where sizes change with its data */
 #define WAYS    4
 #define ALIGNED 256 /* bytes; more makes no difference to cuBLASLt */
 
@@ -81,9 +81,9 @@ static void keep(tidei_lt_known *all, const known *x) {
     pthread_mutex_unlock(&all->lock);
 }
 
-/* ---- a problem in cuBLASLt's words ---- cuBLAS counts by columns: our rows are its columns, so the
-** product is b' a' = c', and the bias, one element for each of our columns, is one for each of its
-** rows. */
+/* ---- a problem in cuBLASLt's words ---- cuBLAS counts by columns: our rows are its columns, so
+** the product is b' a' = c', and the bias, one element for each of our columns, is one for each of
+** its rows. */
 
 static uint16_t align_of(tidei_addr x) { return (uint16_t)(x % ALIGNED ? x & (~x + 1) : ALIGNED); }
 

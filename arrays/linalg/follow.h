@@ -1,5 +1,5 @@
-/* follow.h: what follows a product, as a pass of its own, where the library that multiplied does not
-** do it on the way (libs/blas.h). */
+/* follow.h: what follows a product, as a pass of its own, where the library that multiplied does
+** not do it on the way (libs/blas.h). */
 #ifndef TIDEI_FOLLOW_H
 #define TIDEI_FOLLOW_H
 

@@ -132,8 +132,8 @@ static void set_matrix(const plan *p, const tidei_operand *o, bool left, tidei_m
     batch_strides(p, o, m->batch);
 }
 
-/* Elements of c, row-major, of the type that BLAS computes in. What follows is done in the same pass
-** where the library has that (*applied). */
+/* Elements of c, row-major, of the type that BLAS computes in. What follows is done in the same
+** pass where the library has that (*applied). */
 static tide_status by_blas(const plan *p, const tidei_operand *a, const tidei_operand *b,
                            const tidei_operand *c, bool *applied) {
     tidei_gemm g; /* by parts: to clear it as a whole takes longer than to fill it */
