@@ -28,6 +28,7 @@
 #define PIECE        (PIECE_CHUNKS * CHUNK)
 #define SLOTS        ((size_t)8) /* threads that come late keep nobody waiting */
 #define LEAST        (2 * PIECE) /* smaller copies are over before threads have woken */
+#define PAUSES       32          /* about 1 us between two looks: each takes the lock */
 #define SPIN_NS      200000      /* a transfer that takes longer waits for other work */
 
 typedef struct tidei_bounce {
@@ -236,7 +237,7 @@ static bool help_here(tidei_bounces *all, bounce *b) {
 /* There is nothing to do but to wait: for threads that copy, or a transfer. */
 static tide_status wait_for_others(tidei_bounces *all, bounce *b, uint64_t idle_since) {
     if (b->settled < b->submitted) {
-        tidei_pause();
+        for (unsigned i = 0; i < PAUSES; i++) tidei_pause();
         return tidei_now_ns() - idle_since < SPIN_NS
                    ? TIDE_OK
                    : tidei_stamp_wait(b->s->dev, b->stamp[b->settled % b->slots]);
