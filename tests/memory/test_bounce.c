@@ -244,7 +244,7 @@ static void a_call_of_the_device_fails(void **state) {
             tidei_device *d;
             assert_ok(tidei_fault_open(open_bus(), &d));
             tide_runtime *rt = open_on(d, NULL);
-            number(p, n, 3);
+            memcpy(p, wanted, n);
             tidei_fault_set(d, TIDEI_FAULT_COPY, at, results[r], false);
             tide_error_clear();
             done = try_round_trip(rt, p, n);
@@ -254,7 +254,7 @@ static void a_call_of_the_device_fails(void **state) {
             } else
                 assert_memory_equal(p, wanted, n);
             tidei_fault_set(d, TIDEI_FAULT_COPY, 0, TIDE_OK, false);
-            number(p, n, 3); /* nobody reads or writes it any more */
+            memcpy(p, wanted, n); /* nobody reads or writes it any more */
             if (results[r] != TIDE_E_LOST) {
                 assert_true(try_round_trip(rt, p, n));
                 assert_memory_equal(p, wanted, n);
@@ -278,7 +278,7 @@ static void host_memory_is_refused(void **state) {
         memset(&hook, 0, sizeof hook);
         tide_runtime *rt = open_on(open_bus(), &(tide_config){.allocator = &hooked});
         uint64_t opened = atomic_load(&hook.calls);
-        number(p, n, 5);
+        memcpy(p, wanted, n);
         atomic_store(&hook.fail_at, opened + at);
         tide_error_clear();
         bool done = try_round_trip(rt, p, n);
@@ -324,7 +324,7 @@ static void a_callback_leaves_the_copy(void **state) {
         tide_runtime *rt =
             open_on(open_bus(), &(tide_config){.log = leave_log, .log_level = TIDE_LOG_ERROR});
         number(wanted, n, at);
-        number(p, n, at);
+        memcpy(p, wanted, n);
         leaver.at = at;
         leaver.said = 0;
         bus.speaks = test_rt(rt);
@@ -332,7 +332,7 @@ static void a_callback_leaves_the_copy(void **state) {
         bus.speaks = NULL;
         tide_safepoint(rt); /* notices */
         if (left) assert_error(TIDE_E_INVALID, "was left without a return");
-        number(p, n, at); /* nobody reads or writes it any more */
+        memcpy(p, wanted, n); /* nobody reads or writes it any more */
         assert_true(try_round_trip(rt, p, n));
         assert_memory_equal(p, wanted, n);
         tide_device_figures f = {.struct_size = sizeof f};
