@@ -103,6 +103,19 @@ static tide_status make(tidei_dev *d, const tidei_program *p, prepared *k, const
     return TIDE_OK;
 }
 
+/* Another kernel of the program is wanted soon: where it has to be compiled, that begins. */
+static void make_ahead(tidei_dev *d, const tidei_program *p, prepared *k, tidei_cuda_class cls) {
+    tidei_runtime *rt = d->rt;
+    const which of = {.cls = cls};
+    char *text = find(k, d->index, &of) ? NULL : tidei_cuda_text(rt, p, &k->traits, cls, NULL);
+    if (!text) return;
+    tidei_thread *t = tidei_thread_get(rt);
+    tidei_hold(t, tidei_undo_host, text, 0);
+    tidei_kernel_ahead(d, "tide_k", text);
+    tidei_let(t, text);
+    tidei_host_free(rt, text);
+}
+
 static tide_status kernel_of(tidei_dev *d, const tidei_program *p, prepared *k,
                              tidei_cuda_class cls, const char *op, tidei_dkernel **out) {
     const which of = {.cls = cls};
@@ -282,6 +295,7 @@ static tide_status run_fold(tidei_stream *s, tidei_call *c, prepared *k,
     operand_uses u;
     tidei_cuda_plan_fold(c, &k->traits, lin, (unsigned)s->dev->d->info.sm_count, &plan);
     const bool split = plan.splits > 1;
+    if (split) make_ahead(s->dev, c->prog, k, TIDEI_CUDA_FOLD_JOIN);
     tide_status status = kernel_of_fold(s->dev, c->prog, k, &plan, op, &kernel);
     if (status == TIDE_OK && split)
         status = kernel_of(s->dev, c->prog, k, TIDEI_CUDA_FOLD_JOIN, op, &joiner);

@@ -56,7 +56,7 @@ PLACES_OUT = {"argsort": ["result"], "argpartition": ["result"], "argmin": ["res
 OTHERWISE = {"axis": "-1", "axis1": "0", "axis2": "1", "step": "1", "k": "0", "offset": "0",
              "correction": "0", "order": "1", "bins": "0", "endpoint": "true", "largest": "true",
              "base": "10", "rcond": "-1", "cols": "rows_", "x": "1", "alpha": "1", "beta": "0", "value": "0",
-             "how": "0", "mode": "0", "copy": "0", "indexing": "0", "flags": "0"}
+             "how": "0", "mode": "0", "copy": "0", "indexing": "0", "flags": "0", "activation": "0"}
 OTHERWISE_OF = {("concat", "axis"): "0", ("stack", "axis"): "0", ("unstack", "axis"): "0",
                 ("split", "axis"): "0", ("histogram", "bins"): "10", ("take", "axis"): "0",
                 ("repeated", "axis"): "0", ("repeat_each", "axis"): "0",

@@ -5,6 +5,7 @@
 #include "runtime/memory/subranges.h"
 #include "runtime/pool/pools.h"
 #include "runtime/memory/header.h"
+#include "runtime/memory/bounce.h"
 #include "runtime/memory/memory_kinds.h"
 #include "runtime/memory/move.h"
 #include "runtime/memory/peers.h"
@@ -696,6 +697,9 @@ tide_status tidei_submit_copy(tidei_stream *s, tidei_copy_kind kind, tidei_stora
     if (status != TIDE_OK) return status;
     if (waits) status = wait_first(s, uses, n);
     if (status != TIDE_OK) return tidei_fail_as(op);
+    if (waits && kind != TIDEI_COPY_D2D &&
+        tidei_bounce_copy(s, kind, uses[0].st, uses[0].offset, host, bytes, op, &status))
+        return status;
     status = tidei_submit_begin(&w, s, uses, n, op);
     if (status != TIDE_OK) return status;
     tidei_copy c = {.kind = kind, .bytes = bytes, .busy = &busy};

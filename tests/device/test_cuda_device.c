@@ -354,7 +354,14 @@ static void copies_go_there_and_back(void **state) {
     busy = false;
     assert_ok(d->ops->copy(d, s, &out));
     assert_true(busy);
+    assert_true(d->ops->host_pinned(d, buf));
     fake.pinned_source = false; /* then the driver has waited, or keeps a copy */
+    assert_false(d->ops->host_pinned(d, buf));
+    tide_error_clear();
+    atomic_store(&d->lost, true); /* who cannot be asked is left to it, with no error of its own */
+    assert_true(d->ops->host_pinned(d, buf));
+    assert_int_equal(tide_error_last()->status, TIDE_OK);
+    atomic_store(&d->lost, false);
     assert_ok(d->ops->copy(d, s, &in));
     assert_false(busy);
     busy = true;

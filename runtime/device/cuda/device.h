@@ -226,6 +226,7 @@ tide_status tidei_cuda_publish(tidei_device *d, tidei_dstream *s, uint64_t tick)
 uint64_t tidei_cuda_completed(tidei_device *d, tidei_dstream *s);
 
 tide_status tidei_cuda_copy(tidei_device *d, tidei_dstream *s, const tidei_copy *c);
+bool tidei_cuda_host_pinned(tidei_device *d, const void *host);
 tide_status tidei_cuda_copy_many(tidei_device *d, tidei_dstream *s, const tidei_piece *pieces,
                                  size_t n);
 void tidei_cuda_copy_many_prepare(tidei_device *d);
@@ -233,6 +234,8 @@ tide_status tidei_cuda_fill(tidei_device *d, tidei_dstream *s, tidei_addr dst, c
                             size_t width, size_t count);
 tide_status tidei_cuda_kernel_new(tidei_device *d, const tidei_kernel_text *t, tidei_dkernel **out,
                                   void **image, size_t *image_bytes);
+tide_status tidei_cuda_kernel_compile(tidei_device *d, const tidei_kernel_text *t, void **image,
+                                      size_t *image_bytes);
 void tidei_cuda_kernel_release(tidei_device *d, tidei_dkernel *k);
 tide_status tidei_cuda_launch(tidei_device *d, tidei_dstream *s, const tidei_launch *l);
 
