@@ -34,6 +34,7 @@ int lua_binding_isinteger(lua_State *L, int i);
 typedef struct binding binding;
 typedef struct cache cache;
 typedef struct later later;
+typedef struct tracer tracer;
 
 /* A runtime that this state opened. It is reachable from its binding until the state ends. */
 typedef struct opened {
@@ -43,7 +44,8 @@ typedef struct opened {
     /* lua_place.c: places by coroutine, a reference; what the thread has now; where it began */
     int places, device, first_device;
     void *stream, *pool;
-    int log; /* a reference to the function that hears its lines */
+    int log;           /* a reference to the function that hears its lines */
+    int texts, ntexts; /* lua_expr.c: expressions by text, a reference, and how many there are */
     struct opened *next;
 } opened;
 
@@ -54,6 +56,7 @@ struct binding {
     bool inside; /* a collection that the library asked for */
     bool placed; /* some coroutine has chosen a place */
     bool policies, delivering;
+    int filling;           /* lua_batches.c: calls of fill that have not returned */
     const char *forbidden; /* what the library is inside of, which may not call it; NULL: nothing */
     bool stopped;          /* Lua's collector, meanwhile */
     unsigned failures;     /* of policies, as far as they were told */
@@ -61,16 +64,24 @@ struct binding {
     int full_cycle; /* a reference to the function that runs one: pushing it takes no memory */
     const void *array_address; /* of the arrays' metatable */
     int array_metatable;       /* a reference to it */
-    int texts;                 /* a reference to the expressions by runtime and text */
+    int module;                /* a reference to the module's table */
+    tracer *tracer;            /* lua_fuse.c; NULL: not wanted yet */
     struct object *dead;       /* objects that were found dead inside of one */
     cache *caches;
     later *later;
     opened *all, *current;
     /* pacing: what Lua's collector has not been told of yet, and what makes a cycle of it */
-    double debt, cycle;
-    uint64_t spent_ns, asked_ns; /* in steps, since that time */
+    double debt, cycle, since_end; /* cycles of debt since one of Lua's ended */
+    uint64_t spent_ns, asked_ns;   /* in steps, since that time */
     tide_rng rng;
 };
+
+/* ---- arguments.c: errors ---- */
+/* Raises an error, whose text begins with where the program is: the line that is nearest, the
+** module's own apart. */
+int fail(lua_State *L, const char *format, ...);
+int fail_text(lua_State *L);   /* the same for parts in Lua: a function of the text */
+void push_where(lua_State *L); /* that place, as "file:line: "; "" where there is none */
 
 /* ---- lua_collector.c ---- */
 binding *binding_new(lua_State *L);    /* pushes it, a userdata that ends with the state */
@@ -99,15 +110,18 @@ typedef struct lua_function {
     const char *name;
     const char *const *params; /* names, in the order of the call; NULL ends them */
     const char *expression;    /* of an operation element by element: its text; NULL: none */
-    const char *text, *group;  /* for help */
-    const char *example;       /* a program; NULL: none */
+    tide_array *(*of_arrays)(const tide_arg *a); /* of one: the library's function */
+    const char *text, *group;                    /* for help */
+    const char *example;                         /* a program; NULL: none */
     int nparams;
     bool method;        /* its first parameter is an array */
+    bool fused;         /* trace.lua has it */
     lua_CFunction call; /* NULL: a part that is written in Lua */
 } lua_function;
 extern const lua_function lua_functions[]; /* those that are written by hand at the end */
 extern const size_t lua_nfunctions;
-int part_load(lua_State *L, const char *name); /* pushes a part of lua_parts as a function */
+const lua_function *function_named(const char *name); /* NULL: there is none */
+int part_load(lua_State *L, const char *name);        /* pushes a part of lua_parts as a function */
 #define OWN(name) (&lua_functions[OWN_##name]) /* one of functions.md, which tables.h numbers */
 
 typedef struct lua_part {
@@ -147,10 +161,12 @@ typedef struct named_value {
     int64_t value;
 } named_value;
 
-tide_array *arg_array(call *c, int i);     /* an array, or a number or table that becomes one */
+/* An array, or a number or table that becomes one; NULL: fuse_call is wanted. */
+tide_array *arg_array(call *c, int i);
 tide_array *arg_own_array(call *c, int i); /* an array that is there, which is written to */
 tide_array *arg_array_or_null(call *c, int i);
-tide_array *arg_places(call *c, int i); /* of indices: counted from 0 then */
+tide_array *arg_places(call *c, int i);  /* of indices: counted from 0 then */
+tide_array *arg_offsets(call *c, int i); /* places of which the last is one past the end */
 tide_arg arg_tagged(call *c, int i, const tide_arg *otherwise);
 arrays arg_arrays(call *c, int i);
 numbers arg_shape(call *c, int i);
@@ -221,11 +237,16 @@ void policies_tell(binding *b); /* what is wrong with them, once */
 void policy_of_config(lua_State *L, tide_config *config);
 
 /* ---- lua_array.c ---- */
+#define NO_PLACE (-INT64_MAX)                      /* where Lua has 0: beyond any array */
 extern const char array_type[];                    /* the metatable's name */
 tide_array **array_slot(lua_State *L, binding *b); /* pushes an array that is not there yet */
 tide_array *array_at(lua_State *L, int i);         /* NULL: there is none */
 tide_array **array_slot_at(lua_State *L, int i);
 int array_made(lua_State *L, tide_array *const *slot); /* 1, or the library's error */
+/* An array of places as the library counts them, from 0, or of offsets. Pushes it. `what` is the
+** function that wants it. */
+tide_array *array_places_in(lua_State *L, binding *b, tide_array *from, const char *what);
+tide_array *array_offsets_in(lua_State *L, binding *b, tide_array *from, const char *what);
 /* The array on the top of the stack holds places, which count from 1 from now on. */
 void array_places_out(lua_State *L, binding *b);
 void array_metatable(lua_State *L, int upvalue);
@@ -237,8 +258,9 @@ const char *value_text(lua_State *L, int64_t v); /* pushes it */
 tide_dtype value_dtype(lua_State *L, int i, const char *what);
 bool value_arg(lua_State *L, int i, tide_arg *out); /* a number, boolean or array */
 void value_push(lua_State *L, const tide_arg *v);
+tide_dtype value_type(const tide_arg *v); /* that an array of it has */
 /* Pushes an array of the (nested) table at i; TIDE_DTYPE_COUNT: as its values are. */
-tide_array *value_array(lua_State *L, binding *b, int i, tide_dtype t);
+tide_array *value_array(lua_State *L, binding *b, tide_runtime *rt, int i, tide_dtype t);
 /* The same in memory of the host's: pushes it. */
 void *value_host(lua_State *L, int i, tide_dtype *t, numbers *shape);
 /* Pushes memory with an array's elements, row-major; where they widen f16 and bf16 become f32. */
@@ -248,6 +270,21 @@ void value_push_element(lua_State *L, tide_dtype t, const char *from);
 void value_write_element(lua_State *L, int i, const char *what, tide_dtype t, char *to);
 
 /* ---- lua_expr.c ---- */
+typedef struct operands {
+    tide_arg at[TIDE_MAX_ARGS];
+    size_t n;
+    opened *of;
+} operands;
+/* The arguments from `first` on, of the function `name`. Tables become arrays. */
+void operands_read(lua_State *L, binding *b, const char *name, int first, operands *o);
+/* What the expression at `text` gives of them. */
+int operands_apply(lua_State *L, binding *b, int text, const operands *o);
+void texts_close(lua_State *L, opened *o);
 void expr_metatable(lua_State *L, int upvalue);
+
+/* ---- lua_fuse.c: stand-ins for arrays while a function is fused ---- */
+bool fuse_stand_in(lua_State *L, binding *b, int i); /* at i is one */
+bool fuse_wanted(call *c); /* one is among the arguments, and the function can be fused */
+int fuse_call(call *c);    /* what it gives of them */
 
 #endif

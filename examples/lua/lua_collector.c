@@ -9,7 +9,10 @@
 ** found. A larger heap is gone through in steps, as Lua's collector does: there a cycle of debt
 ** counts as if the heap had doubled, which is when Lua begins a cycle by itself; and it grows where
 ** steps take more than a share of the time, so that a large heap is not gone through for a few
-** arrays.
+** arrays. Lua's generational mode steps from one young collection to the next, and never looks at
+** what is old while its own heap stays as it is: where cycles of debt pass and none of Lua's ends,
+** there is a full collection. A program that has stopped Lua's collector is not
+** stepped; where the runtime asks for a collection there is one, and it stays stopped.
 ** What must stay true: `pressure` and `collect` come on the thread to which the collector is bound,
 ** the one that last made a call here; a call from another one binds it anew. */
 #include "binding.h"
@@ -22,7 +25,8 @@
 #define STEP      0.1  /* of a cycle, between two steps */
 #define SHARE_MOST                                                                                 \
     0.04 /* of the time in steps: above it a cycle grows, below a fourth it shrinks */
-#define CYCLE_MOST 4e9
+#define CYCLE_MOST  4e9
+#define CYCLES_MOST 4 /* of debt, without an end of one of Lua's */
 
 static const char binding_key = 0;
 
@@ -47,6 +51,9 @@ static int full_cycle(lua_State *L) {
     return 0;
 }
 
+/* By the program; LuaJIT's starts again with a collection. */
+static bool is_stopped(lua_State *L) { return !lua_gc(L, LUA_GCISRUNNING, 0); }
+
 static int collect(void *user, int level) {
     binding *b = ((opened *)user)->of;
     lua_State *L = b->L;
@@ -55,8 +62,10 @@ static int collect(void *user, int level) {
     if (!L || b->collecting || !lua_checkstack(L, 2)) return TIDE_COLLECT_BUSY;
     b->collecting = b->inside = true;
     lua_rawgeti(L, LUA_REGISTRYINDEX, b->full_cycle);
+    bool stopped = is_stopped(L);
     int failed = lua_pcall(L, 0, 0, 0); /* an error of somebody's finalizer */
     if (failed) lua_pop(L, 1);
+    if (stopped) lua_gc(L, LUA_GCSTOP, 0);
     b->collecting = b->inside = false;
     b->L = L; /* a finalizer may have called the library */
     return failed ? TIDE_COLLECT_BUSY : TIDE_COLLECT_DONE;
@@ -97,9 +106,11 @@ static void move_to_thread(binding *b) {
 
 /* ---- pacing ---- */
 
+/* Whether a cycle of Lua's has ended by it, in the binding at 2. */
 static int step(lua_State *L) {
     int kib = (int)lua_tointeger(L, 1);
-    lua_gc(L, LUA_GCSTEP, kib);
+    binding *b = lua_touserdata(L, 2);
+    if (lua_gc(L, LUA_GCSTEP, kib) > 0) b->since_end = 0;
     return 0;
 }
 
@@ -119,7 +130,8 @@ static void run(lua_State *L, binding *b, lua_CFunction what, double kib) {
     b->debt = 0, b->collecting = true;
     lua_pushcfunction(L, what);
     lua_pushinteger(L, kib < 1 ? 1 : kib > 1e9 ? 1000000000 : (lua_Integer)kib);
-    if (lua_pcall(L, 1, 0, 0) != 0) lua_pop(L, 1);
+    lua_pushlightuserdata(L, b);
+    if (lua_pcall(L, 2, 0, 0) != 0) lua_pop(L, 1);
     b->collecting = false;
     binding_within(b, L);
     for (opened *o = b->all; o; o = o->next) tide_safepoint(o->rt); /* drains what was found */
@@ -129,7 +141,8 @@ static void run(lua_State *L, binding *b, lua_CFunction what, double kib) {
 
 void binding_pace(lua_State *L, binding *b) {
     b->debt += FOR_EACH;
-    if (b->debt < STEP * b->cycle || b->collecting || !lua_checkstack(L, 3)) return;
+    if (b->debt < STEP * b->cycle || b->collecting) return;
+    if (is_stopped(L) || !lua_checkstack(L, 4)) return;
     int heap_kib = lua_gc(L, LUA_GCCOUNT, 0);
     if (heap_kib < SMALL_KIB) {
         b->cycle = CYCLE;
@@ -137,20 +150,30 @@ void binding_pace(lua_State *L, binding *b) {
         return;
     }
     uint64_t begin = now_ns();
-    run(L, b, step, (double)heap_kib * (b->debt / b->cycle));
+    b->since_end += b->debt / b->cycle;
+    if (b->since_end < CYCLES_MOST) {
+        run(L, b, step, (double)heap_kib * (b->debt / b->cycle));
+    } else {
+        run(L, b, full_cycle, 0);
+        b->since_end = 0;
+    }
     uint64_t end = now_ns();
     b->spent_ns += end - begin;
     adjust(b, end);
 }
 
 void binding_collect(lua_State *L, binding *b) {
-    if (!b->collecting && lua_checkstack(L, 3)) run(L, b, full_cycle, 0);
+    if (!b->collecting && lua_checkstack(L, 4)) run(L, b, full_cycle, 0);
 }
 
 /* ---- the binding ---- */
 
 static int binding_end(lua_State *L) {
+    lua_settop(L, 1);
+    lua_pushlightuserdata(L, (void *)&binding_key);
+    lua_rawget(L, LUA_REGISTRYINDEX);
     binding *b = lua_touserdata(L, 1);
+    if (!b || b != lua_touserdata(L, -1) || b->ended) return 0; /* somebody called it */
     objects_end(b);
     policies_end(b);
     b->ended = true;
@@ -171,7 +194,7 @@ binding *binding_new(lua_State *L) {
     b = lua_newuserdata(L, sizeof *b);
     *b = (binding){.thread = this_thread(), .cycle = CYCLE, .asked_ns = now_ns()};
     b->later = later_new();
-    if (!b->later) luaL_error(L, "tidepool: no memory is left");
+    if (!b->later) fail(L, "tidepool: no memory is left");
     lua_newtable(L);
     lua_pushcfunction(L, binding_end);
     lua_setfield(L, -2, "__gc");
@@ -180,8 +203,6 @@ binding *binding_new(lua_State *L) {
     b->full_cycle = luaL_ref(L, LUA_REGISTRYINDEX);
     lua_pushcfunction(L, cache_ask);
     b->cache_ask = luaL_ref(L, LUA_REGISTRYINDEX);
-    lua_newtable(L);
-    b->texts = luaL_ref(L, LUA_REGISTRYINDEX);
     lua_pushlightuserdata(L, (void *)&binding_key);
     lua_pushvalue(L, -2);
     lua_rawset(L, LUA_REGISTRYINDEX);
@@ -190,8 +211,8 @@ binding *binding_new(lua_State *L) {
 
 binding *binding_enter(lua_State *L) {
     binding *b = lua_touserdata(L, lua_upvalueindex(1));
-    if (b->ended) luaL_error(L, "tidepool: the Lua state is being closed");
-    if (b->forbidden) luaL_error(L, "tidepool: %s may not call the library", b->forbidden);
+    if (b->ended) fail(L, "tidepool: the Lua state is being closed");
+    if (b->forbidden) fail(L, "tidepool: %s may not call the library", b->forbidden);
     if (b->thread != this_thread()) move_to_thread(b);
     if (b->dead && !b->inside) objects_end(b);
     if (b->placed) place_enter(L, b);
@@ -216,7 +237,7 @@ void binding_allow(lua_State *L, binding *b, const char *before) {
 /* The userdata behind it stays in the registry: the library keeps its address. */
 opened *binding_open(lua_State *L, binding *b, tide_config *config, int log) {
     opened *o = lua_newuserdata(L, sizeof *o);
-    *o = (opened){.of = b, .places = LUA_NOREF, .log = log};
+    *o = (opened){.of = b, .places = LUA_NOREF, .texts = LUA_NOREF, .log = log};
     lua_pushvalue(L, -1);
     int kept = luaL_ref(L, LUA_REGISTRYINDEX);
     if (log != LUA_NOREF) config->log = later_log, config->log_user = o;

@@ -184,7 +184,7 @@ int own_on_death(lua_State *L) {
     note *x = note_new(q, "");
     if (!x) {
         luaL_unref(L, LUA_REGISTRYINDEX, function);
-        return luaL_error(L, "on_death: no memory is left");
+        return fail(L, "on_death: no memory is left");
     }
     x->function = function;
     pthread_mutex_lock(&q->lock);

@@ -324,7 +324,7 @@ int own_pool(lua_State *L) {
     binding_enter(L);
     tide_pool_config config = {.struct_size = sizeof config};
     if (!lua_isnoneornil(L, 1) && !lua_istable(L, 1))
-        return luaL_error(L, "pool: expected a table of settings, found %s", luaL_typename(L, 1));
+        return fail(L, "pool: expected a table of settings, found %s", luaL_typename(L, 1));
     lua_settop(L, 1);
     if (lua_istable(L, 1)) fields_read(L, 1, "pool", pool_fields, &config);
     opened *o = binding_runtime(L);
