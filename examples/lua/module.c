@@ -2,8 +2,8 @@
 **
 ** Model. The table finds all functions in calls.c, where bind.py lists those that it wrote from
 ** tide-api.json and those of functions.md, which are written by hand; the ones that take an array
-** first are methods of arrays too. What is written in Lua (adapt.lua) gets the table and adds to it,
-** when it is first asked for. */
+** first are methods of arrays too. What is written in Lua (adapt.lua) gets the table and adds to
+** it, when it is first asked for. */
 #include "binding.h"
 #include "tables.h"
 #include <dlfcn.h>
