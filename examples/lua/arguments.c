@@ -158,7 +158,7 @@ tide_array *arg_array(call *c, int i) {
     tide_arg v;
     if (at && lua_istable(c->L, at))
         return value_array(c->L, c->b, runtime_of(c), at, TIDE_DTYPE_COUNT);
-    if (!at || !value_arg(c->L, at, &v)) {
+    if (!at || !value_arg(c->L, c->b, at, &v)) {
         if (fuse_wanted(c)) return NULL;
         call_error(c, i, "an array");
     }
@@ -197,7 +197,7 @@ static bool operand_at(call *c, int i, tide_arg *out) {
     if (at && lua_istable(c->L, at))
         *out = tide_arg_array(value_array(c->L, c->b, runtime_of(c), at, TIDE_DTYPE_COUNT));
     else
-        return at && value_arg(c->L, at, out);
+        return at && value_arg(c->L, c->b, at, out);
     return true;
 }
 
@@ -366,9 +366,9 @@ int64_t arg_named(call *c, int i, const named_value *values, int64_t otherwise, 
 
 /* ---- operations element by element ---- */
 
-/* By the library's function where all are arrays, else as an expression, in which numbers are
-** weak. */
-int call_elementwise(lua_State *L, const lua_function *f) {
+/* With numbers, which are weak, tables or names among them: as an expression, but where all become
+** arrays. */
+static int call_mixed(lua_State *L, const lua_function *f) {
     call c = call_begin(L, f);
     tide_arg args[3];
     tide_array *beside = NULL;
@@ -382,11 +382,22 @@ int call_elementwise(lua_State *L, const lua_function *f) {
         else
             all = false;
     }
-    tide_runtime *rt = all ? NULL : beside ? tide_array_runtime(beside) : binding_runtime(L)->rt;
-    if (!all && !rt) return call_failed(L); /* it was closed */
+    tide_runtime *rt = beside ? tide_array_runtime(beside) : binding_runtime(L)->rt;
+    if (!rt) return call_failed(L); /* it was closed */
     tide_array **out = array_slot(L, c.b);
     binding_within(c.b, L);
     *out = all ? f->of_arrays(args) : tide_map_args(rt, f->expression, args, (size_t)f->nparams);
     binding_without(c.b);
+    return array_made(L, out);
+}
+
+int call_elementwise(lua_State *L, const lua_function *f) {
+    binding *b = binding_enter(L);
+    tide_arg args[3];
+    if (lua_gettop(L) != f->nparams || !arrays_at(L, b, f->nparams, args)) return call_mixed(L, f);
+    tide_array **out = array_slot(L, b);
+    binding_within(b, L);
+    *out = f->of_arrays(args);
+    binding_without(b);
     return array_made(L, out);
 }

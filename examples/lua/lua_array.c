@@ -12,16 +12,37 @@
 const char array_type[] = "tidepool.array";
 static const char newaxis_mark = 0, ellipsis_mark = 0;
 
-/* By the metatable's address where the function has the binding at hand: a name would be searched
-** for in the registry, for each operand of an addition. */
+/* By the metatable's address: a name would be searched for in the registry, for each operand of an
+** addition. Leaves the metatable on the stack where there is one. */
+static inline tide_array **slot_in(lua_State *L, const binding *b, int i) {
+    tide_array **slot = lua_touserdata(L, i);
+    if (!slot || !lua_getmetatable(L, i)) return NULL;
+    return lua_topointer(L, -1) == b->array_address ? slot : NULL;
+}
+
+tide_array *array_in(lua_State *L, const binding *b, int i) {
+    int top = lua_gettop(L);
+    tide_array **slot = slot_in(L, b, i);
+    lua_settop(L, top);
+    return slot ? *slot : NULL;
+}
+
 tide_array **array_slot_at(lua_State *L, int i) {
     const binding *b = lua_touserdata(L, lua_upvalueindex(1));
     if (!b) return userdata_at(L, i, array_type);
-    tide_array **slot = lua_touserdata(L, i);
-    if (!slot || !lua_getmetatable(L, i)) return NULL;
-    bool same = lua_topointer(L, -1) == b->array_address;
-    lua_pop(L, 1);
-    return same ? slot : NULL;
+    int top = lua_gettop(L);
+    tide_array **slot = slot_in(L, b, i);
+    lua_settop(L, top);
+    return slot;
+}
+
+bool arrays_at(lua_State *L, const binding *b, int n, tide_arg *out) {
+    for (int i = 0; i < n; i++) {
+        tide_array **slot = slot_in(L, b, i + 1);
+        if (!slot || !*slot) return lua_settop(L, n), false;
+        out[i] = tide_arg_array(*slot);
+    }
+    return true;
 }
 
 tide_array *array_at(lua_State *L, int i) {
@@ -30,9 +51,12 @@ tide_array *array_at(lua_State *L, int i) {
 }
 
 tide_array **array_slot(lua_State *L, binding *b) {
-    luaL_checkstack(L, 4, "tidepool");
-    binding_pace(L, b);
-    tide_array **slot = lua_newuserdata(L, sizeof(tide_array *));
+    binding_before_array(L, b);
+#if LUA_VERSION_NUM >= 504
+    tide_array **slot = lua_newuserdatauv(L, sizeof *slot, 0);
+#else
+    tide_array **slot = lua_newuserdata(L, sizeof *slot);
+#endif
     *slot = NULL;
     lua_rawgeti(L, LUA_REGISTRYINDEX, b->array_metatable);
     lua_setmetatable(L, -2);
@@ -78,9 +102,10 @@ void array_places_out(lua_State *L, binding *b) {
 /* ---- the end ---- */
 
 static int collect_array(lua_State *L) {
-    tide_array **slot = array_slot_at(L, 1);
-    if (!slot) return 0; /* somebody called it with something else */
-    tide_release(*slot);
+    binding *b = lua_touserdata(L, lua_upvalueindex(1));
+    tide_array **slot = slot_in(L, b, 1);
+    if (!slot || !*slot) return 0; /* somebody called it, with something else or twice */
+    binding_found(b, *slot);
     *slot = NULL;
     return 0;
 }
@@ -357,7 +382,7 @@ static int get(lua_State *L, binding *b, tide_array *a, const spot *s) {
 static tide_array *assigned(lua_State *L, binding *b, tide_array *a, int i) {
     tide_arg v;
     if (lua_istable(L, i)) return value_array(L, b, tide_array_runtime(a), i, tide_array_dtype(a));
-    if (!value_arg(L, i, &v))
+    if (!value_arg(L, b, i, &v))
         fail(L, "assignment: expected a number, a boolean, a table or an array, found %s",
              luaL_typename(L, i));
     if (v.kind == TIDE_ARG_ARRAY) return v.value.array;
@@ -390,8 +415,8 @@ static int put(lua_State *L, binding *b, tide_array *a, const spot *s, int value
     tide_range ranges[2 * TIDE_MAX_RANK];
     tide_arg v;
     tide_status status;
-    bool number =
-        (value_arg(L, value, &v) && v.kind != TIDE_ARG_ARRAY) || read_complex(L, a, s, value, &v);
+    bool number = (value_arg(L, b, value, &v) && v.kind != TIDE_ARG_ARRAY) ||
+                  read_complex(L, a, s, value, &v);
     if (s->arrays) {
         tide_array *values = assigned(L, b, a, value);
         binding_within(b, L);

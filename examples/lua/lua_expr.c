@@ -6,28 +6,39 @@
 
 static const char expr_type[] = "tidepool.expr";
 
-/* That of the first array from `first` on; of none the current one. */
-static opened *runtime_of(lua_State *L, int first) {
-    for (int i = first; i <= lua_gettop(L); i++)
-        if (array_at(L, i)) return binding_runtime_of(L, array_at(L, i));
+/* That of the first array; of none the current one. */
+static opened *runtime_of(lua_State *L, const operands *o) {
+    for (size_t i = 0; i < o->n; i++)
+        if (o->at[i].kind == TIDE_ARG_ARRAY) return binding_runtime_of(L, o->at[i].value.array);
     return binding_runtime(L);
 }
 
-/* The arguments from `first` on; numbers stay weak. */
+static void no_operand(lua_State *L, binding *b, const char *name, int first, int i) {
+    if (fuse_stand_in(L, b, i)) fail(L, "a fused function cannot use '%s' of an array", name);
+    fail(L, "%s: operand %d is a %s", name, i - first + 1, luaL_typename(L, i));
+}
+
+/* Tables, which were noted as numbers, become arrays. */
+static void read_tables(lua_State *L, binding *b, int first, operands *o) {
+    tide_runtime *rt = runtime_of(L, o)->rt;
+    for (size_t i = 0; i < o->n; i++)
+        if (lua_istable(L, first + (int)i))
+            o->at[i] = tide_arg_array(value_array(L, b, rt, first + (int)i, TIDE_DTYPE_COUNT));
+}
+
 void operands_read(lua_State *L, binding *b, const char *name, int first, operands *o) {
     int top = lua_gettop(L);
-    *o = (operands){.of = runtime_of(L, first)};
+    bool tables = false;
     if (top - first >= TIDE_MAX_ARGS) fail(L, "%s: more than %d operands", name, TIDE_MAX_ARGS);
     luaL_checkstack(L, TIDE_MAX_ARGS + TIDE_MAX_RESULTS, name);
+    o->n = (size_t)(top - first + 1);
     for (int i = first; i <= top; i++) {
-        tide_arg *v = &o->at[o->n++];
-        if (lua_istable(L, i))
-            *v = tide_arg_array(value_array(L, b, o->of->rt, i, TIDE_DTYPE_COUNT));
-        else if (fuse_stand_in(L, b, i))
-            fail(L, "a fused function cannot use '%s' of an array", name);
-        else if (!value_arg(L, i, v))
-            fail(L, "%s: operand %d is a %s", name, i - first + 1, luaL_typename(L, i));
+        if (value_arg(L, b, i, &o->at[i - first])) continue;
+        if (!lua_istable(L, i)) no_operand(L, b, name, first, i);
+        o->at[i - first] = tide_arg_int(0);
+        tables = true;
     }
+    if (tables) read_tables(L, b, first, o);
 }
 
 static int apply(lua_State *L, binding *b, tide_expr *e, const operands *o) {
@@ -89,7 +100,7 @@ static tide_expr *by_text(lua_State *L, opened *o, int at) {
 }
 
 int operands_apply(lua_State *L, binding *b, int text, const operands *o) {
-    return apply(L, b, by_text(L, o->of, text), o);
+    return apply(L, b, by_text(L, runtime_of(L, o), text), o);
 }
 
 static const char *text_at(lua_State *L, int i, const char *name) {
@@ -133,9 +144,18 @@ int own_expr(lua_State *L) {
     return *e ? 1 : call_failed(L);
 }
 
+/* The one that is called. */
+static tide_expr **expr_at(lua_State *L, const binding *b) {
+    tide_expr **e = lua_touserdata(L, 1);
+    if (!e || !lua_getmetatable(L, 1)) return NULL;
+    bool same = lua_topointer(L, -1) == b->expr_address;
+    lua_pop(L, 1);
+    return same ? e : NULL;
+}
+
 static int call_expr(lua_State *L) {
     binding *b = binding_enter(L);
-    tide_expr **e = userdata_at(L, 1, expr_type);
+    tide_expr **e = expr_at(L, b);
     operands o;
     if (!e) return fail(L, "expression: it is called with a %s as itself", luaL_typename(L, 1));
     operands_read(L, b, "expression", 2, &o);
@@ -143,7 +163,7 @@ static int call_expr(lua_State *L) {
 }
 
 static int collect_expr(lua_State *L) {
-    tide_expr **e = userdata_at(L, 1, expr_type);
+    tide_expr **e = expr_at(L, lua_touserdata(L, lua_upvalueindex(1)));
     if (!e) return 0;
     tide_expr_release(*e);
     *e = NULL;
@@ -156,6 +176,7 @@ void expr_metatable(lua_State *L, int upvalue) {
     luaL_newmetatable(L, expr_type);
     lua_pushvalue(L, upvalue);
     luaL_setfuncs(L, events, 1);
+    ((binding *)lua_touserdata(L, upvalue))->expr_address = lua_topointer(L, -1);
     lua_pushliteral(L, "an expression's metatable is the module's");
     lua_setfield(L, -2, "__metatable");
     lua_pop(L, 1);

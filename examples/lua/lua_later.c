@@ -41,6 +41,8 @@ later *later_new(void) {
     return q;
 }
 
+_Atomic bool *later_waiting(later *q) { return &q->waiting; }
+
 static note *note_new(later *q, const char *text) {
     size_t n = strlen(text) + 1;
     note *x = malloc(sizeof *x + n);

@@ -35,8 +35,8 @@ typedef struct policy {
 } policy;
 
 static pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER;
-static policy *policies;          /* under `adding` */
-static _Atomic unsigned failures; /* policies that have failed */
+static policy *policies; /* under `adding` */
+_Atomic unsigned policies_failed;
 
 /* ---- asking, under pcall ---- */
 
@@ -154,7 +154,7 @@ static void note_error(policy *p, const char *text) {
     if (p->failed) return;
     snprintf(p->error, sizeof p->error, "%s", text ? text : "an error that is no text");
     p->failed = true;
-    atomic_fetch_add(&failures, 1);
+    atomic_fetch_add(&policies_failed, 1);
 }
 
 /* Calls the function `what` with the question. False: there was an error. */
@@ -418,7 +418,7 @@ static void tell_all(binding *b) {
 }
 
 void policies_tell(binding *b) {
-    unsigned now = atomic_load(&failures);
+    unsigned now = atomic_load(&policies_failed);
     if (b->failures == now) return;
     b->failures = now;
     tell_all(b);

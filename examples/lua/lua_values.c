@@ -17,18 +17,20 @@ tide_dtype value_dtype(lua_State *L, int i, const char *what) {
     return fail(L, "%s: expected an element type, as \"f32\" or \"i64\", found %s", what, found);
 }
 
-bool value_arg(lua_State *L, int i, tide_arg *out) {
-    tide_array *a;
-    if (lua_type(L, i) == LUA_TNUMBER)
+bool value_arg(lua_State *L, const binding *b, int i, tide_arg *out) {
+    tide_array *a = NULL;
+    switch (lua_type(L, i)) {
+    case LUA_TNUMBER:
         *out = lua_isinteger(L, i) ? tide_arg_int((int64_t)lua_tointeger(L, i))
                                    : tide_arg_float(lua_tonumber(L, i));
-    else if (lua_isboolean(L, i))
-        *out = tide_arg_bool(lua_toboolean(L, i));
-    else if ((a = array_at(L, i)))
+        return true;
+    case LUA_TBOOLEAN: *out = tide_arg_bool(lua_toboolean(L, i)); return true;
+    case LUA_TUSERDATA:
+        a = array_in(L, b, i);
         *out = tide_arg_array(a);
-    else
-        return false;
-    return true;
+        return a != NULL;
+    default: return false;
+    }
 }
 
 tide_dtype value_type(const tide_arg *v) {

@@ -104,7 +104,7 @@ int own_runtime_use(lua_State *L) {
 /* ---- the runtime as a whole ---- */
 
 int own_stats(lua_State *L) {
-    call_begin(L, OWN(stats));
+    binding_release_found(call_begin(L, OWN(stats)).b);
     tide_runtime_figures figures = {.struct_size = sizeof figures};
     if (tide_runtime_info(binding_runtime(L)->rt, &figures) != TIDE_OK) return call_failed(L);
     lua_newtable(L);
@@ -114,6 +114,7 @@ int own_stats(lua_State *L) {
 
 int own_status(lua_State *L) {
     binding *b = call_begin(L, OWN(status)).b;
+    binding_release_found(b);
     tide_runtime *rt = binding_runtime(L)->rt;
     binding_within(b, L); /* caches are asked what they hold */
     size_t n = tide_runtime_text(rt, NULL, 0);
@@ -136,6 +137,7 @@ int own_reclaim(lua_State *L) {
     int level = (int)arg_named(&c, 0, levels, TIDE_RECLAIM_GC, false);
     tide_runtime *rt = binding_runtime(L)->rt;
     size_t freed = 0;
+    binding_release_found(c.b);
     binding_within(c.b, L);
     tide_status s = tide_reclaim(rt, level, &freed);
     binding_without(c.b);
@@ -155,6 +157,7 @@ int own_collect(lua_State *L) {
 
 int own_safepoint(lua_State *L) {
     binding *b = call_begin(L, OWN(safepoint)).b;
+    binding_release_found(b);
     tide_runtime *rt = binding_runtime(L)->rt;
     binding_within(b, L);
     tide_safepoint(rt);
@@ -163,7 +166,7 @@ int own_safepoint(lua_State *L) {
 }
 
 int own_reset_peaks(lua_State *L) {
-    call_begin(L, OWN(reset_peaks));
+    binding_release_found(call_begin(L, OWN(reset_peaks)).b);
     tide_runtime_reset_peaks(binding_runtime(L)->rt);
     return 0;
 }
@@ -182,7 +185,8 @@ int own_array(lua_State *L) {
     int at = call_at(&c, 0);
     tide_arg v;
     if (at && lua_istable(L, at)) return value_array(L, c.b, binding_runtime(L)->rt, at, t), 1;
-    if (!at || !value_arg(L, at, &v)) return call_error(&c, 0, "a table, a number or a boolean");
+    if (!at || !value_arg(L, c.b, at, &v))
+        return call_error(&c, 0, "a table, a number or a boolean");
     tide_array **out = array_slot(L, c.b);
     opened *o = v.kind == TIDE_ARG_ARRAY ? NULL : binding_runtime(L);
     binding_within(c.b, L);
