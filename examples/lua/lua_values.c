@@ -10,11 +10,13 @@
 #include <stdio.h>
 
 tide_dtype value_dtype(lua_State *L, int i, const char *what) {
-    if (lua_type(L, i) == LUA_TSTRING)
-        for (tide_dtype t = 0; t < TIDE_DTYPE_COUNT; t++)
-            if (strcmp(lua_tostring(L, i), tide_dtype_name(t)) == 0) return t;
-    const char *found = lua_type(L, i) == LUA_TSTRING ? lua_tostring(L, i) : luaL_typename(L, i);
-    return fail(L, "%s: expected an element type, as \"f32\" or \"i64\", found %s", what, found);
+    bool text = lua_type(L, i) == LUA_TSTRING;
+    const char *name = text ? lua_tostring(L, i) : luaL_typename(L, i);
+    for (tide_dtype t = 0; text && t < TIDE_DTYPE_COUNT; t++) {
+        const char *other = tide_dtype_name(t);
+        if (*other == *name && strcmp(other, name) == 0) return t;
+    }
+    return fail(L, "%s: expected an element type, as \"f32\" or \"i64\", found %s", what, name);
 }
 
 bool value_arg(lua_State *L, const binding *b, int i, tide_arg *out) {
