@@ -72,8 +72,8 @@ struct binding {
     _Atomic bool *waiting; /* it has something */
     opened *all, *current;
     /* pacing: what Lua's collector has not been told of yet, and of how many arrays it comes; at how
-    ** much it is looked at again; what makes a cycle of it; cycles since one of Lua's ended */
-    double debt, made, look_at, cycle, since_end;
+    ** much it is looked at again; what makes a cycle of it; cycles since what is old was */
+    double debt, made, look_at, cycle, since_old;
     uint64_t spent_ns, asked_ns; /* in steps, since that time */
     /* arrays that were found dead, and are released as others are made */
     tide_array **found;

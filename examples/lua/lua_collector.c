@@ -9,12 +9,13 @@
 ** found. A larger heap is gone through in steps, as Lua's collector does: there a cycle of debt
 ** counts as if the heap had doubled, which is when Lua begins a cycle by itself; and it grows where
 ** steps take more than a share of the time, so that a large heap is not gone through for a few
-** arrays. Lua's generational mode steps from one young collection to the next, and never looks at
-** what is old while its own heap stays as it is: where cycles of debt pass and none of Lua's ends,
-** there is a full collection. Small arrays that are found are not released at once but one for each
-** that is made, so that their blocks come back as they are wanted, and not all together: the pool's
-** cache has room for a few. So there are never more than those of a cycle. A program that has stopped Lua's collector is not
-** stepped; where the runtime asks for a collection there is one, and it stays stopped.
+** arrays. In Lua's generational mode steps are young collections, which never look at what is old
+** while Lua's own heap stays as it is: there some cycles of debt have a full collection.
+** Small arrays that are found are not released at once but one for each that is made, so that their
+** blocks come back as they are wanted, and not all together: the pool's cache has room for a few. So
+** there are never more than those of a cycle.
+** A program that has stopped Lua's collector is not stepped; where the runtime asks for a collection
+** there is one, and it stays stopped.
 ** What must stay true: `pressure` and `collect` come on the thread to which the collector is bound,
 ** the one that last made a call here; a call from another one binds it anew. */
 #include "binding.h"
@@ -29,7 +30,7 @@
 #define SHARE_MOST                                                                                 \
     0.04 /* of the time in steps: above it a cycle grows, below a fourth it shrinks */
 #define CYCLE_MOST  4e9
-#define CYCLES_MOST 4    /* of debt, without an end of one of Lua's */
+#define OLD_CYCLES  2    /* of debt: what is old is looked at */
 #define SMALL_ARRAY 10e3 /* bytes */
 #define FOUND_MOST  2000 /* more than a cycle has */
 #define FOUND_SHARE 64   /* of the limit: what they take at most */
@@ -73,12 +74,11 @@ static double least_limit(const binding *b) {
 
 /* How many may wait to be released, by the size of those that were made lately. */
 static void set_found_most(binding *b) {
-    if (b->made < 1) return;
-    double bytes = (b->debt - DEBT_OF_EACH * b->made) / b->made;
+    double bytes = (b->debt - DEBT_OF_EACH * b->made) / (b->made > 1 ? b->made : 1);
+    b->found_most = 0;
+    if (!b->found || bytes > SMALL_ARRAY) return;
     double most = least_limit(b) / FOUND_SHARE / (bytes > 1 ? bytes : 1);
-    b->found_most = !b->found || bytes > SMALL_ARRAY ? 0
-                    : most < FOUND_MOST              ? (size_t)most
-                                                     : FOUND_MOST;
+    b->found_most = most < FOUND_MOST ? (size_t)most : FOUND_MOST;
 }
 
 void binding_release_found(binding *b) {
@@ -148,11 +148,19 @@ static void move_to_thread(binding *b) {
 
 /* ---- pacing ---- */
 
-/* Whether a cycle of Lua's has ended by it, in the binding at 2. */
 static int step(lua_State *L) {
     int kib = (int)lua_tointeger(L, 1);
-    binding *b = lua_touserdata(L, 2);
-    if (lua_gc(L, LUA_GCSTEP, kib) > 0) b->since_end = 0;
+    lua_gc(L, LUA_GCSTEP, kib);
+    return 0;
+}
+
+/* In the generational mode a full collection, else nothing: Lua does not tell the mode, but where one
+** was left, and that of entering it is full. */
+static int step_of_old(lua_State *L) {
+#if LUA_VERSION_NUM >= 504
+    if (lua_gc(L, LUA_GCINC, 0, 0, 0) == LUA_GCGEN) lua_gc(L, LUA_GCGEN, 0, 0);
+#endif
+    (void)L;
     return 0;
 }
 
@@ -173,8 +181,7 @@ static void run(lua_State *L, binding *b, lua_CFunction what, double kib) {
     b->debt = b->made = 0, b->collecting = true;
     lua_pushcfunction(L, what);
     lua_pushinteger(L, kib < 1 ? 1 : kib > 1e9 ? 1000000000 : (lua_Integer)kib);
-    lua_pushlightuserdata(L, b);
-    if (lua_pcall(L, 2, 0, 0) != 0) lua_pop(L, 1);
+    if (lua_pcall(L, 1, 0, 0) != 0) lua_pop(L, 1);
     b->collecting = false;
     binding_within(b, L);
     for (opened *o = b->all; o; o = o->next) tide_safepoint(o->rt); /* drains what was found */
@@ -185,13 +192,9 @@ static void run(lua_State *L, binding *b, lua_CFunction what, double kib) {
 /* A large heap is gone through in steps. */
 static void pace_slowly(lua_State *L, binding *b, int heap_kib) {
     uint64_t begin = now_ns();
-    b->since_end += b->debt / b->cycle;
-    if (b->since_end < CYCLES_MOST) {
-        run(L, b, step, (double)heap_kib * (b->debt / b->cycle));
-    } else {
-        run(L, b, full_cycle, 0);
-        b->since_end = 0;
-    }
+    b->since_old += b->debt / b->cycle;
+    run(L, b, b->since_old < OLD_CYCLES ? step : step_of_old, heap_kib * (b->debt / b->cycle));
+    if (b->since_old >= OLD_CYCLES) b->since_old = 0;
     uint64_t end = now_ns();
     b->spent_ns += end - begin;
     adjust(b, end);

@@ -10,8 +10,8 @@
 
 /* What trace.lua gives; kept in the registry. */
 struct tracer {
-    int trace, methods;  /* references */
-    const void *address; /* of the stand-ins' metatable */
+    int trace, inside, methods; /* references */
+    const void *address;        /* of the stand-ins' metatable */
 };
 
 static int new_stand_in(lua_State *L) {
@@ -41,10 +41,11 @@ static void load_tracer(lua_State *L, binding *b) {
     push_operations(L);
     lua_pushcfunction(L, new_stand_in);
     lua_pushcfunction(L, fail_text);
-    lua_call(L, 4, 3);
+    lua_call(L, 4, 4);
     t->address = lua_topointer(L, -1); /* which trace.lua holds */
     lua_pop(L, 1);
     t->methods = luaL_ref(L, LUA_REGISTRYINDEX);
+    t->inside = luaL_ref(L, LUA_REGISTRYINDEX);
     t->trace = luaL_ref(L, LUA_REGISTRYINDEX);
     luaL_ref(L, LUA_REGISTRYINDEX);
     b->tracer = t;
@@ -119,14 +120,17 @@ static void push_key(lua_State *L, const operands *o) {
 }
 
 /* A fused function inside of one is what it was made of. */
-static int call_inside(lua_State *L) {
-    lua_pushvalue(L, lua_upvalueindex(UP_FUNCTION));
+static int call_inside(lua_State *L, binding *b) {
+    luaL_checkstack(L, 2, "fuse");
+    lua_rawgeti(L, LUA_REGISTRYINDEX, b->tracer->inside);
     lua_insert(L, 1);
+    lua_pushvalue(L, lua_upvalueindex(UP_FUNCTION));
+    lua_insert(L, 2);
     lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
     return lua_gettop(L);
 }
 
-static __attribute__((noinline)) int call_outside(lua_State *L, binding *b) {
+static int call_outside(lua_State *L, binding *b) {
     operands o;
     operands_read(L, b, "fuse", 1, &o);
     push_key(L, &o);
@@ -142,12 +146,10 @@ static __attribute__((noinline)) int call_outside(lua_State *L, binding *b) {
     return operands_apply(L, b, lua_gettop(L), &o);
 }
 
-/* One that calls itself ends where Lua's stack does, not before it with C's: LuaJIT does not count
-** its calls, so a frame is small. */
 static int call_fused(lua_State *L) {
     binding *b = binding_enter(L);
     for (int i = 1; i <= lua_gettop(L); i++)
-        if (fuse_stand_in(L, b, i)) return call_inside(L);
+        if (fuse_stand_in(L, b, i)) return call_inside(L, b);
     return call_outside(L, b);
 }
 

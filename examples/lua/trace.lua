@@ -186,7 +186,7 @@ end
 -- Runs f on stand-ins for n operands, whose element types (nil: a number) and ranks follow; gives the
 -- expression's text.
 local function trace(f, n, ...)
-  local run, stand_ins, names = {lets = {}, count = 0}, {}, {}
+  local run, stand_ins, names = {lets = {}, count = 0, depth = 0}, {}, {}
   for i = 1, n do
     local dtype, ndim = select(2 * i - 1, ...)
     names[i] = "x" .. i
@@ -195,4 +195,16 @@ local function trace(f, n, ...)
   return written(run, names, f((table.unpack or unpack)(stand_ins, 1, n)))
 end
 
-return trace, methods, Value
+-- f, which is a fused function's, called with stand-ins by another: it becomes a part of that one.
+local function leave(run, ...)
+  run.depth = run.depth - 1
+  return ...
+end
+local function inside(f, ...)
+  local run = of(...)
+  run.depth = run.depth + 1
+  if run.depth > 100 then fail("tide.fuse: fused functions are 100 deep inside of one another") end
+  return leave(run, f(...))
+end
+
+return trace, inside, methods, Value

@@ -1,5 +1,5 @@
 -- suite.lua: the Lua module, under each Lua. The tests are in the files of the folder suite, which
--- get what they share; a word as the argument is one of these files alone.
+-- get what they share; words as arguments are those of these files that are run.
 local s = {unit = require "luaunit", tide = require "tidepool", integers = math.type ~= nil}
 local unit, tide = s.unit, s.tide
 local folder = (arg[0]:match("^(.*)/") or ".") .. "/suite/"
@@ -40,5 +40,5 @@ function s.file_of(text)
 end
 
 local names = {"values", "indices", "calls", "fuse", "places", "host", "callbacks", "policies", "lives"}
-for _, name in ipairs(arg[1] and {arg[1]} or names) do assert(loadfile(folder .. name .. ".lua"))(s) end
+for _, name in ipairs(#arg > 0 and arg or names) do assert(loadfile(folder .. name .. ".lua"))(s) end
 os.exit(unit.LuaUnit.run("--output", "text") == 0, true)

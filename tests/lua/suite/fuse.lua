@@ -76,7 +76,7 @@ function TestFuse.test_what_cannot_be_fused()
   refused("sum: expected an axis or a table of axes as 'axis', found string",
     tide.fuse(function(x) return x:sum("x") end), a)
   refused("mine", tide.fuse(function() error("mine") end), a)
-  refused("stack overflow", function()
+  refused("100 deep inside of one another", function()
     local f
     f = tide.fuse(function(x) return f(x) end)
     return f(a)
@@ -102,6 +102,15 @@ function TestFuse.test_functions_of_the_module_in_fused_ones()
   unit.assertEquals(of(function(x) return x.dtype == "f32" and x or -x end, tide.array({1}, "f32")), {1})
   unit.assertEquals(of(function(x) return x:sum{axis = 1} end, {{1, 2}, {3, 4}}), {4, 6})
   unit.assertEquals(of(function() return 5 end), 5)
+end
+
+function TestFuse.test_a_fused_function_is_one_launch()
+  local f = tide.fuse(function(x, y) return ((x * x + y) / (y * y + 1)):sqrt() end)
+  local a = tide.array{1.0, 4.0}
+  f(a, a)
+  local before = tide.stats().launches
+  f(a, a)
+  unit.assertEquals(tide.stats().launches - before, 1)
 end
 
 -- A fused function in a fused one is a part of it: one pass.
