@@ -719,7 +719,7 @@ static void what_fails_ahead_fails_at_the_asking(void **state) {
 static void many_are_begun_and_some_asked_for(void **state) {
     text_device x;
     asker askers[16];
-    char texts[40][16];
+    char texts[40][24];
     (void)state;
     tide_runtime *rt = open_with(&x, folder, NULL, TIDE_OFF);
     for (int i = 0; i < 40; i++) {
