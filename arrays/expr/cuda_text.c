@@ -490,6 +490,7 @@ static void say_fold(text *t, const tidei_program *p, const tidei_cuda_traits *k
 
 static void say_pairs(text *t, const tidei_program *p, const tidei_cuda_traits *k,
                       const tidei_pairs_traits *s) {
+    say_halves(t, p);
     say_accumulator(t, p);
     say_params(t, p, k, TIDEI_CUDA_FOLD_PAIRS);
     say_operands(t, p, k, TIDEI_CUDA_FOLD_PAIRS);
