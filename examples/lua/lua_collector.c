@@ -21,7 +21,6 @@
 #include "binding.h"
 #include <math.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <time.h>
 
 #define CYCLE     56e6 /* bytes */
@@ -76,7 +75,7 @@ static double least_limit(const binding *b) {
 static void set_found_most(binding *b) {
     double bytes = (b->debt - DEBT_OF_EACH * b->made) / (b->made > 1 ? b->made : 1);
     b->found_most = 0;
-    if (!b->found || bytes > SMALL_ARRAY) return;
+    if (bytes > SMALL_ARRAY) return;
     double most = least_limit(b) / FOUND_SHARE / (bytes > 1 ? bytes : 1);
     b->found_most = most < FOUND_MOST ? (size_t)most : FOUND_MOST;
 }
@@ -230,7 +229,6 @@ static int binding_end(lua_State *L) {
     policies_end(b);
     binding_release_found(b);
     b->found_most = 0;
-    free(b->found);
     b->ended = true;
     for (opened *o = b->all; o; o = o->next) tide_close(o->rt);
     b->all = b->current = NULL;
@@ -252,7 +250,8 @@ binding *binding_new(lua_State *L) {
     b->later = later_new();
     if (!b->later) fail(L, "tidepool: no memory is left");
     b->waiting = later_waiting(b->later);
-    b->found = malloc(FOUND_MOST * sizeof *b->found); /* or else there is no room */
+    b->found = lua_newuserdata(L, FOUND_MOST * sizeof *b->found);
+    luaL_ref(L, LUA_REGISTRYINDEX); /* it stays until the state ends */
     lua_newtable(L);
     lua_pushcfunction(L, binding_end);
     lua_setfield(L, -2, "__gc");
