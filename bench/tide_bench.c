@@ -25,6 +25,8 @@ static const struct {
     {"gemm-small", bench_gemm_small,
      "what the host spends on a product of 32 x 32 floats beyond cuBLAS called directly (--size: "
      "n)"},
+    {"layer", bench_layer,
+     "relu(x w + b) by tide_linear, against a product and a pass over it (cuda)"},
     {"host-fused", bench_host_fused,
      "the chain on 2^24 floats on the host, against gcc -O3 (bench/loop.c)"},
     {"host-sum0", bench_host_sum0,
@@ -70,6 +72,19 @@ static const struct {
      "--threads)"},
     {"operations", bench_operations,
      "scans, sorts, selections, scatters: microseconds of each (cuda)"},
+    {"rows", bench_rows,
+     "softmax, logsumexp, norms and argmax of 8192 x 4096 floats, microseconds of each; issuing a "
+     "small softmax (cuda)"},
+    {"sweep", bench_sweep,
+     "bandwidth of folds over axes of 7 to 2^25 elements, and what hangs on them; worst over best "
+     "(cuda)"},
+    {"layouts", bench_layouts,
+     "distances of all pairs, a stencil, random numbers, rows taken: microseconds of each (cuda)"},
+    {"layout-sweep", bench_layout_sweep,
+     "shifted views, taken rows and columns, folds of pairs over lengths and types: bandwidth, "
+     "worst over best (cuda)"},
+    {"upload", bench_upload,
+     "arrays from memory that is not pinned and back, against the driver's copies (cuda)"},
     {"scalar", bench_scalar,
      "B12: the host reads elements of unified and pinned arrays, against a plain pointer"},
 };

@@ -610,11 +610,12 @@ static tide_status queue(attempted *a, slot *s) {
     tide_status status = tidei_submit_begin(&w, c->s, c->uses, c->n, c->op);
     tidei_rise(t, &t->depth_climb);
     if (status != TIDE_OK) return status;
-    unsigned r = c->kind->set_stream(c->lib, s->handle, d->ops->stream_native(d, c->s->ds));
+    void *native = d->ops->stream_native(d, c->s->ds);
+    unsigned r = c->kind->set_stream(c->lib, s->handle, native);
     if (!r && c->kind->set_workspace) r = bind_workspace(c, s->handle, &w);
     if (!r) {
         a->spoiled = true;
-        r = c->run(c, s->handle, &w);
+        r = c->run(c, s->handle, native, &w);
     }
     tidei_count_locked(&c->s->launches);
     status = tidei_submit_end(&w, TIDE_OK);
@@ -630,7 +631,7 @@ static tide_status capture(attempted *a, slot *s) {
     if (status != TIDE_OK) return status;
     unsigned r = c->kind->set_stream(c->lib, s->handle, native);
     if (!r && c->kind->set_workspace) r = bind_workspace(c, s->handle, a->at);
-    if (!r) r = c->run(c, s->handle, a->at);
+    if (!r) r = c->run(c, s->handle, native, a->at);
     status = d->ops->graph_capture_end(d, a->g, !r);
     (void)c->kind->set_stream(c->lib, s->handle, d->ops->stream_native(d, c->s->ds));
     a->refused = r && c->bare_first && !c->workspace;
@@ -674,29 +675,31 @@ typedef struct captured {
 } captured;
 
 /* Within what climbs where memory is short: the building of the graph. */
-static tide_status make_captured(const tidei_graph_node *x, tidei_dgraph *g,
-                                 const tidei_submission *w, bool bare, bool *refused) {
-    captured k;
-    attempted a = {.c = &k.c, .g = g, .at = w};
-    const size_t bytes = ((const captured *)x->data)->c.arg_bytes;
-    memcpy(&k, x->data, offsetof(captured, arg) + bytes);
-    k.c.arg = k.arg;
-    k.c.s = w->s;
-    k.c.uses = w->uses;
-    k.c.n = bare ? w->n - 1 : w->n;
-    k.c.workspace &= !bare;
+static tide_status make_captured(const captured *k, tidei_dgraph *g, const tidei_submission *w,
+                                 bool bare, bool *refused) {
+    tidei_library_call c = k->c;
+    attempted a = {.c = &c, .g = g, .at = w};
+    c.n = bare ? w->n - 1 : w->n;
+    c.workspace &= !bare;
+    c.bare_first = bare;
     tide_status status = attempt(&a, 0);
     *refused = a.refused;
     return status;
 }
 
+/* Both attempts are of one call, as they are where it is queued: the second knows of the first. */
 static tide_status call_captured(const tidei_graph_node *x, tidei_dev *d, tidei_dgraph *g,
                                  const tidei_submission *w) {
+    captured k;
     bool refused = true;
     tide_status status = TIDE_OK;
     (void)d;
-    if (((const captured *)x->data)->c.bare_first) status = make_captured(x, g, w, true, &refused);
-    return status == TIDE_OK && refused ? make_captured(x, g, w, false, &refused) : status;
+    memcpy(&k, x->data, offsetof(captured, arg) + ((const captured *)x->data)->c.arg_bytes);
+    k.c.arg = k.arg;
+    k.c.s = w->s;
+    k.c.uses = w->uses;
+    if (k.c.bare_first) status = make_captured(&k, g, w, true, &refused);
+    return status == TIDE_OK && refused ? make_captured(&k, g, w, false, &refused) : status;
 }
 
 static tide_status note_call(tidei_capture *into, const tidei_library_call *c) {

@@ -46,8 +46,8 @@ tide_status tidei_handles_open(tidei_runtime *rt, tidei_handles **out);
 void tidei_handles_close(tidei_handles *h); /* no call is under way */
 
 /* A call of a library as work on a stream. `uses` are its operands; with `workspace` the last of
-** them is what set_workspace is told, without it is told of none. `run` queues the work and returns
-** the library's status; it may be called again after a status that turned out to mean a lack of
+** them is what set_workspace is told, without it is told of none. `run` queues the work on the native
+** `stream`, which the handle was told, and returns the library's status; it may be called again after a status that turned out to mean a lack of
 ** memory. Then `again` (may be NULL: operands are as they were), called outside the submission,
 ** first restores what the failed attempt may have overwritten. `describe` says what was asked for,
 ** for the message of a failure: "a product of (3, 4) by (4, 5)".
@@ -61,7 +61,8 @@ typedef struct tidei_library_call {
     const tidei_use *uses;
     unsigned n;
     bool workspace;
-    unsigned (*run)(const struct tidei_library_call *c, void *handle, const tidei_submission *w);
+    unsigned (*run)(const struct tidei_library_call *c, void *handle, void *stream,
+                    const tidei_submission *w);
     tide_status (*again)(const struct tidei_library_call *c);
     void (*describe)(const struct tidei_library_call *c, char *buf, size_t cap);
     void *arg;

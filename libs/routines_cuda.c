@@ -130,7 +130,9 @@ static tidei_cublas_status all_calls(job *j, tidei_cublas_handle h, const tidei_
     return TIDEI_CUBLAS_SUCCESS;
 }
 
-static unsigned run(const tidei_library_call *c, void *handle, const tidei_submission *w) {
+static unsigned run(const tidei_library_call *c, void *handle, void *stream,
+                    const tidei_submission *w) {
+    (void)stream;
     job *j = c->arg;
     const tidei_blas_routine routine = blas_of(j)->routine;
     const bool on_device = routine == TIDEI_DOT || routine == TIDEI_NRM2;

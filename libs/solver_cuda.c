@@ -137,8 +137,10 @@ static void set_where(const job *j, const tidei_submission *w, tidei_lapack_call
     c->host = j->host;
 }
 
-static unsigned run(const tidei_library_call *lc, void *handle, const tidei_submission *w) {
+static unsigned run(const tidei_library_call *lc, void *handle, void *stream,
+                    const tidei_submission *w) {
     job *j = lc->arg;
+    (void)stream;
     tidei_lapack_call c = call_of(j, handle);
     unsigned r = open_params(&c, j->way);
     if (r) return r;

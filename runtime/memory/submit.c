@@ -1,5 +1,6 @@
 /* submit.c: submissions of one operation each: copies, fills, launches. Where the calling thread
 ** captures they become nodes of its capture. */
+#include "runtime/memory/bounce.h"
 #include "runtime/memory/capture.h"
 #include "runtime/memory/storage.h"
 
@@ -49,6 +50,9 @@ tide_status tidei_submit_copy(tidei_stream *s, tidei_copy_kind kind, tidei_stora
     if (status != TIDE_OK) return status;
     if (waits) status = wait_first(s, uses, n);
     if (status != TIDE_OK) return tidei_fail_as(op);
+    if (waits && kind != TIDEI_COPY_D2D &&
+        tidei_bounce_copy(s, kind, uses[0].st, uses[0].offset, host, bytes, op, &status))
+        return status;
     status = tidei_submit_begin(&w, s, uses, n, op);
     if (status != TIDE_OK) return status;
     tidei_copy c = {.kind = kind, .bytes = bytes, .busy = &busy};

@@ -66,6 +66,9 @@ static struct {
     int retained[DEVICES];
     bool no_peers, peers[DEVICES][DEVICES]; /* contexts: may use, whose */
     int peer_calls;
+    tidei_cu_alloc_prop created; /* the last page as it was asked for */
+    /* pages that other processes, or other machines, may have are refused so */
+    tidei_cu_result refuses_descriptors, refuses_rdma;
     int stream_of[TIDEI_STREAMS_MAX], event_of[64]; /* devices */
     int pool_of[8], pools_made;
     uint64_t pool_granted[8];
@@ -293,6 +296,9 @@ static tidei_cu_result f_create(tidei_cu_handle *h, size_t n, const tidei_cu_all
     TRY("cuMemCreate");
     assert_int_equal(p->location.type, TIDEI_CU_MEM_LOCATION_TYPE_DEVICE);
     assert_int_equal(p->location.id, here());
+    fake.created = *p;
+    if (p->flags.gpu_direct_rdma_capable && fake.refuses_rdma) return fake.refuses_rdma;
+    if (p->requested_handle_types && fake.refuses_descriptors) return fake.refuses_descriptors;
     *h = fake.memory_bytes;
     fake.memory_bytes += n;
     assert_int_equal(ftruncate(fake.memory, (off_t)fake.memory_bytes), 0);

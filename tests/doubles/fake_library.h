@@ -146,9 +146,11 @@ typedef struct step {
     fake_handle *had;
 } step;
 
-static unsigned run(const tidei_library_call *c, void *handle, const tidei_submission *w) {
+static unsigned run(const tidei_library_call *c, void *handle, void *stream,
+                    const tidei_submission *w) {
     fake_handle *h = handle;
     step *x = c->arg;
+    (void)stream;
     assert_ptr_equal(h->kind, c->kind);
     assert_true(atomic_load(&h->in_call) && depth == 1);
     assert_ptr_equal(h->workspace, (void *)(uintptr_t)w->ranges[c->n - 1].addr);
