@@ -99,10 +99,8 @@ static tidei_lt_call lt_call_of(const job *j, const tidei_library_call *c,
                                 const tidei_submission *w) {
     tidei_addr at[3];
     first_elements(j, w, at);
-    tidei_lt_call x = {.a = at[0],
-                       .b = at[1],
-                       .c = at[2],
-                       .bias = gemm_of(j)->epilogue ? w->ranges[3].addr : 0};
+    tidei_lt_call x = {
+        .a = at[0], .b = at[1], .c = at[2], .bias = gemm_of(j)->epilogue ? w->ranges[3].addr : 0};
     if (c->workspace) {
         x.workspace = w->ranges[c->n - 1].addr;
         x.workspace_bytes = w->ranges[c->n - 1].bytes;

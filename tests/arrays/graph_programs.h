@@ -98,7 +98,116 @@ FN(folds) {
     return TIDE_OK;
 }
 
+/* Chains: normalized rows, with a number of the run among them, and results of a row each. Long
+** rows, which are several lanes' each, and short ones. */
+static void rows_begin(world *w) {
+    keep(w, numbers(w->rt, TIDE_F32, 6, SHAPE(260)));
+    keep(w, numbers(w->rt, TIDE_F32, 7, SHAPE(260)));
+}
+static size_t rows_args(world *w, tide_arg *args) {
+    args[0] = tide_arg_array(numbers(w->rt, TIDE_F32, (unsigned)w->run, SHAPE(9, 260)));
+    args[1] = tide_arg_float(1e-3 * (1 + w->run));
+    args[2] = tide_arg_array(numbers(w->rt, TIDE_F16, (unsigned)w->run, SHAPE(50, 12)));
+    return 3;
+}
+FN(rows) {
+    UNUSED;
+    const tide_arg normed[] = {args[0], tide_arg_array(KEEP(0)), tide_arg_array(KEEP(1)), args[1]},
+                   short_rows[] = {args[2], args[1]};
+    tide_expr *e = tide_expr_new(
+        RT, "(x, g, b, eps) -> let d = x - mean(x, axis=1, keepdims=true); let v = mean(d*d, "
+            "axis=1, keepdims=true); (d / sqrt(v + eps) * g + b, v, argmax(d, axis=1))");
+    DONE(e);
+    tide_status s = tide_expr_apply_many(e, normed, 4, outs, 3);
+    tide_expr_release(e);
+    OK(s);
+    DONE(outs[3] = tide_map_args(
+             RT, "(x, s) -> let y = f32(x) * s; log(sum(exp(y), axis=-1)) + max(y, axis=-1)",
+             short_rows, 2));
+    DONE(outs[4] = tide_sum(ARRAY(2), (const int[]){1}, 1, 0));
+    /* written over what it reads */
+    OK(tide_map_into(ARRAY(0), "(x) -> x / sum(abs(x), axis=1, keepdims=true)", ARRAY(0)));
+    return TIDE_OK;
+}
+
+/* Folds of pairs, and rows that no vectors fit. */
+static void far_begin(world *w) { keep(w, numbers(w->rt, TIDE_F32, 8, SHAPE(1, 40, 10))); }
+static size_t far_args(world *w, tide_arg *args) {
+    args[0] = tide_arg_array(numbers(w->rt, TIDE_F32, (unsigned)w->run, SHAPE(48, 1, 10)));
+    args[1] = tide_arg_float(0.5 + w->run);
+    args[2] = tide_arg_array(numbers(w->rt, TIDE_F32, (unsigned)w->run, SHAPE(5, 601)));
+    return 3;
+}
+FN(far) {
+    UNUSED;
+    const tide_arg pairs[] = {args[0], tide_arg_array(KEEP(0)), args[1]},
+                   uneven[] = {tide_arg_array(tide_slice(ARRAY(2), ":, 1:")),
+                               tide_arg_array(tide_slice(ARRAY(2), ":, :-1")), args[1]};
+    DONE(uneven[0].value.array && uneven[1].value.array);
+    DONE(outs[0] = tide_map_args(RT, "(x, y, s) -> sqrt(sum(s * (x - y)**2, axis=2))", pairs, 3));
+    DONE(outs[1] = tide_map_args(RT, "(x, y, s) -> s*x - y", uneven, 3));
+    return TIDE_OK;
+}
+
+/* Rows taken and put: in units of several elements, and one by one. */
+static void taken_begin(world *w) {
+    const int64_t at[] = {7, 0, 29, 7, 2, 13};
+    keep(w, tide_from_host(w->rt, TIDE_I64, SHAPE(6), at));
+    keep(w, numbers(w->rt, TIDE_F32, 4, SHAPE(30, 16)));
+}
+static size_t taken_args(world *w, tide_arg *args) {
+    tide_array *a = numbers(w->rt, TIDE_F32, (unsigned)w->run, SHAPE(31, 20));
+    args[0] = tide_arg_array(tide_slice(a, w->run % 3 == 2 ? "1:, 4:" : "1:, 1:17"));
+    args[1] = tide_arg_array(numbers(w->rt, TIDE_F16, (unsigned)w->run, SHAPE(30, 3)));
+    return 2;
+}
+FN(taken) {
+    UNUSED;
+    DONE(outs[0] = tide_take(ARRAY(0), KEEP(0), 0));
+    DONE(outs[1] = tide_take(KEEP(1), KEEP(0), 0));
+    DONE(outs[2] = tide_take(ARRAY(1), KEEP(0), 0));
+    DONE(outs[3] = tide_take(KEEP(1), tide_slice(KEEP(0), ":2"), 1));
+    DONE(outs[4] = tide_take(tide_transpose(ARRAY(0), NULL), KEEP(0), 1));
+    return TIDE_OK;
+}
+
 /* ---- layers, and training ---- */
+
+static void linear_begin(world *w) {
+    keep(w, numbers(w->rt, TIDE_F32, 1, SHAPE(20, 12)));
+    keep(w, numbers(w->rt, TIDE_F32, 2, SHAPE(12)));
+    keep(w, numbers(w->rt, TIDE_F32, 3, SHAPE(12, 4)));
+    keep(w, numbers(w->rt, TIDE_F32, 4, SHAPE(4)));
+}
+static size_t linear_args(world *w, tide_arg *args) {
+    args[0] = tide_arg_array(numbers(w->rt, TIDE_F32, (unsigned)w->run, SHAPE(9, 20)));
+    args[1] = tide_arg_array(numbers(w->rt, TIDE_F64, (unsigned)w->run, SHAPE(3, 2, 20)));
+    return 2;
+}
+FN(linear) {
+    UNUSED;
+    tide_array *h = tide_linear(ARRAY(0), KEEP(0), KEEP(1), TIDE_GELU);
+    DONE(outs[0] = tide_linear(h, KEEP(2), KEEP(3), TIDE_IDENTITY));
+    DONE(outs[1] = tide_linear(ARRAY(0), KEEP(0), tide_slice(h, "2"), TIDE_RELU));
+    DONE(outs[2] = tide_linear(ARRAY(1), KEEP(0), KEEP(1), TIDE_RELU));
+    DONE(outs[3] = h);
+    return TIDE_OK;
+}
+
+static void halves_begin(world *w) {
+    keep(w, numbers(w->rt, TIDE_F16, 1, SHAPE(20, 12)));
+    keep(w, numbers(w->rt, TIDE_F16, 2, SHAPE(12)));
+}
+static size_t halves_args(world *w, tide_arg *args) {
+    args[0] = tide_arg_array(numbers(w->rt, TIDE_F16, (unsigned)w->run, SHAPE(9, 20)));
+    return 1;
+}
+FN(halves) {
+    UNUSED;
+    DONE(outs[0] = tide_linear(ARRAY(0), KEEP(0), KEEP(1), TIDE_GELU));
+    DONE(outs[1] = tide_matmul(outs[0], tide_transpose(KEEP(0), NULL)));
+    return TIDE_OK;
+}
 
 static void layer_begin(world *w) {
     keep(w, numbers(w->rt, TIDE_F32, 1, SHAPE(20, 12)));
@@ -482,6 +591,11 @@ static const program programs[] = {
     {"only numbers", NULL, only_numbers_args, only_numbers, 1, NULL},
     {"softmax", softmax_begin, softmax_args, softmax, 1, NULL},
     {"folds", NULL, softmax_args, folds, 7, NULL},
+    {"rows", rows_begin, rows_args, rows, 5, NULL},
+    {"far", far_begin, far_args, far, 2, NULL},
+    {"taken", taken_begin, taken_args, taken, 5, NULL},
+    {"linear", linear_begin, linear_args, linear, 4, NULL},
+    {"linear of halves", halves_begin, halves_args, halves, 2, NULL},
     {"layer", layer_begin, layer_args, layer, 3, NULL},
     {"adam", adam_begin, adam_args, adam, 0, NULL},
     {"adam, given", adam_begin, adam_given_args, adam_given, 0, NULL},

@@ -22,11 +22,16 @@ typedef struct noted {
     void *c;
     tidei_cuda_data_type t;
     bool bare; /* it has no workspace */
+    /* of cuBLASLt */
+    tidei_cublaslt_desc desc;
+    tidei_cublaslt_layout la, lb, lc;
+    tidei_cublaslt_algo algo;
 } noted;
-enum { GEMM, MANY_GEMMS, AXPY, DOT, NRM2, GEMV, GER, TRSM };
+enum { GEMM, LT, AXPY, DOT, NRM2, GEMV, GER, TRSM };
 
 static struct {
     bool on, bare;
+    void *stream; /* what libraries queue on */
     noted all[8];
     int n;
     int refuse_bare; /* so many calls without a workspace fail */
@@ -91,6 +96,34 @@ static tidei_cublas_status c_gemm(tidei_cublas_handle h, tidei_cublas_operation 
     return note(x, &s) ? s
                        : b_gemm(h, ta, tb, m, n, k, alpha, a, at, lda, b, bt, ldb, beta, c, ct, ldc,
                                 compute, algo);
+}
+/* It is told the stream itself, and its own workspace. */
+static tidei_cublas_status c_lt(tidei_cublaslt_handle h, tidei_cublaslt_desc *d, const void *alpha,
+                                const void *a, tidei_cublaslt_layout *la, const void *b,
+                                tidei_cublaslt_layout *lb, const void *beta, const void *in,
+                                tidei_cublaslt_layout *lin, void *c, tidei_cublaslt_layout *lc,
+                                const tidei_cublaslt_algo *algo, void *workspace, size_t bytes,
+                                tidei_cu_stream stream) {
+    const tidei_cuda_data_type t = (tidei_cuda_data_type)la->data[0];
+    noted x = {.which = LT,
+               .desc = *d,
+               .la = *la,
+               .lb = *lb,
+               .lc = *lc,
+               .algo = *algo,
+               .a = a,
+               .b = b,
+               .c = c,
+               .t = t};
+    tidei_cublas_status s;
+    put(x.alpha, alpha, t), put(x.beta, beta, t);
+    if (capture.on) {
+        assert_ptr_equal(stream, capture.stream);
+        assert_int_equal(capture.bare, workspace == NULL);
+    }
+    return note(x, &s) ? s
+                       : b_lt_matmul(h, d, alpha, a, la, b, lb, beta, in, lin, c, lc, algo,
+                                     workspace, bytes, stream);
 }
 static tidei_cublas_status c_axpy(tidei_cublas_handle h, int64_t n, const void *alpha,
                                   tidei_cuda_data_type t, const void *a, tidei_cuda_data_type tx,
@@ -173,6 +206,12 @@ static tidei_cublas_status c_dtrsm(tidei_cublas_handle h, tidei_cublas_side side
     return note(x, &s) ? s : b_dtrsm(h, side, half, t, unit, m, n, alpha, a, ld, b, ldb);
 }
 
+static void make_lt(const noted *x, const void *beta) {
+    noted y = *x; /* which may be written to */
+    b_lt_matmul((tidei_cublaslt_handle)(void *)&cublas.handle, &y.desc, factor(x->alpha, x->t),
+                x->a, &y.la, x->b, &y.lb, beta, x->c, &y.lc, x->c, &y.lc, &y.algo, NULL, 0, NULL);
+}
+
 static void make_one(const noted *x) {
     tidei_cublas_handle h = (tidei_cublas_handle)(void *)&cublas.handle;
     const tidei_cublas_compute compute =
@@ -188,6 +227,7 @@ static void make_one(const noted *x) {
         b_gemm(h, x->ta, x->tb, x->m, x->n, x->k, factor(x->alpha, x->t), x->a, x->t, x->lda, x->b,
                x->t, x->ldb, b, x->c, x->t, x->ldc, compute, 0);
         break;
+    case LT: make_lt(x, b); break;
     case AXPY:
         b_axpy(h, x->n, factor(x->alpha, x->t), x->t, x->a, x->t, x->lda, x->c, x->t, x->ldc, x->t);
         break;
@@ -219,7 +259,7 @@ static tide_status begin(tidei_device *d, tidei_dgraph *g, void **native) {
     assert_false(capture.on);
     capture.on = true;
     capture.n = 0;
-    return *native = g, TIDE_OK;
+    return *native = capture.stream = g, TIDE_OK;
 }
 static tide_status end(tidei_device *d, tidei_dgraph *g, bool keep) {
     assert_true(capture.on);
@@ -243,6 +283,7 @@ static tide_runtime *open_with(const char *limit) {
     table.cublasSetWorkspace_v2 = c_workspace;
     table.cublasSetPointerMode_v2 = c_pointers;
     table.cublasGemmEx_64 = c_gemm;
+    table.cublasLtMatmul = c_lt;
     table.cublasAxpyEx_64 = c_axpy;
     table.cublasDotEx_64 = c_dot;
     table.cublasNrm2Ex_64 = c_nrm2;
@@ -291,7 +332,8 @@ static const program *named(const char *name) {
 }
 
 static void what_comes_out_is_the_same(void **state) {
-    static const char *const with_libraries[] = {"layer", "adam", "adam, given", "blas", "nothing"};
+    static const char *const with_libraries[] = {"layer", "linear",      "adam",
+                                                 "blas",  "adam, given", "nothing"};
     const circumstance c = {.name = "libraries"};
     for (size_t i = 0; i < TIDEI_COUNT(with_libraries); i++)
         run_program(*state, named(with_libraries[i]), &c, 6);
@@ -304,12 +346,42 @@ static void bare_products_are_tried_bare(void **state) {
     run_program(*state, named("layer"), &c, 4);
     for (int i = 0; i < nlists; i++) assert_true(lists[i]->bare);
     const int before = nlists;
-    capture.refuse_bare = 2;
+    capture.refuse_bare = 4; /* two products, each by cuBLASLt and then by cuBLAS */
     run_program(*state, named("layer"), &c, 4);
     int without = 0;
     for (int i = before; i < nlists; i++) without += lists[i]->bare;
     assert_int_equal(nlists - before, 3);
     assert_int_equal(without, 1);
+}
+
+static int count_lt(int from) {
+    int n = 0;
+    for (int i = from; i < nlists; i++)
+        for (int64_t k = 0; k < lists[i][0].count; k++) n += lists[i][k].which == LT;
+    return n;
+}
+
+/* Products by cuBLASLt, with what follows them in the same call; without a kernel for them they are
+** cuBLAS's, and what follows is a node of its own. Which it is is known before a node is made. */
+static void what_follows_a_product_is_captured_with_it(void **state) {
+    const circumstance c = {.name = "cuBLASLt"};
+    run_program(*state, named("linear"), &c, 4);
+    const int fused = nlists, asked = cublas.lt_asked;
+    assert_int_equal(count_lt(0), 3);
+    assert_true(cublas.lt_epilogues > 0);
+    run_program(*state, named("linear"), &c, 4);
+    assert_int_equal(cublas.lt_asked, asked); /* captures ask what calls have asked */
+    assert_int_equal(count_lt(fused), 3);
+}
+static void without_a_kernel_what_follows_is_a_node(void **state) {
+    const circumstance c = {.name = "no cuBLASLt"};
+    for (int refuses = 0; refuses < 2; refuses++) {
+        cublas.lt_has_none = !refuses;
+        cublas.lt_refuses = refuses;
+        run_program(*state, named("linear"), &c, 4);
+    }
+    assert_int_equal(count_lt(0), 0);
+    assert_int_equal(cublas.lt_epilogues, 0);
 }
 
 /* The addresses of kept arrays are in the library's calls: where these move, or were spilled, the
@@ -382,6 +454,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         CASE(what_comes_out_is_the_same),
         CASE(bare_products_are_tried_bare),
+        CASE(what_follows_a_product_is_captured_with_it),
+        CASE(without_a_kernel_what_follows_is_a_node),
         CASE(moved_arrays_are_found),
         CASE(a_librarys_failure_is_the_runs),
     };
