@@ -71,7 +71,7 @@ int bench_pair(bench *b), bench_random(bench *b), bench_holes(bench *b), bench_t
     bench_pipeline(bench *b), bench_move(bench *b), bench_handover(bench *b),
     bench_batches(bench *b), bench_debug(bench *b), bench_scalar(bench *b), bench_peer(bench *b),
     bench_stress(bench *b), bench_operations(bench *b), bench_rows(bench *b),
-    bench_sweep(bench *b), bench_upload(bench *b), bench_layer(bench *b);
+    bench_sweep(bench *b), bench_upload(bench *b), bench_layer(bench *b), bench_graph(bench *b);
 int bench_factor(bench *b), bench_factor_small(bench *b), bench_first_use(bench *b),
     bench_hoard(bench *b), bench_workspace(bench *b), bench_rungs(bench *b), bench_scans(bench *b);
 int bench_layouts(bench *b), bench_layout_sweep(bench *b);

@@ -1,5 +1,5 @@
 #!/bin/sh
-# dense.sh total|hand|worst|record: examples/c/dense at full size under 4 GiB, 100 epochs, the host
+# dense.sh total|hand|worst|record|graph|digits: examples/c/dense at full size under 4 GiB, 100 epochs, the host
 # waiting once an epoch.
 #   total   seconds, collected early; the median of five runs
 #   hand    that over the same when freed by hand; medians of nine runs each that take turns, so that both see the same processor clock:
@@ -7,6 +7,9 @@
 #   worst   the worst step over the median one, epochs 2 to 100; the median of five runs
 #   record  seconds with a recording as JSON over those without; the fastest of nine runs each that take turns: what disturbs a run
 #           only adds. On a host device a smaller size, and one thread multiplies, which leaves processors for the rest
+#   graph   seconds with the steps made by a graph, where the weights come to what they come to by calls; the median of five runs that
+#           take turns with such by calls
+#   digits  the same of examples/c/digits: its 40 epochs, whose accuracy is the same
 set -eu
 export LC_ALL=C # figures have a point, for sort and awk too
 bin=build-release/examples/c/dense
@@ -18,6 +21,31 @@ run() { "$bin" --free="$1" --rows $rows --limit 4GiB --epochs $epochs --wait --q
 field() { sed -n "s/.* $1=\([^ ]*\).*/\1/p"; }
 median() { sort -n | sed -n $((runs / 2 + 1))p; }
 total() { printf '%s' "$1" | field total_s | median; }
+
+# Runs the command with and without --graph in turns. Each prints seconds, and a last line of results.
+by_graph() {
+    with= without= said=
+    i=0
+    while [ $i -lt $((2 * runs)) ]; do
+        case $((i % 4)) in 0 | 3) way=--graph ;; *) way= ;; esac
+        out=$("$@" $way)
+        one=$(printf '%s\n' "$out" | field total_s)
+        now=$(printf '%s\n' "$out" | tail -n 1)
+        [ -z "$said" ] || [ "$said" = "$now" ] || { echo "by a graph: $now, by calls: $said"; exit 1; }
+        said=$now
+        if [ -n "$way" ]; then with="$with$one
+"; else without="$without$one
+"; fi
+        i=$((i + 1))
+    done
+    echo "$said; by calls $(printf '%s' "$without" | median) s"
+    echo "figure $(printf '%s' "$with" | median)"
+    exit
+}
+case $1 in
+graph) by_graph "$bin" --rows $rows --limit 4GiB --epochs $epochs --wait --quiet --summary --weights ;;
+digits) by_graph build-release/examples/c/digits --summary ;;
+esac
 
 if [ "$1" = record ]; then
     file=$(mktemp -u).json

@@ -27,6 +27,8 @@ static const struct {
      "n)"},
     {"layer", bench_layer,
      "relu(x w + b) by tide_linear, against a product and a pass over it (cuda)"},
+    {"graph", bench_graph,
+     "a step of ten small kernels, by calls and by a graph: microseconds a kernel"},
     {"host-fused", bench_host_fused,
      "the chain on 2^24 floats on the host, against gcc -O3 (bench/loop.c)"},
     {"host-sum0", bench_host_sum0,

@@ -28,6 +28,10 @@ digits)
         fail "ends with: $first"
     right=$(echo "$first" | sed 's/.*(\([0-9]*\) of.*/\1/')
     [ "$right" -ge 342 ] || fail "less than 95 %: $first"
+    # By a graph: the same, and all but a few steps were launched by it.
+    (cd "$work" && "$bin/digits" --graph --summary) >"$work/graph" || fail "--graph failed"
+    [ "$(tail -n 1 "$work/graph")" = "$first" ] || fail "by a graph: $(tail -n 1 "$work/graph")"
+    [ "$(field "$work/graph" graph_launches)" -ge 860 ] || fail "by a graph: $(cat "$work/graph")"
     refused --epochs 0
     refused --epochs 3x
     ;;
@@ -40,6 +44,15 @@ dense)
     [ "$(field "$work/eager" climbs)" = 0 ] || fail "eager: $(cat "$work/eager")"
     [ "$(field "$work/lazy" climbs)" -ge 1 ] || fail "lazy: $(cat "$work/lazy")"
     [ "$(field "$work/hand" collections)" = 0 ] || fail "hand: $(cat "$work/hand")"
+    # By a graph the weights are the same, with batches of two sizes.
+    for way in '' --graph; do
+        "$bin/dense" --rows 3000 --features 100 --batch 256 --epochs 5 --quiet --summary \
+            --weights $way >"$work/by$way" || fail "$way failed"
+    done
+    [ "$(tail -n 1 "$work/by")" = "$(tail -n 1 "$work/by--graph")" ] ||
+        fail "by a graph: $(cat "$work/by--graph"), not $(tail -n 1 "$work/by")"
+    grep -q '^graph runs=60 calls=4 launches=58 ' "$work/by--graph" ||
+        fail "by a graph: $(cat "$work/by--graph")"
     refused --rows many
     status=0
     "$bin/dense" --rows 100 --epochs 1 --quiet --memory "$work/absent/memory" >/dev/null \

@@ -7,9 +7,10 @@
 **   --free=eager   nothing is freed; the policy collects before memory runs out (the default)
 **   --free=lazy    nothing is freed; garbage is collected when an allocation no longer fits
 **   --free=hand    every temporary is freed by hand
-** Other options: --rows N --features N --batch N --epochs N --limit SIZE --policy NAME --wait (once
-** an epoch) --quiet --memory FILE (seconds, live and backed bytes after every step) --summary (one
-** line of figures at the end). Exit 0, 1 failed, 2 bad input. */
+** With --graph the steps are made by a graph (dense.h), which leaves no garbage. Other options:
+** --rows N --features N --batch N --epochs N --limit SIZE --policy NAME --wait (once an epoch)
+** --quiet --memory FILE (seconds, live and backed bytes after every step) --summary (one line of
+** figures at the end) --weights (what the weights come to). Exit 0, 1 failed, 2 bad input. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,7 @@
 
 struct options {
     int64_t rows, features, batch;
-    int epochs, wait, quiet, summary;
+    int epochs, wait, quiet, summary, graph, weights;
     const char *limit, *policy, *free, *memory;
 };
 
@@ -73,6 +74,18 @@ static void summarise(tide_runtime *rt, const struct options *o, double *times, 
            s.reclaimed, s.peak_live, s.peak_backed, s.limit, (unsigned long long)s.host_waits);
 }
 
+static void summarise_graph(tide_graph *g) {
+    tide_graph_figures f = {.struct_size = sizeof f};
+    if (tide_graph_info(g, &f) != TIDE_OK) return;
+    printf("graph runs=%llu calls=%llu launches=%llu nodes=%llu bytes=%zu\n",
+           (unsigned long long)f.runs, (unsigned long long)f.calls, (unsigned long long)f.launches,
+           (unsigned long long)f.nodes, f.bytes);
+}
+
+static double size_of(tide_runtime *rt, tide_array *a) {
+    return tide_item_f64(tide_map(rt, "(w) -> sum(abs(w))", a));
+}
+
 static int run(tide_runtime *rt, const struct options *o) {
     struct model m = {0};
     int64_t steps = (o->rows + o->batch - 1) / o->batch * o->epochs;
@@ -81,14 +94,17 @@ static int run(tide_runtime *rt, const struct options *o) {
     if (!times || (o->memory && !memory)) perror(times ? o->memory : "dense");
     int ok = times && (!o->memory || memory) &&
              model_init(&m, rt, o->rows, o->features, !strcmp(o->free, "hand")) &&
-             tide_synchronize(rt, NULL) == TIDE_OK;
+             (!o->graph || model_capture(&m)) && tide_synchronize(rt, NULL) == TIDE_OK;
     start = seconds();
     if (ok) ok = train(&m, o, times, memory, start);
     if (ok) {
         double total = seconds() - start;
         printf("Total time %.3fs\n", total);
         if (o->summary) summarise(rt, o, times, steps, total);
+        if (o->summary && m.graph) summarise_graph(m.graph);
+        if (o->weights) printf("weights %.9g %.9g\n", size_of(rt, m.w), size_of(rt, m.b));
     }
+    tide_graph_release(m.graph);
     if (memory && fclose(memory) != 0) perror(o->memory), ok = 0;
     free(times);
     return ok;
@@ -120,6 +136,10 @@ static int parse(struct options *o, int argc, char **argv) {
             o->quiet = 1;
         else if (!strcmp(argv[i], "--summary"))
             o->summary = 1;
+        else if (!strcmp(argv[i], "--graph"))
+            o->graph = 1;
+        else if (!strcmp(argv[i], "--weights"))
+            o->weights = 1;
         else if ((v = value("--rows", &i, argc, argv)) && number(v, &o->rows))
             continue;
         else if ((v = value("--features", &i, argc, argv)) && number(v, &o->features))
@@ -156,11 +176,13 @@ int main(int argc, char **argv) {
     struct options o = {
         .rows = 300000, .features = 1000, .batch = 2048, .epochs = 100, .free = "eager"};
     if (!parse(&o, argc, argv)) {
-        fprintf(stderr,
-                "usage: dense [--free=eager|lazy|hand] [--rows N] [--features N] [--batch N] "
-                "[--epochs N] "
-                "[--limit SIZE]\n"
-                "             [--policy NAME] [--wait] [--quiet] [--memory FILE] [--summary]\n");
+        fprintf(
+            stderr,
+            "usage: dense [--free=eager|lazy|hand] [--rows N] [--features N] [--batch N] "
+            "[--epochs N] "
+            "[--limit SIZE]\n"
+            "             [--policy NAME] [--graph] [--wait] [--quiet] [--memory FILE] [--summary] "
+            "[--weights]\n");
         return 2;
     }
     tide_config c = {

@@ -16,8 +16,9 @@ struct model {
     tide_array *w, *b;             /* the layer */
     tide_array *wm, *wv, *bm, *bv; /* Adam's moments */
     tide_expr *gradients, *adam;
-    double c1, c2;    /* 0.9^t, 0.999^t */
-    tide_arg args[5]; /* of the gradients, while they are computed */
+    tide_graph *graph; /* NULL: steps are made by calls */
+    double c1, c2;     /* 0.9^t, 0.999^t */
+    tide_arg args[5];  /* of the gradients, while they are computed */
     tide_array *outs[3];
 };
 
@@ -99,8 +100,61 @@ static NOINLINE int gradients(struct model *m, int64_t at, int64_t to, tide_arra
     return 1;
 }
 
+/* ---- by a graph ---- */
+
+static tide_status update_in_place(struct model *m, tide_array *w, tide_array *g,
+                                   tide_array *moment1, tide_array *moment2, const tide_arg *c) {
+    tide_array *const into[] = {w, moment1, moment2};
+    const tide_arg args[] = {tide_arg_array(w),
+                             tide_arg_array(g),
+                             tide_arg_array(moment1),
+                             tide_arg_array(moment2),
+                             tide_arg_float(1e-3),
+                             c[0],
+                             c[1]};
+    tide_status s = tide_expr_apply_into(into, 3, m->adam, args, 7);
+    let_go(m, g);
+    return s;
+}
+
+/* What is captured: a step on args: the batch's x and y, s, 1 / (1 - c1), 1 / (1 - c2). */
+static tide_status captured_step(void *user, const tide_arg *args, size_t n, tide_array **outs,
+                                 size_t nouts) {
+    struct model *m = user;
+    const tide_arg in[] = {args[0], args[1], tide_arg_array(m->w), tide_arg_array(m->b), args[2]};
+    tide_array *g[3];
+    (void)n, (void)outs, (void)nouts;
+    tide_status s = tide_expr_apply_many(m->gradients, in, 5, g, 3);
+    if (s != TIDE_OK) return s;
+    let_go(m, g[2]);
+    s = update_in_place(m, m->w, g[0], m->wm, m->wv, args + 3);
+    return s == TIDE_OK ? update_in_place(m, m->b, g[1], m->bm, m->bv, args + 3) : s;
+}
+
+/* From now on steps are made so. */
+static inline int model_capture(struct model *m) {
+    return (m->graph = tide_graph_new(m->rt, captured_step, m)) != NULL;
+}
+
+static int step_by_graph(struct model *m, int64_t at, int64_t to) {
+    const tide_range range = tide_range_slice(at, to, TIDE_NONE);
+    tide_array *x = tide_slice_ranges(m->x, 1, &range), *y = tide_slice_ranges(m->y, 1, &range);
+    if (!x || !y) return 0;
+    m->c1 *= 0.9;
+    m->c2 *= 0.999;
+    const tide_arg args[] = {tide_arg_array(x), tide_arg_array(y),
+                             tide_arg_float(2.0 / (double)(to - at)),
+                             tide_arg_float(1 / (1 - m->c1)), tide_arg_float(1 / (1 - m->c2))};
+    tide_status s = tide_graph_run(m->graph, args, 5, NULL, 0);
+    let_go(m, x), let_go(m, y);
+    return s == TIDE_OK;
+}
+
+/* ---- a step ---- */
+
 /* One step on the rows [at, to). */
 static int step(struct model *m, int64_t at, int64_t to) {
+    if (m->graph) return step_by_graph(m, at, to);
     tide_array *gw, *gb;
     if (!gradients(m, at, to, &gw, &gb)) return 0;
     m->c1 *= 0.9;

@@ -3,16 +3,24 @@
 ** Softmax cross-entropy, Adam, mini-batches shuffled by a permutation made on the device. After the
 ** first step a hard limit is set 1 MiB above what is live then: from there on the garbage of every
 ** step has to be found in time. Held back: the images whose index is divisible by 5.
-**   digits [--epochs N] [--progress]     ends with "accuracy 96.67 % (348 of 360)"
+**   digits [--epochs N] [--graph] [--summary] [--progress]
+** ends with "accuracy 96.67 % (348 of 360)". With --graph a step is captured once, and queued as a
+** whole from then on (include/tide/graph.h); the limit is set when that has happened. --summary
+** says how long the training took.
 ** Exit 0, 1 failed, 2 bad input. */
 #include "data.h"
 #include <stdlib.h>
 #include <tide/tide.h>
+#include <time.h>
 
 #define INPUTS  64
 #define HIDDEN  128
 #define CLASSES 10
 #define BATCH   64
+
+struct options {
+    int epochs, graph, summary, progress;
+};
 
 /* One parameter of the network with its two moments. */
 struct parameter {
@@ -25,6 +33,8 @@ struct net {
     tide_array *classes; /* 0 .. 9 */
     tide_expr *hidden, *loss, *back, *adam;
     int64_t steps;
+    tide_graph *graph; /* NULL: steps are made by calls */
+    tide_array *x, *label;
 };
 
 static tide_array *column_sums(tide_array *a) { return tide_sum(a, (const int[]){0}, 1, 0); }
@@ -60,22 +70,33 @@ static void net_init(struct net *n, tide_runtime *rt, tide_rng *rng) {
             " (w - rate * (m1*c1) / (sqrt(v1*c2) + 1e-8), m1, v1)");
 }
 
-static int update(struct net *n, struct parameter *p, tide_array *gradient) {
+/* What Adam divides its moments by, in this step. */
+static void corrections(const struct net *n, tide_arg c[2]) {
     double c1 = 1, c2 = 1;
     for (int64_t i = 0; i < n->steps && i < 10000; i++) c1 *= 0.9, c2 *= 0.999;
-    const tide_arg args[] = {tide_arg_array(p->w),        tide_arg_array(gradient),
-                             tide_arg_array(p->m),        tide_arg_array(p->v),
-                             tide_arg_float(2e-3),        tide_arg_float(1 / (1 - c1)),
-                             tide_arg_float(1 / (1 - c2))};
-    tide_array *outs[3];
+    c[0] = tide_arg_float(1 / (1 - c1));
+    c[1] = tide_arg_float(1 / (1 - c2));
+}
+
+/* A graph's parameters stay where they are. */
+static int update(struct net *n, struct parameter *p, tide_array *gradient, const tide_arg c[2]) {
+    const tide_arg args[] = {tide_arg_array(p->w),
+                             tide_arg_array(gradient),
+                             tide_arg_array(p->m),
+                             tide_arg_array(p->v),
+                             tide_arg_float(2e-3),
+                             c[0],
+                             c[1]};
+    tide_array *outs[3] = {p->w, p->m, p->v};
+    if (n->graph) return tide_expr_apply_into(outs, 3, n->adam, args, 7) == TIDE_OK;
     if (tide_expr_apply_many(n->adam, args, 7, outs, 3) != TIDE_OK) return 0;
     *p = (struct parameter){outs[0], outs[1], outs[2]};
     return 1;
 }
 
-/* One step of training on a mini-batch; 0 on failure. */
-static int step(struct net *n, tide_array *x, tide_array *label) {
-    n->steps++;
+/* One step of training on the images of a mini-batch; 0 on failure. */
+static int step(struct net *n, tide_array *which, const tide_arg c[2]) {
+    tide_array *x = tide_take(n->x, which, 0), *label = tide_take(n->label, which, 0);
     tide_array *h = tide_expr_apply(
         n->hidden,
         (const tide_arg[]){tide_arg_array(tide_matmul(x, n->w1.w)), tide_arg_array(n->b1.w)}, 2);
@@ -88,10 +109,24 @@ static int step(struct net *n, tide_array *x, tide_array *label) {
         (const tide_arg[]){tide_arg_array(tide_matmul(g, tide_transpose(n->w2.w, NULL))),
                            tide_arg_array(h)},
         2);
-    return update(n, &n->w2, tide_matmul(tide_transpose(h, NULL), g)) &&
-           update(n, &n->b2, column_sums(g)) &&
-           update(n, &n->w1, tide_matmul(tide_transpose(x, NULL), gh)) &&
-           update(n, &n->b1, column_sums(gh));
+    return update(n, &n->w2, tide_matmul(tide_transpose(h, NULL), g), c) &&
+           update(n, &n->b2, column_sums(g), c) &&
+           update(n, &n->w1, tide_matmul(tide_transpose(x, NULL), gh), c) &&
+           update(n, &n->b1, column_sums(gh), c);
+}
+
+static tide_status captured_step(void *user, const tide_arg *args, size_t nargs, tide_array **outs,
+                                 size_t nouts) {
+    (void)nargs, (void)outs, (void)nouts;
+    return step(user, args[0].value.array, args + 1) ? TIDE_OK : tide_error_last()->status;
+}
+
+static int any_step(struct net *n, tide_array *which) {
+    tide_arg args[] = {tide_arg_array(which), {0}, {0}};
+    n->steps++;
+    corrections(n, args + 1);
+    return n->graph ? tide_graph_run(n->graph, args, 3, NULL, 0) == TIDE_OK
+                    : step(n, which, args + 1);
 }
 
 static tide_array *logits(struct net *n, tide_array *x) {
@@ -119,16 +154,15 @@ static int set_limit(tide_runtime *rt) {
     return tide_device_set_limit(rt, live + s.library + (1 << 20)) == TIDE_OK;
 }
 
-static int train(struct net *n, tide_rng *rng, tide_array *x, tide_array *label, int epochs,
-                 int progress) {
-    int64_t rows = tide_array_dim(x, 0);
+static int train(struct net *n, tide_rng *rng, int epochs, int progress) {
+    const int64_t rows = tide_array_dim(n->x, 0), first = n->graph ? 3 : 1;
     for (int e = 0; e < epochs; e++) {
         tide_array *order = tide_random_permutation(n->rt, rng, rows);
         for (int64_t at = 0; at + BATCH <= rows; at += BATCH) {
             tide_array *batch =
                 tide_slicef(order, "%lld:%lld", (long long)at, (long long)at + BATCH);
-            if (!step(n, tide_take(x, batch, 0), tide_take(label, batch, 0))) return 0;
-            if (n->steps == 1 && !set_limit(n->rt)) return 0;
+            if (!batch || !any_step(n, batch)) return 0;
+            if (n->steps == first && !set_limit(n->rt)) return 0;
         }
         if (progress)
             fprintf(stderr, "\rtraining [%-40.*s] epoch %d of %d", (e + 1) * 40 / epochs,
@@ -152,7 +186,27 @@ static tide_array *load(tide_runtime *rt, const char *name) {
     return tide_npy_read(rt, path);
 }
 
-static int run(tide_runtime *rt, int epochs, int progress) {
+static double seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* The training, and how long it took. */
+static int train_timed(struct net *n, tide_rng *rng, const struct options *o) {
+    if (tide_synchronize(n->rt, NULL) != TIDE_OK) return 0;
+    double start = seconds();
+    if (!train(n, rng, o->epochs, o->progress) || tide_synchronize(n->rt, NULL) != TIDE_OK)
+        return 0;
+    tide_graph_figures f = {.struct_size = sizeof f};
+    if (n->graph && tide_graph_info(n->graph, &f) != TIDE_OK) return 0;
+    if (o->summary)
+        printf("summary total_s=%.4f graph_calls=%llu graph_launches=%llu\n", seconds() - start,
+               (unsigned long long)f.calls, (unsigned long long)f.launches);
+    return 1;
+}
+
+static int run(tide_runtime *rt, const struct options *o) {
     tide_rng rng = {.seed = 7};
     struct net n;
     tide_array *pixels = load(rt, "digits_images.npy"), *labels = load(rt, "digits_labels.npy");
@@ -162,7 +216,11 @@ static int run(tide_runtime *rt, int epochs, int progress) {
     if (!x || !y || !held_x || !held_y) return 0;
     pixels = labels = images = NULL;
     net_init(&n, rt, &rng);
-    if (!train(&n, &rng, x, y, epochs, progress)) return 0;
+    n.x = x;
+    n.label = y;
+    if (o->graph && !(n.graph = tide_graph_new(rt, captured_step, &n))) return 0;
+    if (!train_timed(&n, &rng, o)) return 0;
+    tide_graph_release(n.graph);
     int64_t right = count_right(&n, held_x, held_y), all = tide_array_dim(held_x, 0);
     if (right < 0 || all <= 0) return 0;
     printf("accuracy %.2f %% (%lld of %lld)\n", 100.0 * (double)right / (double)all,
@@ -180,19 +238,23 @@ static int number(const char *text, int *out) {
 }
 
 int main(int argc, char **argv) {
-    int epochs = 40, progress = 0;
+    struct options o = {.epochs = 40};
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--progress")) {
-            progress = 1;
-        } else if (!strcmp(argv[i], "--epochs") && i + 1 < argc && number(argv[i + 1], &epochs)) {
+            o.progress = 1;
+        } else if (!strcmp(argv[i], "--graph")) {
+            o.graph = 1;
+        } else if (!strcmp(argv[i], "--summary")) {
+            o.summary = 1;
+        } else if (!strcmp(argv[i], "--epochs") && i + 1 < argc && number(argv[i + 1], &o.epochs)) {
             i++;
         } else {
-            fprintf(stderr, "usage: digits [--epochs N] [--progress]\n");
+            fprintf(stderr, "usage: digits [--epochs N] [--graph] [--summary] [--progress]\n");
             return 2;
         }
     }
     tide_runtime *rt;
-    if (tide_open(NULL, &rt) != TIDE_OK || !run(rt, epochs, progress)) {
+    if (tide_open(NULL, &rt) != TIDE_OK || !run(rt, &o)) {
         fprintf(stderr, "digits: %s\n", tide_error_last()->message);
         return 1;
     }
