@@ -162,7 +162,7 @@ typedef struct tidei_lt_call {
 struct tidei_cublas_table;
 unsigned int tidei_lt_product(tidei_dev *d, const struct tidei_cublas_table *t, void *handle,
                               const tidei_gemm *g, const tidei_lt_call *x);
-/* Whether it has a kernel for that, where addresses would be aligned as these; asks the library where
+/* Whether it has a kernel for that, where addresses are aligned as these; asks the library where
 ** nobody did before. */
 unsigned int tidei_lt_serves(tidei_dev *d, const struct tidei_cublas_table *t, void *handle,
                              const tidei_gemm *g, const tidei_lt_call *x, bool *serves);
