@@ -14,6 +14,7 @@ typedef struct side {
     tide_graph *g; /* NULL: by calls */
     tide_array *x; /* what the next step begins with */
     bool moves;    /* that is what the last one came to; else the same array each time */
+    bool counts;   /* each kernel has another number at each step */
 } side;
 
 static tide_status step_fn(void *user, const tide_arg *args, size_t n, tide_array **outs,
@@ -33,7 +34,7 @@ static tide_status step_fn(void *user, const tide_arg *args, size_t n, tide_arra
 }
 
 static bool one_step(side *s, int i) {
-    const tide_arg args[] = {tide_arg_array(s->x), tide_arg_float(0.5 + i % 8)};
+    const tide_arg args[] = {tide_arg_array(s->x), tide_arg_float(s->counts ? i % 8 : 0.5)};
     tide_array *out = NULL;
     tide_status status =
         s->g ? tide_graph_run(s->g, args, 2, &out, 1) : step_fn(s, args, 2, &out, 1);
@@ -59,24 +60,31 @@ static bool timed(side *s, times *out) {
     return true;
 }
 
-static bool side_open(side *s, tide_runtime *rt, bool graph, bool moves) {
+enum { CALLS, GRAPH, GRAPH_SAME, GRAPH_NUMBERS, SIDES };
+static const struct {
+    const char *name;
+    bool graph, moves, counts;
+} ways[SIDES] = {{"calls", false, true, true},
+                 {"graph", true, true, false},
+                 {"graph_same_input", true, false, false},
+                 {"graph_other_numbers", true, true, true}};
+
+static bool side_open(side *s, tide_runtime *rt, int way) {
     *s = (side){.rt = rt,
                 .e = tide_expr_new(rt, "(x, a) -> x*0.5 + a"),
                 .x = tide_zeros(rt, TIDE_F32, 1, (const int64_t[]){SIZE}),
-                .moves = moves};
-    if (graph) s->g = tide_graph_new(rt, step_fn, s);
-    return s->e && s->x && (s->g || !graph);
+                .moves = ways[way].moves,
+                .counts = ways[way].counts};
+    if (ways[way].graph) s->g = tide_graph_new(rt, step_fn, s);
+    return s->e && s->x && (s->g || !ways[way].graph);
 }
-
-enum { CALLS, GRAPH, GRAPH_SAME, SIDES };
-static const char *const names[SIDES] = {"calls", "graph", "graph_same_input"};
 
 static void note(bench *b, times (*all)[ROUNDS], int which) {
     double v[ROUNDS];
     for (int r = 0; r < ROUNDS; r++) v[r] = all[which][r].done;
-    bench_note(b, bench_median(v, ROUNDS), "us", "%s", names[which]);
+    bench_note(b, bench_median(v, ROUNDS), "us", "%s", ways[which].name);
     for (int r = 0; r < ROUNDS; r++) v[r] = all[which][r].issue;
-    bench_note(b, bench_median(v, ROUNDS), "us", "%s_issue", names[which]);
+    bench_note(b, bench_median(v, ROUNDS), "us", "%s_issue", ways[which].name);
 }
 
 int bench_graph(bench *b) {
@@ -84,7 +92,7 @@ int bench_graph(bench *b) {
     times all[SIDES][ROUNDS], unused;
     if (!bench_open(b, "refcount", NULL, false)) return bench_failed("tide_open");
     for (int i = 0; i < SIDES; i++)
-        if (!side_open(&sides[i], b->rt, i != CALLS, i != GRAPH_SAME) ||
+        if (!side_open(&sides[i], b->rt, i) ||
             !timed(&sides[i], &unused)) /* which compiles, and captures */
             return bench_failed("a step");
     for (int r = 0; r < ROUNDS; r++)
