@@ -295,7 +295,7 @@ static tidei_cu_result tell_all(tidei_cuda *c, tidei_dgraph *g, const tidei_addr
     for (unsigned i = 0; i < g->nslots && r == TIDEI_CU_SUCCESS; i++)
         if (g->doubtful || slots[i] != g->slots[i]) r = tell_users(c, g, i, slots);
     g->doubtful = r != TIDEI_CU_SUCCESS;
-    if (!g->doubtful) memcpy(g->slots, slots, g->nslots * sizeof *slots);
+    if (!g->doubtful && g->nslots) memcpy(g->slots, slots, g->nslots * sizeof *slots);
     return r;
 }
 
