@@ -155,7 +155,7 @@ static tide_status compact(tidei_heap *p, size_t size, size_t bytes, tidei_strea
 
 /* Whether there are addresses to spare. Where there are not, each page that is mapped elsewhere
 ** cuts a hole in two, until none is left that a large request fits in. */
-static bool addresses_to_spare(const tidei_heap *p) {
+static bool has_many_addresses(const tidei_heap *p) {
     return p->span / 2 >= p->base.dev->d->info.total_bytes;
 }
 
@@ -189,7 +189,7 @@ static tide_status make_room(tidei_heap *p, size_t size, tidei_stream *s, unsign
         return TIDE_E_NOMEM;
     tide_status st = compact(p, size, bytes, s, reach, grow, out);
     if (st == TIDE_E_NOMEM && must) st = tidei_heap_remap(p, size, s, grow, out);
-    if (st == TIDE_E_NOMEM && !must && addresses_to_spare(p)) st = use_idle_pages(p, size, s, out);
+    if (st == TIDE_E_NOMEM && !must && has_many_addresses(p)) st = use_idle_pages(p, size, s, out);
     p->compact_pause = st == TIDE_E_NOMEM
                            ? tidei_min_size(2 * p->compact_pause + RETRY_FREES, RETRY_FREES_MAX)
                            : 0;
