@@ -35,9 +35,9 @@ static double timed(const layer *l, tide_array *(*call)(const layer *l)) {
 static bool measure(bench *b, tide_dtype t, int64_t m, int64_t k, int64_t n) {
     tide_rng rng = {.seed = 7};
     double one[ROUNDS], two[ROUNDS], ratio[ROUNDS];
-    layer l = {b->rt, tide_random_normal(b->rt, &rng, t, 2, (const int64_t[]){m, k}),
-               tide_random_normal(b->rt, &rng, t, 2, (const int64_t[]){k, n}),
-               tide_random_normal(b->rt, &rng, t, 1, &n)};
+    layer l = {b->rt, bench_normal(b->rt, &rng, t, 2, (const int64_t[]){m, k}),
+               bench_normal(b->rt, &rng, t, 2, (const int64_t[]){k, n}),
+               bench_normal(b->rt, &rng, t, 1, &n)};
     for (int r = -1; r < ROUNDS; r++) { /* the first one loads and compiles */
         double o = timed(&l, one_call), w = timed(&l, two_passes);
         if (o < 0 || w < 0) return false;

@@ -60,7 +60,7 @@ static double median_of(tide_runtime *rt, const work *w, int rounds, int calls, 
 static tide_array *normal(tide_runtime *rt, tide_dtype t, int ndim, int64_t rows, int64_t n) {
     tide_rng rng = {.seed = 1};
     const int64_t shape[] = {rows, n};
-    return tide_random_normal(rt, &rng, t, ndim, ndim == 1 ? shape + 1 : shape);
+    return bench_normal(rt, &rng, t, ndim, ndim == 1 ? shape + 1 : shape);
 }
 
 /* `text` over x of this shape; the other arrays it wants have an element for each column. */

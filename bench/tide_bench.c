@@ -4,7 +4,7 @@
 #include "bench/bench.h"
 #include <stdio.h>
 #include <stdlib.h>
-#include <tide/device.h>
+#include <tide/tide.h>
 
 static const struct {
     const char *name;
@@ -129,6 +129,16 @@ void bench_close(bench *b) {
 }
 
 bool bench_on_cuda(const bench *b) { return b->d->d->info.flags & TIDEI_DEV_RUNS_TEXT; }
+
+tide_array *bench_normal(tide_runtime *rt, tide_rng *rng, tide_dtype t, int ndim,
+                         const int64_t *shape) {
+    const bool drawn = t == TIDE_F32 || t == TIDE_F64;
+    tide_array *x = tide_random_normal(rt, rng, drawn ? t : TIDE_F32, ndim, shape);
+    if (drawn || !x) return x;
+    tide_array *out = tide_cast(x, t);
+    tide_free(x);
+    return out;
+}
 
 /* ---- the command ---- */
 

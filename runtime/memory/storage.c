@@ -233,9 +233,9 @@ static inline void begin_life(tidei_storage *st, tidei_pool *pool, size_t bytes,
 }
 
 /* `fixed`: it is pinned from birth, and the pool never hears of an owner. */
-__attribute__((always_inline)) static inline tide_status
-make(tidei_pool *pool, size_t bytes, tidei_stream *s, const char *op, bool fixed,
-     tidei_storage **out) {
+__attribute__((always_inline)) static inline tide_status make(tidei_pool *pool, size_t bytes,
+                                                              tidei_stream *s, const char *op,
+                                                              bool fixed, tidei_storage **out) {
     tidei_dev *d = pool->dev;
     tidei_capture *c = fixed ? NULL : tidei_capturing(d->rt);
     if (tidei_unlikely(c != NULL)) return tidei_capture_make(c, pool, bytes, op, out);
@@ -282,8 +282,8 @@ tide_status tidei_storage_new_in(tidei_pool *pool, size_t bytes, tidei_stream *s
     return make(pool, bytes, s, op, false, out);
 }
 
-tide_status tidei_storage_new_fixed(tidei_pool *pool, size_t bytes, tidei_stream *s,
-                                    const char *op, tidei_storage **out) {
+tide_status tidei_storage_new_fixed(tidei_pool *pool, size_t bytes, tidei_stream *s, const char *op,
+                                    tidei_storage **out) {
     tidei_check(bytes);
     return make(pool, bytes, s, op, true, out);
 }

@@ -465,7 +465,8 @@ static tidei_cu_result f_function(tidei_cu_function *f, tidei_cu_module m, const
     return *f = (struct CUfunc_st *)(void *)t, 0;
 }
 /* As emu_add has it, the text being all there is. */
-static void run_text(struct text *t, unsigned gx, unsigned gy, const void *params, size_t bytes) {
+static void run_text(struct text *t, unsigned gx, unsigned gy, unsigned threads, const void *params,
+                     size_t bytes) {
     _Alignas(16) char copy[TIDEI_PARAMS_MAX];
     if (!t->code.library) {
         t->code.header = strdup("");
@@ -476,7 +477,7 @@ static void run_text(struct text *t, unsigned gx, unsigned gy, const void *param
         emu_build(&t->code);
     }
     memcpy(copy, params, bytes);
-    emu_launch(&t->code, 0, gx, gy, copy, strstr(t->text, "__syncthreads") != NULL);
+    emu_launch_of(&t->code, 0, gx, gy, threads, copy, strstr(t->text, "__syncthreads") != NULL);
 }
 static void run_batch(int many, unsigned blocks, unsigned threads, void **params) {
     assert_int_equal(threads, EMU_THREADS);
@@ -662,10 +663,8 @@ static tidei_cu_result run_kernel(tidei_cu_function f, unsigned gx, unsigned gy,
     fake.params_bytes = *(size_t *)extra[3];
     memcpy(fake.params, extra[1], tidei_min_size(fake.params_bytes, sizeof fake.params));
     struct text *t = (void *)f;
-    if (fake.runs_texts && !strcmp(t->name, "tide_k")) {
-        assert_int_equal(bx * by * bz, EMU_THREADS);
-        run_text(t, gx, gy, extra[1], fake.params_bytes);
-    }
+    if (fake.runs_texts && !strcmp(t->name, "tide_k"))
+        run_text(t, gx, gy, bx * by * bz, extra[1], fake.params_bytes);
     return 0;
 }
 

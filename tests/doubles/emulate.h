@@ -532,14 +532,18 @@ static inline void emu_run_clusters(emu_module *m, void (*kernel)(const void *pa
     pthread_barrier_destroy(&c.all);
 }
 
-static inline void emu_launch(emu_module *m, unsigned k, unsigned gx, unsigned gy,
-                              const void *params, bool barriers) {
+static inline void emu_launch_of(emu_module *m, unsigned k, unsigned gx, unsigned gy,
+                                 unsigned threads, const void *params, bool barriers) {
     char name[32];
     void (*kernel)(const void *);
     snprintf(name, sizeof name, "emu_run_%u", k);
     *(void **)&kernel = dlsym(m->library, name);
     if (!kernel) emu_die("no %s", name);
-    emu_run_grid(m, kernel, (const unsigned[]){gx, gy, 1}, EMU_THREADS, params, barriers, false);
+    emu_run_grid(m, kernel, (const unsigned[]){gx, gy, 1}, threads, params, barriers, false);
+}
+static inline void emu_launch(emu_module *m, unsigned k, unsigned gx, unsigned gy,
+                              const void *params, bool barriers) {
+    emu_launch_of(m, k, gx, gy, EMU_THREADS, params, barriers);
 }
 
 #endif
