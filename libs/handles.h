@@ -48,10 +48,10 @@ void tidei_handles_close(tidei_handles *h); /* no call is under way */
 /* A call of a library as work on a stream. `uses` are its operands; with `workspace` the last of
 ** them is what set_workspace is told, without it is told of none. `run` queues the work on the
 ** native `stream`, which the handle was told, and returns the library's status; it may be called
-** again after a status that turned out to mean a lack of memory. Then `again` (may be NULL: operands
-** are as they were), called outside the submission, first restores what the failed attempt may have
-** overwritten. `describe` says what was asked for, for the message of a failure: "a product of (3,
-** 4) by (4, 5)".
+** again after a status that turned out to mean a lack of memory. Then `again` (may be NULL:
+** operands are as they were), called outside the submission, first restores what the failed
+** attempt may have overwritten. `describe` says what was asked for, for the message of a failure:
+** "a product of (3, 4) by (4, 5)".
 ** Where the calling thread captures (memory/capture.h) the call becomes a node, which has a copy of
 ** `arg`, and is made when a graph is built. Then, with `bare_first`, it is made without its
 ** workspace first, and with it only if the library refuses that. */
