@@ -3,8 +3,11 @@
 ** moved and spilled between the runs. */
 #include <pthread.h>
 #include "runtime/device/host/host.h"
+#include "tests/arrays/compiles.h"
 #include "tests/arrays/graph_programs.h"
 #include "tests/doubles/emulated_device.h"
+
+extern const char tidei_stretches_text[];
 
 static int runs(void) { return test_quick() ? 4 : 7; }
 
@@ -343,6 +346,11 @@ static void with_kernels_of_a_gpu(void **state) {
     close_sound(rt, false);
 }
 
+static void kernels_compile(void **state) {
+    (void)state;
+    compiles(tidei_stretches_text, "stretches.h", "ALL", 90);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_comes_out_is_the_same),
@@ -357,6 +365,7 @@ int main(void) {
         cmocka_unit_test(on_a_new_thread_each_time),
         cmocka_unit_test(functions_by_chance),
         cmocka_unit_test(with_kernels_of_a_gpu),
+        cmocka_unit_test(kernels_compile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
