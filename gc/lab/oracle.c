@@ -361,7 +361,7 @@ static void add(label *l, uint64_t x) {
 static void take(const search *s, label *l, uint32_t event, bool fits) {
     uint64_t bytes = s->p->events[event].amount, held = s->made - l->freed;
     if (held > s->end || bytes > s->end - held) {
-        l->x = l->y;
+        if (!s->m->climbs_at_once) l->x = l->y;
         collect(s, l, event, TIDE_COLLECT_FULL);
         add(l, 10 * s->m->stall_ns);
         held = s->made - l->freed;

@@ -62,6 +62,10 @@ tide_status tidei_lab_finish(tidei_lab_program *p) {
 
 void tidei_lab_clear(tidei_lab_program *p) {
     tidei_host_free(NULL, p->events);
+    tidei_host_free(NULL, p->spread);
     p->events = NULL;
-    p->n = p->cap = 0;
+    tidei_host_free(NULL, p->told);
+    p->spread = NULL;
+    p->told = NULL;
+    p->n = p->cap = p->ntold = p->nspread = 0;
 }

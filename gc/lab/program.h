@@ -34,6 +34,12 @@ typedef struct tidei_lab_event {
     uint16_t thread;
 } tidei_lab_event;
 
+/* How much device work a policy was told to be queued, at a making of a recorded run. */
+typedef struct tidei_lab_told {
+    size_t event;
+    uint64_t slack_ns;
+} tidei_lab_told;
+
 typedef struct tidei_lab_program {
     const char *name; /* static, or the caller's for as long as the program lives */
     tidei_lab_event *events;
@@ -42,6 +48,13 @@ typedef struct tidei_lab_program {
     unsigned threads;
     bool failed; /* host memory was exhausted while it was written */
     tidei_lab_model model;
+    /* (may be NULL) collections take one of these times what the model says, in thousandths, each
+    ** as likely as another; instead of the model's spread */
+    uint32_t *spread, nspread;
+    /* (may be NULL) by event: between two of these makings policies are told what lies between;
+    ** instead of what is queued in the lab, which a runtime does not know so well */
+    tidei_lab_told *told;
+    size_t ntold;
     uint64_t limit[TIDEI_LAB_BUDGETS]; /* that it is meant for; 0: none in particular */
     /* known when it was finished */
     uint64_t peak[TIDEI_LAB_BUDGETS], ideal_ns;

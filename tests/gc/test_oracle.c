@@ -39,6 +39,7 @@ static tidei_lab_model any_model(unsigned levels) {
                          .spread_low = 1000,
                          .spread_high = 1000,
                          .stall_ns = roll(0, 3000),
+                         .climbs_at_once = roll(0, 1),
                          .fresh_mib_ns = perhaps(400000),
                          .total = roll(6, 60) * 1024};
     if (roll(0, 2)) {

@@ -127,8 +127,8 @@ static void our_own_recordings_play(void **state) {
             const tidei_block_moments *m = &t.moments[e->block];
             live -= e->bytes;
             ended++;
-            uint64_t died = m->died == TIDEI_UNTOLD ? t.times[i] : m->died;
-            assert_true(m->made <= died && died <= t.times[i]);
+            uint64_t died = m->died == TIDEI_UNTOLD ? t.times[i].ns : m->died;
+            assert_true(m->made <= died && died <= t.times[i].ns);
             if (m->used != TIDEI_UNTOLD) assert_true(m->made <= m->used && m->used <= died);
         }
         assert_int_equal(live, 0); /* closing freed what was left */
