@@ -2,7 +2,20 @@
 #include "gc/lab/model.h"
 #include "gc/policy.h"
 
-enum { MINOR, FULL, MINOR_ARRAY, FULL_ARRAY, HEAP, HEAP_MIB, THREAD, LOW, HIGH, STALL, WAIT, FRESH };
+enum {
+    MINOR,
+    FULL,
+    MINOR_ARRAY,
+    FULL_ARRAY,
+    HEAP,
+    HEAP_MIB,
+    THREAD,
+    LOW,
+    HIGH,
+    STALL,
+    WAIT,
+    FRESH
+};
 enum { TOTAL = FRESH + 1, LEVELS, PARAMS };
 
 #define TIME_MOST  60e9

@@ -31,7 +31,7 @@ static void append(tidei_lab_program *p, tidei_lab_event e) {
 }
 
 void tidei_lab_add(tidei_lab_program *p, unsigned thread, tidei_lab_op op, uint64_t amount) {
-    tidei_check(op != TIDEI_LAB_MAKE && op != TIDEI_LAB_DIE);
+    tidei_check(op != TIDEI_LAB_MAKE && op != TIDEI_LAB_DIE && op != TIDEI_LAB_FREE);
     if (!amount && (op == TIDEI_LAB_HOST || op == TIDEI_LAB_WORK)) return;
     append(p, (tidei_lab_event){.amount = amount, .op = (uint8_t)op, .thread = (uint16_t)thread});
 }
@@ -47,6 +47,10 @@ uint32_t tidei_lab_make(tidei_lab_program *p, unsigned thread, unsigned budget, 
 
 void tidei_lab_die(tidei_lab_program *p, unsigned thread, uint32_t block) {
     append(p, (tidei_lab_event){.block = block, .op = TIDEI_LAB_DIE, .thread = (uint16_t)thread});
+}
+
+void tidei_lab_free(tidei_lab_program *p, unsigned thread, uint32_t block) {
+    append(p, (tidei_lab_event){.block = block, .op = TIDEI_LAB_FREE, .thread = (uint16_t)thread});
 }
 
 tide_status tidei_lab_finish(tidei_lab_program *p) {

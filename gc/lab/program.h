@@ -18,7 +18,8 @@
 typedef enum {
     TIDEI_LAB_HOST, /* the thread computes for `amount` ns */
     TIDEI_LAB_MAKE, /* block `block` of `amount` bytes, in `budget` */
-    TIDEI_LAB_DIE,  /* `block` */
+    TIDEI_LAB_DIE,  /* `block`: a collection may find it from now on */
+    TIDEI_LAB_FREE, /* `block`, which was made, is given back at once: nobody has to find it */
     TIDEI_LAB_WORK, /* `amount` ns of work are queued on the device */
     TIDEI_LAB_SYNC, /* the thread waits for the work that it queued */
     TIDEI_LAB_STEP  /* a step of the thread ends */
@@ -67,6 +68,7 @@ void tidei_lab_begin(tidei_lab_program *p, const char *name);
 void tidei_lab_add(tidei_lab_program *p, unsigned thread, tidei_lab_op op, uint64_t amount);
 uint32_t tidei_lab_make(tidei_lab_program *p, unsigned thread, unsigned budget, uint64_t bytes);
 void tidei_lab_die(tidei_lab_program *p, unsigned thread, uint32_t block);
+void tidei_lab_free(tidei_lab_program *p, unsigned thread, uint32_t block);
 /* Plays it in the ideal way to know its peak and its time; again after a change of its model.
 ** TIDE_E_HOST_NOMEM. */
 tide_status tidei_lab_finish(tidei_lab_program *p);

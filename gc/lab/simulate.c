@@ -258,11 +258,13 @@ static void ask_at_sync(lab *s, thread *t) {
 
 static void free_at_once(lab *s, block *b, uint64_t now) {
     budget *of = &s->at[b->budget];
+    if (b->state != LIVE) return;
     settle(of, now);
     of->live -= b->bytes;
     s->f.freed += b->bytes;
     s->arrays--;
     b->state = GONE;
+    tell_held(s, b->budget, now);
 }
 
 static void die(lab *s, block *b, uint64_t now) {
@@ -374,6 +376,7 @@ static bool play(lab *s, thread *t, const tidei_lab_event *e) {
     case TIDEI_LAB_HOST: t->now += e->amount; break;
     case TIDEI_LAB_MAKE: return make(s, t, e);
     case TIDEI_LAB_DIE: die(s, &s->blocks[e->block], t->now); break;
+    case TIDEI_LAB_FREE: free_at_once(s, &s->blocks[e->block], t->now); break;
     case TIDEI_LAB_WORK: work(s, t, e->amount); break;
     case TIDEI_LAB_SYNC: sync(s, t); break;
     case TIDEI_LAB_STEP: end_step(s, t); break;

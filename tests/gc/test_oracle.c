@@ -58,7 +58,7 @@ static void drop_any(struct writer *w) {
     uint32_t b = (uint32_t)roll(0, w->p.blocks);
     if (b == w->p.blocks || w->dropped[b]) return;
     w->dropped[b] = true;
-    tidei_lab_die(&w->p, 0, b);
+    (roll(0, 3) ? tidei_lab_die : tidei_lab_free)(&w->p, 0, b);
 }
 
 /* Now and then it is dropped before it is made. */

@@ -1,6 +1,7 @@
 /* study_input.c: workloads and traces as programs of the lab. */
 #include "tools/tide/study_input.h"
 #include "gc/lab/workloads.h"
+#include "runtime/observe/recorder.h"
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -13,17 +14,26 @@ struct stretch {
     uint64_t queued_ns;
 };
 
-/* Where the last stretch ended: the program's time, and how long it had stood still. */
-struct place {
-    uint64_t ns, stood_ns;
+/* A trace on its way to become a program. */
+struct conversion {
+    const tidei_trace *exact; /* as it was read */
+    tidei_trace moved;        /* its events, each when it is to happen */
+    tidei_lab_program *to;
+    uint64_t ns, stood_ns; /* where the last stretch ended */
 };
 
-static void play(tidei_lab_program *p, const tidei_event *e) {
-    switch (e->op) {
-    case TIDEI_EVENT_ALLOC: tidei_lab_make(p, 0, TIDEI_LAB_DEVICE, e->bytes); break;
-    case TIDEI_EVENT_FREE: tidei_lab_die(p, 0, e->block); break;
-    default: break;
-    }
+/* Whether the block needed no collector: the recording tells of deaths, and of none of this block,
+** which was a workspace; or it was freed by hand in a program where collections find the others. */
+static bool needs_nobody(const tidei_trace *t, uint32_t block) {
+    if (!t->moments || !(t->run.exact || t->run.found)) return false;
+    const tidei_block_moments *m = &t->moments[block];
+    return m->died == TIDEI_UNTOLD || (!m->found && t->run.how != TIDEI_DEATHS_COUNTED);
+}
+
+static void play(const struct conversion *c, const tidei_event *e) {
+    if (e->op == TIDEI_EVENT_ALLOC) tidei_lab_make(c->to, 0, TIDEI_LAB_DEVICE, e->bytes);
+    if (e->op == TIDEI_EVENT_FREE)
+        (needs_nobody(c->exact, e->block) ? tidei_lab_free : tidei_lab_die)(c->to, 0, e->block);
 }
 
 /* The host computes until `until_ns`; of the device's work as large a part is queued. */
@@ -44,28 +54,34 @@ static uint64_t wait_at(const tidei_trace *t, size_t at, uint64_t next_ns) {
     return t->run.waits ? 0 : next_ns - t->times[at].ns;
 }
 
-/* The events from `i` to the next sync point; returns the one behind it. */
-static size_t convert_stretch(const tidei_trace *t, size_t i, struct place *last,
-                              tidei_lab_program *p) {
-    size_t end = i;
-    while (end < t->n && t->events[end].op != TIDEI_EVENT_SYNC) end++;
+/* What passes from where the last stretch ended to the sync point `end`, or to the last event. */
+static struct stretch stretch_to(struct conversion *c, size_t end) {
+    const tidei_trace *t = &c->moved;
     bool waits = end < t->n;
     tidei_trace_time at = t->times[waits ? end : t->n - 1],
                      next = t->times[end + 1 < t->n ? end + 1 : t->n - 1];
-    uint64_t wait_ns = waits ? wait_at(t, end, next.ns) : 0,
-             stood_ns = next.stood_ns - last->stood_ns;
-    struct stretch s = {.began_ns = last->ns, .host_ns = at.ns - last->ns};
-    s.device_ns = s.host_ns + wait_ns + min_u64(stood_ns, wait_ns);
-    compute(p, &s, last->ns, t->times[i].ns);
+    uint64_t wait_ns = waits ? wait_at(t, end, next.ns) : 0, host_ns = at.ns - c->ns,
+             stood_ns = next.stood_ns - c->stood_ns;
+    struct stretch s = {c->ns, host_ns, host_ns + wait_ns + min_u64(stood_ns, wait_ns), 0};
+    c->ns = end + 1 < t->n ? min_u64(at.ns + wait_ns, next.ns) : at.ns;
+    c->stood_ns = next.stood_ns;
+    return s;
+}
+
+/* The events from `i` to the next sync point; returns the one behind it. */
+static size_t convert_stretch(struct conversion *c, size_t i) {
+    const tidei_trace *t = &c->moved;
+    size_t end = i;
+    while (end < t->n && t->events[end].op != TIDEI_EVENT_SYNC) end++;
+    struct stretch s = stretch_to(c, end);
+    compute(c->to, &s, s.began_ns, t->times[i].ns);
     for (; i < end; i++) {
-        play(p, &t->events[i]);
-        compute(p, &s, t->times[i].ns, t->times[i + 1 < t->n ? i + 1 : i].ns);
+        play(c, &t->events[i]);
+        compute(c->to, &s, t->times[i].ns, t->times[i + 1 < t->n ? i + 1 : i].ns);
     }
-    if (!s.host_ns) tidei_lab_add(p, 0, TIDEI_LAB_WORK, s.device_ns);
-    if (waits) tidei_lab_add(p, 0, TIDEI_LAB_SYNC, 0);
-    tidei_lab_add(p, 0, TIDEI_LAB_STEP, 0);
-    *last =
-        (struct place){end + 1 < t->n ? min_u64(at.ns + wait_ns, next.ns) : at.ns, next.stood_ns};
+    if (!s.host_ns) tidei_lab_add(c->to, 0, TIDEI_LAB_WORK, s.device_ns);
+    if (end < t->n) tidei_lab_add(c->to, 0, TIDEI_LAB_SYNC, 0);
+    tidei_lab_add(c->to, 0, TIDEI_LAB_STEP, 0);
     return end + 1;
 }
 
@@ -147,6 +163,7 @@ static uint64_t end_of_wait(const tidei_trace_time *x) {
 /* Gives the events of `t` the times of those of `from`, which has the same course. Deaths keep their
 ** place between two of these. */
 static void retime(tidei_trace *t, const tidei_trace *from) {
+    t->run.waits = from->run.waits;
     uint64_t old = t->times[0].ns, new = from->times[0].ns, stood = from->times[0].stood_ns;
     for (size_t i = 0, k = 0; i < t->n; i++, k++) {
         size_t end = next_anchor(t, i);
@@ -179,27 +196,31 @@ static const tidei_trace *median_run(const tidei_trace *timed, size_t n) {
     return best;
 }
 
-/* What policies were told of queued work in that run, at the same makings of the program. A climb's
-** collection is part of the making that it comes before. */
-static tide_status learn_told(const tidei_trace *run, tidei_lab_program *p) {
-    size_t event = 0, k = 0;
-    p->told = tidei_host_alloc(NULL, (run->ncollections + 1) * sizeof *p->told);
-    if (!p->told) return tidei_fail_host_memory(OP, (run->ncollections + 1) * sizeof *p->told);
-    for (size_t i = 0; i < run->ncollections; i++) {
-        const tidei_trace_collection *c = &run->collections[i];
-        for (; k < c->place; k++) event += run->events[k].op == TIDEI_EVENT_ALLOC;
-        if (c->level == TIDE_COLLECT_FULL)
-            p->told[p->ntold++] = (tidei_lab_told){event, c->queued_ns};
-    }
-    /* from makings to events */
-    size_t made = 0, i = 0;
-    for (size_t at = 0; at < p->n && i < p->ntold; at++) {
-        if (p->events[at].op != TIDEI_LAB_MAKE) continue;
-        for (; i < p->ntold && p->told[i].event <= made; i++) p->told[i].event = at;
-        made++;
-    }
-    p->ntold = i;
+/* The event of each making of the program's, in their order; as many as it has blocks. */
+static tide_status list_makings(const tidei_lab_program *p, size_t **out) {
+    size_t n = 0;
+    *out = tidei_host_alloc(NULL, (p->blocks + (size_t)1) * sizeof **out);
+    if (!*out) return tidei_fail_host_memory(OP, (p->blocks + (size_t)1) * sizeof **out);
+    for (size_t i = 0; i < p->n; i++)
+        if (p->events[i].op == TIDEI_LAB_MAKE) (*out)[n++] = i;
     return TIDE_OK;
+}
+
+/* What policies were told of queued work in that run, at the same makings of the program. */
+static tide_status learn_told(const tidei_trace *run, tidei_lab_program *p) {
+    size_t *event, made = 0, k = 0;
+    tide_status status = list_makings(p, &event);
+    if (status != TIDE_OK) return status;
+    p->told = tidei_host_alloc(NULL, (run->ncollections + 1) * sizeof *p->told);
+    for (size_t i = 0; p->told && i < run->ncollections; i++) {
+        const tidei_trace_collection *c = &run->collections[i];
+        for (; k < c->place; k++) made += run->events[k].op == TIDEI_EVENT_ALLOC;
+        if (c->level == TIDE_COLLECT_FULL && made < p->blocks)
+            p->told[p->ntold++] = (tidei_lab_told){event[made], c->queued_ns};
+    }
+    tidei_host_free(NULL, event);
+    if (p->told) return TIDE_OK;
+    return tidei_fail_host_memory(OP, (run->ncollections + 1) * sizeof *p->told);
 }
 
 /* ---- costs ---- */
@@ -326,7 +347,7 @@ static void learn_costs(const tidei_trace *t, tidei_lab_model *m) {
     bool full = learn_pause(t, TIDE_COLLECT_FULL, &m->full_ns, &m->full_array_ps),
          minor = learn_pause(t, TIDE_COLLECT_MINOR, &m->minor_ns, &m->minor_array_ps);
     if (full || minor) m->spread_low = m->spread_high = 1000; /* its own means */
-    m->climbs_at_once = true; /* as ours: runtime/reclaim/rung.h */
+    m->climbs_at_once = true;                                 /* as ours: runtime/reclaim/rung.h */
     m->fresh_mib_ns = t->run.fresh_mib_ns;
     if (t->run.total) m->total = t->run.total;
 }
@@ -353,23 +374,21 @@ static tide_status learn(const tidei_trace *t, const tidei_trace *timed, size_t 
 
 tide_status tidei_study_convert(const tidei_trace *t, const tidei_trace *timed, size_t n,
                                 const char *name, tidei_lab_program *out, bool *same) {
-    tidei_trace moved;
+    struct conversion c = {.exact = t, .to = out};
+    const tidei_trace *run = n ? median_run(timed, n) : NULL;
     tidei_lab_begin(out, name);
-    tide_status status = free_at_death(t, &moved);
+    tide_status status = free_at_death(t, &c.moved);
     if (status != TIDE_OK) return status;
     *same = true;
-    for (size_t i = 0; i < n; i++) *same &= same_course(&moved, &timed[i]);
-    if (n && *same) {
-        const tidei_trace *run = median_run(timed, n);
-        retime(&moved, run);
-        moved.run.waits = run->run.waits;
-    }
-    bool timed_by_others = n && *same;
-    struct place last = {moved.times[0].ns, moved.times[0].stood_ns};
-    for (size_t i = 0; i < moved.n;) i = convert_stretch(&moved, i, &last, out);
-    tidei_trace_clear(&moved);
+    for (size_t i = 0; i < n; i++) *same &= same_course(&c.moved, &timed[i]);
+    if (!*same) run = NULL;
+    if (run) retime(&c.moved, run);
+    c.ns = c.moved.times[0].ns;
+    c.stood_ns = c.moved.times[0].stood_ns;
+    for (size_t i = 0; i < c.moved.n;) i = convert_stretch(&c, i);
+    tidei_trace_clear(&c.moved);
     status = learn(t, timed, n, out);
-    if (status == TIDE_OK && timed_by_others) status = learn_told(median_run(timed, n), out);
+    if (status == TIDE_OK && run) status = learn_told(run, out);
     if (status == TIDE_OK) status = tidei_lab_finish(out);
     if (status != TIDE_OK) tidei_lab_clear(out);
     return status;

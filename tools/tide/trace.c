@@ -388,8 +388,8 @@ static tide_status allocate(struct reader *r, uint64_t id, struct text shown, ui
     r->sync = SIZE_MAX;
     tide_status status = add_event(r, (tidei_event){bytes, x.block, TIDEI_EVENT_ALLOC});
     if (status == TIDE_OK && r->timed)
-        r->trace.moments[x.block] =
-            (tidei_block_moments){r->trace.times[r->trace.n - 1].ns, TIDEI_UNTOLD, TIDEI_UNTOLD};
+        r->trace.moments[x.block] = (tidei_block_moments){r->trace.times[r->trace.n - 1].ns,
+                                                          TIDEI_UNTOLD, TIDEI_UNTOLD, false};
     return status;
 }
 
@@ -422,6 +422,7 @@ static tide_status tell_moment(struct reader *r, bool use, uint64_t id, uint64_t
     if (!r->timed) return TIDE_OK;
     tidei_block_moments *m = &r->trace.moments[block];
     uint64_t ns = past_ns(r, us);
+    m->found |= !use && stream;
     *(use ? &m->used : &m->died) = ns > m->made ? ns : m->made; /* to a microsecond */
     if (m->used != TIDEI_UNTOLD && m->used > m->died) m->used = m->died;
     return TIDE_OK;

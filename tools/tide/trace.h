@@ -34,6 +34,7 @@ typedef struct tidei_event {
 #define TIDEI_UNTOLD UINT64_MAX
 typedef struct tidei_block_moments {
     uint64_t made, used, died; /* TIDEI_UNTOLD: there is no such row */
+    bool found;                /* dead, by a collection */
 } tidei_block_moments;
 
 /* When an event happened. */
