@@ -42,7 +42,8 @@ BARS = ["time", "within", "climbs"]
 OTHERS_CHOICE = ["TIDE_POLICY", "TIDE_LIMIT", "TIDE_SOFT_LIMIT", "TIDE_GC_EARLY", "TIDE_COLLECTOR"]
 KEPT_SECONDS = 1800  # figures that another bar may still use
 MOST_UNITS = 10**9  # of a turn, whose end is its time's
-WARM_TURNS = 20  # that the first, uncounted turn is as long as
+WARM_TURNS = 20  # that the first, uncounted turn is as long as, ...
+WARM_SHARE = 0.1  # ... or this share of the process's time, so that the pool has grown by then
 
 
 class Failed(Exception):
@@ -149,7 +150,9 @@ def run_process(options, way, limit, number, until):
     side = Side(options, way.name, limit)
     order, turns = random.Random(number), []
     try:
-        units = side.its_way(WARM_TURNS * options.turn)["units"]
+        left = max(0, until - time.monotonic())
+        side.its_way(max(WARM_TURNS * options.turn, WARM_SHARE * left))
+        units = side.its_way(options.turn)["units"]
         while not turns or time.monotonic() < until and len(turns) < options.pairs:
             if order.random() < 0.5:
                 by_hand = side.by_hand(units)
