@@ -245,13 +245,14 @@ static bool good_offer(const double *at, memory *m, const view *v, const tidei_p
     return good;
 }
 
-/* The request leaves the room, and a collection may make room for it. */
+/* The request leaves the room, and a collection may make room for it: where it does not fit, the
+** ladder would collect too, and take longer. */
 static bool leaves_room(const double *at, const view *v, const memory *m,
                         const tidei_policy_in *in) {
     double wanted = v->used + (double)in->request;
     if (v->growth <= 0 || (v->used <= v->limit && wanted <= last_use(at, m, v))) return false;
     if (v->used > v->limit) return v->x >= 1;
-    if (wanted > v->limit) return v->growth >= wanted - v->limit;
+    if (wanted > v->limit) return (double)in->request <= v->limit; /* what was live may be dead */
     return v->x >= at[X0];
 }
 
