@@ -278,6 +278,7 @@ static void say_results(text *t, const tidei_program *p, const tidei_cuda_traits
 static void say_map(text *t, const tidei_program *p, const tidei_cuda_traits *k,
                     tidei_cuda_class cls) {
     sayf(t, "constexpr int tide_V = %d, tide_U = %d;\n", k->vec[cls], k->unroll[cls]);
+    say_halves(t, p);
     say_params(t, p, k, cls);
     say_body(t, p, k);
     say_operands(t, p, k, cls);
@@ -291,6 +292,7 @@ static void say_uneven(text *t, const tidei_program *p, const tidei_cuda_traits 
     const tidei_cuda_class cls = TIDEI_CUDA_UNEVEN;
     const unsigned nin = p->ninputs, ops = nin + p->nouts;
     sayf(t, "constexpr int tide_V = %d, tide_U = %d;\n", k->vec[cls], k->unroll[cls]);
+    say_halves(t, p);
     say_params(t, p, k, cls);
     say_body(t, p, k);
     say_operands(t, p, k, cls);
@@ -347,6 +349,7 @@ static void say_uneven(text *t, const tidei_program *p, const tidei_cuda_traits 
 static void say_tiled(text *t, const tidei_program *p, const tidei_cuda_traits *k) {
     const tidei_cuda_class cls = TIDEI_CUDA_TILED;
     sayf(t, "constexpr int tide_T = %d;\n", k->tile);
+    say_halves(t, p);
     say_params(t, p, k, cls);
     say_body(t, p, k);
     say_operands(t, p, k, cls);

@@ -14,8 +14,8 @@
 ** cache where another one's threads, or those of the next row, have brought them. A block has
 ** 8 / 2^p.across rows.
 ** Groups have 4 bytes: elements of 1 and 2 bytes are loaded as the words of memory that they lie in
-** and shifted into place; groups begin where they are whole words of the first result. Those at a
-** row's ends go element by element. */
+** and shifted into place; groups begin where they are whole words of the first result. What lies at
+** a row's ends goes alone, an element a lane. */
 
 /* N elements from q + k on; k elements are a multiple of 4 bytes, unless N is 1. Each of the two
 ** words has one of the elements. */
@@ -59,27 +59,18 @@ TD_FN bool tide_goes(const tide_p &p, td_i32 k) {
     return (tide_V == 1 || k >= 0) && k + (2 * tide_V - 1) <= p.n;
 }
 
-/* The elements of a thread, from k0 of the row on, that go one by one: of a group that begins
-** before the row, and of one at its end. */
-TD_FN void tide_rest(const tide_p &p, const tide_from &from, td_i32 k0) {
-    const td_i32 hop = 32 * tide_V, u = k0 < p.n ? (p.n - 1 - k0) / hop : tide_U;
-    const bool head = k0 < 0,
-               tail = u < tide_U && k0 + u * hop >= 0 && !tide_goes(p, k0 + u * hop);
-#pragma unroll 1
-    for (int r = tail ? 0 : 1; r < (head ? 2 : 1); r++) {
-        const td_i32 k = r == 0 ? u * hop : 0;
-        tide_x<1> x[tide_V];
-#pragma unroll
-        for (int v = 0; v < tide_V; v++)
-            if (k0 + k + v >= 0 && k0 + k + v < p.n) tide_pick<false>(p, from, k + v, x[v]);
-#pragma unroll
-        for (int v = 0; v < tide_V; v++)
-            if (k0 + k + v >= 0 && k0 + k + v < p.n) {
-                tide_y<1> y;
-                tide_expr_apply(p, tide_where(from, k + v), x[v], y);
-                tide_lay<false>(p, from, k + v, y);
-            }
-    }
+/* The element of a row that goes alone and is this lane's; negative: none. Groups begin at elements
+** g * tide_V - behind; those that begin before the row, and those at its end, do not go as a whole.
+** The warp whose stretch begins with element `from` has those that lie before its groups and those
+** that follow its last whole one. */
+TD_FN td_i32 tide_alone(const tide_p &p, td_i32 behind, td_i32 from, td_i32 lane) {
+    const td_i32 whole = p.n + behind - (2 * tide_V - 1); /* groups up to here go */
+    const td_i32 head = behind ? tide_V - behind : 0, low = from < 0 ? (head < p.n ? head : p.n) : 0;
+    td_i32 end = whole < 0 ? 0 : (whole / tide_V + 1) * tide_V - behind;
+    if (end < head) end = head;
+    if (lane < low) return lane;
+    const td_i32 tail = end + lane - low, reach = from + 32 * tide_U * tide_V;
+    return end >= from && end < reach && tail < p.n ? tail : -1;
 }
 
 extern "C" __global__ void __launch_bounds__(256) tide_k(const __grid_constant__ tide_p p) {
@@ -97,14 +88,18 @@ extern "C" __global__ void __launch_bounds__(256) tide_k(const __grid_constant__
     }
     if (p.last > 0) tide_step(p, p.last, row, at);
 
-    const td_i32 k0 = (td_i32)(stretch * (32 * tide_U * tide_V) + (t & 31) * tide_V) -
-                      (p.apart ? 0 : tide_behind(p, at));
+    const td_i32 behind = p.apart ? 0 : tide_behind(p, at),
+                 begins = (td_i32)(stretch * (32 * tide_U * tide_V)) - behind,
+                 k0 = begins + (td_i32)(t & 31) * tide_V,
+                 alone = tide_V > 1 ? tide_alone(p, behind, begins, t & 31) : -1;
     tide_from from;
     tide_begin(p, at, k0, from);
     tide_x<tide_V> x[tide_U];
+    tide_x<1> one;
     bool on[tide_U];
 #pragma unroll
     for (int u = 0; u < tide_U; u++) on[u] = tide_goes(p, k0 + u * 32 * tide_V);
+    if (alone >= 0) tide_pick<false>(p, from, alone - k0, one);
     /* without this branch the loads of a thread would wait for each other */
     if (!p.apart) {
 #pragma unroll
@@ -125,5 +120,9 @@ extern "C" __global__ void __launch_bounds__(256) tide_k(const __grid_constant__
             else
                 tide_lay<true>(p, from, u * 32 * tide_V, y);
         }
-    if (tide_V > 1) tide_rest(p, from, k0);
+    if (alone >= 0) {
+        tide_y<1> y;
+        tide_expr_apply(p, tide_where(from, alone - k0), one, y);
+        tide_lay<false>(p, from, alone - k0, y);
+    }
 }
