@@ -3,9 +3,10 @@
 ** program's own part (see cuda_map.cu), which gives besides
 **   tide_from, tide_begin    where a thread's elements lie: the address of element k0 of its row,
 **                            of every operand
-**   tide_pick, tide_lay      load and store tide_V elements from there and k more, where all
-**                            operands are dense (their elements lie side by side) or any distance
-**                            apart
+**   tide_pick, tide_open     load tide_V elements from there and k more, where all operands are
+**                            dense (their elements lie side by side) or any distance apart; what
+**                            was loaded, as elements
+**   tide_lay                 stores them
 **   tide_behind              how many elements the first result's row is behind a boundary of 4
 **                            bytes
 ** A warp has a stretch of one row: lanes side by side on groups of tide_V elements, tide_U times 32
@@ -13,45 +14,8 @@
 ** a constant, and operands that are shifted against each other find the lines of memory in the
 ** cache where another one's threads, or those of the next row, have brought them. A block has
 ** 8 / 2^p.across rows.
-** Groups have 4 bytes: elements of 1 and 2 bytes are loaded as the words of memory that they lie in
-** and shifted into place; groups begin where they are whole words of the first result. What lies at
-** a row's ends goes alone, an element a lane. */
-
-/* N elements from q + k on; k elements are a multiple of 4 bytes, unless N is 1. Each of the two
-** words has one of the elements. */
-template <int N, class E> TD_FN tide_vec<E, N> tide_words(const E *q, td_i32 k) {
-    tide_vec<E, N> x;
-    if (N > 1 && sizeof(x) == 4) {
-        const td_i32 behind = (td_u64)q & 3, word = k / (td_i32)(4 / sizeof(E));
-        const char *low = (const char *)q - behind, *high = behind ? low + 4 : low;
-        const td_u64 above = ((const td_u32 *)high)[word],
-                     both = above << 32 | ((const td_u32 *)low)[word];
-        const td_u32 w = (td_u32)(both >> behind * 8);
-        return *reinterpret_cast<const tide_vec<E, N> *>(&w);
-    }
-#pragma unroll
-    for (int v = 0; v < N; v++) x.v[v] = q[k + v];
-    return x;
-}
-template <int N, class E> TD_FN tide_vec<E, N> tide_apart(const E *q, td_i32 k, td_i32 stride) {
-    tide_vec<E, N> x;
-#pragma unroll
-    for (int v = 0; v < N; v++) x.v[v] = q[(td_i64)(k + v) * stride];
-    return x;
-}
-template <int N, class E> TD_FN void tide_put_words(E *q, td_i32 k, const tide_vec<E, N> &x) {
-    if (N == 1 || (sizeof(x) == 4 && ((td_u64)q & 3) == 0)) {
-        *reinterpret_cast<tide_vec<E, N> *>(q + k) = x;
-        return;
-    }
-#pragma unroll
-    for (int v = 0; v < N; v++) q[k + v] = x.v[v];
-}
-template <int N, class E>
-TD_FN void tide_put_apart(E *q, td_i32 k, td_i32 stride, const tide_vec<E, N> &x) {
-#pragma unroll
-    for (int v = 0; v < N; v++) q[(td_i64)(k + v) * stride] = x.v[v];
-}
+** Groups have 4 bytes (cuda_words.cu), or one element; groups begin where they are whole words of
+** the first result. What lies at a row's ends goes alone, an element a lane. */
 
 /* Whether the group at element k goes as a whole: words that have some of it have nothing beyond
 ** the row's end. */
@@ -94,8 +58,8 @@ extern "C" __global__ void __launch_bounds__(256) tide_k(const __grid_constant__
                  alone = tide_V > 1 ? tide_alone(p, behind, begins, t & 31) : -1;
     tide_from from;
     tide_begin(p, at, k0, from);
-    tide_x<tide_V> x[tide_U];
-    tide_x<1> one;
+    tide_raw<tide_V> x[tide_U];
+    tide_raw<1> one;
     bool on[tide_U];
 #pragma unroll
     for (int u = 0; u < tide_U; u++) on[u] = tide_goes(p, k0 + u * 32 * tide_V);
@@ -113,16 +77,23 @@ extern "C" __global__ void __launch_bounds__(256) tide_k(const __grid_constant__
 #pragma unroll
     for (int u = 0; u < tide_U; u++)
         if (on[u]) {
+            tide_x<tide_V> open;
             tide_y<tide_V> y;
-            tide_expr_apply(p, tide_where(from, u * 32 * tide_V), x[u], y);
+            if (p.apart)
+                tide_open<false>(from, x[u], open);
+            else
+                tide_open<true>(from, x[u], open);
+            tide_expr_apply(p, tide_where(from, u * 32 * tide_V), open, y);
             if (p.apart)
                 tide_lay<false>(p, from, u * 32 * tide_V, y);
             else
                 tide_lay<true>(p, from, u * 32 * tide_V, y);
         }
     if (alone >= 0) {
+        tide_x<1> open;
         tide_y<1> y;
-        tide_expr_apply(p, tide_where(from, alone - k0), one, y);
+        tide_open<false>(from, one, open);
+        tide_expr_apply(p, tide_where(from, alone - k0), open, y);
         tide_lay<false>(p, from, alone - k0, y);
     }
 }
