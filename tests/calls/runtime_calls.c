@@ -156,7 +156,7 @@ static void spoil(world *w, tide_config *c) {
     may(w, TIDE_E_NODEVICE);
     may(w, TIDE_E_IO);
     c->struct_size = sizeof *c;
-    switch (below(w, 25)) {
+    switch (below(w, 26)) {
     case 0:
         c->struct_size = ONE_OF(w, size_t, 0, 1, 7, sizeof *c + 1, sizeof *c + 8, SIZE_MAX);
         break;
@@ -192,6 +192,7 @@ static void spoil(world *w, tide_config *c) {
     case 23:
         c->collect_wait = ONE_OF(w, const char *, "", "soon", "-1ms", "3601s", "50", "1e9s");
         break;
+    case 24: c->matmul_precision = ONE_OF(w, const char *, "", "exact", "High", "0"); break;
     default: c->spill = ONE_OF(w, int, 3, -1); break;
     }
 }
@@ -250,6 +251,7 @@ static void draw_config(world *w, runtime *r, tide_config *c) {
         .handle_cache = ONE_OF(w, const char *, NULL, "0", "1MiB"),
         .spill = ONE_OF(w, int, TIDE_DEFAULT, TIDE_DEFAULT, TIDE_ON),
         .collect_wait = ONE_OF(w, const char *, NULL, "0", "200us", "1ms"),
+        .matmul_precision = ONE_OF(w, const char *, NULL, NULL, "highest", "high", "medium"),
     };
     r->checked = c->debug > 0;
 }
