@@ -231,8 +231,8 @@ static void reserve_learns_that_moments_do_not_come(void **state) {
     assert_int_equal(AT_SYNCS(&r, 5 * MS, 800), TIDE_COLLECT_FULL);
 }
 
-/* A window from 200 bytes on, in which one moment hides the pause. True: it was taken, and so little
-** was freed; else the room's end came, where all was found. */
+/* A window from 200 bytes on, in which one moment hides the pause. True: it was taken, and so
+** little was freed; else the room's end came, where all was found. */
 static bool offer_is_taken(tidei_policy_run *r, uint64_t *s, uint64_t frees) {
     tidei_policy_in in = in_at(*s * SEC, TIDEI_AT_SYNC, 700),
                     end = in_at(*s * SEC, TIDEI_AT_ALLOC, 999);

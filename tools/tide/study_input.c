@@ -160,8 +160,8 @@ static uint64_t end_of_wait(const tidei_trace_time *x) {
     return x->waited_ns == TIDEI_UNTOLD ? x->ns : x->ns + x->waited_ns;
 }
 
-/* Gives the events of `t` the times of those of `from`, which has the same course. Deaths keep their
-** place between two of these. */
+/* Gives the events of `t` the times of those of `from`, which has the same course. Deaths keep
+** their place between two of these. */
 static void retime(tidei_trace *t, const tidei_trace *from) {
     t->run.waits = from->run.waits;
     uint64_t old = t->times[0].ns, new = from->times[0].ns, stood = from->times[0].stood_ns;

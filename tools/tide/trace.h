@@ -41,7 +41,8 @@ typedef struct tidei_block_moments {
 typedef struct tidei_trace_time {
     uint64_t ns;       /* of the program's own time; never falling */
     uint64_t stood_ns; /* so long the program had stood still by then */
-    /* of a sync point: so long the host waited for the device there; TIDEI_UNTOLD: no row says so */
+    /* of a sync point: so long the host waited for the device there; TIDEI_UNTOLD: no row says so
+    ** */
     uint64_t waited_ns;
 } tidei_trace_time;
 
