@@ -74,8 +74,7 @@ void tidei_cuda_traits_of(const tidei_program *p, tidei_cuda_traits *out) {
                  room = p->ninputs > 3 ? 24u / p->ninputs : 8;
         unsigned u = floor_pow2(96 / moved, 1, vectors && !fold ? 4 : 8);
         if (!vectors) u = floor_pow2(room, 1, u);
-        /* each carries its offsets along; bytes have to be many */
-        if (c == TIDEI_CUDA_STRIDED && u > 4 && all_max > 1) u = 4;
+        if (c == TIDEI_CUDA_STRIDED && u > 4) u = 4; /* each carries its offsets along */
         /* many small blocks in turn: memory is then read and written in shorter turns (a copy on an
         ** H200: 66 us instead of 70) */
         if (c == TIDEI_CUDA_FLAT && !fold) u = 1;
