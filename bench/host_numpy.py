@@ -6,7 +6,8 @@ Model. Ours are two processes (host_programs.c), one with a single thread and on
 others are functions of this one, which does what the pages say, on the arrays' sizes of
 host_programs.c. A round is each side once, in an order that turns; the first one is not counted. A
 program's figure is the median over the rounds of our time over NumPy's, of the wall's clock (the
-device's work included): what slows the machine in a round slows both. numexpr is given one thread
+device's work included): what slows the machine in a round slows both. Where others use the machine
+--processor tells more of a single thread. numexpr is given one thread
 and all. Prints a line for each program, with medians in ms; of the named one also "figure R".
 SciPy stands in for what NumPy lacks (erfc). Exit 77: NumPy or SciPy is not here."""
 
@@ -186,23 +187,24 @@ class Ours:
             env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def turn(self, name):
-        """The result, and ms."""
+        """The result, and ms of the wall's clock and of processors."""
         self.process.stdin.write(name + "\n")
         self.process.stdin.flush()
         line = self.process.stdout.readline()
         if not line:
             sys.exit(self.process.wait() or 1)
-        result, wall, _ = line.split()
-        return float(result), int(wall) / 1e6
+        result, wall, processor = line.split()
+        return float(result), (int(wall) / 1e6, int(processor) / 1e6)
 
 
 def theirs(function, threads=None):
     """The same of a function of this process."""
     if threads:
         ne.set_num_threads(threads)
-    start = time.perf_counter_ns()
+    wall, processor = time.perf_counter_ns(), time.process_time_ns()
     result = function(ne.evaluate) if threads else function()
-    return float(result), (time.perf_counter_ns() - start) / 1e6
+    wall, processor = time.perf_counter_ns() - wall, time.process_time_ns() - processor
+    return float(result), (wall / 1e6, processor / 1e6)
 
 
 def sides(name, one, every, cores):
@@ -219,8 +221,8 @@ def sides(name, one, every, cores):
     return found
 
 
-def measure(name, players, turns):
-    """By side: ms of each round."""
+def measure(name, players, turns, clock):
+    """By side: ms of each round, of the clock of that number."""
     took = {side: [] for side in players}
     for turn in range(turns + 1):
         results = {}
@@ -228,7 +230,7 @@ def measure(name, players, turns):
         for side in order[turn % len(order) :] + order[: turn % len(order)]:
             results[side], ms = players[side]()
             if turn:
-                took[side].append(ms)
+                took[side].append(ms[clock])
         if any(abs(r - results["numpy"]) > PROGRAMS[name][2] for r in results.values()):
             sys.exit(f"{name}: the results differ: {results}")
     return took
@@ -243,13 +245,14 @@ def main():
     parser.add_argument("program", nargs="?", choices=PROGRAMS)
     parser.add_argument("threads", nargs="?", choices=("one", "all"), default="one")
     parser.add_argument("--turns", type=int, default=7)
+    parser.add_argument("--processor", action="store_true", help="time of processors, not the wall's")
     parser.add_argument("--build", default="build-release")
     args = parser.parse_args()
     cores = len(os.sched_getaffinity(0))
     one, every = Ours(args.build, 1), Ours(args.build, None)
     print(f"{'ms, and ours over theirs':14}  ({cores} processors)")
     for name in [args.program] if args.program else PROGRAMS:
-        took = measure(name, sides(name, one, every, cores), args.turns)
+        took = measure(name, sides(name, one, every, cores), args.turns, int(args.processor))
         line = [f"{name:14}"]
         line += [f"{side} {statistics.median(ms):.1f}" for side, ms in took.items()]
         for threads in "one", "all":

@@ -167,7 +167,7 @@ static void turn(tide_runtime *rt, const struct program *p) {
     expect(tide_synchronize(rt, NULL) == TIDE_OK, p->name);
     wall = now_ns(CLOCK_MONOTONIC) - wall;
     processor = now_ns(CLOCK_PROCESS_CPUTIME_ID) - processor;
-    printf("%.9g %llu %llu\n", result, (unsigned long long)wall, (unsigned long long)processor);
+    printf("%.17g %llu %llu\n", result, (unsigned long long)wall, (unsigned long long)processor);
     fflush(stdout);
 }
 

@@ -108,6 +108,9 @@ typedef struct tide_config {
     /* TIDE_COLLECT_WAIT: before memory runs out, how long to wait for collectors that are bound to
     ** other threads: "50ms" (default), "200us", "2s", "0" */
     const char *collect_wait;
+    /* TIDE_HOST_THREADS: how many threads share an operation on a host device, 1 to 1024. Results
+    ** do not depend on it. Default: the processors that the process may use */
+    int host_threads;
 } tide_config;
 
 /* Opens a runtime on a device; others of its kind can be used beside it (tide/device.h). `config`
