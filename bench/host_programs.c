@@ -39,8 +39,8 @@ static NOINLINE double kmeans(tide_runtime *rt) {
         tide_from_host(rt, TIDE_F64, SHAPE(4, 2), (double[]){0, 0, 8, 0, 0, 8, 8, 8});
     tide_array *which = tide_rem(tide_arange(rt, TIDE_I64, 0, (double)n, 1),
                                  tide_full(rt, TIDE_I64, SHAPE(1), tide_arg_int(4)));
-    tide_array *x = tide_add(tide_take(around, which, 0),
-                             tide_random_normal(rt, &rng, TIDE_F64, SHAPE(n, 2)));
+    tide_array *x =
+        tide_add(tide_take(around, which, 0), tide_random_normal(rt, &rng, TIDE_F64, SHAPE(n, 2)));
     tide_array *centre = tide_slice(x, ":4");
     for (int i = 0; i < 10; i++) {
         tide_array *near =
@@ -63,8 +63,8 @@ static NOINLINE double life(tide_runtime *rt) {
                        tide_from_host(rt, TIDE_U8, SHAPE(3, 3), glider)) == TIDE_OK,
            "the glider");
     for (int i = 0; i < 32; i++)
-        now = tide_map(rt, "(s, g) -> u8((s == 3) | ((s == 4) & (g == 1)))", three(three(now, 0), 1),
-                       now);
+        now = tide_map(rt, "(s, g) -> u8((s == 3) | ((s == 4) & (g == 1)))",
+                       three(three(now, 0), 1), now);
     return tide_item_f64(tide_sum(now, NULL, 0, 0));
 }
 
@@ -150,8 +150,8 @@ static const struct program {
     const char *name;
     double (*run)(tide_runtime *rt);
 } programs[] = {
-    {"black_scholes", black_scholes}, {"kmeans", kmeans},     {"life", life},
-    {"mandelbrot", mandelbrot},       {"nearest", nearest},   {"pagerank", pagerank},
+    {"black_scholes", black_scholes}, {"kmeans", kmeans},   {"life", life},
+    {"mandelbrot", mandelbrot},       {"nearest", nearest}, {"pagerank", pagerank},
     {"quantiles", quantiles},         {"runs", runs},
 };
 

@@ -79,7 +79,8 @@ typedef struct tidei_vm_call {
     tidei_vm_operand in[TIDEI_INPUTS_MAX], out[TIDEI_OUTS_MAX];
     unsigned char scalars[TIDEI_SCALARS_MAX][16];
 } tidei_vm_call;
-/* Executes on the calling thread; never fails. Needs 128 KiB of stack. */
+/* Executes on the calling thread, and on others of its team where there is much to do; the same bits
+** come however many there are. Never fails. Needs 384 KiB of stack. */
 void tidei_vm_run(const tidei_vm_program *vp, const tidei_vm_call *c);
 
 #endif

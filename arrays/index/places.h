@@ -76,18 +76,24 @@ WANTED(places_claim)(extern "C" __global__ void places_claim(const __grid_consta
 static inline void places_claim(const void *params) { (void)params; }
 
 #define PL_TAKE(name, type)                                                                        \
-    static void name(const void *params) {                                                         \
+    static void name##_rows(const void *params, size_t first, size_t end) {                        \
         const pl_call *p = params;                                                                 \
         type *near = (type *)p->near;                                                              \
         const type *far = (const type *)p->far;                                                    \
-        PL_LOOP(1, PL_TAKE_ONE)                                                                    \
+        PL_LOOP((ga_i64)first *pl_across(p), (ga_i64)end *pl_across(p), 1, PL_TAKE_ONE)            \
+    }                                                                                              \
+    static void name(const void *params) {                                                         \
+        const pl_call *p = params;                                                                 \
+        const ga_i64 across = pl_across(p);                                                        \
+        tidei_share_items((size_t)(p->n / across), TIDEI_SHARE_GRAIN / (size_t)across + 1,         \
+                          name##_rows, p);                                                         \
     }
 #define PL_PUT(name, type)                                                                         \
     static void name(const void *params) {                                                         \
         const pl_call *p = params;                                                                 \
         type *far = (type *)p->far;                                                                \
         const type *near = (const type *)p->near;                                                  \
-        PL_LOOP(0, PL_PUT_ONE)                                                                     \
+        PL_LOOP(0, p->n, 0, PL_PUT_ONE)                                                            \
     }
 #define PL_TAKE_ONE(f, n) near[n] = far[f]
 #define PL_PUT_ONE(f, n)  far[f] = near[n]

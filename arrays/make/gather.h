@@ -10,6 +10,7 @@
 
 #ifndef __CUDACC_RTC__
 #include "arrays/make/indices.h"
+#include "runtime/device/share.h"
 #endif
 
 typedef struct ga_16 {
@@ -65,23 +66,32 @@ GA_FN void ga_row(const ga_take *p, ga_i64 row, ga_i64 *source, ga_i64 *index) {
         }                                                                                          \
     }
 #else
+/* Elements first .. end-1 of the result, which are parts of rows. */
 #define GA_TAKE(name, type)                                                                        \
-    static void name(const void *params) {                                                         \
+    static void name##_items(const void *params, size_t first, size_t end) {                       \
         const ga_take *p = params;                                                                 \
         ga_i64 width = p->shape[p->ndim - 1], across = p->source_strides[p->ndim - 1];             \
         ga_i64 across_indices = p->index_strides[p->ndim - 1], source, index;                      \
-        for (ga_i64 row = 0; row < p->rows; row++) {                                               \
+        for (ga_i64 i = (ga_i64)first, stop; i < (ga_i64)end; i = stop) {                          \
+            ga_i64 row = i / width, j = i - row * width;                                           \
+            stop = i - j + width < (ga_i64)end ? i - j + width : (ga_i64)end;                      \
             ga_row(p, row, &source, &index);                                                       \
             type *to = (type *)p->out + row * width;                                               \
             const type *from = (const type *)p->source + source;                                   \
+            const ga_i64 last = stop - row * width;                                                \
             if (across_indices == 0) { /* one index for the whole row */                           \
                 from += ga_index(p, index) * p->step;                                              \
-                for (ga_i64 j = 0; j < width; j++) to[j] = from[j * across];                       \
+                for (; j < last; j++) to[j] = from[j * across];                                    \
             } else {                                                                               \
-                for (ga_i64 j = 0; j < width; j++)                                                 \
+                for (; j < last; j++)                                                              \
                     to[j] = from[j * across + ga_index(p, index + j * across_indices) * p->step];  \
             }                                                                                      \
         }                                                                                          \
+    }                                                                                              \
+    static void name(const void *params) {                                                         \
+        const ga_take *p = params;                                                                 \
+        tidei_share_items((size_t)(p->rows * p->shape[p->ndim - 1]), TIDEI_SHARE_GRAIN,            \
+                          name##_items, p);                                                        \
     }
 #endif
 GA_TAKE(gather_take_1, unsigned char)

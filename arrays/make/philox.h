@@ -14,6 +14,10 @@
 typedef unsigned ph_u32;
 typedef unsigned long long ph_u64;
 
+#ifndef __CUDACC_RTC__
+#include "runtime/device/share.h"
+#endif
+
 #ifdef __CUDACC_RTC__
 #define PH_FN          static __device__ __forceinline__
 #define PH_MULHI(a, b) __umul64hi((a), (b))
@@ -46,9 +50,12 @@ static inline double PH_DOUBLE(ph_u64 u) {
     }
 #else
 #define PH_KERNEL(name, type, work)                                                                \
-    static __attribute__((unused)) void name(const void *params) {                                 \
+    static void name##_items(const void *params, size_t first, size_t end) {                       \
         const type *p = params;                                                                    \
-        for (ph_u64 i = 0; i < p->items; i++) work(p, i);                                          \
+        for (ph_u64 i = first; i < end; i++) work(p, i);                                           \
+    }                                                                                              \
+    static __attribute__((unused)) void name(const void *params) {                                 \
+        tidei_share_items(((const type *)params)->items, TIDEI_SHARE_GRAIN, name##_items, params); \
     }
 #endif
 

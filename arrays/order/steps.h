@@ -10,6 +10,7 @@
 #include <math.h>
 #include "arrays/kernels/text.h"
 #include "arrays/order/keys.h"
+#include "runtime/device/share.h"
 #endif
 
 typedef struct od_steps {
@@ -205,9 +206,13 @@ OD_FN void od_start(const od_steps *p, od_i64 i) {
     }
 #else
 #define OD_EACH(name, fn)                                                                          \
-    static void name(const void *params) {                                                         \
+    static void name##_items(const void *params, size_t first, size_t end) {                       \
         const od_steps *p = params;                                                                \
-        for (od_i64 i = 0; i < p->n; i++) fn(p, i);                                                \
+        for (od_i64 i = (od_i64)first; i < (od_i64)end; i++) fn(p, i);                             \
+    }                                                                                              \
+    static void name(const void *params) {                                                         \
+        tidei_share_items((size_t)((const od_steps *)params)->n, TIDEI_SHARE_GRAIN, name##_items,  \
+                          params);                                                                 \
     }
 #endif
 #if WANTS(order_find)
@@ -291,23 +296,39 @@ extern "C" __global__ void __launch_bounds__(256) order_weigh(const od_steps p) 
 }
 #endif
 #else
-static void order_bins(const void *params) {
+/* Of few bins each stretch of elements has counts of its own at first. */
+enum { OD_OWN_BINS = 2048 };
+static void order_bins_items(const void *params, size_t first, size_t end) {
     const od_steps *p = params;
+    od_i64 own[OD_OWN_BINS], *counts = p->m > OD_OWN_BINS ? (od_i64 *)p->counts : own;
     double low, high;
     od_range(p, &low, &high);
-    for (od_i64 i = 0; i < p->n; i++) {
+    for (od_i64 bin = 0; counts == own && bin < p->m; bin++) own[bin] = 0;
+    for (od_i64 i = (od_i64)first; i < (od_i64)end; i++) {
         const od_i64 bin = od_bin_of(p, low, high, i);
-        if (bin >= 0) OD_AT(od_i64, p->counts, bin)++;
+        if (bin >= 0) counts[bin]++;
     }
+    for (od_i64 bin = 0; counts == own && bin < p->m; bin++)
+        if (own[bin])
+            __atomic_fetch_add(&OD_AT(od_i64, p->counts, bin), own[bin], __ATOMIC_RELAXED);
 }
-static void order_weigh(const void *params) {
+static void order_bins(const void *params) {
     const od_steps *p = params;
-    for (od_i64 bin = 0; bin < p->n; bin++) {
+    const size_t n = (size_t)p->n, grain = 4 * TIDEI_SHARE_GRAIN;
+    tidei_share_items(n, p->m > OD_OWN_BINS ? n : grain, order_bins_items, p);
+}
+static void order_weigh_items(const void *params, size_t first, size_t end) {
+    const od_steps *p = params;
+    for (od_i64 bin = (od_i64)first; bin < (od_i64)end; bin++) {
         double sum = 0;
         for (od_i64 i = OD_AT(od_i64, p->starts, bin); i < OD_AT(od_i64, p->starts, bin + 1); i++)
             sum += OD_AT(double, p->given, OD_AT(od_i64, p->order, i));
         OD_AT(double, p->values, bin) = sum;
     }
+}
+static void order_weigh(const void *params) {
+    const size_t bins = (size_t)((const od_steps *)params)->n;
+    tidei_share_items(bins, bins / 64 + 1, order_weigh_items, params);
 }
 #endif
 

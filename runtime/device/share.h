@@ -17,5 +17,10 @@ void tidei_share(size_t n, tidei_part_fn *part, void *user);
 ** for [first, end). */
 typedef void tidei_stretch_fn(const void *user, size_t first, size_t end);
 void tidei_share_items(size_t items, size_t grain, tidei_stretch_fn *part, const void *user);
+#define TIDEI_SHARE_GRAIN 8192 /* where an item takes 2 to 20 ns */
+
+/* How many threads may come to share now: for work of which any cut gives the same bits, and more
+** parts cost more. */
+size_t tidei_share_threads(void);
 
 #endif

@@ -221,8 +221,8 @@ struct tidei_dpage {
     tidei_dpage *next, **prev; /* unmapped ones that have bytes, under memory_lock */
 };
 
-/* What the host devices of a runtime share, so that the checker sees the work of all, and that there
-** are no more threads than processors. */
+/* What the host devices of a runtime share, so that the checker sees the work of all, and that
+** there are no more threads than processors. */
 typedef struct tidei_host_group {
     _Atomic unsigned devices, streams; /* open; made so far, which names them */
     tidei_checker *checker;            /* NULL: off */

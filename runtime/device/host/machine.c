@@ -1,5 +1,5 @@
-/* machine.c: what this process may use of the machine: memory, addresses, processors. Control groups
-** bound the first and the last of them, `ulimit -v` the second.
+/* machine.c: what this process may use of the machine: memory, addresses, processors. Control
+** groups bound the first and the last of them, `ulimit -v` the second.
 **
 ** A group's limit holds for the groups in it too, so the smallest one on the way up counts. The
 ** group's path may mean nothing here (a container sees the host's path, and its own group at the

@@ -1,11 +1,11 @@
 /* team.c: the threads that help the workers of host devices' streams with large operations.
 **
-** Model. A team is a runtime's. A worker that has work to share (share.h) becomes the team's leader,
-** if nobody is, and makes a *call*: parts 0 to n - 1, which the leader and whichever helpers come take
-** one by one from a counter. A helper that is there in time *enters* through the gate; the leader
-** closes the gate when no part is left to take, and returns when all who entered have left. So a
-** helper that wakes late delays nobody. Where the team has a leader already another worker does its
-** parts alone: its processor is busy with that, and the others with the leader's.
+** Model. A team is a runtime's. A worker that has work to share (share.h) becomes the team's
+** leader, if nobody is, and makes a *call*: parts 0 to n - 1, which the leader and whichever
+** helpers come take one by one from a counter. A helper that is there in time *enters* through the
+** gate; the leader closes the gate when no part is left to take, and returns when all who entered
+** have left. So a helper that wakes late delays nobody. Where the team has a leader already another
+** worker does its parts alone: its processor is busy with that, and the others with the leader's.
 ** Waking takes a system call that costs the caller some us a thread: the leader wakes a few, and
 ** each that comes wakes a few more. Between calls a helper looks for the next one a while, as
 ** streams' workers do, and then sleeps. Helpers start when the first call wants so many.
@@ -27,7 +27,8 @@ enum { OPEN = 1, WAITED = 2, INSIDE = 4 }; /* of the gate: INSIDE for each helpe
 
 struct tidei_team {
     tidei_runtime *rt;
-    unsigned most, started; /* helpers; started: the leader's */
+    _Atomic unsigned most; /* helpers that there may be */
+    unsigned started;      /* the leader's */
     _Atomic bool led;       /* there is a leader */
     _Atomic bool ends;
     pthread_t *helpers;
@@ -90,9 +91,9 @@ static void close_gate(tidei_team *t) {
         g = atomic_load_explicit(&t->gate, memory_order_acquire);
     }
     while (g >= INSIDE) {
-        if ((g & WAITED) || atomic_compare_exchange_weak_explicit(&t->gate, &g, g | WAITED,
-                                                                  memory_order_acquire,
-                                                                  memory_order_acquire))
+        if ((g & WAITED) ||
+            atomic_compare_exchange_weak_explicit(&t->gate, &g, g | WAITED, memory_order_acquire,
+                                                  memory_order_acquire))
             futex(&t->gate, FUTEX_WAIT_PRIVATE, g | WAITED);
         g = atomic_load_explicit(&t->gate, memory_order_acquire);
     }
@@ -131,11 +132,12 @@ static void *help(void *arg) {
 
 /* As many helpers as the call can use, or as there can be. */
 static unsigned start_helpers(tidei_team *t, size_t wanted) {
-    while (t->started < t->most && t->started < wanted) {
+    while (t->started < atomic_load_explicit(&t->most, memory_order_relaxed) &&
+           t->started < wanted) {
         char name[16]; /* the kernel's limit */
         pthread_t *thread = &t->helpers[t->started];
         if (tidei_own_thread_start(thread, help, t) != 0) {
-            t->most = t->started; /* there will be no more of them */
+            atomic_store_explicit(&t->most, t->started, memory_order_relaxed); /* no more then */
             break;
         }
         tidei_format(name, sizeof name, "tide helper %u", t->started % 1000);
@@ -171,8 +173,7 @@ static void lead(tidei_team *t, size_t n, tidei_part_fn *part, void *user) {
 
 void tidei_share(size_t n, tidei_part_fn *part, void *user) {
     tidei_team *t = here;
-    bool leads =
-        t && n > 1 && !atomic_exchange_explicit(&t->led, true, memory_order_acquire);
+    bool leads = t && n > 1 && !atomic_exchange_explicit(&t->led, true, memory_order_acquire);
     here = NULL;
     if (leads) {
         lead(t, n, part, user);
@@ -199,6 +200,10 @@ void tidei_share_items(size_t items, size_t grain, tidei_stretch_fn *part, const
     tidei_share(items / grain + (items % grain != 0), run_stretch, &s);
 }
 
+size_t tidei_share_threads(void) {
+    return here ? 1 + (size_t)atomic_load_explicit(&here->most, memory_order_relaxed) : 1;
+}
+
 /* ---- a team's life ---- */
 
 tidei_team *tidei_team_open(tidei_runtime *rt, unsigned threads) {
@@ -207,8 +212,7 @@ tidei_team *tidei_team_open(tidei_runtime *rt, unsigned threads) {
     /* the struct's fields are aligned to lines of the cache */
     char *p = tidei_host_alloc(rt, sizeof(tidei_team) + room + TIDEI_CACHE_LINE);
     if (!p) return NULL;
-    tidei_team *t = (tidei_team *)(void *)(p + TIDEI_CACHE_LINE -
-                                           (uintptr_t)p % TIDEI_CACHE_LINE);
+    tidei_team *t = (tidei_team *)(void *)(p + TIDEI_CACHE_LINE - (uintptr_t)p % TIDEI_CACHE_LINE);
     ((char **)(void *)t)[-1] = p;
     *t = (tidei_team){.rt = rt, .most = most, .helpers = (pthread_t *)(void *)(t + 1)};
     return t;
