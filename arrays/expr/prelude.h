@@ -99,15 +99,19 @@ static inline double td_modulus_f64(double x, double y) {
     return n > 0x1p-960 && n < 0x1p1000 ? __builtin_sqrt(n) : hypot(x, y);
 }
 /* A product that is rounded by itself. GCC 12 takes alternating sums and differences of products,
-** as complex numbers have them, for its fmaddsub pattern even under -ffp-contract=off. */
+** as complex numbers have them, for its fmaddsub pattern even under -ffp-contract=off, where the
+** processor has it. */
+#if defined(__FMA__) || defined(__AVX512F__)
+#define TD_FUSES
+#endif
 static inline float td_apart_f32(float x) {
-#if defined(__x86_64__)
+#ifdef TD_FUSES
     __asm__("" : "+x"(x));
 #endif
     return x;
 }
 static inline double td_apart_f64(double x) {
-#if defined(__x86_64__)
+#ifdef TD_FUSES
     __asm__("" : "+x"(x));
 #endif
     return x;

@@ -18,6 +18,7 @@
 enum {
     GROUP = 16, /* blocks added one after the other */
     LEVELS_MAX = 64,
+    ROW_LEAST = 256, /* lanes: a block takes about 50 ns beside its lanes */
     /* what a part of a shared walk takes at least: waking a thread takes 5 to 50 us */
     PART_NS = 30000,
     PARTS_MAX = 512,
@@ -36,8 +37,19 @@ static bool written_too_early(const tidei_walk *w, unsigned o) {
     return false;
 }
 
+/* Whether all operands lie in place in boxes of a single row, and rows are long enough. What is in
+** place in more than that has been made one row before. */
+static bool rows_in_place(const tidei_walk *w) {
+    bool so = w->len[w->nd - 1] >= ROW_LEAST;
+    for (unsigned i = 0; i < w->p->ninputs; i++)
+        so &= !w->p->input_width[i] || (uint64_t)w->c->in[i].strides[w->nd - 1] <= 1;
+    for (unsigned o = 0; o < w->p->nouts; o++) so &= w->c->out[o].strides[w->nd - 1] == 1;
+    return so;
+}
+
 static void choose_map_box(tidei_walk *w) {
-    tidei_walk_stretch(w, 0, w->nd - 1, tidei_walk_lanes_for(tidei_walk_lane_bytes(w->p), 0));
+    tidei_walk_stretch(w, rows_in_place(w) ? w->nd - 1 : 0, w->nd - 1,
+                       tidei_walk_lanes_for(tidei_walk_lane_bytes(w->p), 0));
     tidei_walk_add_dims(w, &w->all, 0, w->nd);
     w->kept = w->all;
 }

@@ -14,30 +14,23 @@
 #include "arrays/index/scatter_host.h"
 #include "runtime/device/share.h"
 
-enum { AHEAD = 512 }; /* entries whose indices are read at once */
-
 /* ---- indices ---- */
 
-static ga_i64 offset_of(const sc_list *l, ga_i64 e) {
-    return l->ndim == 1 ? e * l->strides[0] : sc_offset(l->ndim, l->shape, l->strides, e);
-}
-
-/* The places of n entries from `first` on; -1 for one that is out of range, which is reported. */
-static void read_places(const sc_list *l, ga_i64 first, ga_i64 n, ga_i64 *places) {
-    const ga_i64 step = l->strides[0];
-    if (l->ndim == 1 && l->size == 8)
-        for (ga_i64 j = 0; j < n; j++) places[j] = ((const ga_i64 *)l->indices)[(first + j) * step];
-    else if (l->ndim == 1 && l->size == 4 && l->is_signed)
-        for (ga_i64 j = 0; j < n; j++) places[j] = ((const int *)l->indices)[(first + j) * step];
-    else
-        for (ga_i64 j = 0; j < n; j++)
-            places[j] = ga_read(l->indices, offset_of(l, first + j), l->size, l->is_signed);
+/* The places of n entries from `first` on; -1 for one that is out of range, which is reported.
+** Returns whether all are in range. */
+static bool read_places(const sc_list *l, ga_i64 first, ga_i64 n, ga_i64 *places) {
+    if (l->ndim == 1 && ga_read_block(l->indices, first * l->strides[0], l->strides[0], n, l->size,
+                                      l->is_signed, l->length, places))
+        return true;
     for (ga_i64 j = 0; j < n; j++) {
-        const ga_i64 given = places[j], v = ga_from_start(given, l->length, l->is_signed);
+        const ga_i64 at = sc_offset(l->ndim, l->shape, l->strides, first + j),
+                     given = ga_read(l->indices, at, l->size, l->is_signed),
+                     v = ga_from_start(given, l->length, l->is_signed);
         places[j] = v < 0 || v >= l->length ? -1 : v;
-        if (tidei_unlikely(places[j] < 0))
+        if (places[j] < 0)
             ga_report(l->fault, l->report | (l->is_signed ? 0 : GA_UNSIGNED), given, l->length);
     }
+    return false;
 }
 
 /* ---- entries ---- */
@@ -123,11 +116,18 @@ static const sc_c64 complex_none = {-0.0, -0.0}; /* of products: not this way */
         const int op = f->op;                                                                      \
         const elem *near = (const elem *)f->near;                                                  \
         acc *table = (acc *)x->p->tables + x->table * size;                                        \
-        ga_i64 places[AHEAD];                                                                      \
+        ga_i64 places[GA_BLOCK];                                                                   \
         for (ga_i64 i = low * width; i < high * width; i++) table[i] = CLASS##_NONE(op);           \
-        for (ga_i64 e = x->first; e < x->end; e += AHEAD) {                                        \
-            const ga_i64 n = x->end - e < AHEAD ? x->end - e : AHEAD;                              \
-            read_places(&x->p->list, e, n, places);                                                \
+        for (ga_i64 e = x->first; e < x->end; e += GA_BLOCK) {                                     \
+            const ga_i64 n = x->end - e < GA_BLOCK ? x->end - e : GA_BLOCK;                        \
+            const bool all =                                                                       \
+                read_places(&x->p->list, e, n, places) && low == 0 && high == f->length;           \
+            if (all && width == 1 && f->long_ndim == 1) {                                          \
+                const elem *from = near + e * f->long_strides[0];                                  \
+                for (ga_i64 j = 0; j < n; j++, from += f->long_strides[0])                         \
+                    table[places[j]] = CLASS##_JOIN(op, table[places[j]], LOAD_##name(*from));     \
+                continue;                                                                          \
+            }                                                                                      \
             for (ga_i64 j = 0; j < n; j++) {                                                       \
                 if (places[j] < low || places[j] >= high) continue;                                \
                 const elem *from = near + entry_offset(f, e + j);                                  \

@@ -66,26 +66,38 @@ GA_FN void ga_row(const ga_take *p, ga_i64 row, ga_i64 *source, ga_i64 *index) {
         }                                                                                          \
     }
 #else
+/* Elements first .. last-1 of a row; those that have an index for themselves in blocks. */
+#define GA_ROW(name, type)                                                                         \
+    static inline void name##_row(const ga_take *p, ga_i64 row, ga_i64 first, ga_i64 last) {       \
+        const ga_i64 across = p->source_strides[p->ndim - 1], step = p->step;                      \
+        const ga_i64 across_indices = p->index_strides[p->ndim - 1];                               \
+        ga_i64 source, index, v[GA_BLOCK];                                                         \
+        ga_row(p, row, &source, &index);                                                           \
+        type *to = (type *)p->out + row * p->shape[p->ndim - 1];                                   \
+        const type *from = (const type *)p->source + source;                                       \
+        if (across_indices == 0) from += ga_index(p, index) * step;                                \
+        for (ga_i64 j = first, n; j < last; j += n) {                                              \
+            n = across_indices == 0 || last - j < GA_BLOCK ? last - j : GA_BLOCK;                  \
+            if (across_indices == 0)                                                               \
+                for (ga_i64 i = j; i < last; i++) to[i] = from[i * across];                        \
+            else if (ga_read_block(p->indices, index + j * across_indices, across_indices, n,      \
+                                   p->size, p->is_signed, p->length, v))                           \
+                for (ga_i64 i = 0; i < n; i++) to[j + i] = from[(j + i) * across + v[i] * step];   \
+            else                                                                                   \
+                for (ga_i64 i = j; i < j + n; i++)                                                 \
+                    to[i] = from[i * across + ga_index(p, index + i * across_indices) * step];     \
+        }                                                                                          \
+    }
 /* Elements first .. end-1 of the result, which are parts of rows. */
 #define GA_TAKE(name, type)                                                                        \
+    GA_ROW(name, type)                                                                             \
     static void name##_items(const void *params, size_t first, size_t end) {                       \
         const ga_take *p = params;                                                                 \
-        ga_i64 width = p->shape[p->ndim - 1], across = p->source_strides[p->ndim - 1];             \
-        ga_i64 across_indices = p->index_strides[p->ndim - 1], source, index;                      \
+        const ga_i64 width = p->shape[p->ndim - 1];                                                \
         for (ga_i64 i = (ga_i64)first, stop; i < (ga_i64)end; i = stop) {                          \
-            ga_i64 row = i / width, j = i - row * width;                                           \
-            stop = i - j + width < (ga_i64)end ? i - j + width : (ga_i64)end;                      \
-            ga_row(p, row, &source, &index);                                                       \
-            type *to = (type *)p->out + row * width;                                               \
-            const type *from = (const type *)p->source + source;                                   \
-            const ga_i64 last = stop - row * width;                                                \
-            if (across_indices == 0) { /* one index for the whole row */                           \
-                from += ga_index(p, index) * p->step;                                              \
-                for (; j < last; j++) to[j] = from[j * across];                                    \
-            } else {                                                                               \
-                for (; j < last; j++)                                                              \
-                    to[j] = from[j * across + ga_index(p, index + j * across_indices) * p->step];  \
-            }                                                                                      \
+            const ga_i64 row = i / width, begin = row * width;                                     \
+            stop = begin + width < (ga_i64)end ? begin + width : (ga_i64)end;                      \
+            name##_row(p, row, i - begin, stop - begin);                                           \
         }                                                                                          \
     }                                                                                              \
     static void name(const void *params) {                                                         \

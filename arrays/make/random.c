@@ -7,11 +7,20 @@
 
 #include "arrays/arrays.h"
 #include "arrays/kernels/launch.h"
-#include "arrays/make/philox.h"
+#include "arrays/make/philox_host.h"
 
 extern const char tidei_philox_text[];
 
+static const tidei_philox_host *host(void) {
+#ifdef TIDEI_VM_X86 /* the build has it */
+    if (__builtin_cpu_supports("avx2")) return &tidei_philox_host_avx2;
+#endif
+    return &tidei_philox_host_base;
+}
+
+/* A kernel of philox.h; of a draw, whose host function is one of a table. */
 #define KERNEL(name) ((const tidei_own_kernel){#name, tidei_philox_text, name})
+#define DRAW(kind)   ((const tidei_own_kernel){"philox_" #kind, tidei_philox_text, host()->kind})
 
 /* A new array of n elements, `per_block` of which come from one block; d holds what the kind of
 ** number needs. */
@@ -48,9 +57,8 @@ tide_array *tide_random_uniform(tide_runtime *ref, tide_rng *rng, tide_dtype t, 
     tidei_runtime *rt = tidei_entered(ref, op);
     if (!rt || check(rng, t == TIDE_F32 || t == TIDE_F64, t, "f32 or f64", op) != TIDE_OK)
         return NULL;
-    return t == TIDE_F32
-               ? draw(rt, rng, t, ndim, shape, KERNEL(philox_uniform_f32), 4, (ph_draw){0}, op)
-               : draw(rt, rng, t, ndim, shape, KERNEL(philox_uniform_f64), 2, (ph_draw){0}, op);
+    return t == TIDE_F32 ? draw(rt, rng, t, ndim, shape, DRAW(uniform_f32), 4, (ph_draw){0}, op)
+                         : draw(rt, rng, t, ndim, shape, DRAW(uniform_f64), 2, (ph_draw){0}, op);
 }
 
 tide_array *tide_random_normal(tide_runtime *ref, tide_rng *rng, tide_dtype t, int ndim,
@@ -59,9 +67,8 @@ tide_array *tide_random_normal(tide_runtime *ref, tide_rng *rng, tide_dtype t, i
     tidei_runtime *rt = tidei_entered(ref, op);
     if (!rt || check(rng, t == TIDE_F32 || t == TIDE_F64, t, "f32 or f64", op) != TIDE_OK)
         return NULL;
-    return t == TIDE_F32
-               ? draw(rt, rng, t, ndim, shape, KERNEL(philox_normal_f32), 4, (ph_draw){0}, op)
-               : draw(rt, rng, t, ndim, shape, KERNEL(philox_normal_f64), 2, (ph_draw){0}, op);
+    return t == TIDE_F32 ? draw(rt, rng, t, ndim, shape, DRAW(normal_f32), 4, (ph_draw){0}, op)
+                         : draw(rt, rng, t, ndim, shape, DRAW(normal_f64), 2, (ph_draw){0}, op);
 }
 
 tide_array *tide_random_integers(tide_runtime *ref, tide_rng *rng, tide_dtype t, int ndim,
@@ -80,7 +87,7 @@ tide_array *tide_random_integers(tide_runtime *ref, tide_rng *rng, tide_dtype t,
     if (tidei_encode(tide_arg_int(low), t, op, element) != TIDE_OK) return NULL;
     if (tidei_encode(tide_arg_int(high - 1), t, op, element) != TIDE_OK) return NULL;
     return d.range <= (ph_u64)1 << 32
-               ? draw(rt, rng, t, ndim, shape, KERNEL(philox_integers), 2, d, op)
+               ? draw(rt, rng, t, ndim, shape, DRAW(integers), 2, d, op)
                : draw(rt, rng, t, ndim, shape, KERNEL(philox_integers_wide), 1, d, op);
 }
 

@@ -111,18 +111,7 @@ OD_FN void od_along(const od_steps *p, od_i64 i) {
 }
 
 OD_FN double od_number(od_type t, od_u64 a, od_i64 i) {
-    const od_u64 bits = od_load(a, i, t.size);
-    union {
-        od_u64 u;
-        double d;
-    } wide = {bits};
-    union {
-        od_u32 u;
-        float f;
-    } narrow = {(od_u32)bits};
-    if (t.kind == OD_FLOAT) return t.size == 8 ? wide.d : narrow.f;
-    if (t.kind == OD_UNSIGNED) return (double)bits;
-    return (double)((od_i64)(bits << (64 - 8 * t.size)) >> (64 - 8 * t.size));
+    return od_number_of(t, od_load(a, i, t.size));
 }
 
 /* Quantile i / m of sorted row i % m, whose length is `length`: f64. */
@@ -135,14 +124,10 @@ OD_FN void od_quantile(const od_steps *p, od_i64 i) {
         return;
     }
     const od_i64 below = (od_i64)at < last ? (od_i64)at : last;
-    const double t = at - (double)below, a = od_number(p->type, p->sorted, first + below),
-                 b = od_number(p->type, p->sorted, first + (below < last ? below + 1 : last)),
-                 d = b - a;
-    /* a distance that is not finite is left out: of an infinity that comes, of both NaN */
-    OD_AT(double, p->values, i) = a == b || t == 0 ? a
-                                  : d - d != 0     ? a * (1 - t) + b * t
-                                  : t < 0.5        ? a + d * t
-                                                   : b - d * (1 - t);
+    OD_AT(double, p->values, i) =
+        od_between(od_number(p->type, p->sorted, first + below),
+                   od_number(p->type, p->sorted, first + (below < last ? below + 1 : last)),
+                   at - (double)below);
 }
 
 /* ---- bins: m of them, each as wide as all others, the last one with its end ---- */
@@ -299,7 +284,7 @@ extern "C" __global__ void __launch_bounds__(256) order_weigh(const od_steps p) 
 /* Of few bins each stretch of elements has counts of its own at first. */
 enum { OD_OWN_BINS = 2048 };
 static void order_bins_items(const void *params, size_t first, size_t end) {
-    const od_steps *p = params;
+    const od_steps here = *(const od_steps *)params, *p = &here; /* which no count overwrites */
     od_i64 own[OD_OWN_BINS], *counts = p->m > OD_OWN_BINS ? (od_i64 *)p->counts : own;
     double low, high;
     od_range(p, &low, &high);
