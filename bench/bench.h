@@ -7,9 +7,10 @@
 
 #include "bench/workload.h"
 #include "runtime/runtime.h"
+#include <tide/random.h>
 
 #define BENCH_ROUNDS  21
-#define BENCH_FIGURES 96
+#define BENCH_FIGURES 160
 #define BENCH_SKIPPED 77
 
 typedef struct bench_figure {
@@ -37,6 +38,9 @@ typedef struct bench {
 bool bench_open(bench *b, const char *collector, const char *limit, bool untouched);
 void bench_close(bench *b); /* also where nothing is open */
 bool bench_on_cuda(const bench *b);
+/* Normal numbers of any floating-point type; those of two bytes are converted. NULL on failure. */
+tide_array *bench_normal(tide_runtime *rt, tide_rng *rng, tide_dtype t, int ndim,
+                         const int64_t *shape);
 
 __attribute__((format(printf, 4, 5))) void bench_note(bench *b, double value, const char *unit,
                                                       const char *name, ...);
@@ -70,8 +74,10 @@ int bench_pair(bench *b), bench_random(bench *b), bench_holes(bench *b), bench_t
     bench_trace(bench *b), bench_frontier(bench *b), bench_breaker(bench *b),
     bench_pipeline(bench *b), bench_move(bench *b), bench_handover(bench *b),
     bench_batches(bench *b), bench_debug(bench *b), bench_scalar(bench *b), bench_peer(bench *b),
-    bench_stress(bench *b), bench_operations(bench *b);
+    bench_stress(bench *b), bench_operations(bench *b), bench_rows(bench *b), bench_sweep(bench *b),
+    bench_upload(bench *b), bench_layer(bench *b);
 int bench_factor(bench *b), bench_factor_small(bench *b), bench_first_use(bench *b),
     bench_hoard(bench *b), bench_workspace(bench *b), bench_rungs(bench *b), bench_scans(bench *b);
+int bench_layouts(bench *b), bench_layout_sweep(bench *b);
 
 #endif

@@ -4,6 +4,7 @@
 ** holds one against the other. */
 #include "bench/bench.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <tide/tide.h>
 
 #define ROUNDS BENCH_ROUNDS
@@ -12,6 +13,8 @@
 /* What an operation works on. */
 typedef struct inputs {
     tide_array *a, *b, *c;
+    tide_runtime *rt;
+    void *host;
 } inputs;
 
 typedef struct operation {
@@ -103,6 +106,17 @@ static bool run_scatter_free(const inputs *in) {
     return tide_scatter_add(in->a, in->b, 0, in->c, TIDE_SCATTER_ANY_ORDER) == TIDE_OK;
 }
 
+/* ---- from the host ---- */
+
+static bool make_host(tide_runtime *rt, inputs *in) {
+    in->rt = rt;
+    in->host = malloc(256 * TIDEI_MIB);
+    return in->host && memset(in->host, 1, 256 * TIDEI_MIB);
+}
+static bool run_upload(const inputs *in) {
+    return gave(tide_from_host(in->rt, TIDE_F32, 1, (const int64_t[]){64 * MI}, in->host));
+}
+
 static const operation operations[] = {
     {"sort", make_line, run_sort},
     {"sort_rows", make_short_rows, run_sort},
@@ -115,6 +129,7 @@ static const operation operations[] = {
     {"index_add_ordered", make_scatter, run_scatter},
     {"unique", make_repeated, run_unique},
     {"quantile", make_four_mi, run_quantile},
+    {"upload", make_host, run_upload},
 };
 
 /* Microseconds; negative where it fails. */
@@ -138,6 +153,7 @@ static bool measure(bench *b, const operation *o) {
     tide_free(in.a);
     tide_free(in.b);
     tide_free(in.c);
+    free(in.host);
     return true;
 }
 

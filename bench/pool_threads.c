@@ -1,6 +1,7 @@
 /* pool_threads.c: B4: many threads at one pool.
 **   own      each thread on a stream of its own, pairs of 64 KiB
-**   mixed    each with 1,000 blocks of mixed sizes alive, one of them replaced at a time
+**   mixed    each with 1,000 blocks of mixed sizes alive, one of them replaced at a time; at the end
+**            all threads hold theirs at once, and what is backed by then is set against that
 **   passed   half of the threads take, the other half give back, each one's blocks by one other
 **   buried   all take, and one thread gives everything back, as a thread that runs finalizers does
 ** All but `own` do the same work in all, however many threads share it: they meet at the pool's
@@ -40,6 +41,7 @@ typedef struct worker {
     size_t samples;
     double *sample; /* nanoseconds of single pairs */
     pthread_barrier_t *start;
+    size_t live; /* bytes, while all threads hold their blocks */
     uint64_t began_ns, ended_ns;
 } worker;
 
@@ -76,6 +78,9 @@ static void mixed_pairs(worker *w) {
         w->ok = replace_block(w, x, workload_spread(&w->seed, 8, 20));
         if (sampled) w->sample[w->samples++] = (double)(tidei_now_ns() - start);
     }
+    w->ended_ns = tidei_now_ns();
+    for (size_t i = 0; live && i < LIVE; i++) w->live += live[i].bytes;
+    pthread_barrier_wait(w->start);
     for (size_t i = 0; live && i < LIVE; i++)
         if (live[i].bytes) bench_give(w->b, &live[i]);
     free(live);
@@ -165,7 +170,7 @@ static void *thread_main(void *arg) {
         take_and_pass(w);
     else
         give_back(j->c, w);
-    w->ended_ns = tidei_now_ns();
+    if (j->work != MIXED) w->ended_ns = tidei_now_ns();
     return NULL;
 }
 
@@ -187,19 +192,20 @@ static void prepare(crew *c, enum work work, size_t pairs, pthread_barrier_t *st
 }
 
 struct figures {
-    double pairs_per_s, free_ns, p999_ns;
+    double pairs_per_s, free_ns, p999_ns, backed_over_live;
 };
 
 static bool gather(const crew *c, enum work work, struct figures *out) {
     uint64_t first = UINT64_MAX, last = 0;
     double free_ns = 0;
-    size_t pairs = 0, freed = 0, samples = 0;
+    size_t pairs = 0, freed = 0, samples = 0, live = 0;
     for (unsigned i = 0; i < c->n; i++) {
         const worker *w = &c->workers[i];
         if (!w->ok) return false;
         first = w->began_ns < first ? w->began_ns : first;
         last = w->ended_ns > last ? w->ended_ns : last;
         free_ns += w->free_ns;
+        live += w->live;
         if (work < PASSED || !w->to) freed += w->pairs;
         if (work < PASSED || w->to) pairs += w->pairs;
         memmove(c->samples + samples, w->sample, w->samples * sizeof *w->sample);
@@ -208,6 +214,9 @@ static bool gather(const crew *c, enum work work, struct figures *out) {
     *out = (struct figures){.pairs_per_s = (double)pairs * 1e9 / (double)(last - first),
                             .free_ns = freed ? free_ns / (double)freed : 0,
                             .p999_ns = samples ? bench_quantile(c->samples, samples, 0.999) : 0};
+    if (live)
+        out->backed_over_live =
+            (double)atomic_load(&c->b->d->budget->peak_backed) / (double)live;
     return true;
 }
 
@@ -233,7 +242,7 @@ static bool run_once(crew *c, enum work work, size_t pairs, struct figures *out)
 
 /* Medians of rounds. */
 static bool run_rounds(crew *c, enum work work, size_t pairs, struct figures *out) {
-    double v[3][THREAD_ROUNDS];
+    double v[4][THREAD_ROUNDS];
     for (unsigned r = 0; r <= THREAD_ROUNDS; r++) { /* the first one grows */
         struct figures f;
         if (!run_once(c, work, pairs, &f)) return false;
@@ -241,9 +250,10 @@ static bool run_rounds(crew *c, enum work work, size_t pairs, struct figures *ou
         v[0][r - 1] = f.pairs_per_s;
         v[1][r - 1] = f.free_ns;
         v[2][r - 1] = f.p999_ns;
+        v[3][r - 1] = f.backed_over_live;
     }
     *out = (struct figures){bench_median(v[0], THREAD_ROUNDS), bench_median(v[1], THREAD_ROUNDS),
-                            bench_median(v[2], THREAD_ROUNDS)};
+                            bench_median(v[2], THREAD_ROUNDS), bench_median(v[3], THREAD_ROUNDS)};
     return true;
 }
 
@@ -275,6 +285,7 @@ static bool all_work(bench *b, crew *c) {
     bench_note(b, own.pairs_per_s, "pairs/s", "own_t%u", c->n);
     bench_note(b, mixed.pairs_per_s, "pairs/s", "mixed_t%u", c->n);
     bench_note(b, mixed.p999_ns, "ns", "mixed_p999_t%u", c->n);
+    bench_note(b, mixed.backed_over_live, "", "mixed_backed_over_live_t%u", c->n);
     bench_note(b, local.free_ns, "ns", "local_free_t%u", c->n);
     if (c->n == 1) return true;
     if (!run_rounds(c, PASSED, share, &passed) || !run_rounds(c, BURIED, share, &finished))

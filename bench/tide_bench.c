@@ -4,7 +4,7 @@
 #include "bench/bench.h"
 #include <stdio.h>
 #include <stdlib.h>
-#include <tide/device.h>
+#include <tide/tide.h>
 
 static const struct {
     const char *name;
@@ -25,6 +25,8 @@ static const struct {
     {"gemm-small", bench_gemm_small,
      "what the host spends on a product of 32 x 32 floats beyond cuBLAS called directly (--size: "
      "n)"},
+    {"layer", bench_layer,
+     "relu(x w + b) by tide_linear, against a product and a pass over it (cuda)"},
     {"host-fused", bench_host_fused,
      "the chain on 2^24 floats on the host, against gcc -O3 (bench/loop.c)"},
     {"host-sum0", bench_host_sum0,
@@ -70,6 +72,19 @@ static const struct {
      "--threads)"},
     {"operations", bench_operations,
      "scans, sorts, selections, scatters: microseconds of each (cuda)"},
+    {"rows", bench_rows,
+     "softmax, logsumexp, norms and argmax of 8192 x 4096 floats, microseconds of each; issuing a "
+     "small softmax (cuda)"},
+    {"sweep", bench_sweep,
+     "bandwidth of folds over axes of 7 to 2^25 elements, and what hangs on them; worst over best "
+     "(cuda)"},
+    {"layouts", bench_layouts,
+     "distances of all pairs, a stencil, random numbers, rows taken: microseconds of each (cuda)"},
+    {"layout-sweep", bench_layout_sweep,
+     "shifted views, taken rows and columns, folds of pairs over lengths and types: bandwidth, "
+     "worst over best (cuda)"},
+    {"upload", bench_upload,
+     "arrays from memory that is not pinned and back, against the driver's copies (cuda)"},
     {"scalar", bench_scalar,
      "B12: the host reads elements of unified and pinned arrays, against a plain pointer"},
 };
@@ -112,6 +127,16 @@ void bench_close(bench *b) {
 }
 
 bool bench_on_cuda(const bench *b) { return b->d->d->info.flags & TIDEI_DEV_RUNS_TEXT; }
+
+tide_array *bench_normal(tide_runtime *rt, tide_rng *rng, tide_dtype t, int ndim,
+                         const int64_t *shape) {
+    const bool drawn = t == TIDE_F32 || t == TIDE_F64;
+    tide_array *x = tide_random_normal(rt, rng, drawn ? t : TIDE_F32, ndim, shape);
+    if (drawn || !x) return x;
+    tide_array *out = tide_cast(x, t);
+    tide_free(x);
+    return out;
+}
 
 /* ---- the command ---- */
 

@@ -90,6 +90,7 @@ void tidei_gemm_simplify(tidei_gemm *g) {
 tide_status tidei_gemm_batched(tidei_stream *s, tidei_gemm *g, const char *op) {
     tidei_check(g->m >= 1 && g->n >= 1 && g->k >= 1 && !g->c.trans &&
                 tidei_gemm_takes(s->dev, g->dtype));
+    g->applied = false;
     tidei_gemm_simplify(g);
     const unsigned update = TIDEI_WRITE | (tidei_is_zero(g->beta) ? 0 : TIDEI_READ);
     const tidei_use uses[3] = {use_of(g->nbatch, g->batch, &g->a, g->m, g->k, g->dtype, TIDEI_READ),

@@ -20,16 +20,31 @@ typedef struct tidei_matrix {
     int64_t batch[TIDE_MAX_RANK];
 } tidei_matrix;
 
+/* What follows a product: nothing; a vector added to each row; and then an activation. */
+typedef enum {
+    TIDEI_EPILOGUE_NONE,
+    TIDEI_EPILOGUE_BIAS,
+    TIDEI_EPILOGUE_RELU,
+    TIDEI_EPILOGUE_GELU
+} tidei_epilogue;
+
 /* c = alpha * a b + beta * c for every index of the batch: a is m x k, b is k x n, c is m x n and
 ** not transposed. ld is at least the stored row's length. m, n, k and the batch's dimensions are >=
 ** 1. Matrices of c overlap nothing. */
 typedef struct tidei_gemm {
     tide_dtype dtype; /* one that tidei_gemm_takes */
+    int precision;    /* TIDEI_PRECISION_*: of f32 and c64 on cuda */
     int64_t m, n, k;
     int nbatch;
     int64_t batch[TIDE_MAX_RANK];
     double alpha[2], beta[2]; /* the imaginary parts are 0 where the elements have none */
     tidei_matrix a, b, c;
+    /* what is to follow, with the n elements of the bias, one behind the other; and whether it
+    ** did: where not, it is for the caller to do. NONE needs no bias */
+    tidei_epilogue epilogue;
+    tidei_storage *bias;
+    int64_t bias_offset;
+    bool applied;
 } tidei_gemm;
 
 /* f32, f64, c64, c128 everywhere; f16 and bf16 (accumulated in f32) on cuda. */
@@ -128,12 +143,29 @@ bool tidei_batch_next(int nbatch, const int64_t *batch, int64_t *index,
 ** tidei_gemm_begin and end. */
 tide_status tidei_gemm_host(tidei_stream *s, const tidei_gemm *g, const tidei_use uses[3],
                             const char *op);
-tide_status tidei_gemm_cuda(tidei_stream *s, const tidei_gemm *g, const tidei_use uses[3],
+tide_status tidei_gemm_cuda(tidei_stream *s, tidei_gemm *g, const tidei_use uses[3],
                             const char *op);
 tide_status tidei_blas_host(tidei_stream *s, const tidei_blas *x, const tidei_use *uses, unsigned n,
                             const char *op);
 tide_status tidei_blas_cuda(tidei_stream *s, const tidei_blas *x, const tidei_use *uses, unsigned n,
                             const char *op);
+/* How a product computes, by cuBLAS's numbers. */
+unsigned int tidei_cublas_compute_of(const tidei_gemm *g);
+/* One product by cuBLASLt (blas_lt.c), with what follows it, in the workspace (0, 0: in none), as
+** work on the native stream; addresses of first elements. Its status, or that of asking it;
+** TIDEI_CUBLAS_NOT_SUPPORTED: it has no kernel for that, and nothing was queued. */
+typedef struct tidei_lt_call {
+    tidei_addr a, b, c, bias, workspace;
+    size_t workspace_bytes;
+    void *stream;
+} tidei_lt_call;
+struct tidei_cublas_table;
+unsigned int tidei_lt_product(tidei_dev *d, const struct tidei_cublas_table *t, void *handle,
+                              const tidei_gemm *g, const tidei_lt_call *x);
+/* Which kernels it chose; in rt->libs. */
+struct tidei_lt_known;
+tide_status tidei_lt_open(tidei_runtime *rt, struct tidei_lt_known **out);
+void tidei_lt_close(tidei_runtime *rt, struct tidei_lt_known *k); /* NULL is legal */
 /* A workspace for a call of cuBLAS whose results take so many bytes. */
 tide_status tidei_cublas_workspace(tidei_stream *s, double results, const char *op,
                                    tidei_storage **out);

@@ -1,4 +1,5 @@
-/* blas_cuda.c: matrix products by cuBLAS, with a handle from the cache (libs/handles.h).
+/* blas_cuda.c: matrix products by cuBLAS, with a handle from the cache (libs/handles.h). A single
+** one goes to cuBLASLt (blas_lt.c) where something follows it, and where it is small.
 **
 ** What must stay true: cuBLAS's workspace is a block of our pool that the product uses like an
 ** operand, or none; it is set anew at every call because setting the stream resets it. A call that
@@ -27,10 +28,21 @@ void tidei_gemm_end(tidei_dev *d) { tidei_library_unkeep(d, &tidei_cublas_kind);
 typedef struct job {
     const tidei_gemm *g;
     const tidei_cublas_table *t;
-    tidei_use uses[4]; /* a, b, c, the workspace */
+    tidei_use uses[5]; /* a, b, c, the bias if something follows, the workspace */
     int64_t done;      /* calls that were queued */
+    bool lt;           /* it goes to cuBLASLt, unless that has no kernel for it */
     bool refused;      /* one that was to do without a workspace did not: it may do with one */
 } job;
+
+unsigned int tidei_cublas_compute_of(const tidei_gemm *g) {
+    static const tidei_cublas_compute narrow[] = {
+        [TIDEI_PRECISION_HIGHEST] = TIDEI_CUBLAS_COMPUTE_32F,
+        [TIDEI_PRECISION_HIGH] = TIDEI_CUBLAS_COMPUTE_32F_FAST_TF32,
+        [TIDEI_PRECISION_MEDIUM] = TIDEI_CUBLAS_COMPUTE_32F_FAST_16BF};
+    if (g->dtype == TIDE_F64 || g->dtype == TIDE_C128) return TIDEI_CUBLAS_COMPUTE_64F;
+    bool rounds = g->dtype == TIDE_F32 || g->dtype == TIDE_C64;
+    return narrow[rounds ? g->precision : TIDEI_PRECISION_HIGHEST];
+}
 
 static tidei_cublas_operation operation(const tidei_matrix *x) {
     return !x->trans ? TIDEI_CUBLAS_OP_N : x->conj ? TIDEI_CUBLAS_OP_C : TIDEI_CUBLAS_OP_T;
@@ -43,8 +55,7 @@ static tidei_cublas_status one_call(const job *j, tidei_cublas_handle h, int dim
                                     tidei_addr b, tidei_addr c) {
     const tidei_gemm *g = j->g;
     tidei_cuda_data_type type = tidei_cuda_type(g->dtype);
-    bool wide = g->dtype == TIDE_F64 || g->dtype == TIDE_C128;
-    tidei_cublas_compute compute = wide ? TIDEI_CUBLAS_COMPUTE_64F : TIDEI_CUBLAS_COMPUTE_32F;
+    tidei_cublas_compute compute = tidei_cublas_compute_of(g);
     tidei_cublas_operation ta = operation(&g->a), tb = operation(&g->b);
     tidei_factor alpha = tidei_factor_of(g->alpha, g->dtype),
                  beta = tidei_factor_of(g->beta, g->dtype);
@@ -70,17 +81,41 @@ static int inner_dim(const tidei_gemm *g) {
     return best;
 }
 
+/* The first elements of a, b and c: a range begins at the lowest address touched, which with
+** negative strides is not the first element. */
+static void first_elements(const job *j, const tidei_submission *w, tidei_addr at[3]) {
+    const tidei_gemm *g = j->g;
+    const tidei_matrix *const x[3] = {&g->a, &g->b, &g->c};
+    size_t size = tide_dtype_size(g->dtype);
+    for (int i = 0; i < 3; i++)
+        at[i] = w->ranges[i].addr + (size_t)x[i]->offset * size - j->uses[i].offset;
+}
+
+static tidei_cublas_status lt_call(const job *j, const tidei_library_call *c, void *handle,
+                                   const tidei_submission *w) {
+    tidei_dev *d = c->s->dev;
+    tidei_addr at[3];
+    first_elements(j, w, at);
+    tidei_lt_call x = {.a = at[0],
+                       .b = at[1],
+                       .c = at[2],
+                       .bias = j->g->epilogue ? w->ranges[3].addr : 0,
+                       .stream = d->d->ops->stream_native(d->d, c->s->ds)};
+    if (c->workspace) {
+        x.workspace = w->ranges[c->n - 1].addr;
+        x.workspace_bytes = w->ranges[c->n - 1].bytes;
+    }
+    return tidei_lt_product(d, j->t, handle, j->g, &x);
+}
+
 static tidei_cublas_status all_calls(job *j, tidei_cublas_handle h, const tidei_submission *w) {
     const tidei_gemm *g = j->g;
     size_t size = tide_dtype_size(g->dtype);
     const tidei_matrix *const x[3] = {&g->a, &g->b, &g->c};
     int64_t index[TIDE_MAX_RANK] = {0}, call = 0;
     int inner = inner_dim(g);
-    /* a range begins at the lowest address touched, which with negative strides is not the first
-    ** element */
     tidei_addr at[3];
-    for (int i = 0; i < 3; i++)
-        at[i] = w->ranges[i].addr + (size_t)x[i]->offset * size - j->uses[i].offset;
+    first_elements(j, w, at);
     for (;;) {
         if (call++ >= j->done) {
             tidei_cublas_status r = one_call(j, h, inner, at[0], at[1], at[2]);
@@ -103,7 +138,11 @@ static tidei_cublas_status all_calls(job *j, tidei_cublas_handle h, const tidei_
 
 static unsigned run(const tidei_library_call *c, void *handle, const tidei_submission *w) {
     job *j = c->arg;
-    tidei_cublas_status r = all_calls(j, handle, w);
+    tidei_cublas_status r = j->lt ? lt_call(j, c, handle, w) : TIDEI_CUBLAS_NOT_SUPPORTED;
+    if (r == TIDEI_CUBLAS_NOT_SUPPORTED) {
+        j->lt = false;
+        r = all_calls(j, handle, w);
+    }
     j->refused = r != TIDEI_CUBLAS_SUCCESS && !c->workspace;
     return j->refused ? TIDEI_CUBLAS_SUCCESS : r;
 }
@@ -162,32 +201,48 @@ static tide_status run_in_workspace(const tidei_library_call *given, job *j, dou
     return status;
 }
 
+/* Of one row or column cuBLAS has kernels that cuBLASLt has not. */
+static bool goes_to_lt(const job *j, bool bare) {
+    const tidei_gemm *g = j->g;
+    bool narrow = g->dtype == TIDE_F32 || g->dtype == TIDE_F16 || g->dtype == TIDE_BF16;
+    if (!tidei_cublas_has_lt(j->t) || g->nbatch) return false;
+    return g->epilogue ? narrow : bare && (narrow || g->dtype == TIDE_F64) && g->m > 1 && g->n > 1;
+}
+
 /* Makes sure of a handle first: the workspace takes of the memory that is left. */
-tide_status tidei_gemm_cuda(tidei_stream *s, const tidei_gemm *g, const tidei_use uses[3],
+tide_status tidei_gemm_cuda(tidei_stream *s, tidei_gemm *g, const tidei_use uses[3],
                             const char *op) {
     job j;
+    unsigned n = 3;
+    size_t size = tide_dtype_size(g->dtype);
     memcpy(j.uses, uses, 3 * sizeof *uses);
+    if (g->epilogue)
+        j.uses[n++] =
+            (tidei_use){g->bias, (size_t)g->bias_offset * size, (size_t)g->n * size, TIDEI_READ};
     j.g = g;
     j.done = 0;
     j.refused = false;
     tide_status status = tidei_cublas_load(op, &j.t);
-    for (unsigned i = 0; i < 3 && status == TIDE_OK;
+    for (unsigned i = 0; i < n && status == TIDE_OK;
          i++) /* this may climb, so it comes before any lock is taken */
-        if (uses[i].st->dev != s->dev) status = tidei_peer_need(s->dev, uses[i].st, op);
-    if (status == TIDE_OK) status = tidei_uses_return(s, uses, 3, op);
+        if (j.uses[i].st->dev != s->dev) status = tidei_peer_need(s->dev, j.uses[i].st, op);
+    if (status == TIDE_OK) status = tidei_uses_return(s, j.uses, n, op);
     if (status != TIDE_OK) return status;
     const tidei_library_call c = {.kind = &tidei_cublas_kind,
                                   .lib = j.t,
                                   .s = s,
                                   .uses = j.uses,
-                                  .n = 3,
+                                  .n = n,
                                   .run = run,
                                   .describe = describe,
                                   .arg = &j,
                                   .op = op};
     const double results = result_bytes(g);
     const bool bare = g->k <= SHORT_SUM && results <= (double)WORKSPACE_MIN;
+    j.lt = goes_to_lt(&j, bare);
     status = tidei_library_provide(&c);
     if (status == TIDE_OK && bare) status = tidei_library_run(&c);
-    return status == TIDE_OK && (!bare || j.refused) ? run_in_workspace(&c, &j, results) : status;
+    if (status == TIDE_OK && (!bare || j.refused)) status = run_in_workspace(&c, &j, results);
+    g->applied = j.lt && g->epilogue;
+    return status;
 }

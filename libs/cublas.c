@@ -11,6 +11,12 @@ static const tidei_loaded_function functions[] = {
     TIDEI_CUBLAS_FUNCTIONS(FUNCTION)
 #undef FUNCTION
 };
+/* The loader finds them through cuBLAS, which needs their library. */
+static const tidei_loaded_function lt_functions[] = {
+#define FUNCTION(name, params) {#name, #name, 0, true, offsetof(tidei_cublas_table, name)},
+    TIDEI_CUBLASLT_FUNCTIONS(FUNCTION)
+#undef FUNCTION
+};
 
 /* Beside NVRTC, or where NVIDIA's Python packages put it, a folder beside NVRTC's. */
 static void *open_version(int version, char *why, size_t cap) {
@@ -49,6 +55,8 @@ static tide_status open_table(void *table, const char *op) {
         return tidei_fail(TIDE_E_UNSUPPORTED, op,
                           "linear algebra needs cuBLAS 12 or later: this one has no %s", missing);
     }
+    if (tidei_loaded_fill(&t, lt_functions, TIDEI_COUNT(lt_functions), tidei_loaded_symbol, lib))
+        t.cublasLtMatmul = NULL;
     memcpy(table, &t, sizeof t);
     return TIDE_OK;
 }

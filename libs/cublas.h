@@ -3,6 +3,7 @@
 #ifndef TIDEI_CUBLAS_H
 #define TIDEI_CUBLAS_H
 
+#include "libs/cublaslt.h"
 #include "libs/handles.h"
 #include "runtime/device/cuda/driver.h"
 
@@ -22,6 +23,7 @@ enum {
     TIDEI_CUBLAS_NOT_INITIALIZED = 1,
     TIDEI_CUBLAS_ALLOC_FAILED = 3,
     TIDEI_CUBLAS_INTERNAL_ERROR = 14,
+    TIDEI_CUBLAS_NOT_SUPPORTED = 15,
     TIDEI_CUBLAS_OP_N = 0,
     TIDEI_CUBLAS_OP_T = 1,
     TIDEI_CUBLAS_OP_C = 2,
@@ -37,6 +39,9 @@ enum {
         16, /* with the default: no TF32, and sums in the wide type */
     TIDEI_CUBLAS_COMPUTE_32F = 68,
     TIDEI_CUBLAS_COMPUTE_64F = 70,
+    /* factors are rounded, sums are in f32 */
+    TIDEI_CUBLAS_COMPUTE_32F_FAST_16BF = 75,
+    TIDEI_CUBLAS_COMPUTE_32F_FAST_TF32 = 77,
     TIDEI_CUBLAS_GEMM_DEFAULT = -1,
     TIDEI_CUDA_R_32F = 0,
     TIDEI_CUDA_R_64F = 1,
@@ -118,8 +123,11 @@ enum {
 typedef struct tidei_cublas_table {
 #define TIDEI_CUBLAS_MEMBER(name, params) tidei_cublas_status(*name) params;
     TIDEI_CUBLAS_FUNCTIONS(TIDEI_CUBLAS_MEMBER)
+    /* all of them, or NULLs: cuBLAS has no cuBLASLt that is known here */
+    TIDEI_CUBLASLT_FUNCTIONS(TIDEI_CUBLAS_MEMBER)
 #undef TIDEI_CUBLAS_MEMBER
 } tidei_cublas_table;
+static inline bool tidei_cublas_has_lt(const tidei_cublas_table *t) { return t->cublasLtMatmul; }
 
 /* cuBLAS of the same family as NVRTC, else another, opened at the first call that succeeds; the
 ** process keeps it. TIDE_E_UNSUPPORTED that says how to get it. */

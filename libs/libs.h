@@ -7,6 +7,7 @@
 /* The state in rt->libs. */
 typedef struct tidei_libs {
     struct tidei_handles *handles;
+    struct tidei_lt_known *lt; /* blas_lt.c */
 } tidei_libs;
 static inline tidei_libs *tidei_libs_of(tidei_runtime *rt) { return rt->libs; }
 

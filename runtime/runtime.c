@@ -1,6 +1,7 @@
 /* runtime.c: opening and closing a runtime's own half, what its devices' failures are called,
 ** limits, streams for users. */
 #include "runtime/figures.h"
+#include "runtime/memory/bounce.h"
 #include "runtime/memory/external_alloc.h"
 #include "runtime/reclaim/ladder.h"
 #include "runtime/reclaim/neighbours.h"
@@ -99,6 +100,7 @@ struct whole {
     tidei_host_budget budget;
     tidei_moves moves;
     tidei_spills spills;
+    tidei_bounces bounces;
     tidei_reclaim reclaim;
 };
 
@@ -107,6 +109,7 @@ static void join_parts(struct whole *w) {
     w->rt.budget = &w->budget;
     w->rt.moves = &w->moves;
     w->rt.spills = &w->spills;
+    w->rt.bounces = &w->bounces;
     w->rt.reclaim = &w->reclaim;
     w->streams.above = &tidei_streams_above;
 }
@@ -154,6 +157,7 @@ static tide_status new_runtime(const tide_config *c, tidei_runtime **out) {
     pthread_mutex_init(&rt->streams->lock, NULL);
     pthread_mutex_init(&rt->moves->lock, NULL);
     pthread_mutex_init(&rt->spills->lock, NULL);
+    tidei_bounces_init(rt->bounces);
     tidei_reclaim_init(rt);
     register_rungs(rt);
     tidei_settings_warn(rt);
@@ -222,6 +226,7 @@ void tidei_runtime_close(tidei_runtime *rt) {
     pthread_mutex_destroy(&rt->streams->lock);
     pthread_mutex_destroy(&rt->moves->lock);
     pthread_mutex_destroy(&rt->spills->lock);
+    tidei_bounces_close(rt->bounces);
     tidei_reclaim_end(rt);
     free_runtime(rt);
 }

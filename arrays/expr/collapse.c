@@ -43,10 +43,12 @@ void tidei_call_collapse(tidei_call *c) {
         c->ndim = end + 1;
         return;
     }
-    int all = collapse(c, kept, c->ndim, end, false);
+    const bool outs = c->prog->nfolds != 0;
+    int all = collapse(c, kept, c->ndim, end, outs);
     if (c->nred && all == end) { /* a fold has a dimension to fold */
         c->shape[all] = 1;
         for (unsigned k = 0; k < c->prog->ninputs; k++) c->in[k].strides[all] = 0;
+        for (unsigned k = 0; outs && k < c->prog->nouts; k++) c->out[k].strides[all] = 0;
         all++;
     }
     c->nred = all - end;

@@ -20,6 +20,42 @@ template <int N, class E> TD_FN void tide_put(E *p, const tide_vec<E, N> &x) {
     *reinterpret_cast<tide_vec<E, N> *>(p) = x;
 }
 
+/* Elements as an array of vectors: only so do compilers see that what is computed one by one is
+** stored at once. */
+template <int N, class E> TD_FN tide_vec<E, N> *tide_vectors(E *p) {
+    return reinterpret_cast<tide_vec<E, N> *>(p);
+}
+template <int N, class E> TD_FN const tide_vec<E, N> *tide_vectors(const E *p) {
+    return reinterpret_cast<const tide_vec<E, N> *>(p);
+}
+
+/* The greater one and the lesser one: NaN wins, 0.0 is greater than -0.0, so that the order of many
+** does not matter. */
+TD_FN td_f32 tide_most(td_f32 a, td_f32 b) {
+#if __CUDA_ARCH__ >= 800
+    td_f32 r;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+    return r;
+#else
+    return a == b ? td_from_bits_f32(td_bits_f32(a) & td_bits_f32(b)) : a > b || a != a ? a : b;
+#endif
+}
+TD_FN td_f32 tide_least(td_f32 a, td_f32 b) {
+#if __CUDA_ARCH__ >= 800
+    td_f32 r;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+    return r;
+#else
+    return a == b ? td_from_bits_f32(td_bits_f32(a) | td_bits_f32(b)) : a < b || a != a ? a : b;
+#endif
+}
+TD_FN td_f64 tide_most(td_f64 a, td_f64 b) {
+    return a == b ? td_from_bits_f64(td_bits_f64(a) & td_bits_f64(b)) : a > b || a != a ? a : b;
+}
+TD_FN td_f64 tide_least(td_f64 a, td_f64 b) {
+    return a == b ? td_from_bits_f64(td_bits_f64(a) | td_bits_f64(b)) : a < b || a != a ? a : b;
+}
+
 /* A scalar parameter. */
 union tide_slot {
     td_i8 i8;

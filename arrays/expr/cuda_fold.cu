@@ -1,5 +1,5 @@
 /* cuda_fold.cu: a body folded over the reduced dimensions. Embedded as text (tidei_cuda_fold_text),
-** after the program's own part, which gives
+** after cuda_locate.cu and the program's own part, which gives
 **   tide_V, tide_U    elements of a group, which load as one vector; groups that a thread has under way
 **   tide_W            results of a thread: tide_V where the vectors lie along the kept dimensions, else 1
 **   tide_mode         0: vectors along one reduced dimension; 1: along the innermost kept one; 2: single elements
@@ -12,21 +12,6 @@
 ** found is joined in shared memory, in an order fixed by the shape; where several blocks share a
 ** result, their accumulators go to p.accs, to be folded by another launch. A thread keeps several
 ** accumulators, and starts afresh every 64 rounds, so that rounding errors stay small. */
-/* Adds the offsets of number k in dimensions d to last, the innermost of which is d. */
-TD_FN void tide_locate(const tide_p &p, int d, int last, td_i64 k, tide_at &at) {
-#pragma unroll 1
-    for (; d < last; d++) {
-        td_u64 q = __umul64hi(k, p.div[d].mul), rest = k - q * p.div[d].d;
-        if (rest >= p.div[d].d) { /* the product may be one too small */
-            q++;
-            rest -= p.div[d].d;
-        }
-        tide_step(p, d, rest, at);
-        k = q;
-    }
-    tide_step(p, d, k, at);
-}
-
 /* Loads reduced group r of the column at `at`; in modes 0 and 1 that is where `here` has come to,
 ** hop by hop. */
 TD_FN void tide_fetch(const tide_p &p, const tide_at &at, tide_at &here, const tide_at &hop,

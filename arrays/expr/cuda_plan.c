@@ -6,6 +6,7 @@
 ** What must stay true: every element is visited once, and how a fold is divided among threads
 ** depends on the call and the device's size only, so that results do not change from run to run. */
 #include "arrays/expr/cuda_text.h"
+#include "arrays/expr/cuda_pairs.h"
 
 /* ---- writing parameters ---- Fields in the order of struct tide_p (cuda_text.c: say_params). */
 typedef struct writer {
@@ -23,6 +24,7 @@ static void put_u32(writer *w, uint32_t v) { memcpy(take(w, 4), &v, 4); }
 static void begin(writer *w, tidei_cuda_plan *out, unsigned noperands) {
     w->at = out->params.bytes + 8 * (size_t)noperands; /* addresses come at the launch */
     out->noperands = noperands;
+    out->sides = 0;
 }
 
 static void end(const writer *w, tidei_cuda_plan *out) {
@@ -34,12 +36,15 @@ static void put_scalars(writer *w, const tidei_call *c) {
     memcpy(take(w, 16 * (size_t)c->prog->nscalars), c->scalars, 16 * (size_t)c->prog->nscalars);
 }
 
-/* n < 2^31 divided by 1 <= d < 2^31: the high half of n * mul, plus n, shifted. */
-static void put_divisor(writer *w, int64_t dim) {
+tidei_cuda_divisor tidei_cuda_divisor_of(int64_t dim) {
     uint32_t d = (uint32_t)dim, shift = d > 1 ? 32u - (uint32_t)__builtin_clz(d - 1) : 0;
-    put_u32(w, d);
-    put_u32(w, (uint32_t)((((uint64_t)1 << 32) * (((uint64_t)1 << shift) - d)) / d + 1));
-    put_u32(w, shift);
+    return (tidei_cuda_divisor){
+        d, (uint32_t)((((uint64_t)1 << 32) * (((uint64_t)1 << shift) - d)) / d + 1), shift};
+}
+
+static void put_divisor(writer *w, int64_t dim) {
+    const tidei_cuda_divisor d = tidei_cuda_divisor_of(dim);
+    memcpy(take(w, sizeof d), &d, sizeof d);
 }
 
 static int64_t size_of(int n, const int64_t *shape) {
@@ -108,7 +113,7 @@ static const tidei_view *lead_of(const tidei_call *c) {
 void tidei_cuda_order(tidei_call *c, const tidei_cuda_traits *k) {
     if (c->ndim < 2 || k->linear || tidei_is_scan(c->prog->fold)) return;
     bool moved;
-    if (c->prog->fold == TIDEI_FOLD_NONE)
+    if (!c->nred)
         moved = sort_dims(c, 0, c->ndim, &c->out[0]);
     else {
         const tidei_view *lead = lead_of(c);
@@ -241,6 +246,57 @@ static void plan_strided(const tidei_call *c, const tidei_cuda_traits *k,
     out->grid[0] = (unsigned)quotient_up(groups, TIDEI_CUDA_THREADS * k->unroll[out->cls]);
 }
 
+/* Rows of this part of a stretch at least keep enough of a warp's threads busy: shorter ones go as
+** strided. */
+#define UNEVEN_PART 2
+
+/* How many warps of a block go along a row, as a logarithm: so that the others have rows. */
+static unsigned warps_across(int64_t rows) {
+    return rows > 4 ? 0 : rows > 2 ? 1 : rows > 1 ? 2 : 3;
+}
+
+static bool uneven_fits(const tidei_call *c, const tidei_cuda_traits *k) {
+    const int64_t stretch = 32 * k->vec[TIDEI_CUDA_UNEVEN] * k->unroll[TIDEI_CUDA_UNEVEN];
+    return c->ndim > 0 && c->shape[c->ndim - 1] >= stretch / UNEVEN_PART &&
+           size_of(c->ndim, c->shape) < LARGE;
+}
+
+static void plan_uneven(const tidei_call *c, const tidei_cuda_traits *k,
+                        const tidei_cuda_linear *lin, tidei_cuda_plan *out) {
+    const unsigned n = operands(c);
+    const int inner = c->ndim - 1, v = k->vec[TIDEI_CUDA_UNEVEN];
+    const int64_t rows = size_of(inner, c->shape), stretch = 32 * v * k->unroll[TIDEI_CUDA_UNEVEN];
+    const unsigned across = warps_across(rows);
+    /* the first group may begin up to v - 1 elements before the row */
+    const int64_t stretches =
+        quotient_up(quotient_up(c->shape[inner] + v - 1, stretch), 1 << across);
+    int order[TIDE_MAX_RANK];
+    uint32_t apart = 0;
+    writer w;
+    for (int d = 0; d < c->ndim; d++) order[d] = inner - d;
+    for (unsigned i = 0; i < n; i++) apart |= operand(c, i)->strides[inner] != 1;
+    begin(&w, out, n);
+    put_scalars(&w, c);
+    put_linear(&w, c, k, lin, 1, inner, order);
+    put_i64(&w, rows * stretches);
+    put_u32(&w, (uint32_t)inner);
+    put_u32(&w, 0);
+    int32_t *strides = take(&w, 4 * TIDE_MAX_RANK * (size_t)n);
+    for (int d = 0; d < c->ndim; d++)
+        for (unsigned i = 0; i < n; i++)
+            strides[(unsigned)d * n + i] = (int32_t)operand(c, i)->strides[order[d]];
+    for (int d = 0; d < c->ndim; d++) put_divisor(&w, c->shape[order[d]]);
+    take(&w, 12 * (size_t)(TIDE_MAX_RANK - c->ndim));
+    put_divisor(&w, stretches);
+    put_u32(&w, (uint32_t)rows);
+    put_u32(&w, across);
+    put_u32(&w, apart);
+    put_u32(&w, (uint32_t)c->shape[inner]);
+    end(&w, out);
+    out->cls = TIDEI_CUDA_UNEVEN;
+    out->grid[0] = (unsigned)(stretches * quotient_up(rows, 8 >> across));
+}
+
 /* Tiles pay from this side length on: below, most of a tile is empty. */
 #define TILED_MIN 16
 
@@ -325,13 +381,16 @@ void tidei_cuda_plan_map(const tidei_call *c, const tidei_cuda_traits *k,
     out->grid[1] = 1;
     out->shared = 0;
     out->splits = 1;
-    if (is_flat(c))
+    if (is_flat(c)) {
         plan_flat(c, k, lin, out);
-    else if (tiles_fit(c, k, &side, &turned, &out->shared))
+        if (out->cls == TIDEI_CUDA_FLAT_ONE && k->vec[TIDEI_CUDA_UNEVEN] > 1 && uneven_fits(c, k))
+            plan_uneven(c, k, lin, out);
+    } else if (tiles_fit(c, k, &side, &turned, &out->shared))
         plan_tiled(c, k, lin, side, turned, out);
     else {
         out->shared = 0;
         plan_strided(c, k, lin, out);
+        if (out->cls == TIDEI_CUDA_STRIDED && uneven_fits(c, k)) plan_uneven(c, k, lin, out);
     }
 }
 
@@ -402,6 +461,74 @@ static void put_fold_ends(writer *w, const fold_shape *f, int kept, int ndim, ui
     put_u32(w, 0);
 }
 
+/* Whether memory goes along the reduced elements rather than along dimension d, for inputs of one
+** side: those that do not decide it say nothing. */
+static bool runs_along(const tidei_call *c, const tidei_pairs *p, int side) {
+    const int d = p->dim[side], last = c->ndim - 1;
+    for (unsigned i = 0; i < c->prog->ninputs; i++) {
+        const int64_t *s = c->in[i].strides;
+        if ((int)(p->traits.columns >> i & 1) != side || !s[d] || !s[last]) continue;
+        return magnitude(s[last]) < magnitude(s[d]);
+    }
+    return false;
+}
+
+/* Whether a thread's results of a row are whole vectors. */
+static bool whole_vectors(const tidei_call *c, const tidei_pairs *p) {
+    const int64_t n = p->traits.tile[TIDEI_PAIRS_COLUMNS], j = p->dim[TIDEI_PAIRS_COLUMNS],
+                  a_vector = 16 / (int64_t)tide_dtype_size(c->prog->out_dtype[0]),
+                  v = n < a_vector ? n : a_vector;
+    const tidei_view *o = &c->out[0];
+    if (p->splits > 1 || o->strides[j] != 1 || c->shape[j] % n || o->offset % v) return false;
+    for (int d = 0; d < c->ndim - c->nred; d++)
+        if (d != j && o->strides[d] % v) return false;
+    return true;
+}
+
+static void plan_pairs(const tidei_call *c, const tidei_pairs *p, tidei_cuda_plan *out) {
+    const unsigned nin = c->prog->ninputs, n = nin + 1;
+    const int kept = c->ndim - c->nred, last = c->ndim - 1;
+    const int i = p->dim[TIDEI_PAIRS_ROWS], j = p->dim[TIDEI_PAIRS_COLUMNS];
+    const int64_t results = size_of(kept, c->shape), count = size_of(c->nred, c->shape + kept);
+    const fold_shape f = {.outs = results, .groups = count, .chunk = p->chunk, .splits = p->splits};
+    int order[TIDE_MAX_RANK] = {j, i}, nd = 2;
+    int64_t to[TIDE_MAX_RANK], step = 1; /* where results go, or accumulators */
+    for (int d = kept - 1; d >= 0; d--) {
+        to[d] = p->splits > 1 ? step : c->out[0].strides[d];
+        step *= c->shape[d];
+        if (d != i && d != j) order[nd++] = d;
+    }
+    for (int d = last; d >= kept; d--) order[nd++] = d;
+    writer w;
+    begin(&w, out, n);
+    put_scalars(&w, c);
+    put_fold(&w, &f, count, to[j]);
+    int64_t *strides = take(&w, 8 * TIDE_MAX_RANK * (size_t)n);
+    for (int d = 0; d < c->ndim; d++) {
+        for (unsigned k = 0; k < nin; k++)
+            strides[(unsigned)d * n + k] = c->in[k].strides[order[d]];
+        strides[(unsigned)d * n + nin] = order[d] < kept ? to[order[d]] : 0;
+    }
+    for (int d = 0; d < c->ndim; d++) put_wide_divisor(&w, c->shape[order[d]]);
+    take(&w, 16 * (size_t)(TIDE_MAX_RANK - c->ndim));
+    put_u32(&w, (uint32_t)kept);
+    put_u32(&w, (uint32_t)last);
+    put_u32(&w, runs_along(c, p, TIDEI_PAIRS_ROWS) | runs_along(c, p, TIDEI_PAIRS_COLUMNS) << 1);
+    put_u32(&w, p->cshift);
+    put_u32(&w, (uint32_t)p->tiles[TIDEI_PAIRS_COLUMNS]);
+    put_u32(&w, (uint32_t)p->tiles[TIDEI_PAIRS_ROWS]);
+    put_u32(&w, p->splits > 1);
+    put_u32(&w, whole_vectors(c, p));
+    end(&w, out);
+    out->cls = TIDEI_CUDA_FOLD_PAIRS;
+    out->sides = p->traits.columns;
+    out->grid[0] = (unsigned)p->blocks;
+    out->grid[1] = (unsigned)p->splits;
+    out->shared = (unsigned)tidei_pairs_shared(&p->traits, p->cshift);
+    out->splits = p->splits;
+    out->results = results;
+}
+
 static void finish_fold(tidei_cuda_plan *out, const fold_shape *f, int64_t results) {
     out->grid[0] = (unsigned)quotient_up(f->outs, (int64_t)1 << f->cshift);
     out->grid[1] = (unsigned)f->splits;
@@ -448,6 +575,11 @@ void tidei_cuda_plan_fold(const tidei_call *c, const tidei_cuda_traits *k,
     const int64_t results = size_of(kept, c->shape), count = size_of(c->nred, c->shape + kept);
     fold_shape f = {.outs = results, .groups = count};
     uint32_t flat;
+    tidei_pairs pairs;
+    if (tidei_pairs_find(c, k, sm_count, &pairs)) {
+        plan_pairs(c, &pairs, out);
+        return;
+    }
     out->cls = fold_class(c, k, &f, &flat);
     divide(&f, k->unroll[out->cls], sm_count, true);
 
@@ -512,6 +644,7 @@ void tidei_cuda_plan_scan(const tidei_call *c, const tidei_cuda_traits *k,
     uint32_t ahead = 1;
     writer w = {out->params.bytes};
     out->noperands = nin;
+    out->sides = 0;
     memcpy(take(&w, sizeof *p), p, sizeof *p);
     take(&w, 8 * (size_t)nin); /* addresses come at the launch */
     put_scalars(&w, c);

@@ -1,33 +1,50 @@
 /* cuda_run.c: the back end of devices that run CUDA text: finds or makes the kernel of a call's
 ** class, launches it.
 **
-** Model: a program's prepared[1] holds its traits and a list of kernels, one a device and class,
-** that only grows; a warm call walks it without a lock and touches neither text nor heap. Folds
-** that several blocks share a result of take two launches, with the accumulators between them in a
-** workspace on the stream.
+** Model: a program's prepared[1] holds its traits and a list of kernels, one a device and class, or
+** a chain's form, that only grows; a warm call walks it without a lock and touches neither text nor
+** heap. Folds that several blocks share a result of take two launches, with the accumulators
+** between them in a workspace on the stream; those of rows that fit a block go as chains.
 ** What must stay true: everything that may collect or climb (compiling, workspaces) comes before
 ** the first launch. */
-#include "arrays/expr/cuda_text.h"
+#include "arrays/expr/cuda_chain.h"
 #include "arrays/kernels/kernels.h"
+
+/* Which kernel of a program: of a class, or of a chain in a form. Zero bytes between. */
+typedef struct which {
+    tidei_cuda_class cls; /* TIDEI_CUDA_CLASSES: a chain */
+    uint32_t sides;       /* of pairs, else 0 */
+    tidei_chain_form form;
+} which;
 
 typedef struct variant {
     struct variant *next;
     tidei_dkernel *kernel; /* owned by the kernel cache, which outlives programs */
     unsigned dev;
-    tidei_cuda_class cls;
+    which of;
 } variant;
 
 typedef struct prepared {
-    tidei_cuda_traits traits;
+    tidei_cuda_traits traits; /* not of chains */
+    tidei_chain_traits chain; /* of chains and folds; of others it does not fit */
     _Atomic(variant *) variants;
 } prepared;
+
+static void find_traits(const tidei_program *p, prepared *k) {
+    tidei_program chain;
+    if (p->nfolds)
+        tidei_chain_traits_of(p, &k->chain);
+    else
+        tidei_cuda_traits_of(p, &k->traits);
+    if (p->fold && tidei_chain_of(p, &chain)) tidei_chain_traits_of(&chain, &k->chain);
+}
 
 static prepared *prepared_of(tidei_runtime *rt, tidei_program *p) {
     void *there = atomic_load_explicit(&p->prepared[1], memory_order_acquire);
     if (tidei_likely(there != NULL)) return there;
     prepared *mine = tidei_host_alloc(rt, sizeof *mine);
     if (!mine) return NULL;
-    tidei_cuda_traits_of(p, &mine->traits);
+    find_traits(p, mine);
     if (atomic_compare_exchange_strong_explicit(&p->prepared[1], &there, mine, memory_order_acq_rel,
                                                 memory_order_acquire))
         return mine;
@@ -35,20 +52,32 @@ static prepared *prepared_of(tidei_runtime *rt, tidei_program *p) {
     return there;
 }
 
-static tidei_dkernel *find(prepared *k, unsigned dev, tidei_cuda_class cls) {
+static tidei_dkernel *find(prepared *k, unsigned dev, const which *of) {
     for (variant *v = atomic_load_explicit(&k->variants, memory_order_acquire); v; v = v->next)
-        if (v->cls == cls && v->dev == dev) return v->kernel;
+        if (v->of.cls == of->cls && v->of.sides == of->sides && v->dev == dev &&
+            memcmp(&v->of.form, &of->form, sizeof of->form) == 0)
+            return v->kernel;
     return NULL;
+}
+
+static char *text_of(tidei_runtime *rt, const tidei_program *p, const prepared *k,
+                     const which *of) {
+    tidei_program chain;
+    if (of->cls == TIDEI_CUDA_FOLD_PAIRS)
+        return tidei_cuda_pairs_text(rt, p, &k->traits, of->sides, NULL);
+    if (of->cls != TIDEI_CUDA_CLASSES) return tidei_cuda_text(rt, p, &k->traits, of->cls, NULL);
+    if (p->fold) p = tidei_chain_of(p, &chain) ? &chain : NULL;
+    return tidei_chain_text(rt, p, &k->chain, &of->form, NULL);
 }
 
 /* Makes the kernel: text, compiler or cache, and a new entry of the list. Two threads may both come
 ** here; both get the same kernel, and the second entry is never looked at. */
-static tide_status make(tidei_dev *d, const tidei_program *p, prepared *k, tidei_cuda_class cls,
+static tide_status make(tidei_dev *d, const tidei_program *p, prepared *k, const which *of,
                         const char *op, tidei_dkernel **out) {
     tidei_runtime *rt = d->rt;
     variant *v = tidei_host_alloc(rt, sizeof *v);
     if (!v) return tidei_fail_host_memory(op, sizeof *v);
-    char *text = tidei_cuda_text(rt, p, &k->traits, cls, NULL);
+    char *text = text_of(rt, p, k, of);
     if (!text) {
         tidei_host_free(rt, v);
         return tidei_fail_host_memory(op, strlen(tidei_prelude_text));
@@ -65,7 +94,7 @@ static tide_status make(tidei_dev *d, const tidei_program *p, prepared *k, tidei
         return s;
     }
     v->dev = d->index;
-    v->cls = cls;
+    v->of = *of;
     *out = v->kernel;
     v->next = atomic_load_explicit(&k->variants, memory_order_relaxed);
     while (!atomic_compare_exchange_weak_explicit(&k->variants, &v->next, v, memory_order_release,
@@ -74,10 +103,31 @@ static tide_status make(tidei_dev *d, const tidei_program *p, prepared *k, tidei
     return TIDE_OK;
 }
 
+/* Another kernel of the program is wanted soon: where it has to be compiled, that begins. */
+static void make_ahead(tidei_dev *d, const tidei_program *p, prepared *k, tidei_cuda_class cls) {
+    tidei_runtime *rt = d->rt;
+    const which of = {.cls = cls};
+    char *text = find(k, d->index, &of) ? NULL : tidei_cuda_text(rt, p, &k->traits, cls, NULL);
+    if (!text) return;
+    tidei_thread *t = tidei_thread_get(rt);
+    tidei_hold(t, tidei_undo_host, text, 0);
+    tidei_kernel_ahead(d, "tide_k", text);
+    tidei_let(t, text);
+    tidei_host_free(rt, text);
+}
+
 static tide_status kernel_of(tidei_dev *d, const tidei_program *p, prepared *k,
                              tidei_cuda_class cls, const char *op, tidei_dkernel **out) {
-    *out = find(k, d->index, cls);
-    return tidei_likely(*out != NULL) ? TIDE_OK : make(d, p, k, cls, op, out);
+    const which of = {.cls = cls};
+    *out = find(k, d->index, &of);
+    return tidei_likely(*out != NULL) ? TIDE_OK : make(d, p, k, &of, op, out);
+}
+static tide_status kernel_of_fold(tidei_dev *d, const tidei_program *p, prepared *k,
+                                  const tidei_cuda_plan *plan, const char *op,
+                                  tidei_dkernel **out) {
+    const which of = {.cls = plan->cls, .sides = plan->sides};
+    *out = find(k, d->index, &of);
+    return tidei_likely(*out != NULL) ? TIDE_OK : make(d, p, k, &of, op, out);
 }
 
 /* ---- launching ---- */
@@ -124,9 +174,10 @@ static tide_status launch(tidei_stream *s, tidei_cuda_plan *plan, tidei_dkernel 
                           operand_uses *u, void (*patch)(const tidei_submission *w, void *user),
                           const char *op) {
     static const char *const names[TIDEI_CUDA_CLASSES] = {
-        "flat map",      "flat map by element", "map of rows",    "strided map",  "tiled map",
-        "fold of rows",  "fold of columns",     "strided fold",   "joining fold", "scan of rows",
-        "scan of tiles", "scan of columns",     "sums of columns"};
+        "flat map",           "flat map by element", "map of rows",    "strided map",
+        "map of uneven rows", "tiled map",           "fold of rows",   "fold of columns",
+        "strided fold",       "fold of pairs",       "joining fold",   "scan of rows",
+        "scan of tiles",      "scan of columns",     "sums of columns"};
     tidei_launch l = {.name = names[plan->cls],
                       .kernel = kernel,
                       .params = plan->params.bytes,
@@ -187,15 +238,65 @@ static tide_status join(tidei_stream *s, const tidei_call *c, prepared *k,
     return launch(s, &plan, kernel, &u, write_addresses, op);
 }
 
-static tide_status run_fold(tidei_stream *s, const tidei_call *c, prepared *k,
+/* ---- chains ---- */
+
+static tide_status run_chain(tidei_stream *s, const tidei_call *c, prepared *k,
+                             const tidei_chain_plan *chain, const char *op) {
+    const which of = {.cls = TIDEI_CUDA_CLASSES, .form = chain->form};
+    tidei_cuda_plan plan;
+    operand_uses u;
+    tidei_launch l = {.name = c->prog->nfolds ? "folds of rows and more" : "fold of short rows",
+                      .kernel = find(k, s->dev->index, &of),
+                      .params = plan.params.bytes,
+                      .grid = {chain->grid, 1, 1},
+                      .block = {chain->threads, 1, 1},
+                      .shared_bytes = chain->shared};
+    tide_status status =
+        tidei_likely(l.kernel != NULL) ? TIDE_OK : make(s->dev, c->prog, k, &of, op, &l.kernel);
+    if (status != TIDE_OK) return status;
+    tidei_chain_params(c, chain, &plan);
+    l.params_bytes = plan.params_bytes;
+    u.n = 0;
+    u.addresses = plan.params.addresses;
+    add_inputs(&u, c);
+    for (unsigned i = 0; i < c->prog->nouts; i++)
+        add_view(&u, &c->out[i], c->ndim, c->shape, c->prog->out_dtype[i], TIDEI_WRITE);
+    return tidei_submit_launch(s, u.uses, u.n, &l, write_addresses, &u, op);
+}
+
+/* A fold goes as a chain where its rows are short. */
+static bool find_chain(const tidei_stream *s, tidei_call *c, const prepared *k,
+                       tidei_chain_plan *out) {
+    for (int d = c->ndim - c->nred; d < c->ndim; d++) c->out[0].strides[d] = 0;
+    return tidei_chain_choose(c, &k->chain, true, &s->dev->d->info, out);
+}
+
+static bool suits(const tidei_stream *s, tidei_call *c) {
+    tidei_chain_plan plan;
+    const prepared *k = prepared_of(s->dev->rt, c->prog);
+    if (!k) return false;
+    tidei_call_collapse(c);
+    tidei_chain_order(c, &k->chain);
+    if (!tidei_chain_choose(c, &k->chain, false, &s->dev->d->info, &plan)) return false;
+    memcpy(c->found, &plan, sizeof plan);
+    return true;
+}
+_Static_assert(sizeof(tidei_chain_plan) <= sizeof((tidei_call *)0)->found, "found has room");
+
+/* ---- folds ---- */
+
+static tide_status run_fold(tidei_stream *s, tidei_call *c, prepared *k,
                             const tidei_cuda_linear *lin, const char *op) {
+    tidei_chain_plan chain;
+    if (find_chain(s, c, k, &chain)) return run_chain(s, c, k, &chain, op);
     tidei_cuda_plan plan;
     tidei_dkernel *kernel, *joiner = NULL;
     tidei_storage *space = NULL;
     operand_uses u;
     tidei_cuda_plan_fold(c, &k->traits, lin, (unsigned)s->dev->d->info.sm_count, &plan);
     const bool split = plan.splits > 1;
-    tide_status status = kernel_of(s->dev, c->prog, k, plan.cls, op, &kernel);
+    if (split) make_ahead(s->dev, c->prog, k, TIDEI_CUDA_FOLD_JOIN);
+    tide_status status = kernel_of_fold(s->dev, c->prog, k, &plan, op, &kernel);
     if (status == TIDE_OK && split)
         status = kernel_of(s->dev, c->prog, k, TIDEI_CUDA_FOLD_JOIN, op, &joiner);
     if (status == TIDE_OK && split)
@@ -293,6 +394,11 @@ static tide_status run_scan(const tidei_call *c, prepared *k, tidei_cuda_linear 
 static tide_status run(tidei_stream *s, tidei_call *c, const char *op) {
     prepared *k = prepared_of(s->dev->rt, c->prog);
     if (!k) return tidei_fail_host_memory(op, sizeof *k);
+    if (c->prog->nfolds) {
+        tidei_chain_plan chain;
+        memcpy(&chain, c->found, sizeof chain);
+        return run_chain(s, c, k, &chain, op);
+    }
     tidei_cuda_linear lin = {0};
     tidei_cuda_order(c, &k->traits);
     if (k->traits.linear) {
@@ -318,4 +424,4 @@ static void forget(tidei_runtime *rt, tidei_program *p) {
     tidei_host_free(rt, k);
 }
 
-const tidei_backend tidei_backend_text = {"cuda text", run, forget};
+const tidei_backend tidei_backend_text = {"cuda text", run, forget, suits};

@@ -2,19 +2,18 @@
 **
 ** Model: prelude.h and cuda_base.cu, the same for all; then the program's own part (parameters, one
 ** element's body, how operands are found and loaded); then the loop, one of cuda_map.cu,
-** cuda_tile.cu, cuda_fold.cu.
+** cuda_uneven.cu, cuda_tile.cu, cuda_fold.cu, cuda_pair.cu.
 ** What must stay true: the text depends on the program and the class alone, so it can be a cache's
 ** key; scalars, shapes and strides are parameters. */
 #include "arrays/expr/cuda_text.h"
-#include "runtime/base/text.h"
+#include "arrays/expr/cuda_pairs.h"
+#include "arrays/expr/cuda_say.h"
 
-extern const char tidei_cuda_base_text[], tidei_cuda_map_text[], tidei_cuda_tile_text[],
-    tidei_cuda_fold_text[], tidei_cuda_scan_text[], tidei_scan_forms_text[];
+extern const char tidei_cuda_base_text[], tidei_cuda_map_text[], tidei_cuda_uneven_text[],
+    tidei_cuda_tile_text[], tidei_cuda_locate_text[], tidei_cuda_fold_text[],
+    tidei_cuda_pair_text[], tidei_cuda_scan_text[], tidei_scan_forms_text[];
 
-static const struct {
-    const char *expr[4]; /* by class: bool, integer, float, complex */
-    int arity;
-} op_texts[TIDEI_OP_COUNT] = {
+const tidei_op_text tidei_op_texts[TIDEI_OP_COUNT] = {
 #define TIDEI_OP(ident, name, arity, rule, bool_expr, int_expr, float_expr, complex_expr, ulps,    \
                  notes)                                                                            \
     [TIDEI_OP_##ident] = {{#bool_expr, #int_expr, #float_expr, #complex_expr}, arity},
@@ -22,95 +21,7 @@ static const struct {
 #undef TIDEI_OP
 };
 
-/* A text that grows. After a failed allocation nothing more is added. */
-typedef struct text {
-    tidei_runtime *rt;
-    char *at;
-    size_t n, cap;
-    bool failed;
-} text;
-
-static bool text_room(text *t, size_t more) {
-    if (t->failed) return false;
-    if (t->cap - t->n > more) return true;
-    size_t cap = tidei_max_size(2 * t->cap, t->n + more + 1);
-    char *to = tidei_host_alloc(t->rt, cap);
-    if (!to) {
-        t->failed = true;
-        return false;
-    }
-    if (t->n) memcpy(to, t->at, t->n);
-    tidei_host_free(t->rt, t->at);
-    t->at = to;
-    t->cap = cap;
-    return true;
-}
-
-static void say(text *t, const char *words) {
-    size_t n = strlen(words);
-    if (!text_room(t, n)) return;
-    memcpy(t->at + t->n, words, n + 1);
-    t->n += n;
-}
-
-__attribute__((format(printf, 2, 3))) static void sayf(text *t, const char *fmt, ...) {
-    va_list args;
-    va_start(args, fmt);
-    int n = tidei_vformat(NULL, 0, fmt, args);
-    va_end(args);
-    if (!text_room(t, (size_t)n)) return;
-    va_start(args, fmt);
-    tidei_vformat(t->at + t->n, (size_t)n + 1, fmt, args);
-    va_end(args);
-    t->n += (size_t)n;
-}
-
-/* ---- element types ---- Values of f16 and bf16 are floats; everything else is computed as it is
-** stored. */
-static bool is_half(int t) { return t == TIDE_F16 || t == TIDE_BF16; }
-static const char *value_name(int t) { return is_half(t) ? "f32" : tide_dtype_name(t); }
-static int class_of(int t) {
-    switch (tidei_dtype_kind(t)) {
-    case TIDEI_KIND_BOOL: return 0;
-    case TIDEI_KIND_FLOAT: return 2;
-    case TIDEI_KIND_COMPLEX: return 3;
-    default: return 1;
-    }
-}
-static const char *wrap_name(int t) {
-    return class_of(t) == 1 && tide_dtype_size(t) == 8 ? "u64" : "u32";
-}
-
 /* ---- traits ---- */
-
-/* The type that the operation of a node computes in. */
-static int operand_type(const tidei_program *p, const tidei_node *n) {
-    return p->nodes[tidei_op_infos[n->op].rule == TIDEI_RULE_SELECT ? n->b : n->a].dtype;
-}
-static bool needs_functions(const tidei_program *p, const tidei_node *n) {
-    return n->op > TIDEI_OP_CAST &&
-           strstr(op_texts[n->op].expr[class_of(operand_type(p, n))], "G(");
-}
-
-/* Instructions of a node, roughly. */
-static unsigned node_cost(const tidei_program *p, const tidei_node *n) {
-    if (n->op == TIDEI_OP_CAST) return is_half(n->dtype) ? 16 : 2;
-    if (n->op < TIDEI_OP_CAST) return is_half(n->dtype) ? 4 : 0;
-    int t = operand_type(p, n);
-    const char *e = op_texts[n->op].expr[class_of(t)];
-    unsigned cost = needs_functions(p, n)                                  ? 60
-                    : tidei_op_infos[n->op].ulps                           ? 20
-                    : strstr(e, "F(") || strstr(e, "M(") || strchr(e, '/') ? 8
-                                                                           : 1;
-    if (t == TIDE_F64 || t == TIDE_C128) cost *= cost > 1 ? 3 : 1;
-    return (class_of(t) == 3 ? 4 * cost : cost) + (is_half(n->dtype) ? 16 : 0);
-}
-
-static unsigned floor_pow2(unsigned n, unsigned lo, unsigned hi) {
-    unsigned p = lo;
-    while (2 * p <= n && 2 * p <= hi) p *= 2;
-    return p;
-}
 
 /* Code that unrolling would multiply beyond this makes compiling slow and the loop no faster. */
 #define COST_UNROLL 512u
@@ -153,7 +64,10 @@ void tidei_cuda_traits_of(const tidei_program *p, tidei_cuda_traits *out) {
         ** is left. A fold's vectors are bounded by its accumulators' registers. */
         bool vectors = c == TIDEI_CUDA_FLAT || c == TIDEI_CUDA_ROWS || c == TIDEI_CUDA_FOLD_ROW ||
                        c == TIDEI_CUDA_FOLD_COLUMN;
-        unsigned v = !vectors ? 1 : fold ? floor_pow2(16 / in_max, 1, 8) : 16 / all_max;
+        unsigned v = c == TIDEI_CUDA_UNEVEN ? (all_max < 4 ? 4 / all_max : 1)
+                     : !vectors             ? 1
+                     : fold                 ? floor_pow2(16 / in_max, 1, 8)
+                                            : 16 / all_max;
         unsigned moved = v * (in     ? in
                               : outs ? outs
                                      : 1),
@@ -195,6 +109,7 @@ size_t tidei_cuda_params_bytes(const tidei_program *p, const tidei_cuda_traits *
     if (is_flat(cls)) return n + 8 * 2;
     if (is_fold(cls)) return n + 8 * 5 + 8 * TIDE_MAX_RANK * (2 + ops) + 4 * 8;
     n += 12 * TIDE_MAX_RANK + 8 + 4 * TIDE_MAX_RANK * ops + 4 * 2;
+    if (cls == TIDEI_CUDA_UNEVEN) n += 12 + 4 * 4;
     if (cls == TIDEI_CUDA_TILED) n += 8 * 2 + 4 * 2 + 4 * 2 * ops + 4 * (size_t)p->ninputs;
     return (n + 7) / 8 * 8;
 }
@@ -222,7 +137,7 @@ static void say_params(text *t, const tidei_program *p, const tidei_cuda_traits 
         sayf(t,
              "    td_i64 groups, chunk, outs, count, lift, strides[8][%u];\n"
              "    struct {\n        td_u64 d, mul;\n    } div[8];\n"
-             "    td_u32 kept, last, flat, cshift, across, tail, part, unused;\n",
+             "    td_u32 kept, last, flat, cshift, across, tail, part, whole;\n",
              ops);
     else if (cls == TIDEI_CUDA_TILED)
         sayf(t,
@@ -233,69 +148,13 @@ static void say_params(text *t, const tidei_program *p, const tidei_cuda_traits 
     else
         sayf(t, "    td_i64 groups;\n    td_u32 last, flat;\n    td_i32 strides[8][%u];\n", ops);
     if (!is_flat(cls) && !is_fold(cls)) say(t, "    tide_div div[8];\n");
+    if (cls == TIDEI_CUDA_UNEVEN)
+        say(t, "    tide_div stretches;\n    td_u32 rows, across, apart;\n    td_i32 n;\n");
     sayf(t, "};\nstatic_assert(sizeof(tide_p) == %zu, \"the host packs the same parameters\");\n",
          tidei_cuda_params_bytes(p, k, cls));
 }
 
 /* ---- the body: one element ---- */
-
-/* The value of operation `op` on names a, b, c of type t, as a statement that sets n. */
-static void say_operation(text *t, int op, int type, int result, const char *n,
-                          const char *const *operands) {
-    sayf(t, "    td_%s %s;\n    {\n        typedef td_%s T;\n        typedef td_%s U;\n",
-         value_name(result), n, value_name(type), wrap_name(type));
-    for (int i = 0; i < op_texts[op].arity; i++) {
-        if (tidei_op_infos[op].rule == TIDEI_RULE_SELECT && i == 0)
-            sayf(t, "        const td_bool a = %s;\n", operands[0]);
-        else
-            sayf(t, "        const T %c = %s;\n", "abc"[i], operands[i]);
-    }
-    sayf(t, "        %s = ", n);
-    const char *expr = op_texts[op].expr[class_of(type)];
-    if (is_half(type) && op == TIDEI_OP_NEXTAFTER)
-        sayf(t, "td_nextafter_%s(a, b);\n    }\n", tide_dtype_name(type));
-    else if (is_half(result))
-        sayf(t, "td_round_%s(%s);\n    }\n", tide_dtype_name(result), expr);
-    else if (class_of(result) == 3)
-        say(t, expr), say(t, ";\n    }\n");
-    else
-        sayf(t, "(td_%s)(%s);\n    }\n", value_name(result), expr);
-}
-
-static void say_node(text *t, const tidei_program *p, unsigned i) {
-    const tidei_node *n = &p->nodes[i];
-    const char *name = tide_dtype_name(n->dtype), *value = value_name(n->dtype);
-    char self[8], operand[3][8];
-    switch (n->op) {
-    case TIDEI_OP_INPUT:
-        if (is_half(n->dtype))
-            sayf(t, "    const td_f32 n%u = td_load_%s(x%u);\n", i, name, n->a);
-        else
-            sayf(t, "    const td_%s n%u = x%u;\n", value, i, n->a);
-        return;
-    case TIDEI_OP_SCALAR:
-        if (class_of(n->dtype) == 3)
-            sayf(t, "    const td_%s n%u = td_make_%s(p.s[%u].%s[0], p.s[%u].%s[1]);\n", value, i,
-                 name, n->a, name, n->a, name);
-        else if (is_half(n->dtype))
-            sayf(t, "    const td_%s n%u = td_load_%s(p.s[%u].%s);\n", value, i, name, n->a, name);
-        else
-            sayf(t, "    const td_%s n%u = p.s[%u].%s;\n", value, i, n->a,
-                 n->dtype == TIDE_BOOL ? "b" : name);
-        return;
-    case TIDEI_OP_LINEAR: sayf(t, "    const td_i64 n%u = linear;\n", i); return;
-    case TIDEI_OP_CAST:
-        sayf(t, "    const td_%s n%u = TD_CAST(%s, %s, n%u);\n", value, i,
-             tide_dtype_name(p->nodes[n->a].dtype), name, n->a);
-        return;
-    default: break;
-    }
-    const uint16_t slots[3] = {n->a, n->b, n->c};
-    for (int k = 0; k < 3; k++) tidei_format(operand[k], sizeof operand[k], "n%u", slots[k]);
-    tidei_format(self, sizeof self, "n%u", i);
-    say_operation(t, n->op, operand_type(p, n), n->dtype, self,
-                  (const char *const[]){operand[0], operand[1], operand[2]});
-}
 
 /* struct tide_r and tide_f: from one element of each input, its linear index and the scalars, one
 ** of each result. With a fold tide_r is the accumulator's type, with a scan that of the body's
@@ -427,6 +286,62 @@ static void say_map(text *t, const tidei_program *p, const tidei_cuda_traits *k,
     say(t, tidei_cuda_map_text);
 }
 
+/* What cuda_uneven.cu has of each operand. */
+static void say_uneven(text *t, const tidei_program *p, const tidei_cuda_traits *k) {
+    const tidei_cuda_class cls = TIDEI_CUDA_UNEVEN;
+    const unsigned nin = p->ninputs, ops = nin + p->nouts;
+    sayf(t, "constexpr int tide_V = %d, tide_U = %d;\n", k->vec[cls], k->unroll[cls]);
+    say_params(t, p, k, cls);
+    say_body(t, p, k);
+    say_operands(t, p, k, cls);
+    say_results(t, p, k, cls);
+    say(t, "struct tide_from {\n");
+    for (unsigned i = 0; i < nin; i++)
+        sayf(t, "    const td_%s *i%u;\n", tide_dtype_name(p->input_dtype[i]), i);
+    for (unsigned i = 0; i < p->nouts; i++)
+        sayf(t, "    td_%s *o%u;\n", tide_dtype_name(p->out_dtype[i]), i);
+    say(t, "    td_i64 linear;\n};\nTD_FN void tide_begin(const tide_p &p, const tide_at &at, "
+           "td_i32 k0, tide_from &from) {\n");
+    for (unsigned i = 0; i < ops; i++) {
+        const char side = i < nin ? 'i' : 'o';
+        const unsigned n = i < nin ? i : i - nin;
+        sayf(t, "    from.%c%u = p.%c%u + (at.%c%u + (td_i64)k0 * p.strides[0][%u]);\n", side, n,
+             side, n, side, n, i);
+    }
+    sayf(t, "    from.linear = %s;\n}\n", k->linear ? "at.linear + k0" : "0");
+    sayf(t,
+         "TD_FN tide_at tide_where(const tide_from &from, td_i32 k) {\n"
+         "    tide_at at = tide_at();\n%s    return at;\n}\n",
+         k->linear ? "    at.linear = from.linear + k;\n" : "");
+    say(t, "TD_FN td_i32 tide_behind(const tide_p &p, const tide_at &at) {\n"
+           "    return (td_i32)((td_u64)(p.o0 + at.o0) / sizeof *p.o0) & (tide_V - 1);\n}\n");
+    say(t, "template <int N, class E> TD_FN tide_vec<E, N> tide_words(const E *q, td_i32 k);\n"
+           "template <int N, class E>\n"
+           "TD_FN tide_vec<E, N> tide_apart(const E *q, td_i32 k, td_i32 stride);\n"
+           "template <int N, class E> TD_FN void tide_put_words(E *q, td_i32 k, const tide_vec<E, "
+           "N> &x);\n"
+           "template <int N, class E>\n"
+           "TD_FN void tide_put_apart(E *q, td_i32 k, td_i32 stride, const tide_vec<E, N> &x);\n"
+           "template <bool DENSE, int N>\n"
+           "TD_FN void tide_pick(const tide_p &p, const tide_from &from, td_i32 k, tide_x<N> &x) "
+           "{\n");
+    for (unsigned i = 0; i < nin; i++)
+        sayf(t,
+             "    x.i%u = DENSE ? tide_words<N>(from.i%u, k) : tide_apart<N>(from.i%u, k, "
+             "p.strides[0][%u]);\n",
+             i, i, i, i);
+    say(t, "}\ntemplate <bool DENSE, int N>\n"
+           "TD_FN void tide_lay(const tide_p &p, const tide_from &from, td_i32 k, const tide_y<N> "
+           "&y) {\n");
+    for (unsigned i = 0; i < p->nouts; i++)
+        sayf(t,
+             "    if (DENSE)\n        tide_put_words(from.o%u, k, y.o%u);\n    else\n"
+             "        tide_put_apart(from.o%u, k, p.strides[0][%u], y.o%u);\n",
+             i, i, i, nin + i, i);
+    say(t, "}\n");
+    say(t, tidei_cuda_uneven_text);
+}
+
 /* The pieces of cuda_tile.cu that name operands come before it; templates they use are declared
 ** here. */
 static void say_tiled(text *t, const tidei_program *p, const tidei_cuda_traits *k) {
@@ -470,39 +385,6 @@ static void say_tiled(text *t, const tidei_program *p, const tidei_cuda_traits *
 
 /* ---- folds ---- */
 
-static bool is_arg(int fold) { return fold == TIDEI_FOLD_ARGMIN || fold == TIDEI_FOLD_ARGMAX; }
-
-/* What an accumulator starts from: the operation's identity. Sums of floats start at -0.0, so that
-** a sum of -0.0 is one. */
-static const char *start_of(int fold, int t) {
-    static const char *const least[] = {
-        "0", "-0x80", "-0x8000", "-0x7fffffff - 1", "-0x7fffffffffffffffll - 1", "0",
-        "0", "0",     "0"};
-    static const char *const greatest[] = {
-        "1",    "0x7f",   "0x7fff",      "0x7fffffff",           "0x7fffffffffffffffll",
-        "0xff", "0xffff", "0xffffffffu", "0xffffffffffffffffull"};
-    bool is_float = class_of(t) >= 2;
-    switch (fold) {
-    case TIDEI_FOLD_SUM:
-    case TIDEI_FOLD_MEAN: return is_float ? "td_from_bits_f32(0x80000000u)" : "0";
-    case TIDEI_FOLD_MIN: return is_float ? "td_from_bits_f32(0x7f800000u)" : greatest[t];
-    case TIDEI_FOLD_MAX: return is_float ? "td_from_bits_f32(0xff800000u)" : least[t];
-    case TIDEI_FOLD_ANY: return "0";
-    default: return "1"; /* prod, all */
-    }
-}
-
-static int operation_of(int fold) {
-    switch (fold) {
-    case TIDEI_FOLD_PROD: return TIDEI_OP_MUL;
-    case TIDEI_FOLD_MIN: return TIDEI_OP_MINIMUM;
-    case TIDEI_FOLD_MAX: return TIDEI_OP_MAXIMUM;
-    case TIDEI_FOLD_ANY: return TIDEI_OP_LOGICAL_OR;
-    case TIDEI_FOLD_ALL: return TIDEI_OP_LOGICAL_AND;
-    default: return TIDEI_OP_ADD;
-    }
-}
-
 /* The accumulator: a value, or for arg folds the best value with its index (-1: none yet). */
 static void say_accumulator(text *t, const tidei_program *p) {
     const int acc = p->acc_dtype;
@@ -518,10 +400,12 @@ static void say_accumulator(text *t, const tidei_program *p) {
              "    const bool equal = b.v == a.v || (b.v != b.v && a.v != a.v);\n"
              "    if (b.i >= 0 && (a.i < 0 || better || (equal && b.i < a.i))) a = b;\n}\n",
              before);
+        /* an accumulator meets elements in their order, so that the first of equals stays */
         sayf(t,
              "TD_FN void tide_add(tide_acc &a, td_%s v, td_i64 i) {\n"
-             "    tide_acc b;\n    b.v = v;\n    b.i = i;\n    tide_join(a, b);\n}\n",
-             value);
+             "    const bool better = (a.i < 0) | ((a.v == a.v) & !(v %s a.v));\n"
+             "    a.v = better ? v : a.v;\n    a.i = better ? i : a.i;\n}\n",
+             value, p->fold == TIDEI_FOLD_ARGMIN ? ">=" : "<=");
         return;
     }
     sayf(t, "typedef td_%s tide_acc;\nTD_FN tide_acc tide_start() { return ", value);
@@ -537,12 +421,13 @@ static void say_accumulator(text *t, const tidei_program *p) {
            "0); }\n");
 }
 
-/* tide_end: stores a finished accumulator. */
+/* tide_done, tide_end: the result of a finished accumulator, and its storing. */
 static void say_end(text *t, const tidei_program *p) {
     const int acc = p->acc_dtype, out = p->out_dtype[0];
     const int real = acc == TIDE_C64 ? TIDE_F32 : acc == TIDE_C128 ? TIDE_F64 : acc;
     const char *value = p->fold == TIDEI_FOLD_MEAN ? "mean" : is_arg(p->fold) ? "sum.i" : "sum";
-    say(t, "TD_FN void tide_end(const tide_p &p, const tide_at &at, int w, tide_acc sum) {\n");
+    const char *stored = tide_dtype_name(out);
+    sayf(t, "TD_FN td_%s tide_done(const tide_p &p, tide_acc sum) {\n", stored);
     if (p->fold == TIDEI_FOLD_MEAN) {
         const char *name = tide_dtype_name(real);
         sayf(t, "    const td_%s count = TD_CAST(i64, %s, p.count);\n", name, name);
@@ -553,10 +438,19 @@ static void say_end(text *t, const tidei_program *p) {
                  tide_dtype_name(acc));
     }
     if (is_half(out))
-        sayf(t, "    p.o0[at.o0 + w * p.lift] = td_store_%s(%s);\n}\n", tide_dtype_name(out),
-             value);
+        sayf(t, "    return td_store_%s(%s);\n}\n", stored, value);
     else
-        sayf(t, "    p.o0[at.o0 + w * p.lift] = %s;\n}\n", value);
+        sayf(t, "    return %s;\n}\n", value);
+    say(t, "TD_FN void tide_end(const tide_p &p, const tide_at &at, int w, tide_acc sum) {\n"
+           "    p.o0[at.o0 + w * p.lift] = tide_done(p, sum);\n}\n");
+}
+
+/* tide_hop: adds offsets. */
+static void say_hop(text *t, unsigned nin, bool lin) {
+    say(t, "TD_FN void tide_hop(tide_at &at, const tide_at &by) {\n");
+    for (unsigned i = 0; i < nin; i++) sayf(t, "    at.i%u += by.i%u;\n", i, i);
+    if (lin) say(t, "    at.linear += by.linear;\n");
+    say(t, "}\n");
 }
 
 static void say_fold(text *t, const tidei_program *p, const tidei_cuda_traits *k,
@@ -564,16 +458,15 @@ static void say_fold(text *t, const tidei_program *p, const tidei_cuda_traits *k
     const int mode = cls == TIDEI_CUDA_FOLD_ROW ? 0 : cls == TIDEI_CUDA_FOLD_COLUMN ? 1 : 2;
     sayf(t, "constexpr int tide_V = %d, tide_U = %d, tide_W = %d, tide_mode = %d;\n", k->vec[cls],
          k->unroll[cls], mode == 1 ? k->vec[cls] : 1, mode);
+    say_halves(t, p);
     say_accumulator(t, p);
     say_params(t, p, k, cls);
     if (cls != TIDEI_CUDA_FOLD_JOIN) say_body(t, p, k);
     say_operands(t, p, k, cls);
     const bool lin = linear_of(k, cls);
     unsigned nin = inputs_of(p, cls);
-    say(t, "TD_FN void tide_hop(tide_at &at, const tide_at &by) {\n");
-    for (unsigned i = 0; i < nin; i++) sayf(t, "    at.i%u += by.i%u;\n", i, i);
-    if (lin) say(t, "    at.linear += by.linear;\n");
-    say(t, "}\nTD_FN void tide_single(const tide_p &p, td_i64 e, tide_at &at) {\n");
+    say_hop(t, nin, lin);
+    say(t, "TD_FN void tide_single(const tide_p &p, td_i64 e, tide_at &at) {\n");
     for (unsigned i = 0; i < nin; i++) sayf(t, "    at.i%u += p.flat >> %u & 1 ? 0 : e;\n", i, i);
     if (lin) say(t, "    at.linear += e * p.linear_v;\n");
     sayf(t, "}\nTD_FN td_i64 tide_linear(const tide_p &p, const tide_at &at) { return %s; }\n",
@@ -591,7 +484,21 @@ static void say_fold(text *t, const tidei_program *p, const tidei_cuda_traits *k
     }
     say(t, "}\n");
     say_end(t, p);
+    say(t, tidei_cuda_locate_text);
     say(t, tidei_cuda_fold_text);
+}
+
+static void say_pairs(text *t, const tidei_program *p, const tidei_cuda_traits *k,
+                      const tidei_pairs_traits *s) {
+    say_halves(t, p);
+    say_accumulator(t, p);
+    say_params(t, p, k, TIDEI_CUDA_FOLD_PAIRS);
+    say_operands(t, p, k, TIDEI_CUDA_FOLD_PAIRS);
+    say_hop(t, p->ninputs, false);
+    say_end(t, p);
+    tidei_pairs_say(t, p, s);
+    say(t, tidei_cuda_locate_text);
+    say(t, tidei_cuda_pair_text);
 }
 
 /* ---- scans ---- */
@@ -685,28 +592,40 @@ static void say_scan(text *t, const tidei_program *p, const tidei_cuda_traits *k
     say_scan_kernel(t, cls);
 }
 
+/* The whole text, to be freed, or NULL. */
+static char *finished(text *t) {
+    if (!t->failed) return t->at;
+    tidei_host_free(t->rt, t->at);
+    return NULL;
+}
+
 char *tidei_cuda_text(tidei_runtime *rt, const tidei_program *p, const tidei_cuda_traits *k,
                       tidei_cuda_class cls, size_t *body) {
     text t = {.rt = rt};
-    if (k->complex) say(&t, "#define TD_COMPLEX\n");
-    say(&t, tidei_prelude_text);
-    if (k->functions) {
-        say(&t, "#define TD_WIDTH 32\n");
-        say(&t, tidei_functions_text);
-        say(&t, "#undef TD_WIDTH\n#define TD_WIDTH 64\n");
-        say(&t, tidei_functions_text);
-    }
-    say(&t, tidei_cuda_base_text);
+    say_common(&t, k->complex, k->functions, tidei_cuda_base_text);
     if (body) *body = t.n;
     if (cls == TIDEI_CUDA_TILED)
         say_tiled(&t, p, k);
+    else if (cls == TIDEI_CUDA_UNEVEN)
+        say_uneven(&t, p, k);
     else if (is_scan(cls))
         say_scan(&t, p, k, cls);
     else if (is_fold(cls))
         say_fold(&t, p, k, cls);
     else
         say_map(&t, p, k, cls);
-    if (!t.failed) return t.at;
-    tidei_host_free(rt, t.at);
-    return NULL;
+    return finished(&t);
+}
+
+char *tidei_cuda_pairs_text(tidei_runtime *rt, const tidei_program *p, const tidei_cuda_traits *k,
+                            uint32_t sides, size_t *body) {
+    text t = {.rt = rt};
+    tidei_pairs_traits s;
+    const bool fits = tidei_pairs_traits_of(p, sides, &s);
+    tidei_check(fits); /* the plan made it so */
+    (void)fits;
+    say_common(&t, k->complex, k->functions, tidei_cuda_base_text);
+    if (body) *body = t.n;
+    say_pairs(&t, p, k, &s);
+    return finished(&t);
 }

@@ -16,11 +16,13 @@ typedef enum {
     TIDEI_CUDA_FLAT_ONE, /* contiguous, elements */
     TIDEI_CUDA_ROWS,     /* inner strides 0 or 1, rows of whole vectors on their boundaries */
     TIDEI_CUDA_STRIDED,  /* anything, elements */
+    TIDEI_CUDA_UNEVEN,   /* long rows, however they begin and lie */
     /* some input contiguous in another dimension than the results: through shared memory */
     TIDEI_CUDA_TILED,
     TIDEI_CUDA_FOLD_ROW,    /* folds: vectors along the one reduced dimension */
     TIDEI_CUDA_FOLD_COLUMN, /* vectors along the innermost kept dimension */
     TIDEI_CUDA_FOLD_ANY,    /* elements */
+    TIDEI_CUDA_FOLD_PAIRS,  /* every row of one operand with every column of another */
     TIDEI_CUDA_FOLD_JOIN,   /* folds the accumulators of blocks that share a result */
     TIDEI_CUDA_SCAN,        /* scans: this and the next, in the order of TIDEI_SCAN_ROWS ... */
     TIDEI_CUDA_SCAN_LAST = TIDEI_CUDA_SCAN + TIDEI_SCAN_FORMS - 1,
@@ -53,6 +55,9 @@ void tidei_cuda_traits_of(const tidei_program *p, tidei_cuda_traits *out);
 ** line where complex numbers occur, and functions.h where its functions do. */
 char *tidei_cuda_text(tidei_runtime *rt, const tidei_program *p, const tidei_cuda_traits *k,
                       tidei_cuda_class cls, size_t *body);
+/* That of TIDEI_CUDA_FOLD_PAIRS for inputs on such sides. */
+char *tidei_cuda_pairs_text(tidei_runtime *rt, const tidei_program *p, const tidei_cuda_traits *k,
+                            uint32_t sides, size_t *body);
 size_t tidei_cuda_params_bytes(const tidei_program *p, const tidei_cuda_traits *k,
                                tidei_cuda_class cls);
 
@@ -63,10 +68,18 @@ typedef struct tidei_cuda_linear {
 
 #define TIDEI_CUDA_OPERANDS_MAX (TIDEI_INPUTS_MAX + TIDEI_OUTS_MAX)
 
+/* n < 2^31 divided by 1 <= d < 2^31 (tide_div of cuda_base.cu): the high half of n * mul, plus n,
+** shifted. */
+typedef struct tidei_cuda_divisor {
+    uint32_t d, mul, shift;
+} tidei_cuda_divisor;
+tidei_cuda_divisor tidei_cuda_divisor_of(int64_t d);
+
 /* One launch. The parameters begin with the operands' addresses, inputs first, which the launch
 ** fills in. */
 typedef struct tidei_cuda_plan {
     tidei_cuda_class cls;
+    uint32_t sides; /* of pairs: the inputs that go with columns (cuda_pairs.h); else 0 */
     unsigned grid[2], shared;
     size_t params_bytes;
     unsigned noperands;

@@ -5,7 +5,9 @@
 **                                      casts, weak numbers; once more where numbers of the call
 **                                      are compared that a type's range lacks
 **   plan.c       graph -> tidei_plan   once a signature: which values are stored, one program each
+**   chains.c     folds and what hangs on them, that one kernel may compute
 **   run.c        plan -> calls         every time: shapes, results, temporaries
+**   run_chains.c chains, where shapes permit
 **   program.c    programs themselves, and the table of them
 **   collapse.c   dimensions that lie behind each other in every operand become one
 **   copy.c       elements moved by programs of one or two nodes
@@ -108,9 +110,7 @@ static inline bool tidei_fold_keeps(int fold) {
     return fold != TIDEI_FOLD_ARGMIN && fold != TIDEI_FOLD_ARGMAX;
 }
 
-/* a graph's node beside the tidei_op's: a: body, b: index of axes, c: tidei_fold */
-enum { TIDEI_OP_FOLD = 255 };
-_Static_assert((int)TIDEI_OP_COUNT < (int)TIDEI_OP_FOLD, "operations fit a byte");
+/* In a graph a TIDEI_OP_FOLD has its axes besides: b: their index. */
 
 /* What a SCALAR's `a` is from here on: no weak number, but one that each pass finds from the shape
 ** that it runs over, the axis as in the ast: the axis' length, or the elements between neighbours
@@ -188,9 +188,25 @@ typedef struct tidei_stored {
     int8_t result; /* which result it is; -1: a temporary */
     /* the last stored value whose pass reads it; TIDEI_STORED_MAX: the results do */
     uint8_t last_use;
+    uint8_t chain; /* its number, or TIDEI_NO_CHAIN */
     uint16_t axes; /* of a fold: index into the ast's folds */
     uint16_t node;
 } tidei_stored;
+enum { TIDEI_NO_CHAIN = UINT8_MAX };
+
+/* A chain (chains.c): stored folds over the same axes, and results that hang on them, which one
+** kernel may compute (run_chains.c). It runs in the place of its last stored value: nothing before
+** that but its own values reads one of them. */
+typedef struct tidei_chain {
+    tidei_pass pass;    /* its inputs are none of its own values */
+    uint64_t members;   /* stored values (bits) */
+    uint8_t last;       /* of the members */
+    bool whole;         /* nothing is left of the expression besides */
+    unsigned results;   /* results (bits) that are no stored values */
+    unsigned positions; /* results (bits) that hold index() */
+    /* what each out of the program is: a result, or from TIDE_MAX_RESULTS on a stored value */
+    uint8_t outs[TIDEI_OUTS_MAX];
+} tidei_chain;
 
 /* A pass that writes several results of one shape, made when first needed. */
 typedef struct tidei_group {
@@ -212,6 +228,8 @@ typedef struct tidei_plan {
     uint16_t *stored_of; /* node -> stored value or UINT16_MAX */
     uint32_t nstored;
     tidei_stored *stored;
+    uint32_t nchains;
+    tidei_chain *chains;
     struct {
         uint8_t dtype;
         bool is_stored; /* a stored value is written straight to it */
@@ -226,6 +244,11 @@ typedef struct tidei_plan {
 tide_status tidei_plan_build(tidei_runtime *rt, const tidei_ast *ast, const uint8_t *sig, bool into,
                              const int8_t *beyond, uint32_t nlimits, tidei_plan **out);
 void tidei_plan_free(tidei_runtime *rt, tidei_plan *p);
+/* Finds the chains of a plan that is complete but for them. */
+tide_status tidei_plan_find_chains(tidei_runtime *rt, const tidei_ast *ast, tidei_plan *p);
+/* Encodes the constants among a pass' numbers. */
+tide_status tidei_pass_encode(const tidei_ast *ast, const tidei_graph *g, tidei_pass *pass,
+                              const tidei_program *p);
 /* The pass for these results (bits). Lock-free when it exists. */
 tide_status tidei_plan_group(tidei_runtime *rt, const tidei_ast *ast, tidei_plan *p,
                              unsigned results, const tidei_pass **out);

@@ -5,7 +5,9 @@
 ** operation have the dtypes that the operation's rule in ops.def wants (the front end inserts CAST
 ** nodes), so that a back end need not convert anything. Scalars are run-time parameters, never part
 ** of a program. A program with a reduction has one body value, which is folded over the reduced
-** dimensions; a program without stores each of its results.
+** dimensions; a program without stores each of its results. A *chain* is a program in which folds
+** are nodes among others: all go over the same reduced dimensions, and values that depend on them
+** are stored, one for each row (the elements that are folded together) or one for each element.
 ** What must stay true: a program does not name shapes, strides, addresses or scalar values; so its
 ** kernels are few. */
 #ifndef TIDEI_IR_H
@@ -31,6 +33,11 @@ typedef enum {
 #undef TIDEI_OP
     TIDEI_OP_COUNT
 } tidei_op;
+
+/* A node of a chain beside these. a: the body, whose type the fold accumulates in; c: tidei_fold.
+** dtype: the stored result's. */
+enum { TIDEI_OP_FOLD = 255 };
+_Static_assert((int)TIDEI_OP_COUNT < (int)TIDEI_OP_FOLD, "operations fit a byte");
 
 typedef struct tidei_node {
     uint8_t op;       /* tidei_op */
@@ -78,6 +85,7 @@ typedef struct tidei_program {
     uint8_t fold; /* tidei_fold; nouts == 1 unless NONE */
     /* the accumulator's, and the body value's own: the front end casts. See below */
     uint8_t acc_dtype;
+    uint8_t nfolds;  /* above 0: a chain, whose `fold` is NONE; its nodes that are folds */
     uint64_t key[2]; /* XXH3-128 of all the above (tidei_program_seal) */
     /* What the back ends prepared for this program: each keeps a list of its own, freed by its
     ** forget(). */
@@ -107,7 +115,8 @@ typedef struct tidei_view {
 ** collapsing; collapsing keeps it. A scan goes along the last dimension, which stays by itself
 ** (nred is 1), and its out has strides over all of them; one that goes backwards has the views
 ** begin at the last element, with their strides along it negative, while LINEAR stays the index in
-** row-major order of the elements as they lie. */
+** row-major order of the elements as they lie. A chain's outs have strides over all dimensions too:
+** those that are one for each row have 0 along the folded ones. */
 typedef struct tidei_call {
     tidei_program *prog;
     int ndim, nred;
@@ -117,6 +126,7 @@ typedef struct tidei_call {
     tidei_view in[TIDEI_INPUTS_MAX];
     tidei_view out[TIDEI_OUTS_MAX];
     unsigned char scalars[TIDEI_SCALARS_MAX][16]; /* one element each, of scalar_dtype */
+    uint64_t found[8]; /* chains: what the back end's `suits` found, for its `run` */
 } tidei_call;
 
 /* Merges dimensions in place (and drops those of length 1), as above. */
@@ -128,6 +138,10 @@ typedef struct tidei_backend {
     tide_status (*run)(tidei_stream *s, tidei_call *c, const char *op);
     void (*forget)(tidei_runtime *rt,
                    tidei_program *p); /* frees what prepared[] holds for it; p is in use nowhere */
+    /* (may be NULL: never) Whether `run` takes this call of a chain, all of which but the outs'
+    ** storages is known. Collapses it, and writes `found`; `run` then wants nothing changed but
+    ** these storages. Queues nothing. */
+    bool (*suits)(const tidei_stream *s, tidei_call *c);
 } tidei_backend;
 extern const tidei_backend tidei_backend_host, tidei_backend_text;
 static inline const tidei_backend *tidei_backend_of(tidei_dev *d) {

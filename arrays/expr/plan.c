@@ -66,9 +66,8 @@ static int by_number(const void *a, const void *b) {
     return (int)*(const uint16_t *)a - (int)*(const uint16_t *)b;
 }
 
-/* Encodes the constants among the scalars. */
-static tide_status encode_constants(const tidei_ast *ast, const tidei_graph *g,
-                                    const tidei_program *p, tidei_pass *pass) {
+tide_status tidei_pass_encode(const tidei_ast *ast, const tidei_graph *g, tidei_pass *pass,
+                              const tidei_program *p) {
     for (unsigned i = 0; i < p->nscalars; i++) {
         if (pass->scalar[i] >= TIDEI_AXIS_LENGTH) continue;
         const tidei_weak *w = &g->weaks[pass->scalar[i]];
@@ -140,7 +139,7 @@ static tide_status make_pass(tidei_runtime *rt, const tidei_ast *ast, cone *c,
     p.fold = fold ? (uint8_t)fold->c : TIDEI_FOLD_NONE;
     p.acc_dtype = fold ? c->g->nodes[fold->a].dtype : 0;
     tidei_host_free(rt, number);
-    tide_status s = encode_constants(ast, c->g, &p, pass);
+    tide_status s = tidei_pass_encode(ast, c->g, pass, &p);
     if (s != TIDE_OK) return s;
     pass->prog = tidei_program_shared(rt, &p);
     return pass->prog ? TIDE_OK : tidei_fail_host_memory(ast->op, sizeof p);
@@ -223,6 +222,7 @@ static tide_status make_stored(tidei_runtime *rt, const tidei_ast *ast, tidei_pl
         *v = (tidei_stored){.dtype = n->dtype,
                             .fold = (uint8_t)(fold ? n->c : TIDEI_FOLD_NONE),
                             .result = -1,
+                            .chain = TIDEI_NO_CHAIN,
                             .axes = n->b,
                             .node = i};
         tide_status s =
@@ -283,7 +283,7 @@ static tide_status build(tidei_runtime *rt, const tidei_ast *ast, tidei_plan *p)
     if (s == TIDE_OK && p->nstored) s = make_stored(rt, ast, p, &c);
     if (s == TIDE_OK) arrange_results(ast, p, &c);
     tidei_host_free(rt, c.mark);
-    return s;
+    return s == TIDE_OK ? tidei_plan_find_chains(rt, ast, p) : s;
 }
 
 tide_status tidei_plan_build(tidei_runtime *rt, const tidei_ast *ast, const uint8_t *sig, bool into,
@@ -317,6 +317,7 @@ void tidei_plan_free(tidei_runtime *rt, tidei_plan *p) {
         tidei_host_free(rt, g);
         g = next;
     }
+    tidei_host_free(rt, p->chains);
     tidei_host_free(rt, p->stored);
     tidei_host_free(rt, p->stored_of);
     tidei_graph_free(rt, &p->graph);

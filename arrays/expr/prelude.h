@@ -244,7 +244,26 @@ TD_FLOAT(td_f64, f64, 63)
         return (td_i32)x - BIAS - (TD_NAME(small, S)(a) ? 64 : 0);                                 \
     }
 
-/* f16 and bf16: 16 bits <-> float, to nearest even. */
+/* f16 and bf16: 16 bits <-> float, to nearest even. A GPU has instructions that do it for all but
+** NaN, whose sign and payload they drop. */
+#if defined(__CUDACC_RTC__) && __CUDA_ARCH__ >= 800
+#define TD_CONVERTS
+TD_FN td_f16 td_to_f16(td_f32 f) {
+    td_f16 h;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f));
+    return h;
+}
+TD_FN td_f32 td_of_f16(td_f16 h) {
+    td_f32 f;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h));
+    return f;
+}
+TD_FN td_bf16 td_to_bf16(td_f32 f) {
+    td_bf16 h;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(f));
+    return h;
+}
+#endif
 TD_FN td_f32 td_load_f16(td_f16 h) {
     td_u32 x = (td_u32)(h & 0x7fff) << 13, sign = (td_u32)(h & 0x8000) << 16;
     /* moves the exponent's bias, of denormals too */
@@ -257,17 +276,28 @@ TD_FN td_f16 td_store_f16(td_f32 f) {
     /* 0.5's last place is f16's smallest number */
     td_u32 tiny = td_bits_f32(td_from_bits_f32(a) + 0.5f) - 0x3f000000u;
     td_u32 nan = 0x7e00u | (a >> 13 & 0x3ffu);
+#ifdef TD_CONVERTS
+    return (td_f16)(f != f ? (x >> 16 & 0x8000u) | nan : td_to_f16(f));
+#endif
     td_u32 r = a > 0x7f800000u ? nan : a >= 0x477ff000u ? 0x7c00u : a < 0x38800000u ? tiny : normal;
     return (td_f16)((x >> 16 & 0x8000u) | r);
 }
 TD_FN td_f32 td_load_bf16(td_bf16 h) { return td_from_bits_f32((td_u32)h << 16); }
 TD_FN td_bf16 td_store_bf16(td_f32 f) {
     td_u32 x = td_bits_f32(f);
+#ifdef TD_CONVERTS
+    return (td_bf16)(f != f ? x >> 16 | 0x40u : td_to_bf16(f));
+#endif
     return (td_bf16)(f != f ? x >> 16 | 0x40u : (x + 0x7fffu + (x >> 16 & 1)) >> 16);
 }
 /* The value of the element type that is nearest to f: what ends every operation on f16 and bf16. */
+#ifdef TD_CONVERTS
+TD_FN td_f32 td_round_f16(td_f32 f) { return f != f ? f : td_of_f16(td_to_f16(f)); }
+TD_FN td_f32 td_round_bf16(td_f32 f) { return f != f ? f : td_load_bf16(td_to_bf16(f)); }
+#else
 TD_FN td_f32 td_round_f16(td_f32 f) { return td_load_f16(td_store_f16(f)); }
 TD_FN td_f32 td_round_bf16(td_f32 f) { return td_load_bf16(td_store_bf16(f)); }
+#endif
 
 /* ---- casts: TD_CAST(from, to, a) ---- The rule of tide_cast, from the value type of `from` to
 ** that of `to`. */

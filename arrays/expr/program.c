@@ -13,6 +13,10 @@ static bool is_leaf(int op) {
 static void canonical(tidei_program *p) {
     for (unsigned i = 0; i < p->nnodes; i++) {
         tidei_node *n = &p->nodes[i];
+        if (n->op == TIDEI_OP_FOLD) {
+            n->b = 0;
+            continue;
+        }
         int used = n->op == TIDEI_OP_LINEAR ? 0 : is_leaf(n->op) ? 1 : tidei_op_infos[n->op].arity;
         if (used < 1) n->a = 0;
         if (used < 2) n->b = 0;
@@ -37,6 +41,7 @@ void tidei_program_seal(tidei_program *p) {
     } parts[] = {{&p->nnodes, 4 * sizeof p->nnodes},
                  {&p->fold, 1},
                  {&p->acc_dtype, 1},
+                 {&p->nfolds, 1},
                  {p->nodes, p->nnodes * sizeof *p->nodes},
                  {p->input_dtype, p->ninputs},
                  {p->scalar_dtype, p->nscalars},
@@ -69,33 +74,16 @@ static bool valid_op(const tidei_program *p, const tidei_node *n) {
     return info->classes & tidei_class(t) && n->dtype == tidei_op_result(n->op, t);
 }
 
-static bool valid_node(const tidei_program *p, unsigned i) {
-    const tidei_node *n = &p->nodes[i];
-    const uint16_t operands[3] = {n->a, n->b, n->c};
-    if (n->op >= TIDEI_OP_COUNT || n->dtype >= TIDE_DTYPE_COUNT) return false;
-    if (n->op == TIDEI_OP_INPUT) return n->a < p->ninputs && n->dtype == p->input_dtype[n->a];
-    if (n->op == TIDEI_OP_SCALAR) return n->a < p->nscalars && n->dtype == p->scalar_dtype[n->a];
-    if (n->op == TIDEI_OP_LINEAR) return n->dtype == TIDE_I64;
-    for (int k = 0; k < tidei_op_infos[n->op].arity; k++)
-        if (operands[k] >= i) return false;
-    if (n->op != TIDEI_OP_CAST) return valid_op(p, n);
-    int from = tidei_rank(p->nodes[n->a].dtype), to = tidei_rank(n->dtype);
-    return from < 3 || to == 3 || to == 0;
-}
-
-static bool valid_scan(const tidei_program *p) {
+static bool valid_scan(int fold, tide_dtype t, tide_dtype stored) {
     tide_dtype acc, out;
-    return p->fold < TIDEI_FOLDS && tidei_fold_types(p->fold, p->acc_dtype, &acc, &out) &&
-           p->out_dtype[0] == out;
+    return fold < TIDEI_FOLDS && tidei_fold_types(fold, t, &acc, &out) && stored == out;
 }
 
-static bool valid_fold(const tidei_program *p) {
-    tide_dtype acc = p->acc_dtype, out = p->out_dtype[0];
-    if (p->nouts != 1 || p->nodes[p->out_node[0]].dtype != acc) return false;
-    if (tidei_is_scan(p->fold)) return valid_scan(p);
+static bool valid_fold(int fold, tide_dtype acc, tide_dtype out) {
+    if (tidei_is_scan(fold)) return valid_scan(fold, acc, out);
     bool stores = out == acc || (acc == TIDE_F32 && (out == TIDE_F16 || out == TIDE_BF16));
     bool half = acc == TIDE_F16 || acc == TIDE_BF16;
-    switch (p->fold) {
+    switch (fold) {
     case TIDEI_FOLD_SUM:
     case TIDEI_FOLD_PROD:
         return stores && !half && (acc == TIDE_I64 || acc == TIDE_U64 || tidei_rank(acc) >= 2);
@@ -110,6 +98,24 @@ static bool valid_fold(const tidei_program *p) {
     }
 }
 
+static bool valid_node(const tidei_program *p, unsigned i) {
+    const tidei_node *n = &p->nodes[i];
+    const uint16_t operands[3] = {n->a, n->b, n->c};
+    if (n->dtype >= TIDE_DTYPE_COUNT) return false;
+    if (n->op == TIDEI_OP_FOLD)
+        return p->nfolds && n->a < i && !tidei_is_scan(n->c) &&
+               valid_fold(n->c, p->nodes[n->a].dtype, n->dtype);
+    if (n->op >= TIDEI_OP_COUNT) return false;
+    if (n->op == TIDEI_OP_INPUT) return n->a < p->ninputs && n->dtype == p->input_dtype[n->a];
+    if (n->op == TIDEI_OP_SCALAR) return n->a < p->nscalars && n->dtype == p->scalar_dtype[n->a];
+    if (n->op == TIDEI_OP_LINEAR) return n->dtype == TIDE_I64;
+    for (int k = 0; k < tidei_op_infos[n->op].arity; k++)
+        if (operands[k] >= i) return false;
+    if (n->op != TIDEI_OP_CAST) return valid_op(p, n);
+    int from = tidei_rank(p->nodes[n->a].dtype), to = tidei_rank(n->dtype);
+    return from < 3 || to == 3 || to == 0;
+}
+
 bool tidei_program_valid(const tidei_program *p) {
     if (!p->nnodes || p->nnodes > TIDEI_NODES_MAX || p->ninputs > TIDEI_INPUTS_MAX ||
         p->nscalars > TIDEI_SCALARS_MAX || !p->nouts || p->nouts > TIDEI_OUTS_MAX)
@@ -122,7 +128,9 @@ bool tidei_program_valid(const tidei_program *p) {
         if (!valid_node(p, i)) return false;
     for (unsigned i = 0; i < p->nouts; i++)
         if (p->out_node[i] >= p->nnodes) return false;
-    if (p->fold != TIDEI_FOLD_NONE) return valid_fold(p);
+    if (p->fold != TIDEI_FOLD_NONE)
+        return !p->nfolds && p->nouts == 1 && p->nodes[p->out_node[0]].dtype == p->acc_dtype &&
+               valid_fold(p->fold, p->acc_dtype, p->out_dtype[0]);
     for (unsigned i = 0; i < p->nouts; i++)
         if (p->out_dtype[i] != p->nodes[p->out_node[i]].dtype) return false;
     return true;
@@ -138,7 +146,7 @@ typedef struct tidei_program_entry {
 static bool equal(const tidei_program *a, const tidei_program *b) { /* both canonical */
     return a->key[0] == b->key[0] && a->key[1] == b->key[1] && a->nnodes == b->nnodes &&
            a->ninputs == b->ninputs && a->nscalars == b->nscalars && a->nouts == b->nouts &&
-           a->fold == b->fold && a->acc_dtype == b->acc_dtype &&
+           a->fold == b->fold && a->acc_dtype == b->acc_dtype && a->nfolds == b->nfolds &&
            !memcmp(a->nodes, b->nodes, a->nnodes * sizeof *a->nodes) &&
            !memcmp(a->input_dtype, b->input_dtype, sizeof a->input_dtype) &&
            !memcmp(a->scalar_dtype, b->scalar_dtype, sizeof a->scalar_dtype) &&

@@ -12,74 +12,33 @@
 ** of the results. Nothing is written while an operand or a number may still be refused: where there
 ** are several passes they are rehearsed first. */
 #include "arrays/expr/copy.h"
-#include "arrays/expr/front.h"
+#include "arrays/expr/run.h"
 #include "arrays/scan/scan.h"
 
 /* Room for n elements on the caller's frame; all n are bounded by constants, 35 KiB together. */
 #define ROOM(type, n) ((type *)__builtin_alloca((n) * sizeof(type)))
-/* not inlined, because its variables would make the caller's frame larger */
-#define OWN_FRAME __attribute__((noinline))
-
-typedef struct run {
-    tidei_expr *e;
-    tidei_runtime *rt;
-    const tidei_ast *ast;
-    tidei_plan *plan;
-    const char *op;
-    tidei_stream *stream;
-    const tide_arg *args;
-    const tidei_given_axes *given;
-    tide_array *const *dsts;
-    uint64_t used;        /* parameters (bits) whose operand is held */
-    uint64_t stored_held; /* stored values (bits) whose operand is held */
-    unsigned out_held, dst_held,
-        copied; /* results (bits): operand held; its destination held; to be copied there */
-    uint8_t sig[TIDEI_SIG_MAX];
-    tidei_operand *arg;
-    tidei_operand *stored; /* that of a value which is a result is borrowed from `out` */
-    /* where result r is written: its array, its destination, or a temporary */
-    tidei_operand *out;
-    tidei_operand *dst;
-    tide_array *made[TIDE_MAX_RESULTS];
-    tide_arg *numbers;
-} run;
-
-typedef struct shape {
-    int ndim;
-    int64_t dim[TIDE_MAX_RANK];
-} shape;
-
-static int64_t elements(const shape *s) {
-    int64_t n = 1;
-    for (int i = 0; i < s->ndim; i++) n *= s->dim[i];
-    return n;
-}
-
-static bool same_shape(const shape *a, int ndim, const int64_t *dim) {
-    return a->ndim == ndim && tidei_same_dims(ndim, a->dim, dim);
-}
-
-static const tidei_operand *source(const run *r, unsigned s) {
-    return s < TIDEI_SOURCE_STORED ? &r->arg[s] : &r->stored[s - TIDEI_SOURCE_STORED];
-}
-
-/* Finds the shape that all sources broadcast to. */
-static tide_status broadcast(const run *r, const uint8_t *sources, unsigned n, shape *out) {
+tide_status tidei_run_broadcast(const tidei_run *r, const uint8_t *sources, unsigned n,
+                                tidei_shape *out) {
     tide_status s = TIDE_OK;
     out->ndim = 0;
-    for (unsigned i = 0; i < n && s == TIDE_OK; i++)
-        s = tidei_broadcast(&out->ndim, out->dim, &source(r, sources[i])->lay, r->op);
+    if (n) {
+        const tidei_layout *l = &tidei_run_source(r, sources[0])->lay;
+        out->ndim = l->ndim;
+        for (int d = 0; d < l->ndim; d++) out->dim[d] = l->shape[d];
+    }
+    for (unsigned i = 1; i < n && s == TIDE_OK; i++)
+        s = tidei_broadcast(&out->ndim, out->dim, &tidei_run_source(r, sources[i])->lay, r->op);
     return s;
 }
 
 /* ---- numbers ---- */
 
-static const tide_arg *number(const run *r, uint16_t id) {
+static const tide_arg *number(const tidei_run *r, uint16_t id) {
     const tidei_weak *w = &r->plan->graph.weaks[id];
     return w->constant ? &w->value : &r->numbers[w->slot];
 }
 
-static tide_status compute_number(run *r, const tidei_weak *w, tide_arg *out) {
+static tide_status compute_number(tidei_run *r, const tidei_weak *w, tide_arg *out) {
     const tide_arg zero = tide_arg_bool(0);
     tide_arg in[3] = {zero, zero, zero};
     if (w->op == TIDEI_OP_INPUT)
@@ -98,7 +57,7 @@ static tide_status compute_number(run *r, const tidei_weak *w, tide_arg *out) {
     return TIDE_OK;
 }
 
-static tide_status compute_numbers(run *r) {
+static tide_status compute_numbers(tidei_run *r) {
     const tidei_graph *g = &r->plan->graph;
     tide_status s = TIDE_OK;
     for (uint32_t i = 0; i < g->nweaks && s == TIDE_OK; i++)
@@ -107,7 +66,7 @@ static tide_status compute_numbers(run *r) {
     return s;
 }
 
-static tide_status fail_index(const run *r, uint16_t a, tide_status s) {
+static tide_status fail_index(const tidei_run *r, uint16_t a, tide_status s) {
     const tidei_graph *g = &r->plan->graph;
     uint32_t i = 0;
     while (g->nodes[i].op != TIDEI_OP_SCALAR || g->nodes[i].a != a) i++;
@@ -116,8 +75,8 @@ static tide_status fail_index(const run *r, uint16_t a, tide_status s) {
 
 /* What a SCALAR of a shape stands for, in a pass over s whose dimensions come in this order (NULL:
 ** in their own). */
-static tide_status encode_of_shape(const run *r, uint16_t a, const shape *s, const int *order,
-                                   unsigned char *out) {
+static tide_status encode_of_shape(const tidei_run *r, uint16_t a, const tidei_shape *s,
+                                   const int *order, unsigned char *out) {
     const bool step = a >= TIDEI_AXIS_STEP;
     int64_t v = 1;
     int i;
@@ -131,8 +90,8 @@ static tide_status encode_of_shape(const run *r, uint16_t a, const shape *s, con
     return TIDE_OK;
 }
 
-static tide_status encode_scalars(const run *r, const tidei_pass *pass, const shape *s,
-                                  const int *order, tidei_call *c) {
+tide_status tidei_run_encode_scalars(const tidei_run *r, const tidei_pass *pass,
+                                     const tidei_shape *s, const int *order, tidei_call *c) {
     memcpy(c->scalars, pass->values, pass->prog->nscalars * sizeof *c->scalars);
     for (unsigned i = 0; i < pass->prog->nscalars; i++) {
         tide_status status;
@@ -151,14 +110,15 @@ static tide_status encode_scalars(const run *r, const tidei_pass *pass, const sh
     return TIDE_OK;
 }
 
-static OWN_FRAME tide_status try_scalars(const run *r, const tidei_pass *pass, const shape *s) {
+static TIDEI_OWN_FRAME tide_status try_scalars(const tidei_run *r, const tidei_pass *pass,
+                                               const tidei_shape *s) {
     tidei_call c;
-    return encode_scalars(r, pass, s, NULL, &c);
+    return tidei_run_encode_scalars(r, pass, s, NULL, &c);
 }
 
 /* ---- calls ---- */
 
-static tide_status submit(const run *r, tidei_call *c) {
+static tide_status submit(const tidei_run *r, tidei_call *c) {
     tidei_call_collapse(c);
     return tidei_backend_of(r->stream->dev)->run(r->stream, c, r->op);
 }
@@ -170,27 +130,27 @@ static void put_view(tidei_view *v, const tidei_operand *o) {
 }
 
 /* A pass over the shape s; outs[i] has that very shape. Nothing to do where it is empty. */
-static tide_status run_map(const run *r, const tidei_pass *pass, const shape *s,
+static tide_status run_map(const tidei_run *r, const tidei_pass *pass, const tidei_shape *s,
                            const tidei_operand *const *outs) {
     tidei_call c;
     c.prog = pass->prog;
     c.ndim = s->ndim;
     c.nred = 0;
     memcpy(c.shape, s->dim, sizeof c.shape);
-    if (!elements(s)) return TIDE_OK;
+    if (!tidei_shape_elements(s)) return TIDE_OK;
     for (unsigned i = 0; i < pass->prog->ninputs; i++) {
-        const tidei_operand *o = source(r, pass->in[i]);
+        const tidei_operand *o = tidei_run_source(r, pass->in[i]);
         c.in[i].st = o->st;
         c.in[i].offset = o->lay.offset;
         tidei_broadcast_strides(&o->lay, s->ndim, s->dim, c.in[i].strides);
     }
     for (unsigned i = 0; i < pass->prog->nouts; i++) put_view(&c.out[i], outs[i]);
-    tide_status status = encode_scalars(r, pass, s, NULL, &c);
+    tide_status status = tidei_run_encode_scalars(r, pass, s, NULL, &c);
     return status == TIDE_OK ? submit(r, &c) : status;
 }
 
 /* Fills out with one value: the result of a fold over nothing. */
-static tide_status fill(const run *r, tide_arg v, const tidei_operand *out) {
+static tide_status fill(const tidei_run *r, tide_arg v, const tidei_operand *out) {
     tidei_program p = {.nnodes = 1, .nscalars = 1, .nouts = 1};
     uint8_t t = (uint8_t)out->lay.dtype;
     tidei_call c;
@@ -208,7 +168,7 @@ static tide_status fill(const run *r, tide_arg v, const tidei_operand *out) {
 
 /* ---- folds ---- */
 
-static tide_status fold_axis(const run *r, const tidei_stored *v, int axis, int ndim,
+static tide_status fold_axis(const tidei_run *r, const tidei_stored *v, int axis, int ndim,
                              unsigned *folded) {
     uint32_t at = r->plan->graph.nodes[v->node].at;
     int i;
@@ -220,9 +180,8 @@ static tide_status fold_axis(const run *r, const tidei_stored *v, int axis, int 
     return TIDE_OK;
 }
 
-/* Which dimensions (bits) a fold folds, and whether they stay with length 1. */
-static tide_status fold_axes(const run *r, const tidei_stored *v, int ndim, unsigned *folded,
-                             bool *keepdims) {
+tide_status tidei_run_fold_axes(const tidei_run *r, const tidei_stored *v, int ndim,
+                                unsigned *folded, bool *keepdims) {
     const tidei_axes *x = &r->ast->folds[v->axes];
     tide_status s = TIDE_OK;
     *folded = 0;
@@ -244,7 +203,8 @@ static tide_status fold_axes(const run *r, const tidei_stored *v, int ndim, unsi
     return TIDE_OK;
 }
 
-static void fold_shape(const shape *body, unsigned folded, bool keepdims, shape *out) {
+void tidei_run_fold_shape(const tidei_shape *body, unsigned folded, bool keepdims,
+                          tidei_shape *out) {
     out->ndim = 0;
     for (int i = 0; i < body->ndim; i++) {
         bool gone = folded >> i & 1;
@@ -253,7 +213,7 @@ static void fold_shape(const shape *body, unsigned folded, bool keepdims, shape 
 }
 
 /* The value of a fold over nothing. */
-static tide_status fold_nothing(const run *r, const tidei_stored *v, tide_arg *out) {
+static tide_status fold_nothing(const tidei_run *r, const tidei_stored *v, tide_arg *out) {
     const double nan = __builtin_nan("");
     bool parts = tidei_dtype_kind(v->dtype) == TIDEI_KIND_COMPLEX;
     switch (v->fold) {
@@ -269,15 +229,14 @@ static tide_status fold_nothing(const run *r, const tidei_stored *v, tide_arg *o
     }
 }
 
-static tide_status fill_with_nothing(const run *r, const tidei_stored *v,
+static tide_status fill_with_nothing(const tidei_run *r, const tidei_stored *v,
                                      const tidei_operand *out) {
     tide_arg value;
     tide_status s = fold_nothing(r, v, &value);
     return s == TIDE_OK ? fill(r, value, out) : s;
 }
 
-/* The order of dimensions in the call: kept ones, then folded ones; returns how many are kept. */
-static int fold_order(int ndim, unsigned folded, int *order) {
+int tidei_run_fold_order(int ndim, unsigned folded, int *order) {
     int n = 0, kept;
     for (int i = 0; i < ndim; i++)
         if (!(folded >> i & 1)) order[n++] = i;
@@ -287,9 +246,9 @@ static int fold_order(int ndim, unsigned folded, int *order) {
     return kept;
 }
 
-static tide_status run_fold(const run *r, const tidei_stored *v, const shape *body, unsigned folded,
-                            bool keepdims, const tidei_operand *out) {
-    int order[TIDE_MAX_RANK], kept = fold_order(body->ndim, folded, order);
+static tide_status run_fold(const tidei_run *r, const tidei_stored *v, const tidei_shape *body,
+                            unsigned folded, bool keepdims, const tidei_operand *out) {
+    int order[TIDE_MAX_RANK], kept = tidei_run_fold_order(body->ndim, folded, order);
     int64_t strides[TIDE_MAX_RANK];
     tidei_call c;
     c.prog = v->pass.prog;
@@ -297,7 +256,7 @@ static tide_status run_fold(const run *r, const tidei_stored *v, const shape *bo
     c.nred = body->ndim - kept;
     for (int i = 0; i < c.ndim; i++) c.shape[i] = body->dim[order[i]];
     for (unsigned k = 0; k < c.prog->ninputs; k++) {
-        const tidei_operand *o = source(r, v->pass.in[k]);
+        const tidei_operand *o = tidei_run_source(r, v->pass.in[k]);
         tidei_broadcast_strides(&o->lay, body->ndim, body->dim, strides);
         c.in[k].st = o->st;
         c.in[k].offset = o->lay.offset;
@@ -311,15 +270,15 @@ static tide_status run_fold(const run *r, const tidei_stored *v, const shape *bo
         c.shape[c.ndim++] = 1;
         for (unsigned k = 0; k < c.prog->ninputs; k++) c.in[k].strides[0] = 0;
     }
-    tide_status s = encode_scalars(r, &v->pass, body, order, &c);
+    tide_status s = tidei_run_encode_scalars(r, &v->pass, body, order, &c);
     return s == TIDE_OK ? submit(r, &c) : s;
 }
 
 /* ---- scans ---- */
 
 /* The axis of a scan over `body`, and the shape that it gives. */
-static tide_status scan_shape(const run *r, const tidei_stored *v, const shape *body, int *axis,
-                              shape *out) {
+static tide_status scan_shape(const tidei_run *r, const tidei_stored *v, const tidei_shape *body,
+                              int *axis, tidei_shape *out) {
     const tidei_axes *x = &r->ast->folds[v->axes];
     uint32_t at = r->plan->graph.nodes[v->node].at;
     if (x->n < 0 && body->ndim != 1)
@@ -336,7 +295,7 @@ static tide_status scan_shape(const run *r, const tidei_stored *v, const shape *
 }
 
 /* Writes the fold of no elements into its place along the axis. */
-static tide_status fill_initial(const run *r, const tidei_stored *v, int axis,
+static tide_status fill_initial(const tidei_run *r, const tidei_stored *v, int axis,
                                 const tidei_operand *out) {
     const tidei_axes *x = &r->ast->folds[v->axes];
     unsigned char none[16];
@@ -353,11 +312,11 @@ static void turn(tidei_view *v, int d, int64_t n) {
     v->strides[d] = -v->strides[d];
 }
 
-static tide_status run_scan(const run *r, const tidei_stored *v, const shape *body, int axis,
-                            const tidei_operand *out) {
+static tide_status run_scan(const tidei_run *r, const tidei_stored *v, const tidei_shape *body,
+                            int axis, const tidei_operand *out) {
     const tidei_axes *x = &r->ast->folds[v->axes];
     const int64_t n = body->dim[axis];
-    int order[TIDE_MAX_RANK], last = fold_order(body->ndim, 1u << axis, order);
+    int order[TIDE_MAX_RANK], last = tidei_run_fold_order(body->ndim, 1u << axis, order);
     int64_t strides[TIDE_MAX_RANK];
     tidei_call c;
     c.prog = v->pass.prog;
@@ -368,7 +327,7 @@ static tide_status run_scan(const run *r, const tidei_stored *v, const shape *bo
     for (int i = axis + 1; i < body->ndim; i++) c.inner *= body->dim[i];
     for (int i = 0; i < c.ndim; i++) c.shape[i] = body->dim[order[i]];
     for (unsigned k = 0; k < c.prog->ninputs; k++) {
-        const tidei_operand *o = source(r, v->pass.in[k]);
+        const tidei_operand *o = tidei_run_source(r, v->pass.in[k]);
         tidei_broadcast_strides(&o->lay, body->ndim, body->dim, strides);
         c.in[k].st = o->st;
         c.in[k].offset = o->lay.offset;
@@ -382,16 +341,16 @@ static tide_status run_scan(const run *r, const tidei_stored *v, const shape *bo
         turn(&c.out[0], last, n);
     else if (x->initial)
         c.out[0].offset += c.out[0].strides[last];
-    tide_status s = encode_scalars(r, &v->pass, body, order, &c);
+    tide_status s = tidei_run_encode_scalars(r, &v->pass, body, order, &c);
     return s == TIDE_OK ? submit(r, &c) : s;
 }
 
 /* ---- where results go ---- */
 
-static tide_status check_destination(const run *r, unsigned i, const shape *s) {
+static tide_status check_destination(const tidei_run *r, unsigned i, const tidei_shape *s) {
     const tidei_layout *l = &r->dst[i].lay;
     char want[192], got[192];
-    if (!same_shape(s, l->ndim, l->shape))
+    if (!tidei_shape_is(s, l->ndim, l->shape))
         return tidei_fail(TIDE_E_SHAPE, r->op, "result %u has shape %s, its destination %s", i + 1,
                           tidei_shape_text(want, sizeof want, s->ndim, s->dim),
                           tidei_shape_text(got, sizeof got, l->ndim, l->shape));
@@ -400,10 +359,7 @@ static tide_status check_destination(const run *r, unsigned i, const shape *s) {
     return TIDE_OK;
 }
 
-/* Whether writing destination i early could be seen: by an operand still to be read, or by an
-** earlier destination. `group`: all results are written by one map, which may write over the very
-** view that it reads. */
-static bool is_read_under(const run *r, unsigned i, bool group) {
+bool tidei_run_is_read_under(const tidei_run *r, unsigned i, bool group) {
     for (unsigned k = 0; k < i; k++)
         if (tidei_operands_overlap(&r->dst[k], &r->dst[i])) return true;
     for (unsigned k = 0; k < r->ast->nparams; k++)
@@ -413,8 +369,7 @@ static bool is_read_under(const run *r, unsigned i, bool group) {
     return false;
 }
 
-/* Decides where result i, of shape s, is written. */
-static tide_status place_result(run *r, unsigned i, const shape *s, bool group) {
+tide_status tidei_run_place_result(tidei_run *r, unsigned i, const tidei_shape *s, bool group) {
     tide_dtype t = r->plan->results[i].dtype;
     tide_status status;
     if (!r->dsts) {
@@ -422,7 +377,7 @@ static tide_status place_result(run *r, unsigned i, const shape *s, bool group) 
         if (!r->made[i]) return tidei_last_status();
     } else {
         if ((status = check_destination(r, i, s)) != TIDE_OK) return status;
-        if (!is_read_under(r, i, group)) return r->out[i] = r->dst[i], TIDE_OK;
+        if (!tidei_run_is_read_under(r, i, group)) return r->out[i] = r->dst[i], TIDE_OK;
         status = tidei_operand_make(r->rt, t, s->ndim, s->dim, r->op, &r->out[i]);
         if (status != TIDE_OK) return status;
         r->copied |= 1u << i;
@@ -433,10 +388,10 @@ static tide_status place_result(run *r, unsigned i, const shape *s, bool group) 
 
 /* ---- passes ---- */
 
-static tide_status place_stored(run *r, unsigned k, const shape *s) {
+tide_status tidei_run_place_stored(tidei_run *r, unsigned k, const tidei_shape *s, bool group) {
     const tidei_stored *v = &r->plan->stored[k];
     if (v->result >= 0) {
-        tide_status status = place_result(r, (unsigned)v->result, s, false);
+        tide_status status = tidei_run_place_result(r, (unsigned)v->result, s, group);
         r->stored[k] = r->out[v->result];
         return status;
     }
@@ -445,65 +400,84 @@ static tide_status place_stored(run *r, unsigned k, const shape *s) {
     return status;
 }
 
-static tide_status run_stored_scan(run *r, unsigned k, const shape *body) {
+static tide_status run_stored_scan(tidei_run *r, unsigned k, const tidei_shape *body) {
     const tidei_stored *v = &r->plan->stored[k];
     int axis = 0;
-    shape s;
+    tidei_shape s;
     tide_status status = scan_shape(r, v, body, &axis, &s);
-    if (status == TIDE_OK) status = place_stored(r, k, &s);
-    if (status != TIDE_OK || !elements(&s)) return status;
+    if (status == TIDE_OK) status = tidei_run_place_stored(r, k, &s, false);
+    if (status != TIDE_OK || !tidei_shape_elements(&s)) return status;
     if (r->ast->folds[v->axes].initial) status = fill_initial(r, v, axis, &r->stored[k]);
-    if (status != TIDE_OK || !elements(body)) return status;
+    if (status != TIDE_OK || !tidei_shape_elements(body)) return status;
     return run_scan(r, v, body, axis, &r->stored[k]);
 }
 
-static OWN_FRAME tide_status run_stored(run *r, unsigned k) {
+static TIDEI_OWN_FRAME tide_status run_stored(tidei_run *r, unsigned k) {
     const tidei_stored *v = &r->plan->stored[k];
     const tidei_operand *out = &r->stored[k];
-    shape body, s;
+    tidei_shape body, s;
     unsigned folded;
     bool keepdims;
-    tide_status status = broadcast(r, v->pass.in, v->pass.prog->ninputs, &body);
+    tide_status status = tidei_run_broadcast(r, v->pass.in, v->pass.prog->ninputs, &body);
     if (status != TIDE_OK) return status;
     if (v->fold == TIDEI_FOLD_NONE) {
-        status = place_stored(r, k, &body);
+        status = tidei_run_place_stored(r, k, &body, false);
         return status == TIDE_OK ? run_map(r, &v->pass, &body, &out) : status;
     }
     if (tidei_is_scan(v->fold)) return run_stored_scan(r, k, &body);
-    if ((status = fold_axes(r, v, body.ndim, &folded, &keepdims)) != TIDE_OK) return status;
-    fold_shape(&body, folded, keepdims, &s);
-    if ((status = place_stored(r, k, &s)) != TIDE_OK || !elements(&s)) return status;
-    return elements(&body) ? run_fold(r, v, &body, folded, keepdims, out)
-                           : fill_with_nothing(r, v, out);
+    if ((status = tidei_run_fold_axes(r, v, body.ndim, &folded, &keepdims)) != TIDE_OK)
+        return status;
+    tidei_run_fold_shape(&body, folded, keepdims, &s);
+    if ((status = tidei_run_place_stored(r, k, &s, false)) != TIDE_OK || !tidei_shape_elements(&s))
+        return status;
+    return tidei_shape_elements(&body) ? run_fold(r, v, &body, folded, keepdims, out)
+                                       : fill_with_nothing(r, v, out);
 }
 
-static void release_stored(run *r, unsigned k) {
+static void release_stored(tidei_run *r, unsigned k) {
     if (r->stored_held >> k & 1) tidei_operand_put(&r->stored[k]);
     r->stored_held &= ~((uint64_t)1 << k);
 }
 
-static tide_status run_all_stored(run *r) {
+/* In the place of a chain's last value: by one kernel, or value by value. */
+static tide_status run_members(tidei_run *r, const tidei_chain *ch) {
+    bool done = false;
+    tide_status s = tidei_run_chain(r, ch, &done);
+    for (unsigned k = 0; k <= ch->last && !done && s == TIDE_OK; k++)
+        if (ch->members >> k & 1) s = run_stored(r, k);
+    return s;
+}
+
+static tide_status run_all_stored(tidei_run *r) {
     tide_status s = TIDE_OK;
     for (unsigned k = 0; k < r->plan->nstored && s == TIDE_OK; k++) {
-        s = run_stored(r, k);
+        const uint8_t chain = r->plan->stored[k].chain;
+        if (chain == TIDEI_NO_CHAIN)
+            s = run_stored(r, k);
+        else if (r->plan->chains[chain].last == k)
+            s = run_members(r, &r->plan->chains[chain]);
         for (unsigned j = 0; j < k; j++)
             if (r->plan->stored[j].last_use == k) release_stored(r, j);
     }
     return s;
 }
 
+/* Whether result i is to be written once all values are stored. */
+static bool is_left(const tidei_run *r, unsigned i) {
+    return !r->plan->results[i].is_stored && !(r->chained >> i & 1);
+}
+
 /* The results (bits) from r on that one pass can write with result `first`. */
-static unsigned fellows(const run *r, const shape *shapes, unsigned first) {
+static unsigned fellows(const tidei_run *r, const tidei_shape *shapes, unsigned first) {
     unsigned set = 0;
     for (unsigned i = first; i < r->ast->nresults; i++)
-        if (!r->plan->results[i].is_stored &&
-            r->plan->results[i].bundle == r->plan->results[first].bundle &&
-            same_shape(&shapes[first], shapes[i].ndim, shapes[i].dim))
+        if (is_left(r, i) && r->plan->results[i].bundle == r->plan->results[first].bundle &&
+            tidei_shape_is(&shapes[first], shapes[i].ndim, shapes[i].dim))
             set |= 1u << i;
     return set;
 }
 
-static tide_status run_group(run *r, unsigned set, const shape *s) {
+static tide_status run_group(tidei_run *r, unsigned set, const tidei_shape *s) {
     const tidei_operand *outs[TIDE_MAX_RESULTS];
     const tidei_pass *pass;
     unsigned n = 0;
@@ -517,46 +491,46 @@ static tide_status run_group(run *r, unsigned set, const shape *s) {
 typedef struct groups {
     unsigned n, all;                 /* how many; their results (bits) */
     unsigned sets[TIDE_MAX_RESULTS]; /* results (bits) of each */
-    shape *shapes;                   /* of each result; the caller makes room */
+    tidei_shape *shapes;             /* of each result; the caller makes room */
 } groups;
 
-static inline tide_status find_groups(const run *r, groups *g) {
+static inline tide_status find_groups(const tidei_run *r, groups *g) {
     tide_status s = TIDE_OK;
     unsigned m = r->ast->nresults;
     g->n = g->all = 0;
     for (unsigned i = 0; i < m && s == TIDE_OK; i++)
-        if (!r->plan->results[i].is_stored)
-            s = broadcast(r, r->plan->results[i].sources, r->plan->results[i].nsources,
-                          &g->shapes[i]);
+        if (is_left(r, i))
+            s = tidei_run_broadcast(r, r->plan->results[i].sources, r->plan->results[i].nsources,
+                                    &g->shapes[i]);
     for (unsigned i = 0; i < m && s == TIDE_OK; i++)
-        if (!r->plan->results[i].is_stored && !(g->all >> i & 1))
+        if (is_left(r, i) && !(g->all >> i & 1))
             g->all |= g->sets[g->n++] = fellows(r, g->shapes, i);
     return s;
 }
 
-static const shape *group_shape(const groups *g, unsigned i) {
+static const tidei_shape *group_shape(const groups *g, unsigned i) {
     return &g->shapes[__builtin_ctz(g->sets[i])];
 }
 
 /* Checks that the numbers of every group can be encoded. */
-static OWN_FRAME tide_status try_groups(run *r, const groups *g) {
+static TIDEI_OWN_FRAME tide_status try_groups(tidei_run *r, const groups *g) {
     tide_status s = TIDE_OK;
     for (unsigned i = 0; i < g->n && s == TIDE_OK; i++) {
         const tidei_pass *pass;
-        if (!elements(group_shape(g, i))) continue;
+        if (!tidei_shape_elements(group_shape(g, i))) continue;
         s = tidei_plan_group(r->rt, r->ast, r->plan, g->sets[i], &pass);
         if (s == TIDE_OK) s = try_scalars(r, pass, group_shape(g, i));
     }
     return s;
 }
 
-static tide_status run_results(run *r) {
+static tide_status run_results(tidei_run *r) {
     groups g;
-    g.shapes = ROOM(shape, r->ast->nresults);
+    g.shapes = ROOM(tidei_shape, r->ast->nresults);
     unsigned m = r->ast->nresults;
     tide_status s = find_groups(r, &g);
     for (unsigned i = 0; i < m && s == TIDE_OK; i++)
-        if (g.all >> i & 1) s = place_result(r, i, &g.shapes[i], g.n == 1);
+        if (g.all >> i & 1) s = tidei_run_place_result(r, i, &g.shapes[i], g.n == 1);
     if (g.n > 1 && r->dsts && !r->plan->nstored && s == TIDE_OK) s = try_groups(r, &g);
     for (unsigned i = 0; i < g.n && s == TIDE_OK; i++)
         s = run_group(r, g.sets[i], group_shape(&g, i));
@@ -568,32 +542,32 @@ static tide_status run_results(run *r) {
 /* ---- the rehearsal ---- Checks all that can be refused, except for lack of memory, without
 ** running anything. */
 
-static OWN_FRAME tide_status rehearse_stored(run *r, unsigned k) {
+static TIDEI_OWN_FRAME tide_status rehearse_stored(tidei_run *r, unsigned k) {
     const tidei_stored *v = &r->plan->stored[k];
     const bool scan = tidei_is_scan(v->fold);
     tide_arg value;
-    shape body, s;
+    tidei_shape body, s;
     int axis;
     unsigned folded = 0;
     bool keepdims = true;
-    tide_status status = broadcast(r, v->pass.in, v->pass.prog->ninputs, &body);
+    tide_status status = tidei_run_broadcast(r, v->pass.in, v->pass.prog->ninputs, &body);
     if (status == TIDE_OK && scan)
         status = scan_shape(r, v, &body, &axis, &s);
     else if (status == TIDE_OK && v->fold != TIDEI_FOLD_NONE)
-        status = fold_axes(r, v, body.ndim, &folded, &keepdims);
+        status = tidei_run_fold_axes(r, v, body.ndim, &folded, &keepdims);
     if (status != TIDE_OK) return status;
-    if (!scan) fold_shape(&body, folded, keepdims, &s);
+    if (!scan) tidei_run_fold_shape(&body, folded, keepdims, &s);
     r->stored[k].lay.ndim = s.ndim; /* for the passes that read it */
     memcpy(r->stored[k].lay.shape, s.dim, (size_t)s.ndim * sizeof *s.dim);
     if (v->result >= 0) status = check_destination(r, (unsigned)v->result, &s);
-    if (status != TIDE_OK || !elements(&s)) return status;
-    return elements(&body) ? try_scalars(r, &v->pass, &body)
-           : scan          ? TIDE_OK
-                           : fold_nothing(r, v, &value);
+    if (status != TIDE_OK || !tidei_shape_elements(&s)) return status;
+    return tidei_shape_elements(&body) ? try_scalars(r, &v->pass, &body)
+           : scan                      ? TIDE_OK
+                                       : fold_nothing(r, v, &value);
 }
 
-static OWN_FRAME tide_status rehearse(run *r) {
-    groups g = {.shapes = ROOM(shape, r->ast->nresults)};
+static TIDEI_OWN_FRAME tide_status rehearse(tidei_run *r) {
+    groups g = {.shapes = ROOM(tidei_shape, r->ast->nresults)};
     tide_status s = TIDE_OK;
     for (unsigned k = 0; k < r->plan->nstored && s == TIDE_OK; k++) s = rehearse_stored(r, k);
     if (s == TIDE_OK) s = find_groups(r, &g);
@@ -604,7 +578,7 @@ static OWN_FRAME tide_status rehearse(run *r) {
 
 /* ---- the whole ---- */
 
-static tide_status hold(run *r, tide_array *a, tidei_place place, tidei_operand *o) {
+static tide_status hold(tidei_run *r, tide_array *a, tidei_place place, tidei_operand *o) {
     tide_status s = tidei_operand_get_of(r->rt, a, r->op, place, o);
     if (s != TIDE_OK) return s;
     if (tidei_unlikely(o->st->dev != r->stream->dev) && o->st->bytes)
@@ -614,7 +588,7 @@ static tide_status hold(run *r, tide_array *a, tidei_place place, tidei_operand 
 }
 
 /* Holds the operands and writes the signature. */
-static tide_status gather(run *r, size_t n, size_t m) {
+static tide_status gather(tidei_run *r, size_t n, size_t m) {
     tide_status s;
     for (unsigned i = 0; i < n; i++) {
         const tide_arg *v = &r->args[i];
@@ -646,7 +620,7 @@ static inline void put_all(tidei_operand *o, uint64_t held) {
 }
 
 /* Puts the operands, the last one held first, as the thread's record finds that soonest. */
-static void leave(run *r) {
+static void leave(tidei_run *r) {
     put_all(r->out, r->out_held);
     put_all(r->dst, r->dst_held);
     put_all(r->arg, r->used);
@@ -658,7 +632,7 @@ static tidei_plan *find_plan(tidei_plan *p, const uint8_t *sig, bool into, size_
 }
 
 /* The plan for the signature; made at its first use. */
-static tide_status get_plan(run *r) {
+static tide_status get_plan(tidei_run *r) {
     bool into = r->dsts != NULL;
     size_t n = r->ast->nparams + (into ? r->ast->nresults : 0);
     tidei_plan *head = atomic_load_explicit(&r->e->plans, memory_order_acquire), *mine;
@@ -676,7 +650,7 @@ static tide_status get_plan(run *r) {
 }
 
 /* Finds tidei_beyond of each limit's number; returns whether any is not in its type's range. */
-static bool find_beyond(const run *r, int8_t *out) {
+static bool find_beyond(const tidei_run *r, int8_t *out) {
     const tidei_graph *g = &r->plan->graph;
     bool any = false;
     for (uint32_t i = 0; i < g->nlimits; i++) {
@@ -693,7 +667,7 @@ static tidei_plan *find_other(tidei_plan *p, const int8_t *beyond, size_t n) {
 }
 
 /* The plan for numbers out of range as `beyond` says; made at its first use. */
-static tide_status get_other(run *r, const int8_t *beyond) {
+static tide_status get_other(tidei_run *r, const int8_t *beyond) {
     tidei_plan *base = r->plan, *head = atomic_load_explicit(&base->others, memory_order_acquire),
                *mine;
     uint32_t n = base->graph.nlimits;
@@ -711,7 +685,7 @@ static tide_status get_other(run *r, const int8_t *beyond) {
     }
 }
 
-static tide_status compute(run *r) {
+static tide_status compute(tidei_run *r) {
     r->numbers = ROOM(tide_arg, r->plan->graph.nslots);
     tide_status s = r->plan->graph.nslots ? compute_numbers(r) : TIDE_OK;
     if (r->plan->graph.nlimits && s == TIDE_OK) {
@@ -731,7 +705,7 @@ static tide_status compute(run *r) {
     return s;
 }
 
-static tide_status steps(run *r, size_t n, size_t m) {
+static tide_status steps(tidei_run *r, size_t n, size_t m) {
     r->arg = ROOM(tidei_operand, n);
     r->out = ROOM(tidei_operand, m); /* written late, while collections may come between */
     memset(r->out, 0, m * sizeof *r->out);
@@ -743,7 +717,7 @@ static tide_status steps(run *r, size_t n, size_t m) {
     return s;
 }
 
-static tide_status check_counts(const run *r, size_t n, const void *outs, size_t m) {
+static tide_status check_counts(const tidei_run *r, size_t n, const void *outs, size_t m) {
     if (n != r->ast->nparams)
         return tidei_fail(TIDE_E_INVALID, r->op,
                           "the expression has %u parameters; %zu arguments are given",
@@ -760,14 +734,14 @@ tide_status tidei_expr_run(tidei_expr *e, const char *op, const tide_arg *args, 
                            const tidei_given_axes *axes, tide_array **outs, tide_array *const *dsts,
                            size_t m) {
     TIDEI_OPERATION(op);
-    run r;
+    tidei_run r;
     tidei_thread *t = tidei_thread_get(e->rt);
     if (!t) return tidei_last_status();
     r.e = e, r.rt = e->rt, r.ast = &e->ast, r.plan = NULL, r.op = op,
     r.stream = tidei_thread_stream(t);
     r.args = args, r.given = axes, r.dsts = dsts;
     r.used = r.stored_held = 0;
-    r.out_held = r.dst_held = r.copied = 0;
+    r.out_held = r.dst_held = r.copied = r.chained = 0;
     tide_status s = check_counts(&r, n, dsts ? (const void *)dsts : outs, m);
     if (s != TIDE_OK) return tidei_ast_name_error(r.ast), s;
     for (size_t i = 0; i < m; i++) r.made[i] = NULL;

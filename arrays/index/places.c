@@ -1,4 +1,6 @@
-/* places.c: elements at the places of a plan (plan.h), taken or put by the kernels of places.h. */
+/* places.c: elements at the places of a plan (plan.h), taken or put by the kernels of places.h;
+** with one index array taken by those of gather.h. Rows that lie together are moved in units of up
+** to 16 bytes. */
 #include <inttypes.h>
 
 #include "arrays/arrays.h"
@@ -6,6 +8,7 @@
 #include "arrays/index/places.h"
 #include "arrays/index/plan.h"
 #include "arrays/kernels/launch.h"
+#include "arrays/make/take.h"
 
 _Static_assert(PL_RANK == TIDE_MAX_RANK, "one rank for both back ends");
 _Static_assert(TIDEI_FAULT_WRITING == GA_WRITING && TIDEI_FAULT_UNSIGNED == GA_UNSIGNED,
@@ -142,6 +145,36 @@ static void collapse(pl_call *c) {
     c->ndim = kept;
 }
 
+#define UNIT_MAX 16 /* bytes: what one access moves, and storages' alignment */
+
+/* How many elements move as one: rows lie together on both sides, at one place each, and begin at
+** multiples of so many. */
+static int64_t elements_of_unit(const pl_call *c, int64_t size, int64_t offsets) {
+    const int last = c->ndim - 1;
+    uint64_t all = (uint64_t)(c->shape[last] | offsets);
+    if (c->far_strides[last] != 1 || c->near_strides[last] != 1 || c->key_strides[last] != 0 ||
+        c->order_strides[last] != 0)
+        return 1;
+    for (int l = 0; l < c->nlists; l++) {
+        if (c->lists[l].strides[last] != 0) return 1;
+        all |= (uint64_t)c->lists[l].step;
+    }
+    for (int d = 0; d < last; d++) all |= (uint64_t)(c->far_strides[d] | c->near_strides[d]);
+    const int64_t most = UNIT_MAX / size, least = all ? (int64_t)(all & -all) : most;
+    return least < most ? least : most;
+}
+
+/* The same call in units of w elements. */
+static void widen(pl_call *c, int64_t w) {
+    c->n /= w;
+    c->shape[c->ndim - 1] /= w;
+    for (int l = 0; l < c->nlists; l++) c->lists[l].step /= w;
+    for (int d = 0; d < c->ndim - 1; d++) {
+        c->far_strides[d] /= w;
+        c->near_strides[d] /= w;
+    }
+}
+
 /* The claims alone: one for each place that is named. */
 static void keep_claims(pl_call *c) {
     int kept = 0;
@@ -179,11 +212,13 @@ typedef struct job {
     const tidei_plan *p;
     pl_call call;
     tidei_uses uses;
+    int64_t offsets; /* of both sides' first elements: the bits of both */
 } job;
 
 static void make_job(const tidei_plan *p, const tidei_operand *near, const int64_t *near_strides,
                      bool put, job *j) {
     j->p = p;
+    j->offsets = p->far->lay.offset | near->lay.offset;
     j->uses = (tidei_uses){.params = &j->call, .bytes = sizeof j->call};
     make_call(p, near_strides, &j->call);
     tidei_uses_add(&j->uses, p->far, p->far->lay.offset,
@@ -202,20 +237,39 @@ static void make_job(const tidei_plan *p, const tidei_operand *near, const int64
 static tide_status run(const job *j, const pl_call *call, const tidei_own_kernel *k) {
     tidei_uses u = j->uses;
     pl_call c = *call;
+    c.small = c.n <= INT32_MAX;
+    for (int d = 0; d < c.ndim && c.small; d++) c.by[d] = kt_div_by((unsigned)c.shape[d]);
     u.params = &c;
     return tidei_uses_run(&u, j->p->far->rt, k, c.n, j->p->op);
 }
 
-static const tidei_own_kernel *of_size(const tidei_own_kernel *kernels, tide_dtype t) {
-    return &kernels[__builtin_ctzll(tide_dtype_size(t))];
+/* Runs the collapsed call by the kernel, of those by a unit's size, for the largest units. */
+static tide_status run_units(job *j, const tidei_own_kernel *kernels) {
+    const int64_t size = (int64_t)tide_dtype_size(j->p->far->lay.dtype),
+                  w = elements_of_unit(&j->call, size, j->offsets);
+    widen(&j->call, w);
+    return run(j, &j->call, &kernels[__builtin_ctzll((unsigned long long)(w * size))]);
+}
+
+static tide_status take_by_one(const tidei_plan *p, const tidei_operand *out) {
+    pl_list list;
+    tidei_taking t = {
+        .out = out, .source = p->far, .indices = p->lists[0].indices, .op = p->op, .by = p->by};
+    make_list(&p->lists[0], p, &list);
+    t.length = list.length;
+    t.step = list.step;
+    for (int d = 0; d < p->ndim; d++)
+        tidei_taking_add(&t, p->shape[d], p->far_strides[d], list.strides[d]);
+    return tidei_taking_run(&t);
 }
 
 tide_status tidei_plan_take_into(const tidei_plan *p, const tidei_operand *out) {
     job j;
     if (plan_size(p) == 0) return TIDE_OK;
+    if (p->nlists == 1 && tidei_layout_contiguous(&out->lay)) return take_by_one(p, out);
     make_job(p, out, out->lay.strides, false, &j);
     collapse(&j.call);
-    return run(&j, &j.call, of_size(take_kernels, p->far->lay.dtype));
+    return run_units(&j, take_kernels);
 }
 
 tide_array *tidei_plan_take(const tidei_plan *p) {
@@ -287,7 +341,7 @@ static tide_status make_table(job *j, int64_t claims, tidei_operand *table) {
 }
 
 /* Claims, and then puts what has won. */
-static tide_status put_winners(job *j, const tidei_own_kernel *k) {
+static tide_status put_winners(job *j) {
     tidei_operand table;
     pl_call claims = j->call;
     keep_claims(&claims);
@@ -298,13 +352,12 @@ static tide_status put_winners(job *j, const tidei_own_kernel *k) {
     collapse(&claims);
     collapse(&j->call);
     s = run(j, &claims, &claim_kernel);
-    if (s == TIDE_OK) s = run(j, &j->call, k);
+    if (s == TIDE_OK) s = run_units(j, put_kernels);
     tidei_operand_put(&table);
     return s;
 }
 
 static tide_status put_from(const tidei_plan *p, const tidei_operand *near, void *none) {
-    const tidei_own_kernel *k = of_size(put_kernels, p->far->lay.dtype);
     int64_t strides[TIDE_MAX_RANK];
     unsigned flags = tidei_stream_here(p->far->rt)->dev->d->info.flags;
     job j;
@@ -313,9 +366,9 @@ static tide_status put_from(const tidei_plan *p, const tidei_operand *near, void
     make_job(p, near, strides, true, &j);
     pl_call claims = j.call;
     keep_claims(&claims);
-    if (flags & TIDEI_DEV_RUNS_TEXT && claims.n > 1) return put_winners(&j, k);
+    if (flags & TIDEI_DEV_RUNS_TEXT && claims.n > 1) return put_winners(&j);
     collapse(&j.call);
-    return run(&j, &j.call, k);
+    return run_units(&j, put_kernels);
 }
 
 /* The index arrays as they can be read while `far` is written, in `lists`, and the plan with these;

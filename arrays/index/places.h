@@ -16,11 +16,11 @@
 #include "arrays/index/spots.h"
 #endif
 
-typedef struct pl_16 {
-    ga_u64 part[2];
-} pl_16;
-
 #ifdef __CUDACC_RTC__
+struct alignas(16) pl_16 { /* moves as one */
+    ga_u64 part[2];
+};
+
 GA_FN ga_i64 pl_first_slot(const pl_call *p, ga_i64 key) {
     ga_u64 h = (ga_u64)key * 0x9e3779b97f4a7c15ULL;
     return (ga_i64)((h ^ h >> 32) & (ga_u64)(p->slots - 1));
@@ -72,6 +72,10 @@ WANTED(places_claim)(extern "C" __global__ void places_claim(const __grid_consta
     }                                                                                              \
     })
 #else
+typedef struct pl_16 {
+    ga_u64 part[2];
+} pl_16;
+
 /* The host puts in order, so nobody claims. */
 static inline void places_claim(const void *params) { (void)params; }
 

@@ -33,6 +33,8 @@ typedef struct pl_call {
     int ndim, nlists;     /* ndim >= 1 */
     int op, type, parts;  /* what a scatter does, to what (scatter.h) */
     int by_rows;          /* rows lie together on both sides, each with one index */
+    int small;            /* n < 2^31: `by` divides by the shape */
+    kt_div by[PL_RANK];
     ga_i64 shape[PL_RANK], far_strides[PL_RANK], near_strides[PL_RANK];
     ga_i64 key_strides[PL_RANK], order_strides[PL_RANK];
     pl_list lists[PL_RANK];
@@ -61,13 +63,17 @@ GA_FN void pl_follow(const pl_call *p, int l, ga_i64 given, pl_spot *s) {
     s->key += v * list->key_step;
 }
 
+GA_FN ga_i64 pl_over(const pl_call *p, int d, ga_i64 i) {
+    return p->small ? (ga_i64)kt_divided(&p->by[d], (unsigned)i) : kt_quotient(i, p->shape[d]);
+}
+
 /* Where element i of the iteration space lies as far as its own place says, and where the first
 ** index array has its index. */
 GA_FN pl_spot pl_place(const pl_call *p, ga_i64 i, ga_i64 *first) {
     pl_spot s = {0, 0, 0, 0, 0};
     *first = 0;
     for (int d = p->ndim - 1; d >= 0; d--) {
-        ga_i64 rest = d > 0 ? kt_quotient(i, p->shape[d]) : 0, x = i - rest * p->shape[d];
+        ga_i64 rest = d > 0 ? pl_over(p, d, i) : 0, x = i - rest * p->shape[d];
         i = rest;
         s.far += x * p->far_strides[d];
         s.near += x * p->near_strides[d];
@@ -88,7 +94,7 @@ GA_FN pl_spot pl_find(const pl_call *p, ga_i64 i) {
         ga_i64 left = i;
         at = 0;
         for (int d = p->ndim - 1; d >= 0; d--) {
-            ga_i64 rest = d > 0 ? kt_quotient(left, p->shape[d]) : 0;
+            ga_i64 rest = d > 0 ? pl_over(p, d, left) : 0;
             at += (left - rest * p->shape[d]) * p->lists[l].strides[d];
             left = rest;
         }

@@ -1,13 +1,15 @@
 /* kernels.c: the kernels of a runtime: each source text compiled once a device, found again by its
 ** content.
 **
-** A table in memory, then the disk (cache.c), then the compiler. Whoever asks first for a
+** A table in memory, then the disk (cache.c), then what was compiled ahead (ahead.c), then the
+** compiler. Whoever asks first for a
 ** text builds it, outside the lock; others who want the same wait for that one, others who want
 ** another build at the same time. Loading a kernel takes device memory: it climbs the ladder like
 ** any allocation. The library's own texts are found by their address, in a list that only grows: no
 ** lock, no look at the text. */
 #include "arrays/kernels/kernels.h"
 #include "arrays/arrays.h"
+#include "arrays/kernels/ahead.h"
 #include "arrays/kernels/cache.h"
 #include "runtime/device/cuda/nvrtc.h"
 #include "runtime/base/text.h"
@@ -29,7 +31,7 @@ typedef struct kernel {
     /* used by the thread that builds it */
     tidei_dkernel *made;
     char *key;
-    void *image; /* from the disk, or from the compiler in an earlier attempt */
+    void *image; /* from the disk, compiled ahead, or from the compiler in an earlier attempt */
     size_t image_bytes;
 } kernel;
 
@@ -47,6 +49,7 @@ typedef struct tidei_kernels {
     uint64_t rounds; /* builds that ended, with success or without */
     kernel *buckets[BUCKETS];
     tidei_kernel_cache *cache;
+    tidei_aheads *aheads;
     _Atomic(fixed *) fixed;
 } tidei_kernels;
 
@@ -149,6 +152,8 @@ static tide_status build(tidei_kernels *ks, kernel *e, const char *op) {
     tide_status s = TIDE_OK;
     e->key = make_key(e, &key_bytes); /* NULL: the disk is not used this time */
     if (!load_kept(&b, ks->cache, e->key, key_bytes, op, &s)) {
+        b.compiled =
+            e->key && tidei_ahead_take(ks->aheads, e->key, key_bytes, &e->image, &e->image_bytes);
         s = compile_and_load(&b, op);
         if (b.compiled && e->image && e->key)
             tidei_kernel_cache_keep(ks->cache, e->key, key_bytes, e->image, e->image_bytes);
@@ -265,14 +270,21 @@ static void keep_fixed(tidei_kernels *ks, tidei_dev *d, const char *name, const 
     while (!atomic_compare_exchange_weak(&ks->fixed, &f->next, f)) {}
 }
 
-/* The source behind a line that says which kernel is wanted. */
+/* The source behind a line that says which kernel is wanted, on scratch memory. NULL: there is
+** none. */
+static char *wanted_text(tidei_dev *d, const char *name, const char *source, size_t *bytes) {
+    static const char line[] = "#define TIDE_WANTS_%s 1\n%s";
+    *bytes = sizeof line + strlen(name) + strlen(source);
+    char *text = tidei_scratch_host(d->rt, *bytes);
+    if (text) tidei_format(text, *bytes, line, name, source);
+    return text;
+}
+
 static tide_status get_wanted(tidei_dev *d, const char *name, const char *source, const char *op,
                               tidei_dkernel **out) {
-    static const char line[] = "#define TIDE_WANTS_%s 1\n%s";
-    size_t bytes = sizeof line + strlen(name) + strlen(source);
-    char *text = tidei_scratch_host(d->rt, bytes);
+    size_t bytes;
+    char *text = wanted_text(d, name, source, &bytes);
     if (!text) return tidei_fail_host_memory(op, bytes);
-    tidei_format(text, bytes, line, name, source);
     tide_status s = tidei_kernel_get(d, name, text, op, out);
     tidei_scratch_host_free(d->rt, text);
     return s;
@@ -289,18 +301,65 @@ tide_status tidei_kernel_get_fixed(tidei_dev *d, const char *name, const char *s
     return s;
 }
 
+/* ---- ahead of the asking ---- */
+
+static void undo_key(tidei_runtime *rt, tidei_thread *t, void *key, uintptr_t of) {
+    (void)rt, (void)t, (void)of;
+    free(key);
+}
+
+/* Whether the disk has it; asking may log. */
+static bool is_kept(tidei_kernels *ks, tidei_runtime *rt, char *key, size_t key_bytes) {
+    tidei_thread *t = tidei_thread_get(rt);
+    void *image = NULL;
+    size_t bytes;
+    tidei_hold(t, undo_key, key, 0);
+    bool kept = tidei_kernel_cache_find(ks->cache, key, key_bytes, &image, &bytes);
+    tidei_let(t, key);
+    free(image);
+    return kept;
+}
+
+void tidei_kernel_ahead(tidei_dev *d, const char *name, const char *source) {
+    tidei_kernels *ks = tidei_arrays_of(d->rt)->kernels;
+    const kernel wanted = {
+        .d = d, .name = name, .source = source, .hash = XXH3_64bits(source, strlen(source))};
+    tidei_dkernel *k;
+    uint64_t seen;
+    size_t key_bytes = 0;
+    if (!d->d->ops->kernel_compile || look(ks, &wanted, NULL, &k, &seen)) return;
+    char *key = make_key(&wanted, &key_bytes);
+    if (key && !is_kept(ks, d->rt, key, key_bytes))
+        tidei_ahead_begin(ks->aheads, d->d, name, source, key, key_bytes);
+    else
+        free(key);
+}
+
+void tidei_kernel_ahead_fixed(tidei_dev *d, const char *name, const char *source) {
+    tidei_kernels *ks = tidei_arrays_of(d->rt)->kernels;
+    size_t bytes;
+    if (find_fixed(atomic_load_explicit(&ks->fixed, memory_order_acquire), d, name, source)) return;
+    char *text = wanted_text(d, name, source, &bytes);
+    if (!text) return;
+    tidei_kernel_ahead(d, name, text);
+    tidei_scratch_host_free(d->rt, text);
+}
+
 /* ---- opening and closing ---- */
 
 tide_status tidei_kernels_open(tidei_runtime *rt) {
     tidei_kernels *ks = tidei_host_alloc(rt, sizeof *ks);
     tidei_kernel_cache *cache = ks ? tidei_kernel_cache_open(rt) : NULL;
-    if (!cache) {
+    tidei_aheads *aheads = cache ? tidei_aheads_open(rt) : NULL;
+    if (!aheads) {
+        tidei_kernel_cache_close(cache);
         tidei_host_free(rt, ks);
         return tidei_fail_host_memory("tide_open", sizeof *ks);
     }
     pthread_mutex_init(&ks->lock, NULL);
     pthread_cond_init(&ks->built, NULL);
     ks->cache = cache;
+    ks->aheads = aheads;
     tidei_arrays_of(rt)->kernels = ks;
     return TIDE_OK;
 }
@@ -318,6 +377,7 @@ void tidei_kernels_close(tidei_runtime *rt) {
         next = f->next;
         tidei_host_free(rt, f);
     }
+    tidei_aheads_close(ks->aheads);
     tidei_kernel_cache_close(ks->cache);
     pthread_mutex_destroy(&ks->lock);
     pthread_cond_destroy(&ks->built);

@@ -15,6 +15,11 @@ tide_status tidei_kernel_get(tidei_dev *d, const char *name, const char *source,
 ** others out, which all take time to compile: TIDE_WANTS_<name> is 1. */
 tide_status tidei_kernel_get_fixed(tidei_dev *d, const char *name, const char *source,
                                    const char *op, tidei_dkernel **out);
+/* For who will soon ask for this kernel, and does something else before, such as asking for
+** another: if it has to be compiled, that begins now, beside the calling thread (ahead.h). The name
+** is static. Nothing fails here. */
+void tidei_kernel_ahead(tidei_dev *d, const char *name, const char *source);
+void tidei_kernel_ahead_fixed(tidei_dev *d, const char *name, const char *source);
 tide_status tidei_kernels_open(tidei_runtime *rt);
 void tidei_kernels_close(tidei_runtime *rt); /* all work on the devices is complete */
 

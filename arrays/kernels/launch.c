@@ -37,3 +37,8 @@ tide_status tidei_run_own(tidei_runtime *rt, const tidei_own_kernel *k, const ti
     }
     return tidei_submit_launch(s, uses, n, &l, add_addresses, &p, op);
 }
+
+void tidei_own_ahead(tidei_runtime *rt, const tidei_own_kernel *k) {
+    tidei_dev *d = tidei_stream_here(rt)->dev;
+    if (d->d->info.flags & TIDEI_DEV_RUNS_TEXT) tidei_kernel_ahead_fixed(d, k->name, k->text);
+}

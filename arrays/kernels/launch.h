@@ -21,4 +21,8 @@ tide_status tidei_run_own(tidei_runtime *rt, const tidei_own_kernel *k, const ti
                           unsigned n, void *params, size_t params_bytes, const size_t *at,
                           uint64_t items, const char *op);
 
+/* k is run soon, and before it another kernel: where both have to be compiled, that happens side by
+** side. */
+void tidei_own_ahead(tidei_runtime *rt, const tidei_own_kernel *k);
+
 #endif

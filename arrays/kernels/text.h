@@ -1,4 +1,4 @@
-/* text.h: what the texts of our own kernels share: which kernel is wanted, and short divisions. The
+/* text.h: what the texts of our own kernels share: which kernel is wanted, and divisions. The
 ** host includes it as C; the build embeds it before the texts that use it. */
 #ifndef TIDEI_KERNEL_TEXT_H
 #define TIDEI_KERNEL_TEXT_H
@@ -27,6 +27,22 @@
 #else
 #define KT_FN       static inline
 #define WANTS(name) 1
+#endif
+
+/* Division of n < 2^31 by 1 <= d < 2^31 that the host has prepared: a high product, an addition and
+** a shift. */
+typedef struct kt_div {
+    unsigned d, mul, shift;
+} kt_div;
+KT_FN unsigned kt_divided(const kt_div *by, unsigned n) {
+    return ((unsigned)((unsigned long long)n * by->mul >> 32) + n) >> by->shift;
+}
+#ifndef __CUDACC_RTC__
+static inline kt_div kt_div_by(unsigned d) {
+    const unsigned shift = d > 1 ? 32u - (unsigned)__builtin_clz(d - 1) : 0;
+    const unsigned long long one = (unsigned long long)1 << 32;
+    return (kt_div){d, (unsigned)(one * (((unsigned long long)1 << shift) - d) / d + 1), shift};
+}
 #endif
 
 /* a / b, of a >= 0 and b > 0: most numbers are small, and devices take five times as long to divide

@@ -206,6 +206,8 @@ static void turn(tidei_matrix *a, tidei_matrix *b, tidei_matrix *c) {
 static tide_status run_gemm(const call *c, const tidei_operand *a, const tidei_operand *b,
                             const tidei_operand *t) {
     tidei_gemm g; /* filled by parts, as a call is */
+    g.precision = c->rt->set.matmul_precision;
+    g.epilogue = TIDEI_EPILOGUE_NONE;
     g.dtype = c->dtype;
     g.m = dim(c, 2, 0);
     g.n = dim(c, 2, 1);

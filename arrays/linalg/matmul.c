@@ -10,11 +10,10 @@
 #include "arrays/expr/copy.h"
 #include "arrays/expr/ir.h"
 #include "arrays/kernels/launch.h"
+#include "arrays/linalg/follow.h"
 #include "arrays/linalg/matrices.h"
 #include "arrays/linalg/product.h"
 #include "libs/blas.h"
-
-static const char op[] = "tide_matmul";
 
 _Static_assert(PR_RANK == TIDE_MAX_RANK, "one rank for both back ends");
 
@@ -26,6 +25,9 @@ typedef struct side {
 } side;
 
 typedef struct plan {
+    const char *op;
+    tidei_epilogue epilogue; /* what follows, with this bias, of the result's type; NULL: none */
+    const tidei_operand *bias;
     tide_dtype dtype; /* of the result */
     int64_t m, n, k;
     int nbatch;
@@ -56,7 +58,7 @@ static side side_of(const tidei_layout *l, bool left) {
 
 /* The error for shapes that have no product. Texts are made here only: they cost more than all else
 ** that the host does for a small product. */
-static tide_status no_product(const tidei_layout *a, const tidei_layout *b) {
+static tide_status no_product(const tidei_layout *a, const tidei_layout *b, const char *op) {
     char left[192], right[192];
     tidei_shape_text(left, sizeof left, a->ndim, a->shape);
     tidei_shape_text(right, sizeof right, b->ndim, b->shape);
@@ -70,15 +72,15 @@ static tide_status no_product(const tidei_layout *a, const tidei_layout *b) {
 }
 
 static tide_status plan_shapes(const tidei_layout *a, const tidei_layout *b, plan *p) {
-    if (a->ndim == 0 || b->ndim == 0) return no_product(a, b);
+    if (a->ndim == 0 || b->ndim == 0) return no_product(a, b, p->op);
     side x = side_of(a, true), y = side_of(b, false);
-    if (x.cols != y.rows) return no_product(a, b);
+    if (x.cols != y.rows) return no_product(a, b, p->op);
     p->m = x.rows;
     p->n = y.cols;
     p->k = x.cols;
     p->nbatch = 0;
-    tide_status s = tidei_batch_join(a, 2, &p->nbatch, p->batch, op);
-    if (s == TIDE_OK) s = tidei_batch_join(b, 2, &p->nbatch, p->batch, op);
+    tide_status s = tidei_batch_join(a, 2, &p->nbatch, p->batch, p->op);
+    if (s == TIDE_OK) s = tidei_batch_join(b, 2, &p->nbatch, p->batch, p->op);
     if (s != TIDE_OK) return s;
     p->ndim = p->nbatch;
     memcpy(p->shape, p->batch, (size_t)p->nbatch * sizeof *p->shape);
@@ -88,9 +90,9 @@ static tide_status plan_shapes(const tidei_layout *a, const tidei_layout *b, pla
 }
 
 static tide_status plan_types(const tidei_layout *a, const tidei_layout *b, plan *p) {
-    tide_status s = tidei_promote(a->dtype, b->dtype, op, &p->dtype);
+    tide_status s = tidei_promote(a->dtype, b->dtype, p->op, &p->dtype);
     if (s == TIDE_OK && p->dtype == TIDE_BOOL)
-        return tidei_fail(TIDE_E_DTYPE, op,
+        return tidei_fail(TIDE_E_DTYPE, p->op,
                           "bool has no product; cast one of the operands to a number type");
     return s;
 }
@@ -103,13 +105,13 @@ static bool as_stored(const side *x, bool *trans, int64_t *ld) {
 
 /* The operand itself where its type and strides serve, else a row-major copy in type t. To be
 ** put. */
-static tide_status prepare(const tidei_operand *o, bool left, tide_dtype t, bool for_blas,
-                           tidei_readied *out) {
+static tide_status prepare(const plan *p, const tidei_operand *o, bool left, tide_dtype t,
+                           bool for_blas, tidei_readied *out) {
     side x = side_of(&o->lay, left);
     bool trans;
     int64_t ld;
     bool will_do = o->lay.dtype == t && (!for_blas || as_stored(&x, &trans, &ld));
-    return tidei_ready(o, will_do, o->lay.ndim == 1 ? 1 : 2, t, op, out);
+    return tidei_ready(o, will_do, o->lay.ndim == 1 ? 1 : 2, t, p->op, out);
 }
 
 /* Against the product's batch; 0 where it stretches. */
@@ -130,11 +132,18 @@ static void set_matrix(const plan *p, const tidei_operand *o, bool left, tidei_m
     batch_strides(p, o, m->batch);
 }
 
-/* Elements of c, row-major, of the type that BLAS computes in. */
+/* Elements of c, row-major, of the type that BLAS computes in. What follows is done in the same
+** pass where the library has that (*applied). */
 static tide_status by_blas(const plan *p, const tidei_operand *a, const tidei_operand *b,
-                           const tidei_operand *c) {
+                           const tidei_operand *c, bool *applied) {
     tidei_gemm g; /* by parts: to clear it as a whole takes longer than to fill it */
     g.dtype = c->lay.dtype;
+    g.precision = c->rt->set.matmul_precision;
+    g.epilogue = c->lay.dtype == p->dtype ? p->epilogue : TIDEI_EPILOGUE_NONE;
+    if (g.epilogue) {
+        g.bias = p->bias->st;
+        g.bias_offset = p->bias->lay.offset;
+    }
     g.m = p->m;
     g.n = p->n;
     g.k = p->k;
@@ -150,7 +159,9 @@ static tide_status by_blas(const plan *p, const tidei_operand *a, const tidei_op
     g.c.trans = g.c.conj = false;
     int64_t step = p->m * p->n;
     for (int i = p->nbatch; i-- > 0; step *= p->batch[i]) g.c.batch[i] = step;
-    return tidei_gemm_batched(tidei_stream_here(c->rt), &g, op);
+    tide_status s = tidei_gemm_batched(tidei_stream_here(c->rt), &g, p->op);
+    *applied = g.applied;
+    return s;
 }
 
 static uint64_t first_element(const tidei_operand *o, const tidei_use *use) {
@@ -193,7 +204,7 @@ static tide_status by_kernel(const plan *p, const tidei_operand *a, const tidei_
     uint64_t tiles = (uint64_t)k.count * (((uint64_t)p->m + PR_TILE - 1) / PR_TILE) *
                      (((uint64_t)p->n + PR_TILE - 1) / PR_TILE);
     return tidei_run_own(c->rt, &by_log2[__builtin_ctzll(tide_dtype_size(p->dtype))], uses, 3, &k,
-                         sizeof k, at, tiles * PR_TILE * PR_TILE, op);
+                         sizeof k, at, tiles * PR_TILE * PR_TILE, p->op);
 }
 
 /* ---- matrix times vector ---- */
@@ -229,7 +240,7 @@ static tide_status by_fold(const plan *p, const tidei_operand *a, const tidei_op
     const int kept = p->nbatch, folded = kept + 1;
     tidei_call call;
     call.prog = vector_program(c->rt, p->dtype);
-    if (!call.prog) return tidei_fail_host_memory(op, sizeof *call.prog);
+    if (!call.prog) return tidei_fail_host_memory(p->op, sizeof *call.prog);
     call.ndim = folded + 1;
     call.nred = 1;
     call.in[0] = (tidei_view){.st = a->st, .offset = a->lay.offset};
@@ -251,7 +262,7 @@ static tide_status by_fold(const plan *p, const tidei_operand *a, const tidei_op
     call.in[1].strides[folded] = y.row;
     tidei_call_collapse(&call);
     tidei_stream *s = tidei_stream_here(c->rt);
-    return tidei_backend_of(s->dev)->run(s, &call, op);
+    return tidei_backend_of(s->dev)->run(s, &call, p->op);
 }
 
 /* ---- products ---- */
@@ -263,29 +274,37 @@ static bool is_for_blas(tide_dtype t) {
 
 /* Both operands in type t, then the product into c, which has that type. */
 static tide_status multiply(const plan *p, const tidei_operand *a, const tidei_operand *b,
-                            const tidei_operand *c) {
+                            const tidei_operand *c, bool *applied) {
     tide_dtype t = c->lay.dtype;
     bool blas = is_for_blas(t);
     tidei_readied x, y;
-    tide_status s = prepare(a, true, t, blas, &x);
+    tide_status s = prepare(p, a, true, t, blas, &x);
     if (s != TIDE_OK) return s;
-    s = prepare(b, false, t, blas, &y);
+    s = prepare(p, b, false, t, blas, &y);
     if (s == TIDE_OK) {
-        s = blas ? by_blas(p, x.o, y.o, c) : by_kernel(p, x.o, y.o, c);
+        s = blas ? by_blas(p, x.o, y.o, c, applied) : by_kernel(p, x.o, y.o, c);
         tidei_readied_put(&y);
     }
     tidei_readied_put(&x);
     return s;
 }
 
+/* What follows the product in `x`, unless nothing does or it was done; into c. */
+static tide_status follow(const plan *p, const tidei_operand *c, const tidei_operand *x,
+                          bool applied) {
+    if (p->epilogue && !applied) return tidei_follow(p->epilogue, c, x, p->bias, p->op);
+    return c == x ? TIDE_OK : tidei_store_elements(c->rt, c, x, p->op);
+}
+
 /* f16 and bf16 where no BLAS takes them: in f32, rounded once at the end. */
 static tide_status multiply_wider(const plan *p, const tidei_operand *a, const tidei_operand *b,
                                   const tidei_operand *c) {
     tidei_operand wide;
-    tide_status s = tidei_operand_make(c->rt, TIDE_F32, p->ndim, p->shape, op, &wide);
+    bool applied = false;
+    tide_status s = tidei_operand_make(c->rt, TIDE_F32, p->ndim, p->shape, p->op, &wide);
     if (s != TIDE_OK) return s;
-    s = multiply(p, a, b, &wide);
-    if (s == TIDE_OK) s = tidei_store_elements(c->rt, c, &wide, op);
+    s = multiply(p, a, b, &wide, &applied);
+    if (s == TIDE_OK) s = follow(p, c, &wide, false);
     tidei_operand_put(&wide);
     return s;
 }
@@ -295,31 +314,42 @@ static tide_status compute(const plan *p, const tidei_operand *a, const tidei_op
     static const char zeros[16];
     size_t size = tide_dtype_size(p->dtype);
     int64_t n = tidei_layout_size(&c->lay);
-    bool half = p->dtype == TIDE_F16 || p->dtype == TIDE_BF16;
+    bool half = p->dtype == TIDE_F16 || p->dtype == TIDE_BF16, applied = false;
+    tide_status s;
     if (n == 0) return TIDE_OK;
+    if (p->k != 0 && half && !tidei_gemm_takes(c->st->dev, p->dtype))
+        return multiply_wider(p, a, b, c);
     if (p->k == 0)
-        return tidei_submit_fill(tidei_stream_here(c->rt), c->st, 0, zeros, size, (size_t)n, op);
-    if (is_by_fold(p, a, b, c->st->dev)) return by_fold(p, a, b, c);
-    return half && !tidei_gemm_takes(c->st->dev, p->dtype) ? multiply_wider(p, a, b, c)
-                                                           : multiply(p, a, b, c);
+        s = tidei_submit_fill(tidei_stream_here(c->rt), c->st, 0, zeros, size, (size_t)n, p->op);
+    else
+        s = is_by_fold(p, a, b, c->st->dev) ? by_fold(p, a, b, c) : multiply(p, a, b, c, &applied);
+    return s == TIDE_OK ? follow(p, c, c, applied) : s;
 }
 
-static tide_array *matmul(const tidei_operand *a, const tidei_operand *b) {
-    plan p;
+/* The plan's product as a new array. */
+static tide_array *product_of(const plan *p, const tidei_operand *a, const tidei_operand *b) {
     tidei_operand c;
-    if (plan_types(&a->lay, &b->lay, &p) != TIDE_OK || plan_shapes(&a->lay, &b->lay, &p) != TIDE_OK)
-        return NULL;
     tidei_dev *d = tidei_stream_here(a->rt)->dev;
-    bool library = is_for_blas(p.dtype) && p.k != 0 && !is_by_fold(&p, a, b, d);
+    bool library = is_for_blas(p->dtype) && p->k != 0 && !is_by_fold(p, a, b, d);
     /* so that room for the result is not made by destroying the handle that the product needs */
     if (library) tidei_gemm_begin(d);
-    tide_array *made = tidei_array_make(a->rt, p.dtype, p.ndim, p.shape, op, &c);
-    if (made) made = tidei_array_done(made, &c, compute(&p, a, b, &c));
+    tide_array *made = tidei_array_make(a->rt, p->dtype, p->ndim, p->shape, p->op, &c);
+    if (made) made = tidei_array_done(made, &c, compute(p, a, b, &c));
     if (library) tidei_gemm_end(d);
     return made;
 }
 
+static tide_array *matmul(const tidei_operand *a, const tidei_operand *b) {
+    plan p;
+    p.op = "tide_matmul";
+    p.epilogue = TIDEI_EPILOGUE_NONE;
+    if (plan_types(&a->lay, &b->lay, &p) != TIDE_OK || plan_shapes(&a->lay, &b->lay, &p) != TIDE_OK)
+        return NULL;
+    return product_of(&p, a, b);
+}
+
 tide_array *tide_matmul(tide_array *a, tide_array *b) {
+    static const char op[] = "tide_matmul";
     TIDEI_OPERATION(op);
     tidei_operand x, y;
     tide_array *made = NULL;
@@ -327,6 +357,69 @@ tide_array *tide_matmul(tide_array *a, tide_array *b) {
     if (tidei_operand_get(a, op, 1, &x) != TIDE_OK) return NULL;
     if (tidei_operand_get_of(x.rt, b, op, 2, &y) == TIDE_OK) {
         made = matmul(&x, &y);
+        tidei_operand_put(&y);
+    }
+    tidei_operand_put(&x);
+    return made;
+}
+
+/* ---- products that something follows ---- */
+
+static tide_status plan_linear(const tidei_operand *a, const tidei_operand *b,
+                               const tidei_operand *bias, plan *p) {
+    char shape[192];
+    tide_status s = tidei_promote(a->lay.dtype, b->lay.dtype, p->op, &p->dtype);
+    if (s == TIDE_OK) s = tidei_promote(p->dtype, bias->lay.dtype, p->op, &p->dtype);
+    if (s == TIDE_OK) s = plan_shapes(&a->lay, &b->lay, p);
+    if (s != TIDE_OK) return s;
+    if (tidei_dtype_kind(p->dtype) != TIDEI_KIND_FLOAT)
+        return tidei_fail(TIDE_E_DTYPE, p->op, "the operands' common type is %s; wanted: a float",
+                          tide_dtype_name(p->dtype));
+    if (b->lay.ndim < 2 || bias->lay.ndim != 1 || bias->lay.shape[0] != p->n)
+        return tidei_fail(
+            TIDE_E_SHAPE, p->op,
+            "a bias of shape %s for a product of %lld columns; wanted: one element for each column "
+            "of a matrix",
+            tidei_shape_text(shape, sizeof shape, bias->lay.ndim, bias->lay.shape),
+            (long long)p->n);
+    return TIDE_OK;
+}
+
+static tide_array *linear(const tidei_operand *a, const tidei_operand *b, const tidei_operand *bias,
+                          tidei_epilogue epilogue) {
+    plan p;
+    tidei_readied ready;
+    p.op = "tide_linear";
+    p.epilogue = epilogue;
+    if (plan_linear(a, b, bias, &p) != TIDE_OK) return NULL;
+    bool will_do = bias->lay.dtype == p.dtype && tidei_layout_contiguous(&bias->lay);
+    if (tidei_ready(bias, will_do, 1, p.dtype, p.op, &ready) != TIDE_OK) return NULL;
+    p.bias = ready.o;
+    tide_array *made = product_of(&p, a, b);
+    tidei_readied_put(&ready);
+    return made;
+}
+
+tide_array *tide_linear(tide_array *a, tide_array *b, tide_array *bias, int activation) {
+    static const char op[] = "tide_linear";
+    static const tidei_epilogue epilogues[] = {[TIDE_IDENTITY] = TIDEI_EPILOGUE_BIAS,
+                                               [TIDE_RELU] = TIDEI_EPILOGUE_RELU,
+                                               [TIDE_GELU] = TIDEI_EPILOGUE_GELU};
+    TIDEI_OPERATION(op);
+    tidei_operand x, y, z;
+    tide_array *made = NULL;
+    if (tidei_no_nulls(op, (tide_array *const[]){a, b, bias}, 3) != TIDE_OK) return NULL;
+    if (activation < 0 || activation >= (int)TIDEI_COUNT(epilogues))
+        return tidei_fail(TIDE_E_INVALID, op,
+                          "activation is %d; wanted: TIDE_IDENTITY, TIDE_RELU or TIDE_GELU",
+                          activation),
+               NULL;
+    if (tidei_operand_get(a, op, 1, &x) != TIDE_OK) return NULL;
+    if (tidei_operand_get_of(x.rt, b, op, 2, &y) == TIDE_OK) {
+        if (tidei_operand_get_of(x.rt, bias, op, 3, &z) == TIDE_OK) {
+            made = linear(&x, &y, &z, epilogues[activation]);
+            tidei_operand_put(&z);
+        }
         tidei_operand_put(&y);
     }
     tidei_operand_put(&x);

@@ -2,13 +2,18 @@
 ** ends (take.c).
 **
 ** As philox.h: the host includes it as C, the build embeds it as a string (tidei_gather_text,
-** behind indices.h) for NVRTC. The iteration space is the result's, which is row-major; the source
-** and the indices have strides over it. A row is its innermost dimension: the host's kernel loops
-** over rows, the device's threads over single elements. */
+** behind kernels/text.h and indices.h) for NVRTC. The iteration space is the result's, which is
+** row-major; the source and the indices have strides over it. A row is its innermost dimension.
+** What is moved are units: elements, or as many of them side by side as move at once. The host's
+** kernel loops over parts of rows. A device's thread has several groups of units under way, those of its
+** block side by side: a group is one unit, or the neighbouring ones that fill 4 bytes, which find
+** their place once where they lie in one row.
+** What must stay true: n < 2^31, as the host cuts larger takes. */
 #ifndef TIDEI_GATHER_H
 #define TIDEI_GATHER_H
 
 #ifndef __CUDACC_RTC__
+#include "arrays/kernels/text.h"
 #include "arrays/make/indices.h"
 #include "runtime/device/share.h"
 #endif
@@ -22,17 +27,164 @@ typedef struct ga_16 {
 typedef struct ga_take {
     /* addresses of the first elements; where a bad index is reported, */
     ga_u64 out, source, indices, fault;
-    ga_u64 report; /* and the first word of that */
-    ga_i64 rows;
-    ga_i64 length, step; /* of the axis taken along: elements, stride */
+    ga_u64 report;       /* and the first word of that */
+    ga_i64 n;            /* units */
+    ga_i64 length, step; /* of the axis taken along: elements, stride in units */
     int ndim;            /* of the iteration space, >= 1 */
     int size, is_signed; /* of an index */
     ga_i64 shape[GA_RANK], source_strides[GA_RANK], index_strides[GA_RANK];
+    kt_div by[GA_RANK]; /* division by the shape */
 } ga_take;
 
+/* Where a row's units come from: offsets of its source and its indices. */
+GA_FN void ga_row(const ga_take *p, unsigned row, ga_i64 *source, ga_i64 *index) {
+    *source = *index = 0;
+    for (int d = p->ndim - 2; d >= 0; d--) {
+        const unsigned rest = d > 0 ? kt_divided(&p->by[d], row) : 0, i = row - rest * p->by[d].d;
+        row = rest;
+        *source += (ga_i64)i * p->source_strides[d];
+        *index += (ga_i64)i * p->index_strides[d];
+    }
+}
+
+#ifdef __CUDACC_RTC__
+#define GA_THREADS 256
+/* Units of a thread under way: of 16 bytes 64 KiB a multiprocessor where 1,024 threads are at
+** work, which hides the way to the indices and from them to the source. */
+#define GA_AHEAD 4
+
+template <class T> struct alignas(sizeof(T) < 4 ? 4 : sizeof(T)) ga_group {
+    static constexpr int units = sizeof(T) < 4 ? 4 / (int)sizeof(T) : 1;
+    T x[units];
+};
+
+/* Where units lie: offsets of their sources and indices, or the sources alone once these are
+** read. */
+template <int N> struct ga_places { ga_i64 source[N], index[N]; };
+
+/* The places of the group that begins with unit i; those beyond the end are unit 0's. */
+template <int N> GA_FN void ga_find(const ga_take &p, unsigned i, ga_places<N> &at) {
+    const int last = p.ndim - 1;
+    const ga_i64 across = p.source_strides[last], across_indices = p.index_strides[last];
+    unsigned j = p.by[last].d; /* the next unit begins a row */
+#pragma unroll
+    for (int u = 0; u < N; u++, i++, j++) {
+        if (u == 0 || j >= p.by[last].d || i >= p.n) {
+            const unsigned k = i < p.n ? i : 0, row = kt_divided(&p.by[last], k);
+            ga_i64 source, index;
+            j = k - row * p.by[last].d;
+            ga_row(&p, row, &source, &index);
+            at.source[u] = source + j * across;
+            at.index[u] = index + j * across_indices;
+        } else {
+            at.source[u] = at.source[u - 1] + across;
+            at.index[u] = at.index[u - 1] + across_indices;
+        }
+    }
+}
+
+/* The indices of places, all read before any is looked at. */
+template <class I, int M, int N>
+GA_FN void ga_read_as(const ga_take &p, const ga_places<N> (&at)[M], ga_i64 (&given)[M][N]) {
+    I raw[M][N];
+#pragma unroll
+    for (int m = 0; m < M; m++) {
+#pragma unroll
+        for (int u = 0; u < N; u++)
+            raw[m][u] = u > 0 && at[m].index[u] == at[m].index[u - 1]
+                            ? raw[m][u - 1]
+                            : ((const I *)p.indices)[at[m].index[u]];
+    }
+#pragma unroll
+    for (int m = 0; m < M; m++) {
+#pragma unroll
+        for (int u = 0; u < N; u++) given[m][u] = (ga_i64)raw[m][u];
+    }
+}
+template <int M, int N>
+GA_FN void ga_read_all(const ga_take &p, const ga_places<N> (&at)[M], ga_i64 (&given)[M][N]) {
+    if (p.size == 8)
+        ga_read_as<ga_i64>(p, at, given);
+    else if (p.size == 4 && p.is_signed)
+        ga_read_as<int>(p, at, given);
+    else if (p.size == 4)
+        ga_read_as<unsigned>(p, at, given);
+    else if (p.size == 2 && p.is_signed)
+        ga_read_as<short>(p, at, given);
+    else if (p.size == 2)
+        ga_read_as<unsigned short>(p, at, given);
+    else if (p.is_signed)
+        ga_read_as<signed char>(p, at, given);
+    else
+        ga_read_as<unsigned char>(p, at, given);
+}
+
+/* Follows the indices: each is looked at, and of those out of range the last is reported. */
+template <int M, int N> GA_FN void ga_follow(const ga_take &p, ga_places<N> (&at)[M]) {
+    ga_i64 given[M][N], bad = 0;
+    bool any = false;
+    ga_read_all(p, at, given);
+#pragma unroll
+    for (int m = 0; m < M; m++) {
+#pragma unroll
+        for (int u = 0; u < N; u++) {
+            const ga_i64 v = ga_from_start(given[m][u], p.length, p.is_signed);
+            const bool good = (ga_u64)v < (ga_u64)p.length;
+            if (!good) bad = given[m][u], any = true;
+            at[m].source[u] += (good ? v : v < 0 ? 0 : p.length - 1) * p.step;
+        }
+    }
+    if (any) ga_report(p.fault, p.report, bad, p.length);
+}
+
+template <class T> GA_FN void ga_store(const ga_take &p, unsigned i, const ga_group<T> &x) {
+    constexpr int units = ga_group<T>::units;
+    T *to = (T *)p.out + i;
+    if (units == 1 || (i + units <= p.n && (p.out & 3) == 0)) {
+        *(ga_group<T> *)to = x;
+        return;
+    }
+#pragma unroll
+    for (int u = 0; u < units; u++)
+        if (i + u < p.n) to[u] = x.x[u];
+}
+
+template <class T> GA_FN void ga_run(const ga_take &p) {
+    constexpr int units = ga_group<T>::units, ahead = units == 4 ? 2 : GA_AHEAD;
+    constexpr unsigned tile = GA_THREADS * ahead;
+    const unsigned groups = (unsigned)((p.n + units - 1) / units);
+    for (unsigned first = blockIdx.x * tile; first < groups; first += gridDim.x * tile) {
+        ga_places<units> at[ahead];
+        ga_group<T> x[ahead];
+#pragma unroll
+        for (int k = 0; k < ahead; k++) {
+            const unsigned g = first + k * GA_THREADS + threadIdx.x;
+            ga_find(p, (g < groups ? g : 0) * units, at[k]);
+        }
+        ga_follow(p, at);
+#pragma unroll
+        for (int k = 0; k < ahead; k++) {
+            if (units == 1) /* as one vector */
+                x[k] = *(const ga_group<T> *)((const T *)p.source + at[k].source[0]);
+#pragma unroll
+            for (int u = 0; units > 1 && u < units; u++)
+                x[k].x[u] = ((const T *)p.source)[at[k].source[u]];
+        }
+#pragma unroll
+        for (int k = 0; k < ahead; k++) {
+            const unsigned g = first + k * GA_THREADS + threadIdx.x;
+            if (g < groups) ga_store(p, g * units, x[k]);
+        }
+    }
+}
+#define GA_TAKE(name, type)                                                                        \
+    WANTED(name)                                                                                   \
+    (extern "C" __global__ void __launch_bounds__(GA_THREADS)                                      \
+         name(const __grid_constant__ ga_take p) { ga_run<type>(p); })
+#else
 /* The index at an offset, counted from the start; one out of range is reported, and read as the
 ** nearest valid one. */
-GA_FN ga_i64 ga_index(const ga_take *p, ga_i64 at) {
+static inline ga_i64 ga_index(const ga_take *p, ga_i64 at) {
     ga_i64 given = ga_read(p->indices, at, p->size, p->is_signed);
     ga_i64 v = ga_from_start(given, p->length, p->is_signed);
     if (v >= 0 && v < p->length) return v;
@@ -40,39 +192,13 @@ GA_FN ga_i64 ga_index(const ga_take *p, ga_i64 at) {
     return v < 0 ? 0 : p->length - 1;
 }
 
-/* Where a row's elements come from: offsets of its source and its indices. */
-GA_FN void ga_row(const ga_take *p, ga_i64 row, ga_i64 *source, ga_i64 *index) {
-    *source = *index = 0;
-    for (int d = p->ndim - 2; d >= 0; d--) {
-        ga_i64 i = row % p->shape[d];
-        row /= p->shape[d];
-        *source += i * p->source_strides[d];
-        *index += i * p->index_strides[d];
-    }
-}
-
-#ifdef __CUDACC_RTC__
-#define GA_TAKE(name, type)                                                                        \
-    extern "C" __global__ void name(const ga_take p) {                                             \
-        ga_i64 width = p.shape[p.ndim - 1], n = p.rows * width,                                    \
-               all = (ga_i64)gridDim.x * blockDim.x;                                               \
-        ga_i64 across = p.source_strides[p.ndim - 1],                                              \
-               across_indices = p.index_strides[p.ndim - 1];                                       \
-        for (ga_i64 i = (ga_i64)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += all) {          \
-            ga_i64 row = i / width, j = i - row * width, source, index;                            \
-            ga_row(&p, row, &source, &index);                                                      \
-            ga_i64 at = ga_index(&p, index + j * across_indices);                                  \
-            ((type *)p.out)[i] = ((const type *)p.source)[source + j * across + at * p.step];      \
-        }                                                                                          \
-    }
-#else
-/* Elements first .. last-1 of a row; those that have an index for themselves in blocks. */
+/* Units first .. last-1 of a row; those that have an index for themselves in blocks. */
 #define GA_ROW(name, type)                                                                         \
     static inline void name##_row(const ga_take *p, ga_i64 row, ga_i64 first, ga_i64 last) {       \
         const ga_i64 across = p->source_strides[p->ndim - 1], step = p->step;                      \
         const ga_i64 across_indices = p->index_strides[p->ndim - 1];                               \
         ga_i64 source, index, v[GA_BLOCK];                                                         \
-        ga_row(p, row, &source, &index);                                                           \
+        ga_row(p, (unsigned)row, &source, &index);                                                 \
         type *to = (type *)p->out + row * p->shape[p->ndim - 1];                                   \
         const type *from = (const type *)p->source + source;                                       \
         if (across_indices == 0) from += ga_index(p, index) * step;                                \
@@ -88,7 +214,7 @@ GA_FN void ga_row(const ga_take *p, ga_i64 row, ga_i64 *source, ga_i64 *index) {
                     to[i] = from[i * across + ga_index(p, index + i * across_indices) * step];     \
         }                                                                                          \
     }
-/* Elements first .. end-1 of the result, which are parts of rows. */
+/* Units first .. end-1 of the result, which are parts of rows. */
 #define GA_TAKE(name, type)                                                                        \
     GA_ROW(name, type)                                                                             \
     static void name##_items(const void *params, size_t first, size_t end) {                       \
@@ -102,8 +228,7 @@ GA_FN void ga_row(const ga_take *p, ga_i64 row, ga_i64 *source, ga_i64 *index) {
     }                                                                                              \
     static void name(const void *params) {                                                         \
         const ga_take *p = params;                                                                 \
-        tidei_share_items((size_t)(p->rows * p->shape[p->ndim - 1]), TIDEI_SHARE_GRAIN,            \
-                          name##_items, p);                                                        \
+        tidei_share_items((size_t)p->n, TIDEI_SHARE_GRAIN, name##_items, p);                       \
     }
 #endif
 GA_TAKE(gather_take_1, unsigned char)

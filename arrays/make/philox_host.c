@@ -19,7 +19,7 @@ static inline double exact(ph_u64 v) {
 static inline lanes generate(const ph_draw *d, ph_u64 b) {
     lanes l;
     for (int k = 0; k < LANES; k++) {
-        const ph_words r = ph_block(d->seed, d->counter + b + (ph_u64)k);
+        const ph_words r = ph_block_of(&d->keys, d->counter + b + (ph_u64)k);
         l.w[0][k] = ph_word64(r, 0);
         l.w[1][k] = ph_word64(r, 1);
     }
@@ -85,37 +85,42 @@ static inline ph_u64 fraction_of(ph_u64 w, ph_u64 range) {
     return ((w >> 32) * range + ((w & 0xffffffffull) * range >> 32)) >> 32;
 }
 
-static void integers(const ph_draw *d, ph_u64 b) {
-    const lanes l = generate(d, b);
-    const ph_u64 at = 2 * b, range = d->range;
-    ph_u64 v[2 * LANES];
-    for (int k = 0; k < LANES; k++)
-        for (int i = 0; i < 2; i++) v[2 * k + i] = d->low + fraction_of(l.w[i][k], range);
-    if (d->size == 8)
-        __builtin_memcpy((ph_u64 *)d->out + at, v, sizeof v);
-    else
-        for (int i = 0; i < 2 * LANES; i++) ph_store(d, at + (ph_u64)i, v[i]);
-}
+#define INTEGERS(name, type)                                                                       \
+    static void integers_##name(const ph_draw *d, ph_u64 b) {                                      \
+        const lanes l = generate(d, b);                                                            \
+        const ph_u64 range = d->range;                                                             \
+        type *out = (type *)d->out + 2 * b;                                                        \
+        for (int k = 0; k < LANES; k++)                                                            \
+            for (int i = 0; i < 2; i++)                                                            \
+                out[2 * k + i] = (type)(d->low + fraction_of(l.w[i][k], range));                   \
+    }
+INTEGERS(i8, unsigned char)
+INTEGERS(i16, unsigned short)
+INTEGERS(i32, ph_u32)
+INTEGERS(i64, ph_u64)
 
-/* ---- the kernels ---- The last block may have fewer elements than the others: so the last ones go
-** one by one. */
+/* ---- the kernels ---- The last vector may have fewer elements than the others: so the last ones
+** go one by one. */
 
-#define KERNEL(name)                                                                               \
+#define KERNEL(name, blocks) /* of a vector */                                                     \
     static void name##_items(const void *params, size_t first, size_t end) {                       \
         const ph_draw *d = params;                                                                 \
-        ph_u64 b = first, last = end < d->items ? end : d->items - 1;                              \
-        for (; b + LANES <= last; b += LANES) name(d, b);                                          \
-        for (; b < end; b++) ph_##name(d, b);                                                      \
+        ph_u64 i = first, last = end < d->items ? end : d->items - 1;                              \
+        for (; i + LANES / blocks <= last; i += LANES / blocks) name(d, i *blocks);                \
+        for (; i < end; i++) ph_##name(d, i);                                                      \
     }                                                                                              \
     static void name##_all(const void *params) {                                                   \
         tidei_share_items(((const ph_draw *)params)->items, TIDEI_SHARE_GRAIN, name##_items,       \
                           params);                                                                 \
     }
-KERNEL(uniform_f32)
-KERNEL(uniform_f64)
-KERNEL(normal_f32)
-KERNEL(normal_f64)
-KERNEL(integers)
+KERNEL(uniform_f32, 1)
+KERNEL(uniform_f64, 1)
+KERNEL(normal_f32, 1)
+KERNEL(normal_f64, 1)
+KERNEL(integers_i8, 8)
+KERNEL(integers_i16, 4)
+KERNEL(integers_i32, 2)
+KERNEL(integers_i64, 1)
 
 #define PASTE_(a, b) a##_##b
 #define PASTE(a, b)  PASTE_(a, b)
@@ -124,5 +129,8 @@ const tidei_philox_host PASTE(tidei_philox_host, PH_SET) = {
     .uniform_f64 = uniform_f64_all,
     .normal_f32 = normal_f32_all,
     .normal_f64 = normal_f64_all,
-    .integers = integers_all,
+    .integers_i8 = integers_i8_all,
+    .integers_i16 = integers_i16_all,
+    .integers_i32 = integers_i32_all,
+    .integers_i64 = integers_i64_all,
 };

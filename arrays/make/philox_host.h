@@ -8,7 +8,8 @@
 typedef struct tidei_philox_host {
     void (*uniform_f32)(const void *params), (*uniform_f64)(const void *params);
     void (*normal_f32)(const void *params), (*normal_f64)(const void *params);
-    void (*integers)(const void *params);
+    void (*integers_i8)(const void *params), (*integers_i16)(const void *params);
+    void (*integers_i32)(const void *params), (*integers_i64)(const void *params);
 } tidei_philox_host;
 extern const tidei_philox_host tidei_philox_host_base, tidei_philox_host_avx2;
 

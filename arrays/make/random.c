@@ -23,7 +23,8 @@ static const tidei_philox_host *host(void) {
 #define DRAW(kind)   ((const tidei_own_kernel){"philox_" #kind, tidei_philox_text, host()->kind})
 
 /* A new array of n elements, `per_block` of which come from one block; d holds what the kind of
-** number needs. */
+** number needs. The kernel stores a vector at a time, which may end within a block or be several
+** ones. */
 static tide_array *draw(tidei_runtime *rt, tide_rng *rng, tide_dtype t, int ndim,
                         const int64_t *shape, tidei_own_kernel k, unsigned per_block, ph_draw d,
                         const char *op) {
@@ -32,14 +33,14 @@ static tide_array *draw(tidei_runtime *rt, tide_rng *rng, tide_dtype t, int ndim
     tidei_operand o;
     tide_array *a = tidei_array_make(rt, t, ndim, shape, op, &o);
     if (!a) return NULL;
-    d.n = (ph_u64)tidei_layout_size(&o.lay);
-    d.items = d.n / per_block + (d.n % per_block != 0);
-    d.seed = rng->seed;
+    const ph_u64 n = (ph_u64)tidei_layout_size(&o.lay), a_vector = PH_VECTOR / tide_dtype_size(t);
+    d.n = n;
+    d.items = n / a_vector + (n % a_vector != 0);
+    d.keys = ph_schedule((ph_u32)rng->seed, (ph_u32)(rng->seed >> 32));
     d.counter = rng->counter;
-    d.size = (int)tide_dtype_size(t);
     tidei_use use = tidei_operand_use(&o, TIDEI_WRITE);
     tide_status s = d.n ? tidei_run_own(rt, &k, &use, 1, &d, sizeof d, at, d.items, op) : TIDE_OK;
-    if (s == TIDE_OK) rng->counter += d.items;
+    if (s == TIDE_OK) rng->counter += n / per_block + (n % per_block != 0);
     return tidei_array_done(a, &o, s);
 }
 
@@ -73,6 +74,8 @@ tide_array *tide_random_normal(tide_runtime *ref, tide_rng *rng, tide_dtype t, i
 
 tide_array *tide_random_integers(tide_runtime *ref, tide_rng *rng, tide_dtype t, int ndim,
                                  const int64_t *shape, int64_t low, int64_t high) {
+    const tidei_own_kernel by_log2[] = {DRAW(integers_i8), DRAW(integers_i16), DRAW(integers_i32),
+                                        DRAW(integers_i64)};
     const char *op = "tide_random_integers";
     unsigned char element[16];
     ph_draw d = {.low = (ph_u64)low, .range = (ph_u64)high - (ph_u64)low};
@@ -87,7 +90,8 @@ tide_array *tide_random_integers(tide_runtime *ref, tide_rng *rng, tide_dtype t,
     if (tidei_encode(tide_arg_int(low), t, op, element) != TIDE_OK) return NULL;
     if (tidei_encode(tide_arg_int(high - 1), t, op, element) != TIDE_OK) return NULL;
     return d.range <= (ph_u64)1 << 32
-               ? draw(rt, rng, t, ndim, shape, DRAW(integers), 2, d, op)
+               ? draw(rt, rng, t, ndim, shape, by_log2[__builtin_ctzll(tide_dtype_size(t))], 2, d,
+                      op)
                : draw(rt, rng, t, ndim, shape, KERNEL(philox_integers_wide), 1, d, op);
 }
 

@@ -2,11 +2,14 @@
 **
 ** The result's dimensions are the source's before the axis, then the indices', then the source's
 ** after the axis; over them the source has strides of 0 on the indices' dimensions, and the indices
-** on the source's. Indices are looked at on the device, so nothing waits here. */
+** on the source's. Indices are looked at on the device, so nothing waits here.
+** Where rows lie together and all that they begin at is a multiple of some elements, so many of
+** them are moved as one unit, of at most 16 bytes. */
 #include <inttypes.h>
 
 #include "arrays/arrays.h"
 #include "arrays/make/gather.h"
+#include "arrays/make/take.h"
 #include "arrays/kernels/launch.h"
 
 _Static_assert(GA_RANK == TIDE_MAX_RANK, "one rank for both back ends");
@@ -17,22 +20,141 @@ extern const char tidei_gather_text[];
 #define KERNEL(name)                                                                               \
     { #name, tidei_gather_text, name }
 
-/* elements are only moved, so their size decides */
-static const tidei_own_kernel *kernel_for(tide_dtype t) {
-    static const tidei_own_kernel by_log2[] = {KERNEL(gather_take_1), KERNEL(gather_take_2),
-                                               KERNEL(gather_take_4), KERNEL(gather_take_8),
-                                               KERNEL(gather_take_16)};
-    return &by_log2[__builtin_ctzll(tide_dtype_size(t))];
+#define UNIT_MAX 16 /* bytes: what one access moves, and storages' alignment */
+
+static const tidei_own_kernel kernels[] = {/* by the logarithm of a unit's bytes */
+                                           KERNEL(gather_take_1), KERNEL(gather_take_2),
+                                           KERNEL(gather_take_4), KERNEL(gather_take_8),
+                                           KERNEL(gather_take_16)};
+
+void tidei_taking_add(tidei_taking *t, int64_t n, int64_t source_stride, int64_t index_stride) {
+    t->shape[t->ndim] = n;
+    t->source_strides[t->ndim] = source_stride;
+    t->index_strides[t->ndim++] = index_stride;
 }
 
-static void add_dimension(ga_take *p, int64_t n, int64_t source_stride, int64_t index_stride) {
-    p->shape[p->ndim] = n;
-    p->source_strides[p->ndim] = source_stride;
-    p->index_strides[p->ndim++] = index_stride;
+/* Joins neighbouring dimensions where both strides allow it, drops those of length 1, and leaves at
+** least one. */
+static void collapse(tidei_taking *t) {
+    int kept = 0;
+    for (int i = 0; i < t->ndim; i++) {
+        int last = kept - 1;
+        if (t->shape[i] == 1) continue;
+        if (kept && t->source_strides[last] == t->source_strides[i] * t->shape[i] &&
+            t->index_strides[last] == t->index_strides[i] * t->shape[i]) {
+            t->shape[last] *= t->shape[i];
+        } else {
+            t->shape[kept++] = t->shape[i];
+            last++;
+        }
+        t->source_strides[last] = t->source_strides[i];
+        t->index_strides[last] = t->index_strides[i];
+    }
+    t->ndim = 0;
+    if (kept == 0)
+        tidei_taking_add(t, 1, 0, 0);
+    else
+        t->ndim = kept;
+}
+
+/* How many elements move as one: rows lie together, with one index each, and begin at multiples of
+** so many. */
+static int64_t elements_of_unit(const tidei_taking *t) {
+    const int last = t->ndim - 1;
+    const int64_t size = (int64_t)tide_dtype_size(t->out->lay.dtype);
+    uint64_t all =
+        (uint64_t)(t->shape[last] | t->step | t->source->lay.offset | t->out->lay.offset);
+    if (t->index_strides[last] != 0 || t->source_strides[last] != 1) return 1;
+    for (int d = 0; d < last; d++) all |= (uint64_t)t->source_strides[d];
+    int64_t most = UNIT_MAX / size, least = all ? (int64_t)(all & -all) : most;
+    return least < most ? least : most;
+}
+
+/* The same in units of w elements. */
+static void widen(tidei_taking *t, int64_t w) {
+    const int last = t->ndim - 1;
+    t->shape[last] /= w;
+    t->step /= w;
+    for (int d = 0; d < last; d++) t->source_strides[d] /= w;
+}
+
+/* From the first byte that an operand touches to its first element. */
+static uint64_t first_element(const tidei_operand *o, const tidei_use *use) {
+    return (uint64_t)o->lay.offset * tide_dtype_size(o->lay.dtype) - use->offset;
+}
+
+typedef struct job {
+    const tidei_taking *t;
+    const tidei_own_kernel *kernel;
+    tidei_use uses[3];
+    size_t unit; /* bytes */
+} job;
+
+static void begin(const tidei_taking *t, job *j, ga_take *p) {
+    const tidei_kind kind = tidei_dtype_kind(t->indices->lay.dtype);
+    *p = (ga_take){.n = 1,
+                   .length = t->length,
+                   .step = t->step,
+                   .ndim = t->ndim,
+                   .size = (int)tide_dtype_size(t->indices->lay.dtype),
+                   .is_signed = kind == TIDEI_KIND_INT};
+    j->uses[0] = tidei_operand_use(t->out, TIDEI_WRITE);
+    j->uses[1] = tidei_operand_use(t->source, TIDEI_READ);
+    j->uses[2] = tidei_operand_use(t->indices, TIDEI_READ);
+    p->out = first_element(t->out, &j->uses[0]);
+    p->source = first_element(t->source, &j->uses[1]);
+    p->indices = first_element(t->indices, &j->uses[2]);
+    p->fault = t->out->st->dev->d->fault_addr; /* of the device where the kernel runs */
+    p->report = tidei_fault_report(TIDEI_FAULT_INDEX, !p->is_signed, t->by);
+    for (int d = 0; d < t->ndim; d++) {
+        p->n *= p->shape[d] = t->shape[d];
+        p->source_strides[d] = t->source_strides[d];
+        p->index_strides[d] = t->index_strides[d];
+    }
+}
+
+static tide_status launch(const job *j, ga_take p) {
+    static const size_t at[] = {offsetof(ga_take, out), offsetof(ga_take, source),
+                                offsetof(ga_take, indices)};
+    for (int d = 0; d < p.ndim; d++) p.by[d] = kt_div_by((unsigned)p.shape[d]);
+    return tidei_run_own(j->t->out->rt, j->kernel, j->uses, 3, &p, sizeof p, at, (uint64_t)p.n,
+                         j->t->op);
+}
+
+/* Launches both halves along the outermost dimension where the whole is too large. */
+static tide_status launch_parts(const job *j, const ga_take *p) {
+    ga_take part = *p;
+    int d = 0;
+    if (p->n <= TIDEI_TAKE_UNITS_MAX) return launch(j, *p);
+    while (p->shape[d] == 1) d++;
+    const int64_t half = p->shape[d] / 2, inner = p->n / p->shape[d];
+    part.shape[d] = half;
+    part.n = half * inner;
+    tide_status s = launch_parts(j, &part);
+    part.shape[d] = p->shape[d] - half;
+    part.n = p->n - half * inner;
+    part.out += (ga_u64)(half * inner) * j->unit;
+    part.source += (ga_u64)(half * p->source_strides[d]) * j->unit;
+    part.indices += (ga_u64)(half * p->index_strides[d] * p->size);
+    return s == TIDE_OK ? launch_parts(j, &part) : s;
+}
+
+tide_status tidei_taking_run(tidei_taking *t) {
+    ga_take p;
+    job j = {.t = t, .unit = tide_dtype_size(t->out->lay.dtype)};
+    collapse(t);
+    const int64_t w = elements_of_unit(t);
+    widen(t, w);
+    j.unit *= (size_t)w;
+    j.kernel = &kernels[__builtin_ctzll(j.unit)];
+    begin(t, &j, &p);
+    return launch_parts(&j, &p);
 }
 
 /* The iteration space, still with every dimension of the result. */
-static tide_status plan(const tidei_layout *a, const tidei_layout *indices, int axis, ga_take *p) {
+static tide_status plan(const tidei_operand *source, const tidei_operand *places, int axis,
+                        tidei_taking *t) {
+    const tidei_layout *a = &source->lay, *indices = &places->lay;
     tidei_kind kind = tidei_dtype_kind(indices->dtype);
     int ndim = a->ndim - 1 + indices->ndim;
     if (kind != TIDEI_KIND_INT && kind != TIDEI_KIND_UINT)
@@ -46,74 +168,29 @@ static tide_status plan(const tidei_layout *a, const tidei_layout *indices, int 
         return tidei_fail(TIDE_E_BOUNDS, "tide_take",
                           "%" PRId64 " indices into axis %d, which has no elements",
                           tidei_layout_size(indices), axis);
-    *p = (ga_take){.length = a->shape[axis],
-                   .step = a->strides[axis],
-                   .size = (int)tide_dtype_size(indices->dtype),
-                   .is_signed = kind == TIDEI_KIND_INT};
-    for (int i = 0; i < axis; i++) add_dimension(p, a->shape[i], a->strides[i], 0);
+    *t = (tidei_taking){.source = source,
+                        .indices = places,
+                        .op = "tide_take",
+                        .by = TIDEI_FAULT_BY_TAKE,
+                        .length = a->shape[axis],
+                        .step = a->strides[axis]};
+    for (int i = 0; i < axis; i++) tidei_taking_add(t, a->shape[i], a->strides[i], 0);
     for (int i = 0; i < indices->ndim; i++)
-        add_dimension(p, indices->shape[i], 0, indices->strides[i]);
-    for (int i = axis + 1; i < a->ndim; i++) add_dimension(p, a->shape[i], a->strides[i], 0);
+        tidei_taking_add(t, indices->shape[i], 0, indices->strides[i]);
+    for (int i = axis + 1; i < a->ndim; i++) tidei_taking_add(t, a->shape[i], a->strides[i], 0);
     return TIDE_OK;
-}
-
-/* Joins neighbouring dimensions where both strides allow it, drops those of length 1, and leaves at
-** least one. */
-static void collapse(ga_take *p) {
-    int kept = 0;
-    for (int i = 0; i < p->ndim; i++) {
-        int last = kept - 1;
-        if (p->shape[i] == 1) continue;
-        if (kept && p->source_strides[last] == p->source_strides[i] * p->shape[i] &&
-            p->index_strides[last] == p->index_strides[i] * p->shape[i]) {
-            p->shape[last] *= p->shape[i];
-        } else {
-            p->shape[kept++] = p->shape[i];
-            last++;
-        }
-        p->source_strides[last] = p->source_strides[i];
-        p->index_strides[last] = p->index_strides[i];
-    }
-    p->ndim = 0;
-    if (kept == 0)
-        add_dimension(p, 1, 0, 0);
-    else
-        p->ndim = kept;
-    p->rows = 1;
-    for (int i = 0; i < p->ndim - 1; i++) p->rows *= p->shape[i];
-}
-
-/* From the first byte that an operand touches to its first element. */
-static uint64_t first_element(const tidei_operand *o, const tidei_use *use) {
-    return (uint64_t)o->lay.offset * tide_dtype_size(o->lay.dtype) - use->offset;
-}
-
-static tide_status run(const tidei_operand *out, const tidei_operand *a,
-                       const tidei_operand *indices, ga_take *p) {
-    static const size_t at[] = {offsetof(ga_take, out), offsetof(ga_take, source),
-                                offsetof(ga_take, indices)};
-    tidei_use uses[] = {tidei_operand_use(out, TIDEI_WRITE), tidei_operand_use(a, TIDEI_READ),
-                        tidei_operand_use(indices, TIDEI_READ)};
-    if (tidei_layout_size(&out->lay) == 0) return TIDE_OK;
-    collapse(p);
-    p->out = first_element(out, &uses[0]);
-    p->source = first_element(a, &uses[1]);
-    p->indices = first_element(indices, &uses[2]);
-    p->fault = out->st->dev->d->fault_addr; /* of the device where the kernel runs */
-    p->report = tidei_fault_report(TIDEI_FAULT_INDEX, !p->is_signed, TIDEI_FAULT_BY_TAKE);
-    return tidei_run_own(out->rt, kernel_for(a->lay.dtype), uses, 3, p, sizeof *p, at,
-                         (uint64_t)tidei_layout_size(&out->lay), "tide_take");
 }
 
 static tide_array *take(const tidei_operand *a, const tidei_operand *indices, int axis) {
     tidei_operand out;
-    ga_take p;
-    int64_t shape[TIDE_MAX_RANK];
+    tidei_taking t;
     if (tidei_axis(axis, a->lay.ndim, "tide_take", &axis) != TIDE_OK) return NULL;
-    if (plan(&a->lay, &indices->lay, axis, &p) != TIDE_OK) return NULL;
-    for (int i = 0; i < p.ndim; i++) shape[i] = p.shape[i];
-    tide_array *made = tidei_array_make(a->rt, a->lay.dtype, p.ndim, shape, "tide_take", &out);
-    return made ? tidei_array_done(made, &out, run(&out, a, indices, &p)) : NULL;
+    if (plan(a, indices, axis, &t) != TIDE_OK) return NULL;
+    tide_array *made = tidei_array_make(a->rt, a->lay.dtype, t.ndim, t.shape, "tide_take", &out);
+    if (!made) return NULL;
+    t.out = &out;
+    tide_status s = tidei_layout_size(&out.lay) ? tidei_taking_run(&t) : TIDE_OK;
+    return tidei_array_done(made, &out, s);
 }
 
 tide_array *tide_take(tide_array *a, tide_array *indices, int axis) {

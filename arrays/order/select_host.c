@@ -277,14 +277,27 @@ static void find_places(ranks *r) {
     }
 }
 
-static double quantile(const ranks *r, od_i64 k) {
+/* The element at a rank, whose key this is. Zeros of either sign have one: of these, as of all
+** equals, the first come first. */
+static double number_at(const ranks *r, od_i64 rank, od_u64 key) {
     const od_type t = r->p->type;
+    const od_i64 step = r->p->space.step;
+    od_i64 i;
+    if (od_tells(t, key)) return od_number_of(t, od_bits(t, key));
+    for (i = 0; i < r->p->space.length; i++)
+        rank -= key_at(t, r->p->source, r->source + i * step) < key;
+    for (i = 0; key_at(t, r->p->source, r->source + i * step) != key || rank-- > 0; i++) {}
+    return od_number_of(t, od_load(r->p->source, r->source + i * step, t.size));
+}
+
+static double quantile(const ranks *r, od_i64 k) {
     const od_i64 last = r->p->space.length - 1;
     const double q = ((const double *)r->p->q)[k], at = q * (double)last;
     if (!is_valid(q) || has_nan(r)) return NAN;
     const od_i64 below = (od_i64)at < last ? (od_i64)at : last;
-    return od_between(od_number_of(t, od_bits(t, r->found[2 * k])),
-                      od_number_of(t, od_bits(t, r->found[2 * k + 1])), at - (double)below);
+    return od_between(number_at(r, below, r->found[2 * k]),
+                      number_at(r, below < last ? below + 1 : last, r->found[2 * k + 1]),
+                      at - (double)below);
 }
 
 static void quantiles_of(const od_quantiles *p, od_i64 number, od_u64 *room) {

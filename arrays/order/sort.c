@@ -105,14 +105,17 @@ static tide_status make_room(job *j, int64_t tiles) {
 /* A round: its digits counted, then passes over them. */
 static tide_status run_round(job *j, int64_t tiles) {
     const bool wide = j->p.type.size == 8, far = j->p.space.length > TIDEI_NEAR;
+    const tidei_own_kernel *sweep = &sweep_kernels[wide + 2 * far];
     j->p.shift = 0;
     j->p.first = 1;
+    tidei_own_ahead(j->s->source->rt, sweep);
+    if (j->p.planned) tidei_own_ahead(j->s->source->rt, &plan_kernel);
     tide_status s = launch(j, &count_kernels[wide], tiles);
     if (s == TIDE_OK && j->p.planned) s = launch(j, &plan_kernel, 1);
     for (int d = 0; d < j->p.digits && s == TIDE_OK; d++) {
         j->p.shift = 8 * d;
         j->p.first = d == 0;
-        s = launch(j, &sweep_kernels[wide + 2 * far], tiles);
+        s = launch(j, sweep, tiles);
         j->p.pass++;
     }
     return s;

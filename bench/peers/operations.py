@@ -67,6 +67,7 @@ def main():
         "index_add_ordered": lambda: index_add(True),
         "unique": lambda: on(lambda: torch.randint(0, 100000, (1000000,), device="cuda"), torch.unique),
         "quantile": lambda: on(line(4 * MI), lambda x: torch.quantile(x, 0.3)),
+        "upload": lambda: on(lambda: torch.ones(64 * MI), lambda x: x.cuda()),
     }
     figures = {}
     for name, make in operations.items():

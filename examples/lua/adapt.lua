@@ -3,7 +3,8 @@
 -- Model. Tables are gone through in turn, by a list and not by recursion, so that a long chain of
 -- them is no matter. Each table and each array is copied once: what was shared, or a circle, is so
 -- in the copy. The original stays as it is, whatever fails.
-local tide = ...
+local tide, fail = ...
+local debug = require "debug"
 local getmetatable, setmetatable = debug.getmetatable, debug.setmetatable
 local array_metatable = debug.getregistry()["tidepool.array"]
 local wanted = {memory = "string", device = "number", narrow = "boolean"}
@@ -11,12 +12,12 @@ local narrower = {f64 = "f32", c128 = "c64"}
 
 local function check(options)
   if type(options) ~= "table" then
-    error("adapt: expected a table of options, found " .. type(options), 3)
+    fail("adapt: expected a table of options, found " .. type(options))
   end
   for name, value in next, options do
-    if not wanted[name] then error("adapt: there is no option '" .. tostring(name) .. "'", 3) end
+    if not wanted[name] then fail("adapt: there is no option '" .. tostring(name) .. "'") end
     if type(value) ~= wanted[name] then
-      error(("adapt: expected a %s as '%s', found %s"):format(wanted[name], name, type(value)), 3)
+      fail(("adapt: expected a %s as '%s', found %s"):format(wanted[name], name, type(value)))
     end
   end
 end
@@ -58,6 +59,6 @@ function tide.adapt(value, options)
     tide.device(options.device)
     return copy_all(value, options)
   end))
-  if not fine then error(result, 0) end
+  if not fine then fail(tostring(result)) end
   return result
 end

@@ -4,11 +4,60 @@
 ** a first element whose keys are names. What is wrong is an error that names the function, the
 ** parameter and what was found. Axes and places count from 1 here, from the end where negative. */
 #include "binding.h"
+#include <stdarg.h>
+#include <stdio.h>
+
+/* ---- errors ---- */
+
+#define LEVELS_MOST 30 /* that are searched for the program */
+
+void push_where(lua_State *L) {
+    lua_Debug at;
+    for (int level = 1; level < LEVELS_MOST && lua_getstack(L, level, &at); level++) {
+        lua_getinfo(L, "Sl", &at);
+        if (at.currentline <= 0 || strncmp(at.source, "=tidepool.", 10) == 0) continue;
+        lua_pushfstring(L, "%s:%d: ", at.short_src, at.currentline);
+        return;
+    }
+    lua_pushliteral(L, "");
+}
+
+int fail(lua_State *L, const char *format, ...) {
+    va_list values;
+    push_where(L);
+    va_start(values, format);
+    lua_pushvfstring(L, format, values);
+    va_end(values);
+    lua_concat(L, 2);
+    return lua_error(L);
+}
+
+int fail_text(lua_State *L) { return fail(L, "%s", lua_tostring(L, 1)); }
+
+/* An index that the device met in an array of places, which is told late, as Lua counts. False: the
+** message is of something else. */
+static bool push_place_error(lua_State *L, const char *message) {
+    char what[8];
+    long long place;
+    int begin = 0, end = 0;
+    sscanf(message, "tide_%*[a-z_]: %7[a-z] %n%lld is out%n", what, &begin, &place, &end);
+    if (!end) return false;
+    if (place >= 0 || strcmp(what, "offset") == 0)
+        place++;
+    else if (place == NO_PLACE)
+        place = 0;
+    lua_pushlstring(L, message, (size_t)begin);
+    value_text(L, place);
+    lua_pushstring(L, message + end - strlen(" is out"));
+    lua_concat(L, 3);
+    return true;
+}
 
 void call_push_error(lua_State *L) {
     const tide_error *e = tide_error_last();
-    luaL_where(L, 1);
-    lua_pushstring(L, e->status == TIDE_OK ? "tidepool: a call failed" : e->message);
+    push_where(L);
+    if (e->status != TIDE_E_BOUNDS || !push_place_error(L, e->message))
+        lua_pushstring(L, e->status == TIDE_OK ? "tidepool: a call failed" : e->message);
     tide_error_clear();
     lua_concat(L, 2);
 }
@@ -34,12 +83,12 @@ static void check_names(call *c) {
         int known = 0;
         lua_pop(L, 1);
         if (lua_type(L, -1) != LUA_TSTRING)
-            luaL_error(L, "%s: a named argument's name is a %s", c->f->name, luaL_typename(L, -1));
+            fail(L, "%s: a named argument's name is a %s", c->f->name, luaL_typename(L, -1));
         for (int i = 0; i < c->f->nparams; i++)
             known += strcmp(c->f->params[i], lua_tostring(L, -1)) == 0;
         if (!known)
-            luaL_error(L, "%s has no argument '%s': tide.help('%s') lists them", c->f->name,
-                       lua_tostring(L, -1), c->f->name);
+            fail(L, "%s has no argument '%s': tide.help('%s') lists them", c->f->name,
+                 lua_tostring(L, -1), c->f->name);
     }
 }
 
@@ -51,7 +100,7 @@ call call_begin(lua_State *L, const lua_function *f) {
         check_names(&c);
     }
     if (c.given > f->nparams)
-        luaL_error(L, "%s takes %d arguments, found %d", f->name, f->nparams, c.given);
+        fail(L, "%s takes %d arguments, found %d", f->name, f->nparams, c.given);
     return c;
 }
 
@@ -66,13 +115,14 @@ int call_at(call *c, int i) {
 
 int call_error(call *c, int i, const char *expected) {
     int at = call_at(c, i);
-    return luaL_error(c->L, "%s: expected %s as '%s', found %s", c->f->name, expected,
-                      c->f->params[i], at ? luaL_typename(c->L, at) : "nothing");
+    if (at && fuse_stand_in(c->L, c->b, at))
+        fail(c->L, "a fused function cannot use '%s' of an array", c->f->name);
+    return fail(c->L, "%s: expected %s as '%s', found %s", c->f->name, expected, c->f->params[i],
+                at ? luaL_typename(c->L, at) : "nothing");
 }
 
 /* ---- arrays ---- */
 
-/* The element type that a number beside the call's arrays takes. */
 static tide_array *first_array(call *c) {
     for (int i = 0; i < c->f->nparams; i++) {
         int at = call_at(c, i);
@@ -81,27 +131,37 @@ static tide_array *first_array(call *c) {
     return NULL;
 }
 
-static tide_array *number_array(call *c, tide_arg v) {
-    static const tide_dtype types[] = {
-        [TIDE_ARG_BOOL] = TIDE_BOOL, [TIDE_ARG_INT] = TIDE_I64, [TIDE_ARG_FLOAT] = TIDE_F64};
+/* That of the call's arrays; of none the current one. */
+static tide_runtime *runtime_of(call *c) {
     tide_array *beside = first_array(c);
-    tide_runtime *rt = beside ? tide_array_runtime(beside) : binding_runtime(c->L)->rt;
+    return beside ? tide_array_runtime(beside) : binding_runtime(c->L)->rt;
+}
+
+static tide_array *full(call *c, tide_dtype t, tide_arg v) {
+    tide_runtime *rt = runtime_of(c);
     tide_array **out = array_slot(c->L, c->b);
     binding_within(c->b, c->L);
-    *out = tide_full(rt, beside ? tide_array_dtype(beside) : types[v.kind], 0, NULL, v);
+    *out = tide_full(rt, t, 0, NULL, v);
     binding_without(c->b);
     array_made(c->L, out);
     return *out;
 }
 
+/* A number has the type of the array beside it. */
+static tide_array *number_array(call *c, tide_arg v) {
+    tide_array *beside = first_array(c);
+    return full(c, beside ? tide_array_dtype(beside) : value_type(&v), v);
+}
+
 tide_array *arg_array(call *c, int i) {
     int at = call_at(c, i);
     tide_arg v;
-    if (at && lua_istable(c->L, at)) {
-        tide_array *a = value_array(c->L, c->b, at, TIDE_DTYPE_COUNT);
-        return a;
+    if (at && lua_istable(c->L, at))
+        return value_array(c->L, c->b, runtime_of(c), at, TIDE_DTYPE_COUNT);
+    if (!at || !value_arg(c->L, c->b, at, &v)) {
+        if (fuse_wanted(c)) return NULL;
+        call_error(c, i, "an array");
     }
-    if (!at || !value_arg(c->L, at, &v)) call_error(c, i, "an array");
     return v.kind == TIDE_ARG_ARRAY ? v.value.array : number_array(c, v);
 }
 
@@ -114,25 +174,38 @@ tide_array *arg_own_array(call *c, int i) {
     return a;
 }
 
+/* Tables and numbers are of integers. */
+static tide_array *places_at(call *c, int i) {
+    int at = call_at(c, i);
+    int64_t place;
+    if (at && lua_istable(c->L, at)) return value_array(c->L, c->b, runtime_of(c), at, TIDE_I64);
+    if (at && value_whole(c->L, at, &place)) return full(c, TIDE_I64, tide_arg_int(place));
+    return arg_own_array(c, i);
+}
+
 tide_array *arg_places(call *c, int i) {
-    tide_arg from = tide_arg_array(arg_array(c, i));
-    tide_array **to = array_slot(c->L, c->b);
-    binding_within(c->b, c->L);
-    *to = tide_map_args(
-        tide_array_runtime(from.value.array),
-        "(i) -> where(i > 0, i64(i) - 1, where(i < 0, i64(i), -9223372036854775807))", &from, 1);
-    binding_without(c->b);
-    array_made(c->L, to);
-    return *to;
+    return array_places_in(c->L, c->b, places_at(c, i), c->f->name);
+}
+
+tide_array *arg_offsets(call *c, int i) {
+    return array_offsets_in(c->L, c->b, places_at(c, i), c->f->name);
+}
+
+/* False: it is none. */
+static bool operand_at(call *c, int i, tide_arg *out) {
+    int at = call_at(c, i);
+    if (at && lua_istable(c->L, at))
+        *out = tide_arg_array(value_array(c->L, c->b, runtime_of(c), at, TIDE_DTYPE_COUNT));
+    else
+        return at && value_arg(c->L, c->b, at, out);
+    return true;
 }
 
 tide_arg arg_tagged(call *c, int i, const tide_arg *otherwise) {
     int at = call_at(c, i);
     tide_arg v;
     if (!at && otherwise) return *otherwise;
-    if (at && lua_istable(c->L, at))
-        return tide_arg_array(value_array(c->L, c->b, at, TIDE_DTYPE_COUNT));
-    if (!at || !value_arg(c->L, at, &v)) call_error(c, i, "a number, a boolean or an array");
+    if (!operand_at(c, i, &v)) call_error(c, i, "a number, a boolean or an array");
     return v;
 }
 
@@ -146,8 +219,8 @@ arrays arg_arrays(call *c, int i) {
         lua_rawgeti(L, at, (int)(k + 1));
         out.at[k] = array_at(L, -1);
         if (!out.at[k])
-            luaL_error(L, "%s: expected an array as '%s'[%d], found %s", c->f->name,
-                       c->f->params[i], (int)(k + 1), luaL_typename(L, -1));
+            fail(L, "%s: expected an array as '%s'[%d], found %s", c->f->name, c->f->params[i],
+                 (int)(k + 1), luaL_typename(L, -1));
         lua_pop(L, 1); /* the table holds it */
     }
     return out;
@@ -173,13 +246,13 @@ static numbers read_numbers(call *c, int i, bool needed, const char *expected) {
     }
     size_t n = lua_rawlen(c->L, at);
     if (n > TIDE_MAX_RANK)
-        luaL_error(c->L, "%s: '%s' has %d numbers, and %d are the most", c->f->name,
-                   c->f->params[i], (int)n, TIDE_MAX_RANK);
+        fail(c->L, "%s: '%s' has %d numbers, and %d are the most", c->f->name, c->f->params[i],
+             (int)n, TIDE_MAX_RANK);
     for (; out.n < (int)n; out.n++) {
         lua_rawgeti(c->L, at, out.n + 1);
         if (!value_whole(c->L, -1, &out.at[out.n]))
-            luaL_error(c->L, "%s: expected an integer as '%s'[%d], found %s", c->f->name,
-                       c->f->params[i], out.n + 1, luaL_typename(c->L, -1));
+            fail(c->L, "%s: expected an integer as '%s'[%d], found %s", c->f->name, c->f->params[i],
+                 out.n + 1, luaL_typename(c->L, -1));
         lua_pop(c->L, 1);
     }
     return out;
@@ -200,10 +273,10 @@ static int axis_of(call *c, int i, int64_t v, int rank) {
     if (v == 0 || v > most || v < -most) {
         const char *axis = value_text(c->L, v);
         if (rank < 0)
-            luaL_error(c->L, "%s: '%s' is %s: axes count from 1, and from -1 at the end",
-                       c->f->name, c->f->params[i], axis);
-        luaL_error(c->L, "%s: '%s' is %s: expected 1 to %d, or -1 to -%d from the end", c->f->name,
-                   c->f->params[i], axis, rank, rank);
+            fail(c->L, "%s: '%s' is %s: axes count from 1, and from -1 at the end", c->f->name,
+                 c->f->params[i], axis);
+        fail(c->L, "%s: '%s' is %s: expected 1 to %d, or -1 to -%d from the end", c->f->name,
+             c->f->params[i], axis, rank, rank);
     }
     return (int)(v > 0 ? v - 1 : v);
 }
@@ -224,7 +297,7 @@ int64_t arg_place(call *c, int i) {
     int at = call_at(c, i);
     if (!at) call_error(c, i, "a place, counted from 1");
     int64_t v = integer_at(c, i, at, "a place, counted from 1");
-    if (v == 0) luaL_error(c->L, "%s: '%s' is 0: places count from 1", c->f->name, c->f->params[i]);
+    if (v == 0) fail(c->L, "%s: '%s' is 0: places count from 1", c->f->name, c->f->params[i]);
     return v > 0 ? v - 1 : v;
 }
 
@@ -272,10 +345,10 @@ static int64_t named_at(call *c, int i, int at, const named_value *values) {
         luaL_addstring(&text, "\"");
     }
     luaL_pushresult(&text);
-    return luaL_error(c->L, "%s: expected one of %s as '%s', found %s", c->f->name,
-                      lua_tostring(c->L, -1), c->f->params[i],
-                      lua_type(c->L, at) == LUA_TSTRING ? lua_tostring(c->L, at)
-                                                        : luaL_typename(c->L, at));
+    return fail(c->L, "%s: expected one of %s as '%s', found %s", c->f->name,
+                lua_tostring(c->L, -1), c->f->params[i],
+                lua_type(c->L, at) == LUA_TSTRING ? lua_tostring(c->L, at)
+                                                  : luaL_typename(c->L, at));
 }
 
 int64_t arg_named(call *c, int i, const named_value *values, int64_t otherwise, bool flags) {
@@ -293,20 +366,38 @@ int64_t arg_named(call *c, int i, const named_value *values, int64_t otherwise, 
 
 /* ---- operations element by element ---- */
 
-/* By the library's function where all are arrays, else as an expression, in which numbers are
-** weak. */
-int call_elementwise(lua_State *L, const lua_function *f) {
+/* With numbers, which are weak, tables or names among them: as an expression, but where all become
+** arrays. */
+static int call_mixed(lua_State *L, const lua_function *f) {
     call c = call_begin(L, f);
     tide_arg args[3];
-    tide_runtime *rt = NULL;
+    tide_array *beside = NULL;
+    bool all = true; /* are arrays */
     for (int i = 0; i < f->nparams; i++) {
-        args[i] = arg_tagged(&c, i, NULL);
-        if (args[i].kind == TIDE_ARG_ARRAY && !rt) rt = tide_array_runtime(args[i].value.array);
+        if (!operand_at(&c, i, &args[i]))
+            return fuse_wanted(&c) ? fuse_call(&c)
+                                   : call_error(&c, i, "a number, a boolean or an array");
+        if (args[i].kind == TIDE_ARG_ARRAY)
+            beside = args[i].value.array;
+        else
+            all = false;
     }
-    if (!rt) rt = binding_runtime(L)->rt;
+    tide_runtime *rt = beside ? tide_array_runtime(beside) : binding_runtime(L)->rt;
+    if (!rt) return call_failed(L); /* it was closed */
     tide_array **out = array_slot(L, c.b);
     binding_within(c.b, L);
-    *out = tide_map_args(rt, f->expression, args, (size_t)f->nparams);
+    *out = all ? f->of_arrays(args) : tide_map_args(rt, f->expression, args, (size_t)f->nparams);
     binding_without(c.b);
+    return array_made(L, out);
+}
+
+int call_elementwise(lua_State *L, const lua_function *f) {
+    binding *b = binding_enter(L);
+    tide_arg args[3];
+    if (lua_gettop(L) != f->nparams || !arrays_at(L, b, f->nparams, args)) return call_mixed(L, f);
+    tide_array **out = array_slot(L, b);
+    binding_within(b, L);
+    *out = f->of_arrays(args);
+    binding_without(b);
     return array_made(L, out);
 }

@@ -56,7 +56,7 @@ PLACES_OUT = {"argsort": ["result"], "argpartition": ["result"], "argmin": ["res
 OTHERWISE = {"axis": "-1", "axis1": "0", "axis2": "1", "step": "1", "k": "0", "offset": "0",
              "correction": "0", "order": "1", "bins": "0", "endpoint": "true", "largest": "true",
              "base": "10", "rcond": "-1", "cols": "rows_", "x": "1", "alpha": "1", "beta": "0", "value": "0",
-             "how": "0", "mode": "0", "copy": "0", "indexing": "0", "flags": "0"}
+             "how": "0", "mode": "0", "copy": "0", "indexing": "0", "flags": "0", "activation": "0"}
 OTHERWISE_OF = {("concat", "axis"): "0", ("stack", "axis"): "0", ("unstack", "axis"): "0",
                 ("split", "axis"): "0", ("histogram", "bins"): "10", ("take", "axis"): "0",
                 ("repeated", "axis"): "0", ("repeat_each", "axis"): "0",
@@ -76,6 +76,9 @@ RESULTS = {"nonzero": "(size_t)tide_array_ndim(a_)",
            "split": "indices_.given ? (size_t)indices_.n + 1 : parts", "broadcast_arrays": "arrays_.n",
            "meshgrid": "arrays_.n"}
 ADDED = {"split": ["parts"]} # parameters that the C function takes as a count
+# Beside the operations element by element, what trace.lua can do.
+FUSED = set("""sum prod min max mean any all argmin argmax cumsum cumprod cummin cummax
+cast""".split())
 NAMES = {"TIDE_LOWER, TIDE_UPPER, TIDE_UNIT": None, "TIDE_REDUCED, TIDE_COMPLETE": None}
 
 
@@ -228,15 +231,17 @@ def write_call(f, number, enums):
         lines, expr = read(f, i, name, a, enums)
         for line in lines:
             put(line)
+        if i == 0 and f.name in FUSED:
+            put("if (!%s) return fuse_call(&c);" % local(a))
         exprs[a["name"]] = (expr, local(a) + ".n")
         values[a["name"]] = expr
     if f.name == "split":
         put("size_t parts = (size_t)arg_int(&c, %d, !indices_.given, 0);" % (len(f.inputs)))
-        put("if (parts > 65536) return luaL_error(L, \"split: more than 65536 parts\");")
+        put("if (parts > 65536) return fail(L, \"split: more than 65536 parts\");")
     counted = [a for a in f.api["args"] if a["kind"] in ("axes", "numbers") and a.get("count") == "n"]
     for other in counted[1:]:
         put("if (%s.given && %s.n != %s.n)" % (local(other), local(other), local(counted[0])))
-        put("    return luaL_error(L, \"%s: '%s' and '%s' have different lengths\");" %
+        put("    return fail(L, \"%s: '%s' and '%s' have different lengths\");" %
             (f.name, PARAMS.get(counted[0]["name"], counted[0]["name"]),
              PARAMS.get(other["name"], other["name"])))
     if any(a["kind"] == "runtime" for a in f.api["args"]):
@@ -318,17 +323,6 @@ static const named_value memories[] = {
     {"device", TIDE_MEMORY_DEVICE}, {"pinned", TIDE_MEMORY_PINNED}, {"unified", TIDE_MEMORY_UNIFIED},
     {NULL, 0}};
 
-/* Offsets are places of which the last is one past the end. */
-static tide_array *arg_offsets(call *c, int i) {
-    tide_arg from = tide_arg_array(arg_array(c, i));
-    tide_array **to = array_slot(c->L, c->b);
-    binding_within(c->b, c->L);
-    *to = tide_map_args(tide_array_runtime(from.value.array), "(i) -> i64(i) - 1", &from, 1);
-    binding_without(c->b);
-    array_made(c->L, to);
-    return *to;
-}
-
 /* Room for n arrays that a call makes, in Lua's memory. */
 typedef struct made {
     tide_array **at;
@@ -337,7 +331,7 @@ typedef struct made {
 } made;
 
 static made made_begin(call *c, size_t n) {
-    if (n > 65536) luaL_error(c->L, "%s: more than 65536 results", c->f->name);
+    if (n > 65536) fail(c->L, "%s: more than 65536 results", c->f->name);
     made m = {.n = n};
     lua_createtable(c->L, (int)n, 0);
     m.table = lua_gettop(c->L);
@@ -400,6 +394,10 @@ def bound(api, elementwise, examples):
 def calls_c(api, functions, own, parts):
     out = [HEAD]
     for i, f in enumerate(functions):
+        if f.elementwise:
+            out.append("static tide_array *arrays_%s(const tide_arg *a) { return %s(%s); }" %
+                       (f.name, f.c_name,
+                        ", ".join("a[%d].value.array" % k for k in range(len(f.params)))))
         out.append(write_call(f, i, api["enums"]))
         out.append(names_c("params_" + f.name, f.params))
     for h in own:
@@ -409,12 +407,14 @@ def calls_c(api, functions, own, parts):
         names = [chr(ord("a") + i) for i in range(len(f.params))]
         expr = text_of("(%s) -> %s(%s)" % (", ".join(names), f.c_name[5:], ", ".join(names))) \
             if f.elementwise else "NULL"
-        out.append("    {%s, params_%s, %s, %s, %s, %s, %d, %s, call_%s}," %
-                   (text_of(f.name), f.name, expr, text_of(f.text), text_of(f.group),
+        fused = f.elementwise or f.name in FUSED
+        out.append("    {%s, params_%s, %s, %s, %s, %s, %s, %d, %s, %s, call_%s}," %
+                   (text_of(f.name), f.name, expr, "arrays_" + f.name if f.elementwise else "NULL",
+                    text_of(f.text), text_of(f.group),
                     text_of(f.example) if f.example else "NULL", len(f.params),
-                    "true" if f.method else "false", f.name))
+                    "true" if f.method else "false", "true" if fused else "false", f.name))
     for h in own:
-        out.append("    {%s, params_own_%s, NULL, %s, %s, %s, %d, %s, %s}," %
+        out.append("    {%s, params_own_%s, NULL, NULL, %s, %s, %s, %d, %s, false, %s}," %
                    (text_of(h.name), h.c_name, text_of(h.text), text_of(h.group),
                     text_of(h.example), len(h.params), "true" if h.method else "false",
                     "NULL" if h.name in parts else "own_" + h.c_name))

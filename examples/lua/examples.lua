@@ -297,6 +297,9 @@ local a = tide.array{{1, 2}, {3, 4}}
 print(a:matmul(a), a:matmul{1, 1})
 --> [[ 7 10]
 -->  [15 22]]  [3 7]
+--- linear
+local x, w, b = tide.array({{1, 2}}, "f32"), tide.array({{3, -4}, {5, 1}}, "f32"), tide.array({1, 1}, "f32")
+print(tide.linear(x, w, b), x:linear(w, b, "relu")) --> [[14. -1.]]  [[14.  0.]]
 --- take_along_axis
 local a = tide.array{{30, 10, 20}, {5, 6, 4}}
 print(a:take_along_axis(a:argsort(2), 2))

@@ -8,8 +8,7 @@ static const field *find_field(const field *fields, const char *name) {
 }
 
 static void wrong_field(lua_State *L, const char *what, const field *f, const char *expected) {
-    luaL_error(L, "%s: expected %s as '%s', found %s", what, expected, f->name,
-               luaL_typename(L, -1));
+    fail(L, "%s: expected %s as '%s', found %s", what, expected, f->name, luaL_typename(L, -1));
 }
 
 /* The value on the top into the struct. A text stays in the table, which the caller holds. */
@@ -35,7 +34,7 @@ void fields_read(lua_State *L, int i, const char *what, const field *fields, voi
     for (lua_pushnil(L); lua_next(L, i); lua_pop(L, 1)) {
         const char *name = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "?";
         const field *f = find_field(fields, name);
-        if (!f) luaL_error(L, "%s: there is no setting '%s'", what, name);
+        if (!f) fail(L, "%s: there is no setting '%s'", what, name);
         set_field(L, what, f, (char *)out + f->offset);
     }
 }

@@ -12,16 +12,37 @@
 const char array_type[] = "tidepool.array";
 static const char newaxis_mark = 0, ellipsis_mark = 0;
 
-/* By the metatable's address where the function has the binding at hand: a name would be searched
-** for in the registry, for each operand of an addition. */
+/* By the metatable's address: a name would be searched for in the registry, for each operand of an
+** addition. Leaves the metatable on the stack where there is one. */
+static inline tide_array **slot_in(lua_State *L, const binding *b, int i) {
+    tide_array **slot = lua_touserdata(L, i);
+    if (!slot || !lua_getmetatable(L, i)) return NULL;
+    return lua_topointer(L, -1) == b->array_address ? slot : NULL;
+}
+
+tide_array *array_in(lua_State *L, const binding *b, int i) {
+    int top = lua_gettop(L);
+    tide_array **slot = slot_in(L, b, i);
+    lua_settop(L, top);
+    return slot ? *slot : NULL;
+}
+
 tide_array **array_slot_at(lua_State *L, int i) {
     const binding *b = lua_touserdata(L, lua_upvalueindex(1));
     if (!b) return userdata_at(L, i, array_type);
-    tide_array **slot = lua_touserdata(L, i);
-    if (!slot || !lua_getmetatable(L, i)) return NULL;
-    bool same = lua_topointer(L, -1) == b->array_address;
-    lua_pop(L, 1);
-    return same ? slot : NULL;
+    int top = lua_gettop(L);
+    tide_array **slot = slot_in(L, b, i);
+    lua_settop(L, top);
+    return slot;
+}
+
+bool arrays_at(lua_State *L, const binding *b, int n, tide_arg *out) {
+    for (int i = 0; i < n; i++) {
+        tide_array **slot = slot_in(L, b, i + 1);
+        if (!slot || !*slot) return lua_settop(L, n), false;
+        out[i] = tide_arg_array(*slot);
+    }
+    return true;
 }
 
 tide_array *array_at(lua_State *L, int i) {
@@ -30,9 +51,12 @@ tide_array *array_at(lua_State *L, int i) {
 }
 
 tide_array **array_slot(lua_State *L, binding *b) {
-    luaL_checkstack(L, 4, "tidepool");
-    binding_pace(L, b);
-    tide_array **slot = lua_newuserdata(L, sizeof(tide_array *));
+    binding_before_array(L, b);
+#if LUA_VERSION_NUM >= 504
+    tide_array **slot = lua_newuserdatauv(L, sizeof *slot, 0);
+#else
+    tide_array **slot = lua_newuserdata(L, sizeof *slot);
+#endif
     *slot = NULL;
     lua_rawgeti(L, LUA_REGISTRYINDEX, b->array_metatable);
     lua_setmetatable(L, -2);
@@ -41,13 +65,35 @@ tide_array **array_slot(lua_State *L, binding *b) {
 
 int array_made(lua_State *L, tide_array *const *slot) { return *slot ? 1 : call_failed(L); }
 
-void array_places_out(lua_State *L, binding *b) {
-    tide_array **from = lua_touserdata(L, -1), **to = array_slot(L, b);
-    tide_arg arg = tide_arg_array(*from);
+static tide_array *places(lua_State *L, binding *b, tide_array *from, const char *what,
+                          const char *text) {
+    tide_dtype t = tide_array_dtype(from);
+    if (t < 0) call_failed(L);
+    if ((t < TIDE_I8 || t > TIDE_U64) && tide_array_size(from) != 0)
+        fail(L, "%s: expected places, which are integers, found an array of %s", what,
+             tide_dtype_name(t));
+    tide_array **to = array_slot(L, b);
+    tide_arg arg = tide_arg_array(from);
     binding_within(b, L);
-    *to = tide_map_args(tide_array_runtime(*from), "(i) -> i + 1", &arg, 1);
+    *to = tide_map_args(tide_array_runtime(from), text, &arg, 1);
     binding_without(b);
     array_made(L, to);
+    return *to;
+}
+
+tide_array *array_places_in(lua_State *L, binding *b, tide_array *from, const char *what) {
+    static const char text[] = /* NO_PLACE */
+        "(i) -> where(i > 0, i64(i) - 1, where(i < 0, i64(i), -9223372036854775807))";
+    return places(L, b, from, what, text);
+}
+
+tide_array *array_offsets_in(lua_State *L, binding *b, tide_array *from, const char *what) {
+    return places(L, b, from, what, "(i) -> i64(i) - 1");
+}
+
+void array_places_out(lua_State *L, binding *b) {
+    tide_array **from = lua_touserdata(L, -1);
+    places(L, b, *from, "places", "(i) -> i64(i) + 1");
     tide_release(*from);
     *from = NULL;
     lua_remove(L, -2);
@@ -56,8 +102,10 @@ void array_places_out(lua_State *L, binding *b) {
 /* ---- the end ---- */
 
 static int collect_array(lua_State *L) {
-    tide_array **slot = lua_touserdata(L, 1);
-    tide_release(*slot);
+    binding *b = lua_touserdata(L, lua_upvalueindex(1));
+    tide_array **slot = slot_in(L, b, 1);
+    if (!slot || !*slot) return 0; /* somebody called it, with something else or twice */
+    binding_found(b, *slot);
     *slot = NULL;
     return 0;
 }
@@ -65,7 +113,7 @@ static int collect_array(lua_State *L) {
 /* a:free(), and `local a <close>`: its memory is free at once; using it afterwards is an error. */
 int own_free(lua_State *L) {
     tide_array **slot = array_slot_at(L, 1);
-    if (!slot) return luaL_error(L, "free: expected an array, found %s", luaL_typename(L, 1));
+    if (!slot) return fail(L, "free: expected an array, found %s", luaL_typename(L, 1));
     binding_enter(L);
     tide_free(*slot);
     return 0;
@@ -75,7 +123,7 @@ int own_free(lua_State *L) {
 
 static tide_array *self(lua_State *L, const char *what) {
     tide_array *a = array_at(L, 1);
-    if (!a) luaL_error(L, "%s: expected an array, found %s", what, luaL_typename(L, 1));
+    if (!a) fail(L, "%s: expected an array, found %s", what, luaL_typename(L, 1));
     return a;
 }
 
@@ -101,7 +149,7 @@ static int text_of(lua_State *L) {
 static int length_of(lua_State *L) {
     binding_enter(L);
     tide_array *a = self(L, "#");
-    if (tide_array_ndim(a) == 0) return luaL_error(L, "#: an array without axes has no length");
+    if (tide_array_ndim(a) == 0) return fail(L, "#: an array without axes has no length");
     int64_t n = tide_array_dim(a, 0);
     if (n < 0) return call_failed(L);
     lua_pushinteger(L, (lua_Integer)n);
@@ -205,9 +253,9 @@ typedef struct spot { /* what an index says of all axes */
 static int64_t whole(lua_State *L, int i, const char *what) {
     int64_t v;
     if (!value_whole(L, i, &v))
-        luaL_error(L, "index: expected an integer as the %s of a range, found %s", what,
-                   luaL_typename(L, i));
-    if (v == 0) luaL_error(L, "index: the %s of a range is 0: places count from 1", what);
+        fail(L, "index: expected an integer as the %s of a range, found %s", what,
+             luaL_typename(L, i));
+    if (v == 0) fail(L, "index: the %s of a range is 0: places count from 1", what);
     return v;
 }
 
@@ -215,11 +263,14 @@ static int64_t whole(lua_State *L, int i, const char *what) {
 static tide_range read_range(lua_State *L, int i) {
     static const char *const names[] = {"first", "last", "step"};
     int64_t part[3] = {TIDE_NONE, TIDE_NONE, 1};
+    int found = 0;
     for (int k = 2; k >= 0; k--) {
         lua_rawgeti(L, i, k + 1);
-        if (!lua_isnil(L, -1)) part[k] = whole(L, -1, names[k]);
+        if (!lua_isnil(L, -1)) part[k] = whole(L, -1, names[k]), found++;
         lua_pop(L, 1);
     }
+    for (lua_pushnil(L); lua_next(L, i); lua_pop(L, 1))
+        if (found-- == 0) fail(L, "index: a range is {first, last, step}, and nothing else");
     int64_t first = part[0], last = part[1], step = part[2];
     if (first != TIDE_NONE && first > 0) first--;
     if (last == TIDE_NONE) return tide_range_slice(first, TIDE_NONE, step);
@@ -230,35 +281,19 @@ static tide_range read_range(lua_State *L, int i) {
     return tide_range_slice(first, last, step);
 }
 
-/* An array of places counts from 0 in the library; a bool one is a mask. Leaves what it makes on
-** the stack. */
-static tide_array *read_places(lua_State *L, binding *b, int i) {
-    tide_array *a = array_at(L, i);
-    if (tide_array_dtype(a) == TIDE_BOOL) return a;
-    tide_array **to = array_slot(L, b);
-    tide_arg arg = tide_arg_array(a);
-    binding_within(b, L);
-    *to = tide_map_args(
-        tide_array_runtime(a),
-        "(i) -> where(i > 0, i64(i) - 1, where(i < 0, i64(i), -9223372036854775807))", &arg, 1);
-    binding_without(b);
-    array_made(L, to);
-    return *to;
-}
-
 /* An integer, as the library counts; one beyond the axis is told as Lua counts. */
 static int64_t read_place(lua_State *L, tide_array *a, int64_t v, const spot *s) {
-    if (v == 0) luaL_error(L, "index: 0 is no place: they count from 1");
+    if (v == 0) fail(L, "index: 0 is no place: they count from 1");
     int64_t n =
         s->axis >= 0 && s->axis < tide_array_ndim(a) ? tide_array_dim(a, s->axis) : INT64_MAX;
     if (v > n || v < -n)
-        luaL_error(L, "index: %s is beyond axis %d, which has %s elements", value_text(L, v),
-                   s->axis + 1, value_text(L, n));
+        fail(L, "index: %s is beyond axis %d, which has %s elements", value_text(L, v), s->axis + 1,
+             value_text(L, n));
     return v > 0 ? v - 1 : v;
 }
 
 static void read_one(lua_State *L, binding *b, tide_array *a, int i, spot *s) {
-    if (s->n == 2 * TIDE_MAX_RANK) luaL_error(L, "index: more than %d entries", 2 * TIDE_MAX_RANK);
+    if (s->n == 2 * TIDE_MAX_RANK) fail(L, "index: more than %d entries", 2 * TIDE_MAX_RANK);
     tide_pick *p = &s->at[s->n++];
     const void *mark = lua_islightuserdata(L, i) ? lua_touserdata(L, i) : NULL;
     int64_t place;
@@ -268,17 +303,19 @@ static void read_one(lua_State *L, binding *b, tide_array *a, int i, spot *s) {
     } else if (lua_istable(L, i))
         *p = tide_pick_range(read_range(L, i));
     else if (array_slot_at(L, i)) {
-        *p = tide_pick_array(read_places(L, b, i));
+        tide_array *picks = array_at(L, i); /* a mask, or places */
+        *p = tide_pick_array(
+            tide_array_dtype(picks) == TIDE_BOOL ? picks : array_places_in(L, b, picks, "index"));
         s->arrays = true;
     } else if (mark == &newaxis_mark)
         *p = tide_pick_range(tide_range_newaxis());
     else if (mark == &ellipsis_mark)
         *p = tide_pick_range(tide_range_ellipsis());
     else
-        luaL_error(L,
-                   "index: expected an integer, {first, last, step}, an array, tide.newaxis or "
-                   "tide.ellipsis, found %s",
-                   luaL_typename(L, i));
+        fail(L,
+             "index: expected an integer, {first, last, step}, an array, tide.newaxis or "
+             "tide.ellipsis, found %s",
+             luaL_typename(L, i));
     if (s->arrays || mark == &ellipsis_mark)
         s->axis = -1;
     else if (s->axis >= 0 && mark != &newaxis_mark)
@@ -301,6 +338,19 @@ static void ranges_of(const spot *s, tide_range *out) {
     for (int i = 0; i < s->n; i++) out[i] = s->at[i].value.range;
 }
 
+/* A complex number is a table of its parts, as in a:totable(). */
+static void push_element(lua_State *L, const tide_arg *v) {
+    if (v->kind != TIDE_ARG_COMPLEX) {
+        value_push(L, v);
+        return;
+    }
+    lua_createtable(L, 2, 0);
+    for (int k = 0; k < 2; k++) {
+        lua_pushnumber(L, v->value.c[k]);
+        lua_rawseti(L, -2, k + 1);
+    }
+}
+
 /* One element, as a number: it waits for the device. */
 static int get_element(lua_State *L, binding *b, tide_array *a, const spot *s) {
     tide_range ranges[2 * TIDE_MAX_RANK];
@@ -312,8 +362,8 @@ static int get_element(lua_State *L, binding *b, tide_array *a, const spot *s) {
     bool well = *element && tide_item(*element, &v) == TIDE_OK;
     binding_without(b);
     if (!well) return call_failed(L);
-    value_push(L, &v);
-    return v.kind == TIDE_ARG_COMPLEX ? 2 : 1;
+    push_element(L, &v);
+    return 1;
 }
 
 static int get(lua_State *L, binding *b, tide_array *a, const spot *s) {
@@ -331,10 +381,10 @@ static int get(lua_State *L, binding *b, tide_array *a, const spot *s) {
 /* The value to be assigned, as an array; numbers become one of a's type, tables too. */
 static tide_array *assigned(lua_State *L, binding *b, tide_array *a, int i) {
     tide_arg v;
-    if (lua_istable(L, i)) return value_array(L, b, i, tide_array_dtype(a));
-    if (!value_arg(L, i, &v))
-        luaL_error(L, "assignment: expected a number, a boolean, a table or an array, found %s",
-                   luaL_typename(L, i));
+    if (lua_istable(L, i)) return value_array(L, b, tide_array_runtime(a), i, tide_array_dtype(a));
+    if (!value_arg(L, b, i, &v))
+        fail(L, "assignment: expected a number, a boolean, a table or an array, found %s",
+             luaL_typename(L, i));
     if (v.kind == TIDE_ARG_ARRAY) return v.value.array;
     tide_array **out = array_slot(L, b);
     binding_within(b, L);
@@ -344,11 +394,29 @@ static tide_array *assigned(lua_State *L, binding *b, tide_array *a, int i) {
     return *out;
 }
 
+/* {re, im}, for a single complex element. */
+static bool read_complex(lua_State *L, tide_array *a, const spot *s, int i, tide_arg *out) {
+    double part[2];
+    bool single = s->integers == s->n && s->n == tide_array_ndim(a);
+    if (!single || !lua_istable(L, i) || lua_rawlen(L, i) != 2) return false;
+    if (tide_array_dtype(a) < TIDE_C64) return false;
+    for (int k = 0; k < 2; k++) {
+        lua_rawgeti(L, i, k + 1);
+        if (lua_type(L, -1) != LUA_TNUMBER)
+            fail(L, "assignment: a part of a complex number is a %s", luaL_typename(L, -1));
+        part[k] = lua_tonumber(L, -1);
+        lua_pop(L, 1);
+    }
+    *out = tide_arg_complex(part[0], part[1]);
+    return true;
+}
+
 static int put(lua_State *L, binding *b, tide_array *a, const spot *s, int value) {
     tide_range ranges[2 * TIDE_MAX_RANK];
     tide_arg v;
     tide_status status;
-    bool number = value_arg(L, value, &v) && v.kind != TIDE_ARG_ARRAY;
+    bool number = (value_arg(L, b, value, &v) && v.kind != TIDE_ARG_ARRAY) ||
+                  read_complex(L, a, s, value, &v);
     if (s->arrays) {
         tide_array *values = assigned(L, b, a, value);
         binding_within(b, L);
@@ -382,7 +450,7 @@ static int index_array(lua_State *L) {
         lua_pushvalue(L, 2);
         lua_gettable(L, lua_upvalueindex(2)); /* methods */
         if (!lua_isnil(L, -1)) return 1;
-        return luaL_error(L, "an array has no method or property '%s'", name);
+        return fail(L, "an array has no method or property '%s'", name);
     }
     if (past_the_end(L, a)) return lua_pushnil(L), 1;
     read_spot(L, b, a, lua_istable(L, 2) ? 2 : 0, 2, 2, &s);
@@ -402,7 +470,7 @@ static int assign_array(lua_State *L) {
     tide_array *a = self(L, "assignment");
     spot s;
     if (lua_type(L, 2) == LUA_TSTRING)
-        return luaL_error(L, "an array has no field '%s' to assign", lua_tostring(L, 2));
+        return fail(L, "an array has no field '%s' to assign", lua_tostring(L, 2));
     read_spot(L, b, a, lua_istable(L, 2) ? 2 : 0, 2, 2, &s);
     return put(L, b, a, &s, 3);
 }
@@ -411,20 +479,24 @@ static int assign_array(lua_State *L) {
 static int next_of(lua_State *L) {
     binding *b = binding_enter(L);
     tide_array *a = array_at(L, lua_upvalueindex(2));
-    lua_Integer i = lua_tointeger(L, 2) + 1;
-    if (i > (lua_Integer)tide_array_dim(a, 0)) return lua_pushnil(L), 1;
-    spot s = {.n = 1, .integers = 1, .at = {tide_pick_range(tide_range_index((int64_t)i - 1))}};
-    int n = get(L, b, a, &s);
-    lua_pushinteger(L, i);
-    lua_insert(L, -n - 1);
-    return n + 1;
+    lua_Integer i = lua_tointeger(L, 2);
+    int64_t n = tide_array_dim(a, 0);
+    if (n < 0) return call_failed(L);
+    if (i < 0 || i >= (lua_Integer)n) return lua_pushnil(L), 1;
+    lua_settop(L, 0);
+    lua_pushinteger(L, i + 1);
+    spot s = {.n = 1, .integers = 1, .at = {tide_pick_range(tide_range_index((int64_t)i))}};
+    get(L, b, a, &s);
+    lua_pushvalue(L, 1);
+    lua_insert(L, -2);
+    return 2;
 }
 
 int own_iter(lua_State *L) {
     binding_enter(L);
     tide_array *a = self(L, "iter");
     if (tide_array_ndim(a) < 0) return call_failed(L);
-    if (tide_array_ndim(a) == 0) return luaL_error(L, "iter: an array without axes has no rows");
+    if (tide_array_ndim(a) == 0) return fail(L, "iter: an array without axes has no rows");
     lua_pushvalue(L, lua_upvalueindex(1));
     lua_pushvalue(L, 1);
     lua_pushcclosure(L, next_of, 2);
@@ -436,9 +508,8 @@ int own_iter(lua_State *L) {
 /* ---- what Lua would turn into a boolean ---- */
 
 static int no_order(lua_State *L) {
-    return luaL_error(L,
-                      "arrays have no order: compare their elements by a:lt(b), a:le(b), a:gt(b), "
-                      "a:ge(b), a:eq(b)");
+    return fail(L, "arrays have no order: compare their elements by a:lt(b), a:le(b), a:gt(b), "
+                   "a:ge(b), a:eq(b)");
 }
 
 /* ---- the metatable ---- */
@@ -453,13 +524,10 @@ static const struct {
     {"__bxor", "bit_xor", false},  {"__shl", "shl", false},      {"__shr", "shr", false},
     {"__unm", "neg", true},        {"__bnot", "bit_not", true}};
 
-/* Lua hands an operator of one operand that operand twice. */
+/* Lua hands an operator of one operand that operand twice. The second upvalue is the function. */
 static int unary(lua_State *L) {
     lua_settop(L, 1);
-    lua_pushvalue(L, lua_upvalueindex(1));
-    lua_insert(L, 1);
-    lua_call(L, 1, 1);
-    return 1;
+    return call_elementwise(L, lua_touserdata(L, lua_upvalueindex(2)));
 }
 
 /* With the table of methods on the top, and the module's table below it; both stay. */
@@ -473,8 +541,10 @@ void array_metatable(lua_State *L, int upvalue) {
     lua_pushvalue(L, upvalue);
     luaL_setfuncs(L, events, 1);
     for (size_t i = 0; i < sizeof operators / sizeof *operators; i++) {
-        lua_getfield(L, methods, operators[i].function);
-        if (operators[i].unary) lua_pushcclosure(L, unary, 1);
+        const lua_function *f = function_named(operators[i].function);
+        lua_pushvalue(L, upvalue);
+        if (operators[i].unary) lua_pushlightuserdata(L, (void *)f);
+        lua_pushcclosure(L, operators[i].unary ? unary : f->call, operators[i].unary ? 2 : 1);
         lua_setfield(L, -2, operators[i].event);
     }
     lua_pushvalue(L, upvalue);

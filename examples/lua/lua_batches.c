@@ -9,7 +9,8 @@
 #include "tables.h"
 #include <stdlib.h>
 
-#define MOST 64 /* arrays of an iterator */
+#define MOST        64 /* arrays of an iterator */
+#define NESTED_MOST 16 /* calls of fill inside of one another */
 
 typedef struct iterator {
     tide_batches *batches;
@@ -38,7 +39,7 @@ static void end_iterator(void *ref) {
 
 static iterator *self(call *c) {
     iterator *it = arg_object(c, 0, "iterator")->ref;
-    if (it->wish) luaL_error(c->L, "%s: inside 'fill' of the same iterator", c->f->name);
+    if (it->wish) fail(c->L, "%s: inside 'fill' of the same iterator", c->f->name);
     return it;
 }
 
@@ -65,8 +66,8 @@ static void read_described(call *c, int k, tide_data *d) {
     if (!at) return;
     if (lua_type(L, at) != LUA_TSTRING) call_error(&of, 2, "a string");
     if ((double)lua_rawlen(L, at) != wanted * (double)tide_dtype_size(d->dtype))
-        luaL_error(L, "batches: the shape of array %d wants %f bytes, and there are %f", k,
-                   wanted * (double)tide_dtype_size(d->dtype), (double)lua_rawlen(L, at));
+        fail(L, "batches: the shape of array %d wants %f bytes, and there are %f", k,
+             wanted * (double)tide_dtype_size(d->dtype), (double)lua_rawlen(L, at));
     d->host = (void *)lua_tostring(L, at);
     lua_pushvalue(L, at);
     hold(L);
@@ -98,8 +99,8 @@ static void read_data(call *c, int k, tide_data *d) {
             hold(L);
         }
     } else
-        luaL_error(L, "batches: expected an array or a table as array %d, found %s", k,
-                   luaL_typename(L, at));
+        fail(L, "batches: expected an array or a table as array %d, found %s", k,
+             luaL_typename(L, at));
     lua_settop(L, at);
 }
 
@@ -113,19 +114,19 @@ static void read_order(call *c, tide_batches_config *config) {
     tide_array *a = array_at(L, at);
     if (a) {
         if (tide_array_dtype(a) != TIDE_I64 || tide_array_ndim(a) != 1)
-            luaL_error(L, "batches: expected an array of i64 with one axis as 'order'");
+            fail(L, "batches: expected an array of i64 with one axis as 'order'");
         shape.at[0] = tide_array_size(a);
         order = (int64_t *)(void *)value_host_copy(L, c->b, a, &t, false);
     } else {
         if (!lua_istable(L, at))
-            luaL_error(L, "batches: expected a table of integers as 'order', found %s",
-                       luaL_typename(L, at));
+            fail(L, "batches: expected a table of integers as 'order', found %s",
+                 luaL_typename(L, at));
         order = value_host(L, at, &t, &shape);
         if (shape.n != 1 || (t != TIDE_I64 && shape.at[0] > 0))
-            luaL_error(L, "batches: expected a table of integers as 'order'");
+            fail(L, "batches: expected a table of integers as 'order'");
     }
     for (int64_t i = 0; i < shape.at[0]; i++) {
-        if (order[i] <= 0) luaL_error(L, "batches: 'order' counts samples from 1");
+        if (order[i] <= 0) fail(L, "batches: 'order' counts samples from 1");
         order[i]--;
     }
     config->order = order, config->norder = shape.at[0];
@@ -135,8 +136,7 @@ static void read_order(call *c, tide_batches_config *config) {
 
 static int named_switch(lua_State *L, const char *name) {
     if (!lua_isboolean(L, -1))
-        luaL_error(L, "batches: expected true or false as '%s', found %s", name,
-                   luaL_typename(L, -1));
+        fail(L, "batches: expected true or false as '%s', found %s", name, luaL_typename(L, -1));
     return lua_toboolean(L, -1) ? TIDE_ON : TIDE_OFF;
 }
 
@@ -148,8 +148,7 @@ static void read_setting(call *c, const char *name, tide_batches_config *config)
     int at = lua_gettop(L);
     if (strcmp(name, "batch") == 0) {
         if (!value_whole(L, -1, &config->batch))
-            luaL_error(L, "batches: expected an integer as 'batch', found %s",
-                       luaL_typename(L, -1));
+            fail(L, "batches: expected an integer as 'batch', found %s", luaL_typename(L, -1));
     } else if (strcmp(name, "drop_last") == 0)
         config->drop_last = named_switch(L, name);
     else if (strcmp(name, "narrow") == 0)
@@ -158,19 +157,19 @@ static void read_setting(call *c, const char *name, tide_batches_config *config)
         read_order(c, config);
     else if (strcmp(name, "fill") == 0) {
         if (!lua_isfunction(L, -1))
-            luaL_error(L, "batches: expected a function as 'fill', found %s", luaL_typename(L, -1));
+            fail(L, "batches: expected a function as 'fill', found %s", luaL_typename(L, -1));
         config->fill = fill;
         lua_pushvalue(L, -1);
         lua_setfield(L, HELD, "fill");
     } else
-        luaL_error(L, "batches: there is no setting '%s'", name);
+        fail(L, "batches: there is no setting '%s'", name);
     lua_settop(L, at);
 }
 
 static void read_settings(call *c, iterator *it, tide_batches_config *config) {
     lua_State *L = c->L;
     it->n = lua_rawlen(L, SETTINGS);
-    if (it->n == 0 || it->n > MOST) luaL_error(L, "batches: expected 1 to %d arrays", MOST);
+    if (it->n == 0 || it->n > MOST) fail(L, "batches: expected 1 to %d arrays", MOST);
     for (size_t k = 0; k < it->n; k++) {
         lua_rawgeti(L, SETTINGS, (int)k + 1);
         read_data(c, (int)k + 1, &it->data[k]);
@@ -183,8 +182,7 @@ static void read_settings(call *c, iterator *it, tide_batches_config *config) {
 int own_batches(lua_State *L) {
     call c = {.L = L, .f = OWN(batches), .b = binding_enter(L)};
     if (!lua_istable(L, 1))
-        return luaL_error(L, "batches: expected a table of settings, found %s",
-                          luaL_typename(L, 1));
+        return fail(L, "batches: expected a table of settings, found %s", luaL_typename(L, 1));
     lua_settop(L, 1);
     opened *o = binding_runtime(L);
     object *x = object_new(L, o, "iterator", end_iterator);
@@ -192,7 +190,7 @@ int own_batches(lua_State *L) {
     lua_pushvalue(L, HELD);
     lua_setuservalue(L, ITERATOR);
     iterator *it = calloc(1, sizeof *it);
-    if (!it) return luaL_error(L, "batches: no memory is left");
+    if (!it) return fail(L, "batches: no memory is left");
     x->ref = it; /* which ends with it, batches or not */
     tide_batches_config config = {.struct_size = sizeof config, .batch = 1, .user = it};
     read_settings(&c, it, &config);
@@ -225,14 +223,14 @@ static void take_filled(lua_State *L, const tide_data *d, size_t k, int64_t n, c
     size_t count = row * (size_t)n;
     if (lua_type(L, -1) == LUA_TSTRING) {
         if (lua_rawlen(L, -1) != count * one)
-            luaL_error(L, "batches: fill gave %d bytes for array %d, and %d are wanted",
-                       (int)lua_rawlen(L, -1), (int)k + 1, (int)(count * one));
+            fail(L, "batches: fill gave %d bytes for array %d, and %d are wanted",
+                 (int)lua_rawlen(L, -1), (int)k + 1, (int)(count * one));
         memcpy(out, lua_tostring(L, -1), count * one);
         return;
     }
     if (!lua_istable(L, -1) || lua_rawlen(L, -1) != count)
-        luaL_error(L, "batches: fill gave no string and no table of %d values for array %d",
-                   (int)count, (int)k + 1);
+        fail(L, "batches: fill gave no string and no table of %d values for array %d", (int)count,
+             (int)k + 1);
     for (size_t i = 0; i < count; i++) {
         lua_rawgeti(L, -1, (int)i + 1);
         value_write_element(L, lua_gettop(L), "batches", d->dtype, out + i * one);
@@ -275,10 +273,12 @@ static tide_status fill(void *user, int64_t first, const int64_t *samples, int64
     if (it->failed || !lua_checkstack(L, 4)) return TIDE_E_INVALID;
     binding *b = (*(object **)lua_touserdata(L, AT_ITERATOR))->of->of;
     it->wish = &w;
+    b->filling++;
     lua_pushvalue(L, AT_CALL_FILL);
     lua_pushvalue(L, AT_ITERATOR);
     lua_pushvalue(L, AT_FILL);
     it->failed = lua_pcall(L, 2, 0, 0) != 0; /* the error stays on the stack */
+    b->filling--;
     it->wish = NULL;
     binding_within(b, L); /* it may have called the library */
     return it->failed ? TIDE_E_INVALID : end ? TIDE_END : TIDE_OK;
@@ -294,6 +294,8 @@ static int next_batch(lua_State *L) {
     iterator *it = self(&c);
     tide_array **slots[MOST];
     tide_data out[MOST];
+    if (c.b->filling == NESTED_MOST)
+        return fail(L, "batches: 'fill' inside of 'fill', %d deep", NESTED_MOST);
     luaL_checkstack(L, MOST + 16, "batches");
     let_go(it);
     lua_pushcfunction(L, call_fill);

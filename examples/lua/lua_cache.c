@@ -126,7 +126,7 @@ int own_reclaimable(lua_State *L) {
     lua_pushvalue(L, held);
     lua_setuservalue(L, made);
     cache *x = calloc(1, sizeof *x);
-    if (!x) return luaL_error(L, "reclaimable: no memory is left");
+    if (!x) return fail(L, "reclaimable: no memory is left");
     *x = (cache){.of = o, .next = c.b->caches};
     c.b->caches = x;
     of->ref = table.user = x; /* which ends with it, registered or not */

@@ -9,20 +9,30 @@
 ** found. A larger heap is gone through in steps, as Lua's collector does: there a cycle of debt
 ** counts as if the heap had doubled, which is when Lua begins a cycle by itself; and it grows where
 ** steps take more than a share of the time, so that a large heap is not gone through for a few
-** arrays.
+** arrays. In Lua's generational mode steps are young collections, which never look at what is old
+** while Lua's own heap stays as it is: there some cycles of debt have a full collection.
+** Small arrays that are found are not released at once but one for each that is made, so that their
+** blocks come back as they are wanted, and not all together: the pool's cache has room for a few. So
+** there are never more than those of a cycle.
+** A program that has stopped Lua's collector is not stepped; where the runtime asks for a collection
+** there is one, and it stays stopped.
 ** What must stay true: `pressure` and `collect` come on the thread to which the collector is bound,
 ** the one that last made a call here; a call from another one binds it anew. */
 #include "binding.h"
+#include <math.h>
 #include <stdatomic.h>
 #include <time.h>
 
 #define CYCLE     56e6 /* bytes */
-#define FOR_EACH  30e3 /* counted for an array of any size: so that small ones are not too many */
 #define SMALL_KIB 512  /* a heap of Lua's that is collected at once */
 #define STEP      0.1  /* of a cycle, between two steps */
 #define SHARE_MOST                                                                                 \
     0.04 /* of the time in steps: above it a cycle grows, below a fourth it shrinks */
-#define CYCLE_MOST 4e9
+#define CYCLE_MOST  4e9
+#define OLD_CYCLES  2    /* of debt: what is old is looked at */
+#define SMALL_ARRAY 10e3 /* bytes */
+#define FOUND_MOST  2000 /* more than a cycle has */
+#define FOUND_SHARE 64   /* of the limit: what they take at most */
 
 static const char binding_key = 0;
 
@@ -32,12 +42,46 @@ static uint64_t now_ns(void) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* This thread's alone: an address would be the next one's too, once it has ended. */
+_Thread_local uint64_t binding_thread;
+
 static uint64_t this_thread(void) {
     static _Atomic uint64_t threads;
-    static _Thread_local uint64_t number;
-    if (!number) number = atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) + 1;
-    return number;
+    if (!binding_thread)
+        binding_thread = atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) + 1;
+    return binding_thread;
+}
+
+/* ---- arrays that were found ---- */
+
+void binding_found(binding *b, tide_array *a) {
+    if (b->nfound < b->found_most)
+        b->found[b->nfound++] = a;
+    else
+        tide_release(a);
+}
+
+static double least_limit(const binding *b) {
+    double least = HUGE_VAL;
+    for (const opened *o = b->all; o; o = o->next) {
+        tide_runtime_figures f = {.struct_size = sizeof f};
+        if (tide_runtime_info(o->rt, &f) != TIDE_OK) tide_error_clear();
+        if (f.limit && (double)f.limit < least) least = (double)f.limit;
+        if (f.soft_limit && (double)f.soft_limit < least) least = (double)f.soft_limit;
+    }
+    return least;
+}
+
+/* How many may wait to be released, by the size of those that were made lately. */
+static void set_found_most(binding *b) {
+    double bytes = (b->debt - DEBT_OF_EACH * b->made) / (b->made > 1 ? b->made : 1);
+    b->found_most = 0;
+    if (bytes > SMALL_ARRAY) return;
+    double most = least_limit(b) / FOUND_SHARE / (bytes > 1 ? bytes : 1);
+    b->found_most = most < FOUND_MOST ? (size_t)most : FOUND_MOST;
+}
+
+void binding_release_found(binding *b) {
+    while (b->nfound) tide_release(b->found[--b->nfound]);
 }
 
 /* ---- the collector's table ---- */
@@ -47,6 +91,9 @@ static int full_cycle(lua_State *L) {
     return 0;
 }
 
+/* By the program; LuaJIT's starts again with a collection. */
+static bool is_stopped(lua_State *L) { return !lua_gc(L, LUA_GCISRUNNING, 0); }
+
 static int collect(void *user, int level) {
     binding *b = ((opened *)user)->of;
     lua_State *L = b->L;
@@ -55,8 +102,11 @@ static int collect(void *user, int level) {
     if (!L || b->collecting || !lua_checkstack(L, 2)) return TIDE_COLLECT_BUSY;
     b->collecting = b->inside = true;
     lua_rawgeti(L, LUA_REGISTRYINDEX, b->full_cycle);
+    bool stopped = is_stopped(L);
     int failed = lua_pcall(L, 0, 0, 0); /* an error of somebody's finalizer */
     if (failed) lua_pop(L, 1);
+    if (stopped) lua_gc(L, LUA_GCSTOP, 0);
+    binding_release_found(b);
     b->collecting = b->inside = false;
     b->L = L; /* a finalizer may have called the library */
     return failed ? TIDE_COLLECT_BUSY : TIDE_COLLECT_DONE;
@@ -103,6 +153,16 @@ static int step(lua_State *L) {
     return 0;
 }
 
+/* In the generational mode a full collection, else nothing: Lua does not tell the mode, but where one
+** was left, and that of entering it is full. */
+static int step_of_old(lua_State *L) {
+#if LUA_VERSION_NUM >= 504
+    if (lua_gc(L, LUA_GCINC, 0, 0, 0) == LUA_GCGEN) lua_gc(L, LUA_GCGEN, 0, 0);
+#endif
+    (void)L;
+    return 0;
+}
+
 /* Where steps take too much of the time a cycle becomes longer. */
 static void adjust(binding *b, uint64_t now) {
     double share = (double)b->spent_ns / (double)(now - b->asked_ns + 1);
@@ -116,7 +176,8 @@ static void adjust(binding *b, uint64_t now) {
 
 /* Runs one of the two, which no error leaves: that of somebody's finalizer is nobody's here. */
 static void run(lua_State *L, binding *b, lua_CFunction what, double kib) {
-    b->debt = 0, b->collecting = true;
+    set_found_most(b);
+    b->debt = b->made = 0, b->collecting = true;
     lua_pushcfunction(L, what);
     lua_pushinteger(L, kib < 1 ? 1 : kib > 1e9 ? 1000000000 : (lua_Integer)kib);
     if (lua_pcall(L, 1, 0, 0) != 0) lua_pop(L, 1);
@@ -127,32 +188,47 @@ static void run(lua_State *L, binding *b, lua_CFunction what, double kib) {
     b->debt = 0;
 }
 
-void binding_pace(lua_State *L, binding *b) {
-    b->debt += FOR_EACH;
-    if (b->debt < STEP * b->cycle || b->collecting || !lua_checkstack(L, 3)) return;
-    int heap_kib = lua_gc(L, LUA_GCCOUNT, 0);
-    if (heap_kib < SMALL_KIB) {
-        b->cycle = CYCLE;
-        if (b->debt >= CYCLE) run(L, b, full_cycle, 0);
-        return;
-    }
+/* A large heap is gone through in steps. */
+static void pace_slowly(lua_State *L, binding *b, int heap_kib) {
     uint64_t begin = now_ns();
-    run(L, b, step, (double)heap_kib * (b->debt / b->cycle));
+    b->since_old += b->debt / b->cycle;
+    run(L, b, b->since_old < OLD_CYCLES ? step : step_of_old, heap_kib * (b->debt / b->cycle));
+    if (b->since_old >= OLD_CYCLES) b->since_old = 0;
     uint64_t end = now_ns();
     b->spent_ns += end - begin;
     adjust(b, end);
+    b->look_at = STEP * b->cycle;
+}
+
+void binding_pace(lua_State *L, binding *b) {
+    if (b->collecting || is_stopped(L) || !lua_checkstack(L, 4)) return;
+    int heap_kib = lua_gc(L, LUA_GCCOUNT, 0);
+    if (heap_kib >= SMALL_KIB) {
+        pace_slowly(L, b, heap_kib);
+        return;
+    }
+    b->cycle = CYCLE;
+    bool due = b->debt >= CYCLE;
+    if (due) run(L, b, full_cycle, 0);
+    b->look_at = due ? STEP * CYCLE : CYCLE;
 }
 
 void binding_collect(lua_State *L, binding *b) {
-    if (!b->collecting && lua_checkstack(L, 3)) run(L, b, full_cycle, 0);
+    if (!b->collecting && lua_checkstack(L, 4)) run(L, b, full_cycle, 0);
 }
 
 /* ---- the binding ---- */
 
 static int binding_end(lua_State *L) {
+    lua_settop(L, 1);
+    lua_pushlightuserdata(L, (void *)&binding_key);
+    lua_rawget(L, LUA_REGISTRYINDEX);
     binding *b = lua_touserdata(L, 1);
+    if (!b || b != lua_touserdata(L, -1) || b->ended) return 0; /* somebody called it */
     objects_end(b);
     policies_end(b);
+    binding_release_found(b);
+    b->found_most = 0;
     b->ended = true;
     for (opened *o = b->all; o; o = o->next) tide_close(o->rt);
     b->all = b->current = NULL;
@@ -169,9 +245,13 @@ binding *binding_new(lua_State *L) {
     if (b) return b;
     lua_pop(L, 1);
     b = lua_newuserdata(L, sizeof *b);
-    *b = (binding){.thread = this_thread(), .cycle = CYCLE, .asked_ns = now_ns()};
+    *b = (binding){
+        .thread = this_thread(), .cycle = CYCLE, .look_at = STEP * CYCLE, .asked_ns = now_ns()};
     b->later = later_new();
-    if (!b->later) luaL_error(L, "tidepool: no memory is left");
+    if (!b->later) fail(L, "tidepool: no memory is left");
+    b->waiting = later_waiting(b->later);
+    b->found = lua_newuserdata(L, FOUND_MOST * sizeof *b->found);
+    luaL_ref(L, LUA_REGISTRYINDEX); /* it stays until the state ends */
     lua_newtable(L);
     lua_pushcfunction(L, binding_end);
     lua_setfield(L, -2, "__gc");
@@ -180,24 +260,20 @@ binding *binding_new(lua_State *L) {
     b->full_cycle = luaL_ref(L, LUA_REGISTRYINDEX);
     lua_pushcfunction(L, cache_ask);
     b->cache_ask = luaL_ref(L, LUA_REGISTRYINDEX);
-    lua_newtable(L);
-    b->texts = luaL_ref(L, LUA_REGISTRYINDEX);
     lua_pushlightuserdata(L, (void *)&binding_key);
     lua_pushvalue(L, -2);
     lua_rawset(L, LUA_REGISTRYINDEX);
     return b;
 }
 
-binding *binding_enter(lua_State *L) {
-    binding *b = lua_touserdata(L, lua_upvalueindex(1));
-    if (b->ended) luaL_error(L, "tidepool: the Lua state is being closed");
-    if (b->forbidden) luaL_error(L, "tidepool: %s may not call the library", b->forbidden);
+void binding_enter_slowly(lua_State *L, binding *b) {
+    if (b->ended) fail(L, "tidepool: the Lua state is being closed");
+    if (b->forbidden) fail(L, "tidepool: %s may not call the library", b->forbidden);
     if (b->thread != this_thread()) move_to_thread(b);
     if (b->dead && !b->inside) objects_end(b);
     if (b->placed) place_enter(L, b);
     policies_tell(b);
     later_run(L, b);
-    return b;
 }
 
 lua_State *binding_here(binding *b) { return b->thread == this_thread() ? b->L : NULL; }
@@ -216,7 +292,7 @@ void binding_allow(lua_State *L, binding *b, const char *before) {
 /* The userdata behind it stays in the registry: the library keeps its address. */
 opened *binding_open(lua_State *L, binding *b, tide_config *config, int log) {
     opened *o = lua_newuserdata(L, sizeof *o);
-    *o = (opened){.of = b, .places = LUA_NOREF, .log = log};
+    *o = (opened){.of = b, .places = LUA_NOREF, .texts = LUA_NOREF, .log = log};
     lua_pushvalue(L, -1);
     int kept = luaL_ref(L, LUA_REGISTRYINDEX);
     if (log != LUA_NOREF) config->log = later_log, config->log_user = o;

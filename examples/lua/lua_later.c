@@ -41,6 +41,8 @@ later *later_new(void) {
     return q;
 }
 
+_Atomic bool *later_waiting(later *q) { return &q->waiting; }
+
 static note *note_new(later *q, const char *text) {
     size_t n = strlen(text) + 1;
     note *x = malloc(sizeof *x + n);
@@ -184,7 +186,7 @@ int own_on_death(lua_State *L) {
     note *x = note_new(q, "");
     if (!x) {
         luaL_unref(L, LUA_REGISTRYINDEX, function);
-        return luaL_error(L, "on_death: no memory is left");
+        return fail(L, "on_death: no memory is left");
     }
     x->function = function;
     pthread_mutex_lock(&q->lock);

@@ -29,7 +29,7 @@ object *object_new(lua_State *L, opened *o, const char *type, void (*end)(void *
     char name[64];
     object **slot = lua_newuserdata(L, sizeof(object *));
     *slot = malloc(sizeof **slot);
-    if (!*slot) luaL_error(L, "%s: no memory is left", type);
+    if (!*slot) fail(L, "%s: no memory is left", type);
     **slot = (object){.end = end, .of = o};
     metatable_name(name, type);
     luaL_getmetatable(L, name);
@@ -54,10 +54,23 @@ void objects_end(binding *b) {
     }
 }
 
+static const char object_mark = 0; /* the key by which metatables of objects are known */
+
+/* The object at 1 of whatever type; NULL: there is none, or something else. */
+static object **any_object(lua_State *L) {
+    object **slot = lua_touserdata(L, 1);
+    if (!slot || !lua_getmetatable(L, 1)) return NULL;
+    lua_pushlightuserdata(L, (void *)&object_mark);
+    lua_rawget(L, -2);
+    bool is = lua_toboolean(L, -1);
+    lua_pop(L, 2);
+    return is && *slot ? slot : NULL;
+}
+
 static int collect_object(lua_State *L) {
-    object **slot = lua_touserdata(L, 1), *x = *slot;
-    *slot = NULL;
+    object **slot = any_object(L), *x = slot ? *slot : NULL;
     if (!x) return 0;
+    *slot = NULL;
     binding *b = x->of->of;
     if (b->inside) {
         x->next = b->dead;
@@ -71,8 +84,8 @@ static int collect_object(lua_State *L) {
 
 static int release(lua_State *L) {
     binding_enter(L);
-    object **slot = lua_touserdata(L, 1);
-    object_end(*slot);
+    object **slot = any_object(L);
+    if (slot) object_end(*slot);
     return 0;
 }
 
@@ -95,7 +108,7 @@ object *arg_object_or_null(call *c, int i, const char *type) {
     object *x = at ? object_at(c->L, at, type) : NULL;
     if (!at) return NULL;
     if (!x) no_object(c, i, type);
-    if (!x->ref) luaL_error(c->L, "%s: the %s was released", c->f->name, type);
+    if (!x->ref) fail(c->L, "%s: the %s was released", c->f->name, type);
     return x;
 }
 
@@ -133,6 +146,9 @@ void type_metatable(lua_State *L, const char *type, int upvalue) {
 void object_metatable(lua_State *L, const char *type, int upvalue) {
     static const luaL_Reg events[] = {{"__gc", collect_object}, {"__close", release}, {NULL, NULL}};
     type_metatable(L, type, upvalue);
+    lua_pushlightuserdata(L, (void *)&object_mark);
+    lua_pushboolean(L, 1);
+    lua_rawset(L, -3);
     lua_pushvalue(L, upvalue);
     luaL_setfuncs(L, events, 1);
 }

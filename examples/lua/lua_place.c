@@ -176,7 +176,7 @@ int own_device_stats(lua_State *L) {
     } kinds[] = {{"device", offsetof(tide_device_figures, device)},
                  {"pinned", offsetof(tide_device_figures, pinned)},
                  {"unified", offsetof(tide_device_figures, unified)}};
-    call_begin(L, OWN(device_stats));
+    binding_release_found(call_begin(L, OWN(device_stats)).b);
     tide_device_figures figures = {.struct_size = sizeof figures};
     if (tide_device_info(binding_runtime(L)->rt, &figures) != TIDE_OK) return call_failed(L);
     lua_newtable(L);
@@ -190,7 +190,7 @@ int own_device_stats(lua_State *L) {
 }
 
 int own_device_status(lua_State *L) {
-    call_begin(L, OWN(device_status));
+    binding_release_found(call_begin(L, OWN(device_status)).b);
     tide_runtime *rt = binding_runtime(L)->rt;
     size_t n = tide_device_text(rt, NULL, 0);
     if (n == 0) return call_failed(L);
@@ -206,6 +206,7 @@ static int set_limit(lua_State *L, const lua_function *f,
     int64_t bytes = arg_int(&c, 0, false, 0);
     tide_runtime *rt = binding_runtime(L)->rt;
     if (bytes < 0) return call_error(&c, 0, "a number of bytes");
+    binding_release_found(c.b);
     binding_within(c.b, L);
     tide_status s = set(rt, call_at(&c, 0) ? (size_t)bytes : SIZE_MAX);
     binding_without(c.b);
@@ -324,7 +325,7 @@ int own_pool(lua_State *L) {
     binding_enter(L);
     tide_pool_config config = {.struct_size = sizeof config};
     if (!lua_isnoneornil(L, 1) && !lua_istable(L, 1))
-        return luaL_error(L, "pool: expected a table of settings, found %s", luaL_typename(L, 1));
+        return fail(L, "pool: expected a table of settings, found %s", luaL_typename(L, 1));
     lua_settop(L, 1);
     if (lua_istable(L, 1)) fields_read(L, 1, "pool", pool_fields, &config);
     opened *o = binding_runtime(L);
@@ -367,6 +368,7 @@ int own_pool_use(lua_State *L) {
 int own_pool_stats(lua_State *L) {
     call c = call_begin(L, OWN(pool_stats));
     object *x = arg_object(&c, 0, "pool");
+    binding_release_found(c.b);
     tide_pool_figures *figures = lua_newuserdata(L, sizeof *figures);
     *figures = (tide_pool_figures){.struct_size = sizeof *figures};
     if (tide_pool_info(x->ref, figures) != TIDE_OK) return call_failed(L);
@@ -378,6 +380,7 @@ int own_pool_stats(lua_State *L) {
 int own_pool_status(lua_State *L) {
     call c = call_begin(L, OWN(pool_status));
     object *x = arg_object(&c, 0, "pool");
+    binding_release_found(c.b);
     size_t n = tide_pool_text(x->ref, NULL, 0);
     if (n == 0) return call_failed(L);
     n += 4096; /* it may have grown */

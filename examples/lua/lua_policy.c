@@ -19,7 +19,7 @@
 
 typedef struct policy {
     struct policy *next;
-    pthread_mutex_t lock; /* who is in its state */
+    pthread_mutex_t lock; /* who is in its state; recursive, for a state may be closed there */
     lua_State *L;         /* a file's own; NULL: a state's policy */
     binding *of;          /* of that one; NULL: it has ended */
     int table, ask, tell; /* references: what was given; functions for pcall */
@@ -35,8 +35,8 @@ typedef struct policy {
 } policy;
 
 static pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER;
-static policy *policies;          /* under `adding` */
-static _Atomic unsigned failures; /* policies that have failed */
+static policy *policies; /* under `adding` */
+_Atomic unsigned policies_failed;
 
 /* ---- asking, under pcall ---- */
 
@@ -154,7 +154,7 @@ static void note_error(policy *p, const char *text) {
     if (p->failed) return;
     snprintf(p->error, sizeof p->error, "%s", text ? text : "an error that is no text");
     p->failed = true;
-    atomic_fetch_add(&failures, 1);
+    atomic_fetch_add(&policies_failed, 1);
 }
 
 /* Calls the function `what` with the question. False: there was an error. */
@@ -211,8 +211,8 @@ typedef struct texts { /* of a table that is about to be registered: Lua's, on t
 static double number_of(lua_State *L, const char *name, double otherwise) {
     lua_getfield(L, -1, name);
     if (!lua_isnil(L, -1) && lua_type(L, -1) != LUA_TNUMBER)
-        luaL_error(L, "policy: expected a number as a parameter's '%s', found %s", name,
-                   luaL_typename(L, -1));
+        fail(L, "policy: expected a number as a parameter's '%s', found %s", name,
+             luaL_typename(L, -1));
     double v = lua_isnil(L, -1) ? otherwise : lua_tonumber(L, -1);
     lua_pop(L, 1);
     return v;
@@ -222,7 +222,7 @@ static double number_of(lua_State *L, const char *name, double otherwise) {
 static const char *text_of(lua_State *L, const char *name) {
     lua_getfield(L, -1, name);
     if (!lua_isnil(L, -1) && lua_type(L, -1) != LUA_TSTRING)
-        luaL_error(L, "policy: expected a text as '%s', found %s", name, luaL_typename(L, -1));
+        fail(L, "policy: expected a text as '%s', found %s", name, luaL_typename(L, -1));
     const char *text = lua_tostring(L, -1);
     lua_pop(L, 1);
     return text;
@@ -231,7 +231,7 @@ static const char *text_of(lua_State *L, const char *name) {
 static void read_param(lua_State *L, tide_policy_param *to) {
     static const char *const kinds[] = {"number", "bytes", "time", "switch"};
     if (!lua_istable(L, -1))
-        luaL_error(L, "policy: expected a table as a parameter, found %s", luaL_typename(L, -1));
+        fail(L, "policy: expected a table as a parameter, found %s", luaL_typename(L, -1));
     const char *kind = text_of(L, "kind");
     *to = (tide_policy_param){.name = text_of(L, "name"),
                               .meaning = text_of(L, "meaning"),
@@ -239,7 +239,7 @@ static void read_param(lua_State *L, tide_policy_param *to) {
                               .low = number_of(L, "low", 0),
                               .high = number_of(L, "high", 1)};
     while (kind && to->kind < 4 && strcmp(kinds[to->kind], kind) != 0) to->kind++;
-    if (to->kind == 4) luaL_error(L, "policy: there is no kind of parameters '%s'", kind);
+    if (to->kind == 4) fail(L, "policy: there is no kind of parameters '%s'", kind);
 }
 
 static bool has_function(lua_State *L, const char *name) {
@@ -247,7 +247,7 @@ static bool has_function(lua_State *L, const char *name) {
     int type = lua_type(L, -1);
     lua_pop(L, 1);
     if (type != LUA_TFUNCTION && type != LUA_TNIL)
-        luaL_error(L, "policy: expected a function as '%s', found %s", name, lua_typename(L, type));
+        fail(L, "policy: expected a function as '%s', found %s", name, lua_typename(L, type));
     return type == LUA_TFUNCTION;
 }
 
@@ -258,7 +258,7 @@ static void check_names(lua_State *L) {
         const char *name = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "?";
         int i = 0;
         while (names[i] && strcmp(names[i], name) != 0) i++;
-        if (!names[i]) luaL_error(L, "policy: there is no field '%s'", name);
+        if (!names[i]) fail(L, "policy: there is no field '%s'", name);
     }
 }
 
@@ -269,17 +269,17 @@ static void read_table(lua_State *L, texts *t) {
                            .state_bytes = sizeof(uint64_t),
                            .decide = decide}};
     check_names(L);
-    if (!has_function(L, "decide")) luaL_error(L, "policy: there is no function 'decide'");
+    if (!has_function(L, "decide")) fail(L, "policy: there is no function 'decide'");
     if (has_function(L, "observe")) t->table.observe = observe;
     lua_getfield(L, -1, "unguarded");
     t->table.unguarded = lua_toboolean(L, -1);
     lua_pop(L, 1);
     lua_getfield(L, -1, "params");
     if (!lua_isnil(L, -1) && !lua_istable(L, -1))
-        luaL_error(L, "policy: expected a table as 'params', found %s", luaL_typename(L, -1));
+        fail(L, "policy: expected a table as 'params', found %s", luaL_typename(L, -1));
     size_t n = lua_istable(L, -1) ? lua_rawlen(L, -1) : 0;
     if (n > TIDE_POLICY_PARAMS_MAX)
-        luaL_error(L, "policy: more than %d parameters", TIDE_POLICY_PARAMS_MAX);
+        fail(L, "policy: more than %d parameters", TIDE_POLICY_PARAMS_MAX);
     for (size_t i = 0; i < n; i++) {
         lua_rawgeti(L, -1, (int)i + 1);
         read_param(L, &t->params[i]);
@@ -324,7 +324,11 @@ static void add(policy *p) {
 static policy *policy_new(const texts *t) {
     policy *p = calloc(1, sizeof *p);
     if (!p) return NULL;
-    pthread_mutex_init(&p->lock, NULL);
+    pthread_mutexattr_t recursive;
+    pthread_mutexattr_init(&recursive);
+    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&p->lock, &recursive);
+    pthread_mutexattr_destroy(&recursive);
     p->nparams = t->table.nparams;
     snprintf(p->name, sizeof p->name, "%s", t->table.name ? t->table.name : "");
     for (size_t i = 0; i < p->nparams; i++)
@@ -364,7 +368,7 @@ static policy *take_again(binding *b, const texts *t) {
 int own_policy(lua_State *L) {
     binding *b = binding_enter(L);
     if (!lua_istable(L, 1))
-        return luaL_error(L, "policy: expected a table, found %s", luaL_typename(L, 1));
+        return fail(L, "policy: expected a table, found %s", luaL_typename(L, 1));
     lua_settop(L, 1);
     luaL_checkstack(L, 16, "policy");
     texts *t = lua_newuserdata(L, sizeof *t);
@@ -379,7 +383,7 @@ int own_policy(lua_State *L) {
         if (p) t->table.user = p, p->of = b;
         if (!p || tide_policy_register(&t->table) != TIDE_OK) {
             leave_table(L, &wanted);
-            if (!p) return luaL_error(L, "policy: no memory is left");
+            if (!p) return fail(L, "policy: no memory is left");
             policy_free(p);
             return call_failed(L);
         }
@@ -414,7 +418,7 @@ static void tell_all(binding *b) {
 }
 
 void policies_tell(binding *b) {
-    unsigned now = atomic_load(&failures);
+    unsigned now = atomic_load(&policies_failed);
     if (b->failures == now) return;
     b->failures = now;
     tell_all(b);
@@ -423,7 +427,7 @@ void policies_tell(binding *b) {
 /* ---- files ---- */
 
 /* require "tidepool" in a policy's file */
-static int no_module(lua_State *L) { return luaL_error(L, "a policy may not call the library"); }
+static int no_module(lua_State *L) { return fail(L, "a policy may not call the library"); }
 
 /* In the file's own state, under pcall: runs it, and reads what it returns. */
 static int load(lua_State *L) {
@@ -439,8 +443,8 @@ static int load(lua_State *L) {
     if (luaL_loadfile(L, path) != 0) return lua_error(L);
     lua_call(L, 0, 1);
     if (!lua_istable(L, -1))
-        luaL_error(L, "%s: expected the table of a policy as its result, found %s", path,
-                   luaL_typename(L, -1));
+        fail(L, "%s: expected the table of a policy as its result, found %s", path,
+             luaL_typename(L, -1));
     lua_pushvalue(L, -1);
     lua_setfield(L, LUA_REGISTRYINDEX, "tidepool.policy"); /* its texts stay */
     read_table(L, t);
@@ -531,7 +535,7 @@ void policy_of_config(lua_State *L, tide_config *config) {
     char why[512];
     if (config->policy) {
         if (path_of(config->policy)) {
-            if (!push_file(L, config->policy, why, sizeof why)) luaL_error(L, "open: %s", why);
+            if (!push_file(L, config->policy, why, sizeof why)) fail(L, "open: %s", why);
             config->policy = lua_tostring(L, -1);
         }
         return;

@@ -10,26 +10,35 @@
 #include <stdio.h>
 
 tide_dtype value_dtype(lua_State *L, int i, const char *what) {
-    if (lua_type(L, i) == LUA_TSTRING)
-        for (tide_dtype t = 0; t < TIDE_DTYPE_COUNT; t++)
-            if (strcmp(lua_tostring(L, i), tide_dtype_name(t)) == 0) return t;
-    const char *found = lua_type(L, i) == LUA_TSTRING ? lua_tostring(L, i) : luaL_typename(L, i);
-    return luaL_error(L, "%s: expected an element type, as \"f32\" or \"i64\", found %s", what,
-                      found);
+    bool text = lua_type(L, i) == LUA_TSTRING;
+    const char *name = text ? lua_tostring(L, i) : luaL_typename(L, i);
+    for (tide_dtype t = 0; text && t < TIDE_DTYPE_COUNT; t++) {
+        const char *other = tide_dtype_name(t);
+        if (*other == *name && strcmp(other, name) == 0) return t;
+    }
+    return fail(L, "%s: expected an element type, as \"f32\" or \"i64\", found %s", what, name);
 }
 
-bool value_arg(lua_State *L, int i, tide_arg *out) {
-    tide_array *a;
-    if (lua_type(L, i) == LUA_TNUMBER)
+bool value_arg(lua_State *L, const binding *b, int i, tide_arg *out) {
+    tide_array *a = NULL;
+    switch (lua_type(L, i)) {
+    case LUA_TNUMBER:
         *out = lua_isinteger(L, i) ? tide_arg_int((int64_t)lua_tointeger(L, i))
                                    : tide_arg_float(lua_tonumber(L, i));
-    else if (lua_isboolean(L, i))
-        *out = tide_arg_bool(lua_toboolean(L, i));
-    else if ((a = array_at(L, i)))
+        return true;
+    case LUA_TBOOLEAN: *out = tide_arg_bool(lua_toboolean(L, i)); return true;
+    case LUA_TUSERDATA:
+        a = array_in(L, b, i);
         *out = tide_arg_array(a);
-    else
-        return false;
-    return true;
+        return a != NULL;
+    default: return false;
+    }
+}
+
+tide_dtype value_type(const tide_arg *v) {
+    static const tide_dtype types[] = {
+        [TIDE_ARG_BOOL] = TIDE_BOOL, [TIDE_ARG_INT] = TIDE_I64, [TIDE_ARG_FLOAT] = TIDE_F64};
+    return types[v->kind];
 }
 
 bool value_whole(lua_State *L, int i, int64_t *out) {
@@ -84,8 +93,8 @@ typedef struct nested {
     int holds;
     void *to;
     int64_t written;
-    double low, high; /* what the element type can hold */
-    const char *type;
+    tide_dtype type; /* of the elements */
+    double low, end; /* of an integer type: what it can hold, and the first number that it cannot */
 } nested;
 
 static const char *place_text(nested *n, int depth) {
@@ -106,7 +115,7 @@ static void find_shape(nested *n) {
     int top = lua_gettop(L);
     while (lua_istable(L, -1)) {
         if (n->shape.n == TIDE_MAX_RANK)
-            luaL_error(L, "tidepool.array: tables are nested deeper than %d", TIDE_MAX_RANK);
+            fail(L, "tidepool.array: tables are nested deeper than %d", TIDE_MAX_RANK);
         n->shape.at[n->shape.n++] = (int64_t)lua_rawlen(L, -1);
         luaL_checkstack(L, 2, "tidepool.array");
         lua_rawgeti(L, -1, 1);
@@ -120,8 +129,8 @@ static int kind_of(nested *n, int depth) {
     if (lua_isboolean(L, -1)) return HOLDS_BOOLEANS;
     if (lua_type(L, -1) == LUA_TNUMBER) return lua_isinteger(L, -1) ? HOLDS_INTEGERS : HOLDS_FLOATS;
     const char *found = luaL_typename(L, -1);
-    return luaL_error(L, "tidepool.array: expected a number or a boolean at %s, found %s",
-                      place_text(n, depth), found);
+    return fail(L, "tidepool.array: expected a number or a boolean at %s, found %s",
+                place_text(n, depth), found);
 }
 
 /* Goes through the table on the top of the stack; `each` sees the elements on the top. */
@@ -132,8 +141,8 @@ static void walk(nested *n, int depth, void (*each)(nested *n)) {
         return;
     }
     if (!lua_istable(L, -1) || (int64_t)lua_rawlen(L, -1) != n->shape.at[depth])
-        luaL_error(L, "tidepool.array: expected a table of %d values at %s",
-                   (int)n->shape.at[depth], place_text(n, depth));
+        fail(L, "tidepool.array: expected a table of %d values at %s", (int)n->shape.at[depth],
+             place_text(n, depth));
     luaL_checkstack(L, 4, "tidepool.array");
     for (n->place[depth] = 0; n->place[depth] < n->shape.at[depth]; n->place[depth]++) {
         lua_rawgeti(L, -1, (int)(n->place[depth] + 1));
@@ -147,33 +156,37 @@ static void look_at(nested *n) {
     if (n->holds == HOLDS_NOTHING)
         n->holds = kind;
     else if ((kind == HOLDS_BOOLEANS) != (n->holds == HOLDS_BOOLEANS))
-        luaL_error(n->L, "tidepool.array: booleans beside numbers at %s",
-                   place_text(n, n->shape.n));
+        fail(n->L, "tidepool.array: booleans beside numbers at %s", place_text(n, n->shape.n));
     else if (kind > n->holds)
         n->holds = kind;
+}
+
+static bool of_integers(tide_dtype t) { return t >= TIDE_I8 && t <= TIDE_U64; }
+
+static void set_type(nested *n, tide_dtype t) {
+    int bits = (int)tide_dtype_size(t) * 8;
+    n->type = t;
+    n->low = t <= TIDE_I64 ? -ldexp(1, bits - 1) : 0;
+    n->end = ldexp(1, t <= TIDE_I64 ? bits - 1 : bits);
+}
+
+/* Integers are not wrapped, and floats become integers only where they are some. The largest
+** integer of Lua's is the end as a float. */
+static bool fits(const nested *n, double v, bool integer) {
+    if (!of_integers(n->type)) return true;
+    return v >= n->low && (v < n->end || (integer && n->end == 0x1p63)) && v == floor(v);
 }
 
 static void write_element(nested *n) {
     lua_State *L = n->L;
     double v = n->holds == HOLDS_BOOLEANS ? lua_toboolean(L, -1) : lua_tonumber(L, -1);
-    if (v < n->low || v > n->high)
-        luaL_error(L, "tidepool.array: %f at %s is out of the range of %s", v,
-                   place_text(n, n->shape.n), n->type);
+    if (!fits(n, v, n->holds == HOLDS_INTEGERS))
+        fail(L, "tidepool.array: %f at %s is no number of %s", v, place_text(n, n->shape.n),
+             tide_dtype_name(n->type));
     switch (n->holds) {
     case HOLDS_BOOLEANS: ((bool *)n->to)[n->written++] = v != 0; break;
     case HOLDS_INTEGERS: ((int64_t *)n->to)[n->written++] = (int64_t)lua_tointeger(L, -1); break;
     default: ((double *)n->to)[n->written++] = v;
-    }
-}
-
-/* Integers are not wrapped, and floats become integers only where all are in range. */
-static void set_range(nested *n, tide_dtype t) {
-    n->low = -INFINITY, n->high = INFINITY, n->type = tide_dtype_name(t);
-    if (t >= TIDE_I8 && t <= TIDE_I64) {
-        double half = ldexp(1, (int)tide_dtype_size(t) * 8 - 1);
-        n->low = -half, n->high = t == TIDE_I64 ? half : half - 1;
-    } else if (t >= TIDE_U8 && t <= TIDE_U64) {
-        n->low = 0, n->high = ldexp(1, (int)tide_dtype_size(t) * 8) - 1;
     }
 }
 
@@ -189,7 +202,7 @@ static void *read_nested(lua_State *L, int i, tide_dtype *t, tide_dtype *holds, 
     for (int d = 0; d < n.shape.n; d++) count *= (size_t)n.shape.at[d];
     *holds = types[n.holds];
     if (*t == TIDE_DTYPE_COUNT) *t = *holds;
-    set_range(&n, *t);
+    set_type(&n, *t);
     n.to = lua_newuserdata(L, count * tide_dtype_size(*holds) + 1);
     lua_insert(L, -2);
     walk(&n, 0, write_element);
@@ -203,10 +216,10 @@ void *value_host(lua_State *L, int i, tide_dtype *t, numbers *shape) {
     return read_nested(L, i, t, t, shape);
 }
 
-tide_array *value_array(lua_State *L, binding *b, int i, tide_dtype t) {
-    tide_runtime *rt = binding_runtime(L)->rt;
+tide_array *value_array(lua_State *L, binding *b, tide_runtime *rt, int i, tide_dtype t) {
     tide_dtype holds;
     numbers shape;
+    if (!rt) call_failed(L); /* it was closed */
     void *from = read_nested(L, i, &t, &holds, &shape);
     tide_array **read = array_slot(L, b), **out = array_slot(L, b);
     binding_within(b, L);
@@ -347,24 +360,23 @@ void value_write_element(lua_State *L, int i, const char *what, tide_dtype t, ch
         for (int k = 0; k < 2; k++) {
             lua_rawgeti(L, i, k + 1);
             if (lua_type(L, -1) != LUA_TNUMBER)
-                luaL_error(L, "%s: a part of a complex number is a %s", what, luaL_typename(L, -1));
+                fail(L, "%s: a part of a complex number is a %s", what, luaL_typename(L, -1));
             write_float(t, lua_tonumber(L, -1), to + (size_t)k * tide_dtype_size(t) / 2);
             lua_pop(L, 1);
         }
         return;
     }
     if (boolean != (t == TIDE_BOOL) || (!boolean && lua_type(L, i) != LUA_TNUMBER))
-        luaL_error(L, "%s: expected %s for %s, found %s", what,
-                   t == TIDE_BOOL ? "a boolean" : "a number", tide_dtype_name(t),
-                   luaL_typename(L, i));
-    set_range(&n, t);
+        fail(L, "%s: expected %s for %s, found %s", what, t == TIDE_BOOL ? "a boolean" : "a number",
+             tide_dtype_name(t), luaL_typename(L, i));
+    set_type(&n, t);
     if (boolean)
         *to = (char)lua_toboolean(L, i);
     else if (t >= TIDE_F16) {
         write_float(t, lua_tonumber(L, i), to);
         if (complex) write_float(t, 0, to + tide_dtype_size(t) / 2);
-    } else if (!value_whole(L, i, &whole) || (double)whole < n.low || (double)whole > n.high)
-        luaL_error(L, "%s: %f is no number of %s", what, lua_tonumber(L, i), n.type);
+    } else if (!value_whole(L, i, &whole) || !fits(&n, (double)whole, true))
+        fail(L, "%s: %f is no number of %s", what, lua_tonumber(L, i), tide_dtype_name(t));
     else
         write_int(t, whole, to);
 }
@@ -383,7 +395,7 @@ static const char *push_nested(lua_State *L, const numbers *shape, int axis, tid
 
 static tide_array *self(lua_State *L, const char *name) {
     tide_array *a = array_at(L, 1);
-    if (!a) luaL_error(L, "%s: expected an array, found %s", name, luaL_typename(L, 1));
+    if (!a) fail(L, "%s: expected an array, found %s", name, luaL_typename(L, 1));
     return a;
 }
 
@@ -423,8 +435,8 @@ int own_from_bytes(lua_State *L) {
     double wanted = (double)tide_dtype_size(t);
     for (int d = 0; d < shape.n; d++) wanted *= (double)shape.at[d];
     if (wanted != (double)bytes)
-        return luaL_error(L, "tidepool.from_bytes: the shape wants %f bytes, and there are %f",
-                          wanted, (double)bytes);
+        return fail(L, "tidepool.from_bytes: the shape wants %f bytes, and there are %f", wanted,
+                    (double)bytes);
     opened *o = binding_runtime(L);
     tide_array **out = array_slot(L, b);
     binding_within(b, L);

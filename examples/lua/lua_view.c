@@ -29,7 +29,7 @@ int own_view(lua_State *L) {
     opened *o = binding_runtime_of(L, a);
     object *x = object_new(L, o, "view", end_view);
     view *v = malloc(sizeof *v);
-    if (!v) return luaL_error(L, "view: no memory is left");
+    if (!v) return fail(L, "view: no memory is left");
     *v = (view){.mode = mode};
     binding_within(c.b, L);
     bool well = tide_host_view_begin(a, mode, &v->of) == TIDE_OK;
@@ -47,10 +47,10 @@ int own_view(lua_State *L) {
 
 static view *self(lua_State *L) {
     object *x = object_at(L, 1, "view");
-    if (!x) luaL_error(L, "view: expected a view, found %s", luaL_typename(L, 1));
-    if (!x->ref) luaL_error(L, "view: the view was released");
+    if (!x) fail(L, "view: expected a view, found %s", luaL_typename(L, 1));
+    if (!x->ref) fail(L, "view: the view was released");
     view *v = x->ref;
-    if (tide_array_is_freed(v->array)) luaL_error(L, "view: the array was freed");
+    if (tide_array_is_freed(v->array)) fail(L, "view: the array was freed");
     return v;
 }
 
@@ -58,11 +58,10 @@ static view *self(lua_State *L) {
 static int64_t place(lua_State *L, const view *v, int axis, int i) {
     int64_t at, n = v->of.shape[axis];
     if (!value_whole(L, i, &at))
-        luaL_error(L, "view: expected an integer for axis %d, found %s", axis + 1,
-                   luaL_typename(L, i));
+        fail(L, "view: expected an integer for axis %d, found %s", axis + 1, luaL_typename(L, i));
     if (at == 0 || at > n || at < -n)
-        luaL_error(L, "view: %s is beyond axis %d, which has %s elements", value_text(L, at),
-                   axis + 1, value_text(L, n));
+        fail(L, "view: %s is beyond axis %d, which has %s elements", value_text(L, at), axis + 1,
+             value_text(L, n));
     return at > 0 ? at - 1 : at + n;
 }
 
@@ -70,8 +69,7 @@ static int64_t place(lua_State *L, const view *v, int axis, int i) {
 static char *element(lua_State *L, const view *v, int list, int first, int n) {
     int64_t offset = 0;
     if (list) n = (int)lua_rawlen(L, list);
-    if (n != v->of.ndim)
-        luaL_error(L, "view: %d indices of an array with %d axes", n, (int)v->of.ndim);
+    if (n != v->of.ndim) fail(L, "view: %d indices of an array with %d axes", n, (int)v->of.ndim);
     for (int d = 0; d < n; d++) {
         if (list) lua_rawgeti(L, list, d + 1);
         offset += v->of.strides[d] * place(L, v, d, list ? -1 : first + d);
@@ -114,7 +112,7 @@ static int index_view(lua_State *L) {
     view *v = self(L);
     if (lua_type(L, 2) == LUA_TSTRING) {
         if (property(L, v, lua_tostring(L, 2))) return 1;
-        return luaL_error(L, "a view has no method or property '%s'", lua_tostring(L, 2));
+        return fail(L, "a view has no method or property '%s'", lua_tostring(L, 2));
     }
     int64_t at;
     if (value_whole(L, 2, &at) && v->of.ndim == 1 && at == v->of.shape[0] + 1)
@@ -133,7 +131,7 @@ static int call_view(lua_State *L) {
 static int assign_view(lua_State *L) {
     binding_enter(L);
     view *v = self(L);
-    if (!(v->mode & TIDE_WRITE)) return luaL_error(L, "view: it was opened to be read");
+    if (!(v->mode & TIDE_WRITE)) return fail(L, "view: it was opened to be read");
     char *to = element(L, v, lua_istable(L, 2) ? 2 : 0, 2, 1);
     value_write_element(L, 3, "view", v->of.dtype, to);
     return 0;
@@ -142,7 +140,7 @@ static int assign_view(lua_State *L) {
 static int length_of(lua_State *L) {
     binding_enter(L);
     view *v = self(L);
-    if (v->of.ndim == 0) return luaL_error(L, "#: a view without axes has no length");
+    if (v->of.ndim == 0) return fail(L, "#: a view without axes has no length");
     lua_pushinteger(L, (lua_Integer)v->of.shape[0]);
     return 1;
 }
@@ -161,7 +159,7 @@ int own_view_ffi(lua_State *L) {
     arg_object(&c, 0, "view");
     lua_settop(L, 1);
     self(L);
-    if (LUA_VERSION_NUM > 501) return luaL_error(L, "view:ffi: only LuaJIT has pointers");
+    if (LUA_VERSION_NUM > 501) return fail(L, "view:ffi: only LuaJIT has pointers");
     lua_getfield(L, LUA_REGISTRYINDEX, name);
     if (lua_isnil(L, -1)) {
         part_load(L, "ffi");

@@ -2,8 +2,8 @@
 **
 ** Model. The table finds all functions in calls.c, where bind.py lists those that it wrote from
 ** tide-api.json and those of functions.md, which are written by hand; the ones that take an array
-** first are methods of arrays too. What is written in Lua (fuse.lua) gets the table and adds to it,
-** when it is first asked for. */
+** first are methods of arrays too. What is written in Lua (adapt.lua) gets the table and adds to
+** it, when it is first asked for. */
 #include "binding.h"
 #include "tables.h"
 #include <dlfcn.h>
@@ -24,7 +24,7 @@ static void read_log(lua_State *L) {
     lua_getfield(L, 1, "log");
     if (lua_isnil(L, -1)) return;
     if (!lua_isfunction(L, -1))
-        luaL_error(L, "open: expected a function as 'log', found %s", luaL_typename(L, -1));
+        fail(L, "open: expected a function as 'log', found %s", luaL_typename(L, -1));
     lua_newtable(L);
     for (lua_pushnil(L); lua_next(L, 1); lua_pop(L, 1)) {
         lua_pushvalue(L, -2);
@@ -40,7 +40,7 @@ int own_open(lua_State *L) {
     binding *b = binding_enter(L);
     tide_config config = {.struct_size = sizeof config, .collector = "refcount"};
     if (!lua_isnoneornil(L, 1) && !lua_istable(L, 1))
-        return luaL_error(L, "open: expected a table of settings, found %s", luaL_typename(L, 1));
+        return fail(L, "open: expected a table of settings, found %s", luaL_typename(L, 1));
     lua_settop(L, 1);
     if (lua_istable(L, 1)) {
         read_log(L);
@@ -61,20 +61,29 @@ int own_open(lua_State *L) {
     return 1;
 }
 
+/* False: it is refused, inside of what the library calls, and the runtime stays open. */
+static bool close_runtime(lua_State *L, binding *b, opened *o) {
+    tide_error_clear();
+    binding_within(b, L);
+    tide_close(o->rt);
+    binding_without(b);
+    if (tide_error_last()->status == TIDE_E_INVALID) return false;
+    tide_error_clear(); /* closed before: nothing to do */
+    opened **link = &b->all;
+    while (*link && *link != o) link = &(*link)->next;
+    if (*link) *link = o->next;
+    if (b->current == o) b->current = NULL;
+    return true;
+}
+
 int own_runtime_close(lua_State *L) {
     if (lua_gettop(L) > 1) lua_settop(L, 1); /* the end of a block gives an error too */
     call c = call_begin(L, OWN(runtime_close));
     binding *b = c.b;
     opened *o = arg_runtime(&c, 0);
-    opened **link = &b->all;
-    while (*link && *link != o) link = &(*link)->next;
-    if (*link) *link = o->next;
-    if (b->current == o) b->current = NULL;
-    binding_within(b, L);
-    tide_close(o->rt);
-    binding_without(b);
-    tide_error_clear(); /* closed before: nothing to do */
+    if (!close_runtime(L, b, o)) return call_failed(L);
     caches_close(L, o);
+    texts_close(L, o);
     later_run(L, b); /* deaths, and the last lines */
     if (b->delivering) return 0;
     luaL_unref(L, LUA_REGISTRYINDEX, o->log);
@@ -86,7 +95,7 @@ int own_runtime_use(lua_State *L) {
     call c = call_begin(L, OWN(runtime_use));
     opened *o = arg_runtime(&c, 0), *open = c.b->all;
     while (open && open != o) open = open->next;
-    if (!open) return luaL_error(L, "runtime:use: the runtime was closed");
+    if (!open) return fail(L, "runtime:use: the runtime was closed");
     c.b->current = o;
     lua_settop(L, 1);
     return 1;
@@ -95,7 +104,7 @@ int own_runtime_use(lua_State *L) {
 /* ---- the runtime as a whole ---- */
 
 int own_stats(lua_State *L) {
-    call_begin(L, OWN(stats));
+    binding_release_found(call_begin(L, OWN(stats)).b);
     tide_runtime_figures figures = {.struct_size = sizeof figures};
     if (tide_runtime_info(binding_runtime(L)->rt, &figures) != TIDE_OK) return call_failed(L);
     lua_newtable(L);
@@ -105,6 +114,7 @@ int own_stats(lua_State *L) {
 
 int own_status(lua_State *L) {
     binding *b = call_begin(L, OWN(status)).b;
+    binding_release_found(b);
     tide_runtime *rt = binding_runtime(L)->rt;
     binding_within(b, L); /* caches are asked what they hold */
     size_t n = tide_runtime_text(rt, NULL, 0);
@@ -127,6 +137,7 @@ int own_reclaim(lua_State *L) {
     int level = (int)arg_named(&c, 0, levels, TIDE_RECLAIM_GC, false);
     tide_runtime *rt = binding_runtime(L)->rt;
     size_t freed = 0;
+    binding_release_found(c.b);
     binding_within(c.b, L);
     tide_status s = tide_reclaim(rt, level, &freed);
     binding_without(c.b);
@@ -146,6 +157,7 @@ int own_collect(lua_State *L) {
 
 int own_safepoint(lua_State *L) {
     binding *b = call_begin(L, OWN(safepoint)).b;
+    binding_release_found(b);
     tide_runtime *rt = binding_runtime(L)->rt;
     binding_within(b, L);
     tide_safepoint(rt);
@@ -154,7 +166,7 @@ int own_safepoint(lua_State *L) {
 }
 
 int own_reset_peaks(lua_State *L) {
-    call_begin(L, OWN(reset_peaks));
+    binding_release_found(call_begin(L, OWN(reset_peaks)).b);
     tide_runtime_reset_peaks(binding_runtime(L)->rt);
     return 0;
 }
@@ -172,17 +184,16 @@ int own_array(lua_State *L) {
     tide_dtype t = arg_dtype(&c, 1, TIDE_DTYPE_COUNT);
     int at = call_at(&c, 0);
     tide_arg v;
-    if (at && lua_istable(L, at)) return value_array(L, c.b, at, t), 1;
-    if (!at || !value_arg(L, at, &v)) return call_error(&c, 0, "a table, a number or a boolean");
+    if (at && lua_istable(L, at)) return value_array(L, c.b, binding_runtime(L)->rt, at, t), 1;
+    if (!at || !value_arg(L, c.b, at, &v))
+        return call_error(&c, 0, "a table, a number or a boolean");
     tide_array **out = array_slot(L, c.b);
     opened *o = v.kind == TIDE_ARG_ARRAY ? NULL : binding_runtime(L);
-    static const tide_dtype types[] = {
-        [TIDE_ARG_BOOL] = TIDE_BOOL, [TIDE_ARG_INT] = TIDE_I64, [TIDE_ARG_FLOAT] = TIDE_F64};
     binding_within(c.b, L);
     if (v.kind == TIDE_ARG_ARRAY)
         *out = t == TIDE_DTYPE_COUNT ? tide_copy(v.value.array) : tide_cast(v.value.array, t);
     else
-        *out = tide_full(o->rt, t == TIDE_DTYPE_COUNT ? types[v.kind] : t, 0, NULL, v);
+        *out = tide_full(o->rt, t == TIDE_DTYPE_COUNT ? value_type(&v) : t, 0, NULL, v);
     binding_without(c.b);
     return array_made(L, out);
 }
@@ -209,6 +220,14 @@ int own_arange(lua_State *L) {
     return array_made(L, out);
 }
 
+/* ---- functions by name ---- */
+
+const lua_function *function_named(const char *name) {
+    for (size_t i = 0; i < lua_nfunctions; i++)
+        if (strcmp(lua_functions[i].name, name) == 0) return &lua_functions[i];
+    return NULL;
+}
+
 /* ---- help ---- */
 
 static void add_signature(luaL_Buffer *text, const lua_function *f) {
@@ -232,18 +251,12 @@ static void add_help(luaL_Buffer *text, const lua_function *f) {
     luaL_addstring(text, f->example);
 }
 
-int own_help(lua_State *L) {
-    const char *name = luaL_optstring(L, 1, NULL), *group = "";
+static int help_of_all(lua_State *L) {
+    const char *group = "";
     luaL_Buffer text;
     luaL_buffinit(L, &text);
     for (size_t i = 0; i < lua_nfunctions; i++) {
         const lua_function *f = &lua_functions[i];
-        if (name && strcmp(name, f->name) == 0) {
-            add_help(&text, f);
-            luaL_pushresult(&text);
-            return 1;
-        }
-        if (name) continue;
         if (strcmp(group, f->group) != 0) {
             luaL_addstring(&text, i ? "\n\n" : "");
             luaL_addstring(&text, group = f->group);
@@ -253,7 +266,33 @@ int own_help(lua_State *L) {
         luaL_addstring(&text, f->name);
     }
     luaL_pushresult(&text);
-    return name ? luaL_error(L, "help: there is no function '%s'; tide.help() lists all", name) : 1;
+    return 1;
+}
+
+/* By its name, with what stands before it in a program or without, or as a value. */
+static const lua_function *asked_for(lua_State *L) {
+    lua_CFunction value = lua_tocfunction(L, 1);
+    for (size_t i = 0; value && i < lua_nfunctions; i++)
+        if (lua_functions[i].call == value) return &lua_functions[i];
+    if (lua_type(L, 1) != LUA_TSTRING)
+        fail(L, "help: expected a name, or a function of the module's, found %s",
+             luaL_typename(L, 1));
+    const char *name = lua_tostring(L, 1);
+    const lua_function *f = function_named(name);
+    if (!f && strncmp(name, "tide.", 5) == 0) f = function_named(name + 5);
+    if (!f && strncmp(name, "a:", 2) == 0) f = function_named(name + 2);
+    if (!f) fail(L, "help: there is no function '%s'; tide.help() lists all", name);
+    return f;
+}
+
+int own_help(lua_State *L) {
+    if (lua_isnoneornil(L, 1)) return help_of_all(L);
+    const lua_function *f = asked_for(L);
+    luaL_Buffer text;
+    luaL_buffinit(L, &text);
+    add_help(&text, f);
+    luaL_pushresult(&text);
+    return 1;
 }
 
 /* ---- the table ---- */
@@ -272,12 +311,7 @@ int part_load(lua_State *L, const char *name) {
 static int run_part(lua_State *L, const char *name) {
     part_load(L, name);
     lua_pushvalue(L, 1);
-    lua_newtable(L); /* operations element by element */
-    for (size_t i = 0; i < lua_nfunctions; i++) {
-        if (!lua_functions[i].expression) continue;
-        lua_pushstring(L, lua_functions[i].name);
-        lua_rawseti(L, -2, (int)lua_rawlen(L, -2) + 1);
-    }
+    lua_pushcfunction(L, fail_text);
     lua_call(L, 2, 0);
     lua_pushstring(L, name);
     lua_rawget(L, 1);
@@ -289,18 +323,15 @@ static int run_part(lua_State *L, const char *name) {
 static int find_function(lua_State *L) {
     const char *name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
     bool methods = lua_toboolean(L, lua_upvalueindex(2));
-    for (size_t i = 0; i < lua_nfunctions; i++) {
-        const lua_function *f = &lua_functions[i];
-        if (strcmp(f->name, name) != 0 || strchr(name, ':') || (methods && !f->method)) continue;
-        if (!f->call) return run_part(L, name);
-        lua_pushvalue(L, lua_upvalueindex(1));
-        lua_pushcclosure(L, f->call, 1);
-        lua_pushvalue(L, 2);
-        lua_pushvalue(L, -2);
-        lua_rawset(L, 1);
-        return 1;
-    }
-    return 0;
+    const lua_function *f = function_named(name);
+    if (!f || strchr(name, ':') || (methods && !f->method)) return 0;
+    if (!f->call) return run_part(L, name);
+    lua_pushvalue(L, lua_upvalueindex(1));
+    lua_pushcclosure(L, f->call, 1);
+    lua_pushvalue(L, 2);
+    lua_pushvalue(L, -2);
+    lua_rawset(L, 1);
+    return 1;
 }
 
 /* Gives the table on the top those functions. */
@@ -333,9 +364,11 @@ __attribute__((visibility("default"))) int luaopen_tidepool(lua_State *L);
 int luaopen_tidepool(lua_State *L) {
     static const char *const objects[] = {"stream", "pool", "cache"};
     stay_loaded();
-    binding_new(L);
+    binding *b = binding_new(L);
     int upvalue = lua_gettop(L), module = upvalue + 1, methods = upvalue + 2;
     lua_newtable(L);
+    lua_pushvalue(L, -1);
+    b->module = luaL_ref(L, LUA_REGISTRYINDEX);
     add_functions(L, upvalue, false);
     lua_newtable(L);
     add_functions(L, upvalue, true);

@@ -321,6 +321,16 @@ TIDE_API tide_array *tide_std(tide_array *a, const int *axes, int n, double corr
 ** end; integers wrap. An operand without axes, or inner lengths that differ, are TIDE_E_SHAPE; an
 ** inner length of 0 gives zeros. May collect. Never blocks. */
 TIDE_API tide_array *tide_matmul(tide_array *a, tide_array *b);
+/* What follows a product and its bias: nothing; max(x, 0); 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715
+** x^3))). Of not-a-number max(x, 0) is that or 0. */
+enum { TIDE_IDENTITY = 0, TIDE_RELU = 1, TIDE_GELU = 2 };
+/* activation(a b + bias): a layer of a network. a and b as for tide_matmul, b a matrix or more;
+** bias (n) is added to each row of the product, else TIDE_E_SHAPE. Of floats, in the common type of
+** the three; else TIDE_E_DTYPE. `activation`: TIDE_IDENTITY, TIDE_RELU, TIDE_GELU; else
+** TIDE_E_INVALID. One pass where cuBLAS has it so (single matrices of f16, bf16, f32), else a
+** second one over the product; f16 and bf16 are rounded once in the first case, and on the host.
+** May collect. Never blocks. */
+TIDE_API tide_array *tide_linear(tide_array *a, tide_array *b, tide_array *bias, int activation);
 
 #if defined(__cplusplus)
 }

@@ -1,7 +1,7 @@
 /* random.h: counter-based random numbers, Philox 4x32-10 (Salmon et al., "Parallel random numbers:
 ** as easy as 1, 2, 3", SC 2011). Element i of a draw depends on the seed, the counter at the draw,
-** and i alone: the same on every device, for integers and uniforms bit for bit, for normals within
-** 4 ulp. */
+** and i alone: the same on every device bit for bit, but for normals of f32, which lie within 6 ulp
+** of each other. */
 #ifndef TIDE_RANDOM_H
 #define TIDE_RANDOM_H
 

@@ -108,6 +108,10 @@ typedef struct tide_config {
     /* TIDE_COLLECT_WAIT: before memory runs out, how long to wait for collectors that are bound to
     ** other threads: "50ms" (default), "200us", "2s", "0" */
     const char *collect_wait;
+    /* TIDE_MATMUL: how exactly a GPU multiplies matrices of f32 and c64: "highest" (default), in
+    ** f32; "high": factors rounded to TF32, 10 bits of fraction; "medium": to bf16, 7 bits. Sums
+    ** are in f32 (tide/linalg.h). The host is always exact */
+    const char *matmul_precision;
     /* TIDE_HOST_THREADS: how many threads share an operation on a host device, 1 to 1024. Results
     ** do not depend on it. Default: the processors that the process may use */
     int host_threads;

@@ -35,6 +35,9 @@ typedef struct tidei_runtime tidei_runtime;
 #define tidei_check_slow(c) ((void)0)
 #endif
 
+/* Loops over records that lie anywhere ask for those so many turns ahead. */
+#define TIDEI_FETCH_AHEAD 8
+
 #define tidei_likely(c)   __builtin_expect(!!(c), 1)
 #define tidei_unlikely(c) __builtin_expect(!!(c), 0)
 

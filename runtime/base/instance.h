@@ -39,6 +39,7 @@ typedef struct tidei_dev_memory tidei_dev_memory;           /* of a device */
 typedef struct tidei_deaths tidei_deaths;                   /* memory/header.h */
 typedef struct tidei_moves tidei_moves;                     /* memory/move.h */
 typedef struct tidei_spills tidei_spills;                   /* memory/spill.h */
+typedef struct tidei_bounces tidei_bounces;                 /* memory/bounce.h */
 typedef struct tidei_external_allocs tidei_external_allocs; /* memory/external_alloc.c */
 typedef struct tidei_recovery tidei_recovery;               /* memory/recovery.h */
 typedef struct tidei_reclaim tidei_reclaim;                 /* reclaim/reclaim.h */
@@ -129,6 +130,7 @@ struct tidei_runtime {
     tidei_host_budget *budget;
     tidei_moves *moves;
     tidei_spills *spills;
+    tidei_bounces *bounces;
     tidei_reclaim *reclaim;
     tidei_recovery *recovery; /* what a request does that does not fit */
     /* NULL: not open yet */

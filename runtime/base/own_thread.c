@@ -1,6 +1,7 @@
 /* own_thread.c: starting threads, as own_thread.h has it. */
 #include "runtime/base/own_thread.h"
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 
@@ -51,3 +52,9 @@ int tidei_own_thread_start(pthread_t *out, void *(*fn)(void *arg), void *arg) {
 }
 
 #endif
+
+/* More than a set has room for are more than anything here makes use of. */
+unsigned tidei_processors(void) {
+    cpu_set_t may;
+    return sched_getaffinity(0, sizeof may, &may) ? 1 : (unsigned)CPU_COUNT(&may);
+}

@@ -14,5 +14,7 @@
 
 /* As pthread_create with attributes of ours: 0, or the error. The thread is to be joined. */
 int tidei_own_thread_start(pthread_t *out, void *(*fn)(void *arg), void *arg);
+/* How many processors the calling thread may run on, and so those that it starts. At least 1. */
+unsigned tidei_processors(void);
 
 #endif

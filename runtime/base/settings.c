@@ -158,6 +158,17 @@ static bool parse_level(const char *text, void *field, size_t cap) {
     return false;
 }
 
+static const char *const precisions[] = {[TIDEI_PRECISION_HIGHEST] = "highest",
+                                         [TIDEI_PRECISION_HIGH] = "high",
+                                         [TIDEI_PRECISION_MEDIUM] = "medium"};
+
+static bool parse_precision(const char *text, void *field, size_t cap) {
+    (void)cap;
+    for (size_t i = 0; i < TIDEI_COUNT(precisions); i++)
+        if (!strcmp(text, precisions[i])) return *(int *)field = (int)i, true;
+    return false;
+}
+
 static const struct {
     const char *unit;
     uint64_t ns;
@@ -267,6 +278,8 @@ static const struct {
      offsetof(tide_config, default_memory)},
     {"TIDE_PINNED_LIMIT", "bytes, 4GiB or 25%", parse_limit, SETTING(pinned_limit),
      FIELD_TEXT | VITAL, offsetof(tide_config, pinned_limit)},
+    {"TIDE_MATMUL", "highest, high or medium", parse_precision, SETTING(matmul_precision),
+     FIELD_TEXT, offsetof(tide_config, matmul_precision)},
     {"TIDE_TRACE", "a file's name that ends in .csv or .json", parse_trace, SETTING(trace),
      FIELD_TEXT, offsetof(tide_config, trace)},
 };
@@ -345,8 +358,8 @@ static void show_time(char *buf, size_t cap, uint64_t ns) {
                  ns ? time_units[u].unit : "");
 }
 
-/* By the row's type in tidei_settings, of which each has a size of its own, but for levels, kinds
-** and times. */
+/* By the row's type in tidei_settings, of which each has a size of its own, but for levels, kinds,
+** precisions and times. */
 const char *tidei_settings_show(const tidei_settings *s, size_t i, char *buf, size_t cap) {
     const char *at = (const char *)s + table[i].setting;
     tidei_format(buf, cap, "%s", "");
@@ -356,6 +369,8 @@ const char *tidei_settings_show(const tidei_settings *s, size_t i, char *buf, si
         tidei_format(buf, cap, "sample:%d", s->debug_sample);
     else if (table[i].parse == parse_level)
         tidei_format(buf, cap, "%s", level_name(s->log_level));
+    else if (table[i].parse == parse_precision)
+        tidei_format(buf, cap, "%s", precisions[s->matmul_precision]);
     else if (table[i].parse == parse_time)
         show_time(buf, cap, *(const uint64_t *)at);
     else if (table[i].cap == sizeof(bool))

@@ -23,6 +23,7 @@ typedef struct tidei_settings {
     bool collector_given, policy_given,
         pool_given; /* by tide_config: an unknown name fails; the environment's is a warning */
     bool gc_early, deterministic, thread_streams, spill;
+    int matmul_precision; /* TIDEI_PRECISION_* */
     uint64_t collect_wait_ns;
     size_t host_device_memory; /* 0: default */
     int host_devices;
@@ -47,6 +48,9 @@ typedef struct tidei_settings {
     /* what is wrong in the environment is logged: nobody chose a level, or one that has warnings */
     bool environment_warns;
 } tidei_settings;
+
+/* To what the factors of products of f32 may be rounded: not at all, to TF32, to bf16. */
+enum { TIDEI_PRECISION_HIGHEST, TIDEI_PRECISION_HIGH, TIDEI_PRECISION_MEDIUM };
 
 #define TIDEI_SAMPLE_MOST      1000000000
 #define TIDEI_HOST_THREADS_MAX 1024

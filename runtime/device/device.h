@@ -222,6 +222,10 @@ struct tidei_device_ops {
     ** side is pinned, and H2D beyond info.staged_bytes waits for the work before it: a caller that
     ** has something to do before a wait, or holds a lock, waits first. */
     tide_status (*copy)(tidei_device *d, tidei_dstream *s, const tidei_copy *c);
+    /* (may be NULL: who asks need not know) Whether the device itself reads and writes the host's
+    ** memory there: the program has pinned it, or the driver made it. What is not goes through the
+    ** driver's own memory, at a fraction of the bus's speed. */
+    bool (*host_pinned)(tidei_device *d, const void *host);
     /* Copies n pieces, in any order: no place that is written may overlap another place of the
     ** call. n and sizes may be 0. On failure some may have been queued; their sources are
     ** unchanged. */
@@ -239,6 +243,10 @@ struct tidei_device_ops {
     ** receives the cubin, also if loading it failed. */
     tide_status (*kernel_new)(tidei_device *d, const tidei_kernel_text *t, tidei_dkernel **out,
                               void **image, size_t *image_bytes);
+    /* (may be NULL) Compiles as kernel_new does, and loads nothing: *image, malloc'ed, is one for
+    ** kernel_new. Needs neither the driver nor the device, so any thread will do. */
+    tide_status (*kernel_compile)(tidei_device *d, const tidei_kernel_text *t, void **image,
+                                  size_t *image_bytes);
     void (*kernel_release)(tidei_device *d, tidei_dkernel *k); /* no queued work uses it */
     tide_status (*launch)(tidei_device *d, tidei_dstream *s, const tidei_launch *l);
 

@@ -396,6 +396,10 @@ static tide_status fault_copy(tidei_device *d, tidei_dstream *s, const tidei_cop
     return status == TIDE_OK ? leave(f, f->inner->ops->copy(f->inner, s, c)) : status;
 }
 
+static bool fault_host_pinned(tidei_device *d, const void *host) {
+    return fault_of(d)->inner->ops->host_pinned(fault_of(d)->inner, host);
+}
+
 static tide_status fault_copy_many(tidei_device *d, tidei_dstream *s, const tidei_piece *pieces,
                                    size_t n) {
     fault *f = fault_of(d);
@@ -423,6 +427,13 @@ static tide_status fault_kernel_new(tidei_device *d, const tidei_kernel_text *t,
     return status == TIDE_OK
                ? leave(f, f->inner->ops->kernel_new(f->inner, t, out, image, image_bytes))
                : status;
+}
+
+/* Not counted: it calls no driver, on threads whose order nobody knows. */
+static tide_status fault_kernel_compile(tidei_device *d, const tidei_kernel_text *t, void **image,
+                                        size_t *image_bytes) {
+    fault *f = fault_of(d);
+    return f->inner->ops->kernel_compile(f->inner, t, image, image_bytes);
 }
 
 static void fault_kernel_release(tidei_device *d, tidei_dkernel *k) {
@@ -494,10 +505,12 @@ static const struct tidei_device_ops fault_ops = {
     .publish = fault_publish,
     .completed = fault_completed,
     .copy = fault_copy,
+    .host_pinned = fault_host_pinned,
     .copy_many = fault_copy_many,
     .copy_many_prepare = fault_copy_many_prepare,
     .fill = fault_fill,
     .kernel_new = fault_kernel_new,
+    .kernel_compile = fault_kernel_compile,
     .kernel_release = fault_kernel_release,
     .launch = fault_launch,
     .lose = fault_lose,
@@ -513,10 +526,12 @@ tide_status tidei_fault_open(tidei_device *inner, tidei_device **out) {
         f->ops.kernel_new = NULL;
         f->ops.kernel_release = NULL;
     }
+    if (!inner->ops->kernel_compile) f->ops.kernel_compile = NULL;
     if (!inner->ops->peer_possible) {
         f->ops.peer_possible = NULL;
         f->ops.peer_enable = NULL;
     }
+    if (!inner->ops->host_pinned) f->ops.host_pinned = NULL;
     if (!inner->ops->copy_many_prepare) f->ops.copy_many_prepare = NULL;
     if (!inner->ops->mempool_new) f->ops.mempool_new = NULL; /* nobody calls the others then */
     f->inner = inner;

@@ -1,162 +1,205 @@
-/* external_alloc.c: external allocations: another allocator (PyTorch, say) takes memory of a pool,
-** by address and in the order of a stream.
+/* external_alloc.c: external allocations, and the table that finds them by address. The model
+** stands in external_alloc.h.
 **
-** Model. An external block is a storage that is pinned until it is freed; the runtime keeps a table
-** from addresses to these storages. We do not see the work that uses it. So malloc orders the
-** block's stream after all earlier uses; and free says that the uses end with what is queued on its
-** stream by then, for which that stream takes a tick. */
+** An allocation by PyTorch is a tensor's, so this is as short as can be: no lock but that of a part
+** of the table, and no host memory, in the usual case. */
 #include "runtime/memory/external_alloc.h"
+#include "runtime/memory/storage.h"
 #include "runtime/observe/nvtx.h"
+#include "runtime/pool/lock.h"
 #include "runtime/pool/pools.h"
-#include "runtime/memory/move.h"
 #include "runtime/streams/loss.h"
 #include "runtime/streams/thread_device.h"
-#include "runtime/memory/storage.h"
 
 /* ---- from address to storage ---- */
 
 #define SHARDS 16 /* so that threads rarely wait for each other */
-#define FEWEST 64 /* buckets of a shard */
+#define FEWEST 64 /* places of a shard */
 
-typedef struct lent lent;
-struct lent {
-    lent *next;
-    tidei_addr addr;
+/* A block lies at the place of its address's hash, or behind it with no empty place between. */
+typedef struct place {
+    tidei_addr addr; /* 0: empty */
     tidei_storage *st;
-};
+} place;
+
+typedef struct shard {
+    tidei_lock lock;
+    /* under lock */
+    place *at;
+    size_t places, n; /* places: a power of two, or 0 */
+    char apart[64];   /* keeps this off the next one's cache line */
+} shard;
 
 struct tidei_external_allocs {
-    struct shard {
-        pthread_mutex_t lock;
-        /* under lock */
-        lent **bucket;
-        size_t buckets, n; /* buckets: a power of two, or 0 */
-    } shard[SHARDS];
+    shard shard[SHARDS];
 };
 
 static uint64_t hash(tidei_addr addr) { return (addr >> 8) * 0x9e3779b97f4a7c15u; }
-static struct shard *shard_of(tidei_external_allocs *l, tidei_addr addr) {
+static shard *shard_of(tidei_external_allocs *l, tidei_addr addr) {
     return &l->shard[hash(addr) >> 60];
 }
 _Static_assert(SHARDS == 1 << (64 - 60), "shard_of takes four bits");
-static lent **bucket_of(lent **bucket, size_t buckets, tidei_addr addr) {
-    return &bucket[(hash(addr) >> 16) & (buckets - 1)];
+static size_t home_of(const shard *x, tidei_addr addr) {
+    return (hash(addr) >> 16) & (x->places - 1);
 }
 
-/* Under the shard's lock. Without host memory a full table still works, slower; an empty one does
-** not. */
-static bool grow(tidei_runtime *rt, struct shard *s) {
-    size_t more = s->buckets ? 2 * s->buckets : FEWEST;
-    if (s->n < s->buckets) return true;
-    lent **bucket = tidei_host_alloc(rt, more * sizeof *bucket);
-    if (!bucket) return s->buckets > 0;
-    for (size_t i = 0; i < s->buckets; i++)
-        for (lent *x = s->bucket[i], *next; x; x = next) {
-            lent **at = bucket_of(bucket, more, x->addr);
-            next = x->next;
-            x->next = *at;
-            *at = x;
-        }
-    tidei_host_free(rt, s->bucket);
-    s->bucket = bucket;
-    s->buckets = more;
-    return true;
+/* The address's place, or the empty one where it would be; there is an empty one. */
+static size_t find(const shard *x, tidei_addr addr) {
+    size_t i = home_of(x, addr);
+    while (x->at[i].addr && x->at[i].addr != addr) i = (i + 1) & (x->places - 1);
+    return i;
 }
 
-static tide_status enter(tidei_runtime *rt, tidei_storage *st) {
-    struct shard *s = shard_of(rt->external_allocs, st->addr);
-    lent *x = tidei_host_alloc(rt, sizeof *x);
-    if (!x) return tidei_fail_host_memory("tide_pool_malloc", sizeof *x);
-    x->addr = st->addr;
-    x->st = st;
-    pthread_mutex_lock(&s->lock);
-    bool room = grow(rt, s);
+/* Into `to`, which has the room, and which keeps them from now on; the old places are *gone. */
+static void rehouse(shard *x, place *to, size_t places, place **gone) {
+    place *from = x->at;
+    size_t n = x->places;
+    x->at = to;
+    x->places = places;
+    for (size_t i = 0; i < n; i++)
+        if (from[i].addr) to[find(x, from[i].addr)] = from[i];
+    *gone = from;
+}
+
+/* More places, while three of four are taken. Called with the lock, which it lets go of meanwhile:
+** host memory may be the embedder's. Without any a table still works up to its last place but
+** one. */
+__attribute__((noinline)) static bool grow(tidei_runtime *rt, shard *x) {
+    size_t places = x->places ? 2 * x->places : FEWEST;
+    tidei_lock_give(&x->lock);
+    place *more = tidei_host_alloc(rt, places * sizeof *more), *gone = more;
+    tidei_lock_take(&x->lock);
+    if (more && places > x->places) rehouse(x, more, places, &gone);
+    tidei_lock_give(&x->lock);
+    tidei_host_free(rt, gone); /* or what another thread was faster than */
+    tidei_lock_take(&x->lock);
+    return x->n + 1 < x->places;
+}
+
+static bool enter(tidei_runtime *rt, tidei_storage *st) {
+    shard *x = shard_of(rt->external_allocs, st->addr);
+    tidei_lock_take(&x->lock);
+    bool room = tidei_likely(x->n + 1 <= x->places / 4 * 3) || grow(rt, x);
     if (room) {
-        lent **at = bucket_of(s->bucket, s->buckets, x->addr);
-        x->next = *at;
-        *at = x;
-        s->n++;
+        x->at[find(x, st->addr)] = (place){st->addr, st};
+        x->n++;
     }
-    pthread_mutex_unlock(&s->lock);
-    if (room) return TIDE_OK;
-    tidei_host_free(rt, x);
-    return tidei_fail_host_memory("tide_pool_malloc", FEWEST * sizeof *s->bucket);
+    tidei_lock_give(&x->lock);
+    return room;
+}
+
+/* Empties the i-th place: what lies behind it and belongs before closes up. */
+static void empty(shard *x, size_t i) {
+    size_t mask = x->places - 1;
+    for (size_t k = (i + 1) & mask; x->at[k].addr; k = (k + 1) & mask) {
+        size_t home = home_of(x, x->at[k].addr);
+        if (((k - home) & mask) < ((k - i) & mask)) continue;
+        x->at[i] = x->at[k];
+        i = k;
+    }
+    x->at[i] = (place){0};
+    x->n--;
 }
 
 /* Takes the storage out of the table; NULL: there is no external block at that address. */
 static tidei_storage *leave(tidei_runtime *rt, tidei_addr addr) {
-    struct shard *s = shard_of(rt->external_allocs, addr);
-    lent *x = NULL;
-    pthread_mutex_lock(&s->lock);
-    if (s->buckets) {
-        lent **at = bucket_of(s->bucket, s->buckets, addr);
-        while (*at && (*at)->addr != addr) at = &(*at)->next;
-        x = *at;
-        if (x) {
-            *at = x->next;
-            s->n--;
-        }
-    }
-    pthread_mutex_unlock(&s->lock);
-    tidei_storage *st = x ? x->st : NULL;
-    tidei_host_free(rt, x);
+    shard *x = shard_of(rt->external_allocs, addr);
+    tidei_lock_take(&x->lock);
+    size_t i = x->places ? find(x, addr) : 0;
+    tidei_storage *st = x->places ? x->at[i].st : NULL;
+    if (tidei_likely(st != NULL)) empty(x, i);
+    tidei_lock_give(&x->lock);
     return st;
 }
 
 tide_status tidei_external_allocs_open(tidei_runtime *rt) {
     rt->external_allocs = tidei_host_alloc(rt, sizeof *rt->external_allocs);
-    if (!rt->external_allocs)
-        return tidei_fail_host_memory("tide_open", sizeof *rt->external_allocs);
-    for (unsigned i = 0; i < SHARDS; i++)
-        pthread_mutex_init(&rt->external_allocs->shard[i].lock, NULL);
-    return TIDE_OK;
+    return rt->external_allocs
+               ? TIDE_OK
+               : tidei_fail_host_memory("tide_open", sizeof *rt->external_allocs);
 }
 
 void tidei_external_allocs_close(tidei_runtime *rt) {
     for (unsigned i = 0; i < SHARDS && rt->external_allocs; i++) {
-        struct shard *s = &rt->external_allocs->shard[i];
-        for (size_t b = 0; b < s->buckets; b++)
-            for (lent *x = s->bucket[b], *next; x; x = next) {
-                next = x->next;
-                tidei_storage_unpin(x->st);
-                tidei_storage_release(x->st);
-                tidei_host_free(rt, x);
-            }
-        tidei_host_free(rt, s->bucket);
-        pthread_mutex_destroy(&s->lock);
+        shard *x = &rt->external_allocs->shard[i];
+        for (size_t k = 0; k < x->places; k++)
+            if (x->at[k].addr) tidei_storage_drop_fixed(x->at[k].st);
+        tidei_host_free(rt, x->at);
     }
     tidei_host_free(rt, rt->external_allocs);
     rt->external_allocs = NULL;
 }
 
-/* ---- the hook ---- */
+/* ---- order ---- */
 
-/* Orders the stream's later work after all that is pending on the block. */
-static tide_status order_after(tidei_stream *s, tidei_storage *st) {
-    if (!tidei_stream_hold(s))
-        return tidei_fail(TIDE_E_INVALID, "tide_pool_malloc", "the stream was released");
+/* Whether only s has used what the block was before. Nobody else knows the storage. */
+static bool only_used_by(tidei_storage *st, const tidei_stream *s) {
+    const tidei_stamp *a = tidei_stamps_at(&st->stamps);
+    for (unsigned i = 0; i < st->stamps.n; i++)
+        if (a[i].stream != s->slot) return false;
+    return true;
+}
+
+/* Orders the stream's later work after all that is pending on the block. Refused where the owner of
+** an adopted stream forbids work there, since that is what the block is for. */
+static tide_status order_after(tidei_stream *s, tidei_storage *st, const char *op) {
     tide_status status = tidei_stream_usable(s);
-    if (status != TIDE_OK) status = tidei_device_failed(s, status, "tide_pool_malloc");
-    if (status == TIDE_OK)
-        status = tidei_order(s, &(tidei_use){st, 0, st->bytes, TIDEI_WRITE}, 1, "tide_pool_malloc");
+    if (tidei_unlikely(status != TIDE_OK)) return tidei_device_failed(s, status, op);
+    if (tidei_likely(only_used_by(st, s))) return TIDE_OK;
+    return tidei_order(s, &(tidei_use){st, 0, st->bytes, TIDEI_WRITE}, 1, op);
+}
+
+static tide_status order_held(tidei_stream *s, tidei_storage *st, const char *op) {
+    if (!tidei_stream_hold(s)) return tidei_fail(TIDE_E_INVALID, op, "the stream was released");
+    tide_status status = order_after(s, st, op);
     tidei_stream_let_go(s);
     return status;
 }
 
-/* The block's uses end with what is queued on s now. A stream that is gone has completed all of it.
-** Where the history has no room the host waits for that work, on the spot: the block is in no table
-** any more, and would be lost if a longjmp left the wait. */
-static void end_uses(tidei_stream *s, tidei_storage *st) {
-    bool known = true;
-    pthread_mutex_lock(&s->lock);
-    if (s->ds) {
-        uint64_t tick = tidei_stream_tick(s);
-        tidei_stream_after_work(s);
-        known = tidei_publish_uses(s, &(tidei_use){st, 0, st->bytes, TIDEI_WRITE}, 1, tick);
-    }
-    pthread_mutex_unlock(&s->lock);
-    if (!known) (void)tidei_stream_finish(s);
+/* The same where there is more to tell than one stamp. Where the history has no room the host waits
+** for the work, on the spot: the block is in no table any more, and would be lost if a longjmp left
+** the wait. */
+static void publish_end(tidei_stream *s, tidei_storage *st) {
+    tidei_use use = {st, 0, st->bytes, TIDEI_WRITE};
+    if (!tidei_publish_uses(s, &use, 1, tidei_stream_next_tick(s))) (void)tidei_stream_finish(s);
 }
+
+/* The block's uses end with what is queued on s now. A stream that is gone has completed all of
+** it. */
+static inline void end_uses(tidei_stream *s, tidei_storage *st) {
+    if (tidei_unlikely(!atomic_load_explicit(&s->ds, memory_order_acquire))) return;
+    if (tidei_unlikely(s->dev->rt->recorder || st->stamps.cap || !only_used_by(st, s))) {
+        publish_end(s, st);
+        return;
+    }
+    st->stamps.n = 1;
+    st->stamps.few[0] =
+        (tidei_stamp){.tick = tidei_stream_next_tick(s), .stream = s->slot, .write = 1};
+}
+
+/* ---- blocks ---- */
+
+void *tidei_external_alloc(tidei_pool *pool, tidei_stream *s, bool kept, size_t bytes,
+                           const char *op) {
+    tidei_storage *st;
+    if (tidei_storage_new_fixed(pool, bytes ? bytes : 1, s, op, &st) != TIDE_OK) return NULL;
+    tide_status status = tidei_likely(kept) ? order_after(s, st, op) : order_held(s, st, op);
+    if (status == TIDE_OK && tidei_unlikely(!enter(pool->dev->rt, st)))
+        status = tidei_fail_host_memory(op, FEWEST * sizeof(place));
+    if (tidei_likely(status == TIDE_OK)) return (void *)(uintptr_t)st->addr;
+    tidei_storage_drop_fixed(st);
+    return NULL;
+}
+
+bool tidei_external_free(tidei_runtime *rt, tidei_stream *s, void *ptr) {
+    tidei_storage *st = leave(rt, (uintptr_t)ptr);
+    if (tidei_unlikely(!st)) return false;
+    end_uses(s, st);
+    tidei_storage_drop_fixed(st);
+    return true;
+}
+
+/* ---- the public hook ---- */
 
 /* Finds the pool, and the stream to use on its device; false with the error set. */
 static bool check_in(tide_pool *pool, tide_stream *stream, const char *op, tidei_user_pool **x,
@@ -174,21 +217,11 @@ static bool check_in(tide_pool *pool, tide_stream *stream, const char *op, tidei
 
 void *tide_pool_malloc(tide_pool *pool, tide_stream *stream, size_t bytes) {
     TIDEI_OPERATION("tide_pool_malloc");
-    tidei_storage *st;
     tidei_user_pool *x;
     tidei_stream *s;
     if (!check_in(pool, stream, "tide_pool_malloc", &x, &s)) return NULL;
     if (!tidei_may_make(x->dev->rt, "tide_pool_malloc")) return NULL;
-    if (tidei_storage_new_in(x->p, bytes ? bytes : 1, s, "tide_pool_malloc", &st) != TIDE_OK)
-        return NULL;
-    /* from here on the address stays, once a move that is under way has ended */
-    tidei_storage_pin(st);
-    tidei_moves_wait(st->dev->rt->moves);
-    if (order_after(s, st) == TIDE_OK && enter(x->dev->rt, st) == TIDE_OK)
-        return (void *)(uintptr_t)st->addr;
-    tidei_storage_unpin(st);
-    tidei_storage_release(st);
-    return NULL;
+    return tidei_external_alloc(x->p, s, false, bytes, "tide_pool_malloc");
 }
 
 void tide_pool_free(tide_pool *pool, tide_stream *stream, void *ptr) {
@@ -196,13 +229,7 @@ void tide_pool_free(tide_pool *pool, tide_stream *stream, void *ptr) {
     tidei_user_pool *x;
     tidei_stream *s;
     if (!ptr || tidei_forked() || !check_in(pool, stream, "tide_pool_free", &x, &s)) return;
-    tidei_storage *st = leave(x->dev->rt, (uintptr_t)ptr);
-    if (!st) {
+    if (!tidei_external_free(x->dev->rt, s, ptr))
         tidei_fail(TIDE_E_INVALID, "tide_pool_free",
                    "no block of this runtime's pools is lent at %p", ptr);
-        return;
-    }
-    end_uses(s, st);
-    tidei_storage_unpin(st);
-    tidei_storage_release(st);
 }

@@ -137,6 +137,14 @@ void tidei_moves_be_after(tidei_storage *st, tidei_stamp x) {
     *tidei_stamps_at(&st->stamps) = x;
 }
 
+/* The record that the i-th move is of comes into the nearest cache: its history, or its address. */
+static inline void fetch(const tidei_move *moves, size_t n, size_t i) {
+    if (i >= n) return;
+    const tidei_storage *st = moves[i].owner;
+    __builtin_prefetch(st, 1);
+    __builtin_prefetch(&st->stamps, 1);
+}
+
 static void settle_in(const tidei_move *m, const tidei_piece *place, tidei_stamp x) {
     tidei_storage *st = m->owner;
     tidei_stamps_lock(st);
@@ -162,7 +170,10 @@ static size_t move_some(tidei_stream *s, const tidei_move *moves, const tidei_pi
     *status = k ? d->ops->copy_many(d, s->ds, places, k) : copy_over_itself(s, places);
     if (!k) k = 1;
     if (*status == TIDE_OK) {
-        for (size_t i = 0; i < k; i++) settle_in(&moves[i], &places[i], x);
+        for (size_t i = 0; i < k; i++) {
+            fetch(moves, k, i + TIDEI_FETCH_AHEAD);
+            settle_in(&moves[i], &places[i], x);
+        }
         return k;
     }
     for (size_t i = 0; i < k; i++) stay(&moves[i], x);
@@ -173,8 +184,10 @@ static size_t move_some(tidei_stream *s, const tidei_move *moves, const tidei_pi
 static tide_status order(tidei_stream *s, const tidei_stamp *pending, unsigned npending,
                          const tidei_move *moves, size_t n) {
     tide_status status = tidei_moves_follow(s, pending, npending);
-    for (size_t i = 0; i < n && status == TIDE_OK; i++)
+    for (size_t i = 0; i < n && status == TIDE_OK; i++) {
+        fetch(moves, n, i + TIDEI_FETCH_AHEAD);
         status = tidei_moves_follow_uses(s, moves[i].owner);
+    }
     return status;
 }
 

@@ -5,6 +5,7 @@
 #include "runtime/memory/subranges.h"
 #include "runtime/pool/pools.h"
 #include "runtime/memory/header.h"
+#include "runtime/memory/bounce.h"
 #include "runtime/memory/memory_kinds.h"
 #include "runtime/memory/move.h"
 #include "runtime/memory/peers.h"
@@ -230,8 +231,10 @@ static inline void begin_life(tidei_storage *st, tidei_pool *pool, size_t bytes,
     atomic_init(&st->unordered, false);
 }
 
-tide_status tidei_storage_new_in(tidei_pool *pool, size_t bytes, tidei_stream *s, const char *op,
-                                 tidei_storage **out) {
+/* `fixed`: it is pinned from birth, and the pool never hears of an owner. */
+__attribute__((always_inline)) static inline tide_status
+make(tidei_pool *pool, size_t bytes, tidei_stream *s, const char *op, bool fixed,
+     tidei_storage **out) {
     tidei_dev *d = pool->dev;
     if (tidei_unlikely(atomic_load_explicit(&d->d->lost, memory_order_relaxed)))
         return tidei_lost(d, op);
@@ -261,9 +264,31 @@ tide_status tidei_storage_new_in(tidei_pool *pool, size_t bytes, tidei_stream *s
     st->watched = bytes && watch(d) ? TIDEI_WATCHED_BY_OBSERVERS : 0;
     if (bytes) note_alloc(pool, bytes);
     tidei_record_alloc(st, s);
-    if (bytes && pool->ops->own) pool->ops->own(pool, &a.block, st); /* from now on it may move */
+    if (fixed) {
+        atomic_init(&st->pins, 1);
+        atomic_fetch_add_explicit(&pool->users->pinned, bytes, memory_order_relaxed);
+    } else if (bytes && pool->ops->own) {
+        pool->ops->own(pool, &a.block, st); /* from now on it may move */
+    }
     *out = st;
     return TIDE_OK;
+}
+
+tide_status tidei_storage_new_in(tidei_pool *pool, size_t bytes, tidei_stream *s, const char *op,
+                                 tidei_storage **out) {
+    return make(pool, bytes, s, op, false, out);
+}
+
+tide_status tidei_storage_new_fixed(tidei_pool *pool, size_t bytes, tidei_stream *s,
+                                    const char *op, tidei_storage **out) {
+    tidei_check(bytes);
+    return make(pool, bytes, s, op, true, out);
+}
+
+void tidei_storage_drop_fixed(tidei_storage *st) {
+    tidei_check(atomic_load(&st->refs) == 1 && atomic_load(&st->pins) == 1);
+    atomic_fetch_sub_explicit(&st->pool->users->pinned, st->bytes, memory_order_relaxed);
+    tidei_storage_end(st);
 }
 
 tide_status tidei_storage_try(tidei_pool *pool, size_t bytes, tidei_stream *s, unsigned flags,
@@ -672,6 +697,9 @@ tide_status tidei_submit_copy(tidei_stream *s, tidei_copy_kind kind, tidei_stora
     if (status != TIDE_OK) return status;
     if (waits) status = wait_first(s, uses, n);
     if (status != TIDE_OK) return tidei_fail_as(op);
+    if (waits && kind != TIDEI_COPY_D2D &&
+        tidei_bounce_copy(s, kind, uses[0].st, uses[0].offset, host, bytes, op, &status))
+        return status;
     status = tidei_submit_begin(&w, s, uses, n, op);
     if (status != TIDE_OK) return status;
     tidei_copy c = {.kind = kind, .bytes = bytes, .busy = &busy};

@@ -273,7 +273,7 @@ static void tell_done(driver *p) {
     tidei_saved_error e;
     tidei_error_save(&e);
     for (tidei_stream *s; (s = tidei_stream_next(dev, &slot));) {
-        tidei_stamp last = {.tick = atomic_load(&s->submitted), .stream = s->slot, .write = 1};
+        tidei_stamp last = {.tick = tidei_stream_last_tick(s), .stream = s->slot, .write = 1};
         if (!last.tick || atomic_load(&s->adopted) || !tidei_stamp_done(dev, last)) continue;
         tidei_dstream *ds = tidei_stream_hold(s);
         if (!ds) continue;

@@ -279,7 +279,7 @@ size_t tidei_pools_pinned(tidei_dev *d) {
 void tidei_pool_orphaned(tidei_user_pool *x) {
     tidei_dev *d = x->dev;
     for (unsigned i = 0, n = atomic_load(&d->rt->streams->n); i < n; i++)
-        x->ticks[i] = atomic_load_explicit(&tidei_stream_at(d, i)->submitted, memory_order_acquire);
+        x->ticks[i] = tidei_stream_last_tick(tidei_stream_at(d, i));
     tidei_ref_end(x->ref);
     atomic_fetch_add(&d->pools->orphans, 1);
     atomic_store(&x->orphan, true); /* from here on a sweep may close the pool */

@@ -62,22 +62,29 @@ static tidei_extent *root_of(tidei_size_index *sh, unsigned bin) {
     sh->in[bin].loose = NULL;
     for (tidei_extent *next; x; x = next) {
         next = x->right;
-        x->loose = 0;
+        x->loose = false;
         put_among(&sh->in[bin].root, x);
     }
     return sh->in[bin].root;
 }
 
-/* The lowest bin from `bin` on that is not empty; TIDEI_INDEX_BINS if there is none. */
-static unsigned bin_from(const tidei_size_index *sh, unsigned bin) {
+static uint64_t bits_of(const tidei_size_index *sh, unsigned word) {
+    return atomic_load_explicit(&sh->bins[word], memory_order_relaxed);
+}
+static uint64_t words_of(const tidei_size_index *sh) {
+    return atomic_load_explicit(&sh->words, memory_order_relaxed);
+}
+
+unsigned tidei_size_index_look(const tidei_size_index *sh, unsigned bin) {
     unsigned w = bin / 64;
     if (bin >= TIDEI_INDEX_BINS) return TIDEI_INDEX_BINS;
-    uint64_t bits = sh->bins[w] & ~(uint64_t)0 << bin % 64;
+    uint64_t bits = bits_of(sh, w) & ~(uint64_t)0 << bin % 64;
     if (!bits) {
-        uint64_t words = sh->words & ~(uint64_t)0 << w << 1;
+        uint64_t words = words_of(sh) & ~(uint64_t)0 << w << 1;
         if (!words) return TIDEI_INDEX_BINS;
         w = (unsigned)__builtin_ctzll(words);
-        bits = sh->bins[w];
+        /* 0 only for a thread that looks while another writes */
+        if (tidei_unlikely(!(bits = bits_of(sh, w)))) return TIDEI_INDEX_BINS;
     }
     return w * 64 + (unsigned)__builtin_ctzll(bits);
 }
@@ -88,17 +95,17 @@ static tidei_extent *leftmost(tidei_extent *x) {
 }
 
 static tidei_extent *first_of_bins(tidei_size_index *sh, unsigned bin) {
-    bin = bin_from(sh, bin);
+    bin = tidei_size_index_look(sh, bin);
     return bin == TIDEI_INDEX_BINS ? NULL : leftmost(root_of(sh, bin));
 }
 
 tidei_extent *tidei_size_index_fit(tidei_size_index *sh, size_t size) {
     if (sh->bytes < size) return NULL;
-    unsigned exact = tidei_size_index_bin(sh, size), bin = bin_from(sh, exact);
+    unsigned exact = tidei_size_index_bin(sh, size), bin = tidei_size_index_look(sh, exact);
     if (bin == exact) { /* this bin has extents both larger and smaller than the request */
         tidei_extent *x = first_from(root_of(sh, bin), size, 0);
         if (x) return x;
-        bin = bin_from(sh, bin + 1);
+        bin = tidei_size_index_look(sh, bin + 1);
     }
     return bin == TIDEI_INDEX_BINS ? NULL : leftmost(root_of(sh, bin));
 }
@@ -112,9 +119,10 @@ tidei_extent *tidei_size_index_next(tidei_size_index *sh, const tidei_extent *x)
 }
 
 tidei_extent *tidei_size_index_largest(tidei_size_index *sh) {
-    if (!sh->words) return NULL;
-    unsigned w = 63 - (unsigned)__builtin_clzll(sh->words);
-    tidei_extent *x = root_of(sh, w * 64 + 63 - (unsigned)__builtin_clzll(sh->bins[w]));
+    uint64_t words = words_of(sh);
+    if (!words) return NULL;
+    unsigned w = 63 - (unsigned)__builtin_clzll(words);
+    tidei_extent *x = root_of(sh, w * 64 + 63 - (unsigned)__builtin_clzll(bits_of(sh, w)));
     while (x->right) x = x->right;
     return x;
 }
@@ -149,9 +157,9 @@ static bool loose_valid(const tidei_size_index *sh, unsigned bin, size_t *count,
 bool tidei_size_index_valid(const tidei_size_index *sh, size_t *count) {
     size_t bytes = 0;
     for (unsigned bin = 0; bin < TIDEI_INDEX_BINS; bin++) {
-        if (!!(sh->bins[bin / 64] >> bin % 64 & 1) != (sh->in[bin].root || sh->in[bin].loose))
-            return false;
-        if (!!(sh->words >> bin / 64 & 1) != !!sh->bins[bin / 64]) return false;
+        uint64_t bits = bits_of(sh, bin / 64);
+        if (!!(bits >> bin % 64 & 1) != (sh->in[bin].root || sh->in[bin].loose)) return false;
+        if (!!(words_of(sh) >> bin / 64 & 1) != !!bits) return false;
         if (!bin_valid(sh, bin, sh->in[bin].root, count, &bytes)) return false;
         if (!loose_valid(sh, bin, count, &bytes)) return false;
     }

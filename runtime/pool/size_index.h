@@ -34,7 +34,8 @@ typedef enum {
     /* freed, in a thread's cache; LIVE and CACHED alternate without the lock */
     TIDEI_EXTENT_CACHED,
     /* LIVE, while a thread that holds the lock asks its owner, so that it is not freed meanwhile */
-    TIDEI_EXTENT_LOOKED_AT
+    TIDEI_EXTENT_LOOKED_AT,
+    TIDEI_EXTENT_BORDER /* no bytes: two zones meet here */
 } tidei_extent_state;
 
 /* An extent's `slot`: that of the stream whose work is pending on it, or one of these. */
@@ -48,12 +49,12 @@ struct tidei_extent {
     size_t off, size;          /* within the range; multiples of the granule */
     tidei_extent *prev, *next; /* by address */
     union {
-        /* FREE: in its bin; HOLE: the hole before; CLAIMED, CACHED and UNUSED: a chain */
+        /* FREE: in its bin; HOLE, BORDER: the one before; CLAIMED, CACHED and UNUSED: a chain */
         tidei_extent *left;
         _Atomic(void *) owner; /* LIVE: who may be asked whether it may move; NULL: it may not */
     };
     union {
-        tidei_extent *right;      /* FREE: in its bin; HOLE: the hole behind */
+        tidei_extent *right;      /* FREE: in its bin; HOLE, BORDER: the one behind */
         struct tidei_page *pages; /* CLAIMED by a trim: the first of its pages */
         struct {                  /* LIVE, while moves are planned: */
             bool fixed;           /* it may not move */
@@ -64,8 +65,10 @@ struct tidei_extent {
         uint64_t tick; /* pending on `slot` up to here */
         size_t bytes;  /* LIVE: as requested */
     };
-    uint32_t rank : 31; /* in the treap; fixed with the descriptor */
-    uint32_t loose : 1; /* FREE: in its bin's list */
+    uint16_t rank; /* in the treap; fixed with the descriptor */
+    bool loose;    /* FREE: in its bin's list */
+    /* the pool tide's zone that it belongs to, if it has memory (zones.h) */
+    _Atomic uint8_t zone;
     uint16_t slot;
     _Atomic uint8_t state;
     union {
@@ -91,8 +94,9 @@ typedef struct tidei_size_index {
     size_t bytes;   /* in all its extents */
     uint64_t tick;  /* the latest tick of any extent when it was put here or reshaped */
     unsigned shift; /* the granule's, in bits */
-    uint64_t words; /* which words of `bins` are not zero */
-    uint64_t bins[TIDEI_INDEX_WORDS];
+    /* words: which of `bins` are not zero. Only who may use the index writes them, but all threads
+    ** may look (tidei_size_index_look) */
+    _Atomic uint64_t words, bins[TIDEI_INDEX_WORDS];
     struct {
         tidei_extent *root, *loose; /* loose: linked by `right` and, back, by `left` */
     } in[TIDEI_INDEX_BINS];
@@ -111,19 +115,26 @@ static inline bool tidei_extent_before(const tidei_extent *a, size_t size, size_
 }
 
 static inline void tidei_size_index_mark(tidei_size_index *sh, unsigned bin) {
-    sh->bins[bin / 64] |= (uint64_t)1 << bin % 64;
-    sh->words |= (uint64_t)1 << bin / 64;
+    _Atomic uint64_t *bits = &sh->bins[bin / 64];
+    uint64_t set = atomic_load_explicit(bits, memory_order_relaxed) | (uint64_t)1 << bin % 64,
+             words = atomic_load_explicit(&sh->words, memory_order_relaxed);
+    atomic_store_explicit(bits, set, memory_order_relaxed);
+    atomic_store_explicit(&sh->words, words | (uint64_t)1 << bin / 64, memory_order_relaxed);
 }
 static inline void tidei_size_index_unmark(tidei_size_index *sh, unsigned bin) {
-    if (!(sh->bins[bin / 64] &= ~((uint64_t)1 << bin % 64)))
-        sh->words &= ~((uint64_t)1 << bin / 64);
+    _Atomic uint64_t *bits = &sh->bins[bin / 64];
+    uint64_t left = atomic_load_explicit(bits, memory_order_relaxed) & ~((uint64_t)1 << bin % 64),
+             words = atomic_load_explicit(&sh->words, memory_order_relaxed);
+    atomic_store_explicit(bits, left, memory_order_relaxed);
+    if (!left)
+        atomic_store_explicit(&sh->words, words & ~((uint64_t)1 << bin / 64), memory_order_relaxed);
 }
 
 /* Takes x out of a treap that holds others too. */
 void tidei_size_index_take_among(tidei_extent **root, tidei_extent *x);
 
 static inline void tidei_size_index_loosen(tidei_size_index *sh, unsigned bin, tidei_extent *x) {
-    x->loose = 1;
+    x->loose = true;
     x->left = NULL;
     x->right = sh->in[bin].loose;
     if (x->right) x->right->left = x;
@@ -131,7 +142,7 @@ static inline void tidei_size_index_loosen(tidei_size_index *sh, unsigned bin, t
 }
 static inline void tidei_size_index_take_loose(tidei_size_index *sh, unsigned bin,
                                                tidei_extent *x) {
-    x->loose = 0;
+    x->loose = false;
     if (x->right) x->right->left = x->left;
     if (x->left)
         x->left->right = x->right;
@@ -185,6 +196,9 @@ static inline void tidei_size_index_reshape(tidei_size_index *sh, tidei_extent *
     tidei_size_index_put(sh, x);
 }
 
+/* The lowest bin from `bin` on that is not empty; TIDEI_INDEX_BINS: there is none. Any thread may
+** look, at any moment. */
+unsigned tidei_size_index_look(const tidei_size_index *sh, unsigned bin);
 /* The next three put loose extents of the bins they search into the treaps. Returns the smallest
 ** extent of at least `size`, of equal ones the lowest; NULL if there is none. */
 tidei_extent *tidei_size_index_fit(tidei_size_index *sh, size_t size);

@@ -74,7 +74,7 @@ static piece *take_descriptor(split *p) {
 static void add_descriptor(split *p, piece *a) {
     p->rank ^= p->rank << 13, p->rank ^= p->rank >> 17,
         p->rank ^= p->rank << 5; /* xorshift32: any spread will do */
-    a->x.rank = p->rank;
+    a->x.rank = (uint16_t)(p->rank >> 16);
     put_descriptor(p, a);
 }
 

@@ -86,11 +86,21 @@ static uint64_t look(tidei_stream *s) {
                                                                         : tidei_stream_got_to(s);
 }
 
+/* Gives out the tick that somebody knows already; under s->lock. What it is to come behind was
+** queued before it became known. */
+static void give_begun(tidei_stream *s) {
+    if (tidei_unlikely(atomic_load_explicit(&s->begun, memory_order_relaxed)) &&
+        atomic_exchange(&s->begun, false))
+        tidei_stream_tick(s);
+}
+
 /* Queues a write of the word for everything submitted so far; under s->lock. A failure is no error
 ** of the caller's: it only means that completion is not learnt this way, and waits go through the
 ** stream itself. */
 static void publish_locked(tidei_stream *s) {
+    give_begun(s);
     uint64_t tick = atomic_load_explicit(&s->submitted, memory_order_relaxed);
+    if (!s->ds) raise_to(&s->completed, tick); /* all its work is complete */
     if (!s->ds || atomic_load_explicit(&s->published, memory_order_relaxed) >= tick) return;
     tidei_saved_error e;
     tidei_error_save(&e);
@@ -193,7 +203,7 @@ static tide_status wait_here(tidei_stream *s, tidei_dstream *ds, uint64_t tick, 
 /* Waits until everything submitted to s by now is complete. */
 static tide_status wait_for(tidei_stream *s, bool quiet) {
     tidei_dev *d = s->dev;
-    uint64_t tick = atomic_load_explicit(&s->submitted, memory_order_acquire);
+    uint64_t tick = tidei_stream_last_tick(s);
     tidei_stamp last = {.tick = tick, .stream = s->slot};
     bool done = tidei_stamp_done(d, last);
     tidei_device_speak(d->d);
@@ -215,6 +225,7 @@ static tide_status wait_for(tidei_stream *s, bool quiet) {
 }
 
 tide_status tidei_stream_finish(tidei_stream *s) {
+    publish(s); /* no tick is known beyond those given out */
     uint64_t tick = atomic_load_explicit(&s->submitted, memory_order_acquire);
     tidei_dstream *ds = tidei_stream_hold(s);
     bool lost = atomic_load(&s->dev->d->lost);
@@ -392,6 +403,7 @@ static void mark_seen(tidei_stream *s, tidei_mark *m) {
 ** meanwhile other threads may make s wait for more, which need not come before the event. */
 static tide_status mark_here(tidei_stream *s, tidei_mark **out) {
     tidei_device *d = s->dev->d;
+    give_begun(s);
     tide_status status = mark_place(s, out);
     if (status != TIDE_OK) return status;
     mark_seen(s, *out);
@@ -499,6 +511,7 @@ static void marks_drop(tidei_stream *s) {
 static void retire_locked(tidei_stream *s) {
     tidei_device *d = s->dev->d;
     tidei_dstream *ds = s->ds;
+    give_begun(s);
     /* Work that a lost device had still to do is not done, even if waits for it succeeded. */
     uint64_t got = atomic_load(&d->lost) ? tidei_stream_got_to(s) : atomic_load(&s->submitted);
     atomic_fetch_add(&s->retirements, 1); /* before the word can become another stream's */
@@ -510,7 +523,9 @@ static void retire_locked(tidei_stream *s) {
 }
 
 static bool idle(tidei_stream *s) {
-    return atomic_load(&s->released) && !s->holders && look(s) >= atomic_load(&s->submitted);
+    if (!atomic_load(&s->released) || s->holders) return false;
+    publish_locked(s);
+    return look(s) >= atomic_load(&s->submitted);
 }
 
 static void retire(tidei_stream *s, bool all) {

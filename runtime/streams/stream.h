@@ -95,6 +95,7 @@ struct tidei_stream {
     const char *last_op; /* for the report when the device is lost; under lock */
     pthread_mutex_t lock;
     _Atomic uint64_t submitted; /* last tick given out */
+    atomic_bool begun;          /* somebody knows the next one already: tidei_stream_next_tick */
     /* the tick from which after_work has something to do; under lock */
     uint64_t due;
     _Atomic uint64_t published; /* a write of the word up to here is queued */
@@ -185,6 +186,20 @@ tide_status tidei_stamp_wait(tidei_dev *d, tidei_stamp x);
 ** over what `from` had seen there. Takes from->lock only: two threads may queue waits on s in
 ** either order, as both waits come before their work. The caller holds s. */
 tide_status tidei_stream_follow(tidei_stream *s, tidei_stream *from, uint64_t tick);
+/* The tick that comes behind what is queued on s by now, by whomever, with a lock or without: that of
+** our next work there, or, where somebody asks before that, one that is given out for it. Takes no
+** lock, and queues nothing. */
+static inline uint64_t tidei_stream_next_tick(tidei_stream *s) {
+    /* In this order: who gives ticks out looks at `begun` first. */
+    uint64_t tick = atomic_load_explicit(&s->submitted, memory_order_acquire) + 1;
+    atomic_store_explicit(&s->begun, true, memory_order_release);
+    return tick;
+}
+/* The last tick that anybody may know. */
+static inline uint64_t tidei_stream_last_tick(const tidei_stream *s) {
+    bool begun = atomic_load_explicit(&s->begun, memory_order_acquire);
+    return atomic_load_explicit(&s->submitted, memory_order_acquire) + begun;
+}
 /* Both under s->lock. Returns the next tick; the second, once the tick's work is queued, publishes
 ** or makes a mark where that is due. */
 uint64_t tidei_stream_tick(tidei_stream *s);

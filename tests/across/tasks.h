@@ -156,6 +156,8 @@ static tide_status matmul(void) {
     MAKE(tide_matmul(work.made[2], work.made[1])); /* 3 x 3 */
     MAKE(tide_transpose(work.in[3], NULL));
     MAKE(tide_matmul(work.made[4], work.in[3])); /* integers: 5 x 5 */
+    MAKE(tide_slice(work.in[0], "0, ::2"));      /* 3, with gaps */
+    MAKE(tide_linear(work.made[2], work.made[1], work.made[6], TIDE_RELU));
     return TIDE_OK;
 }
 static double matmul_0(int64_t i) {
@@ -169,6 +171,7 @@ static double matmul_3(int64_t at) {
         sum += (double)(5 * r + 2 * (at / 3)) * (double)(5 * r + 2 * (at % 3));
     return sum;
 }
+static double matmul_7(int64_t at) { return matmul_3(at) + (double)(at % 3 * 2); }
 static double matmul_5(int64_t at) {
     double sum = 0;
     for (int r = 0; r < 7; r++) sum += (double)(5 * r + at / 5) * (double)(5 * r + at % 5);
@@ -178,6 +181,7 @@ static void check_matmul(void) {
     check_values(0, 37, matmul_0, 1e-6);
     check_values(3, 9, matmul_3, 1e-5);
     check_values(5, 25, matmul_5, 0);
+    check_values(7, 9, matmul_7, 1e-5);
 }
 
 /* made[2] = 4 + 1 on the diagonal, 1 elsewhere (5 x 5): the eigenvalues are 4 and, once, 9. */

@@ -87,6 +87,7 @@ static const int64_t first[] = {0, 0};
 static char bytes[64];
 
 MAKES(tide_matmul, a[0], a[1])
+MAKES(tide_linear, a[0], a[1], a[2], TIDE_RELU)
 MAKES(tide_slice, a[0], "...")
 MAKES(tide_slicef, a[0], "%s", "...")
 MAKES(tide_transpose, a[0], NULL)
@@ -268,7 +269,8 @@ static const struct call {
 #undef TIDEI_OP
 #define FOLD_ROW(name) ONE(tide_##name)
     FOLDS(FOLD_ROW) ONE(tide_var) ONE(tide_std)
-    TWO(tide_matmul) ONE(tide_slice) ONE(tide_transpose) ONE(tide_reshape) ONE(tide_broadcast_to)
+    TWO(tide_matmul) THREE(tide_linear) ONE(tide_slice) ONE(tide_transpose) ONE(tide_reshape)
+    ONE(tide_broadcast_to)
     ONE(tide_expand_dims) ONE(tide_squeeze) ONE(tide_copy) ONE(tide_contiguous) ONE(tide_cast)
     ONE(tide_cumsum) ONE(tide_cumprod) ONE(tide_cummin) ONE(tide_cummax) ONE(tide_nonzero)
     ONE(tide_argwhere) ONE(tide_count_nonzero) TWO(tide_masked_select) THREE(tide_masked_put)

@@ -287,6 +287,13 @@ static tide_status run_map_into(void) {
     return tide_map_into_args(w.dst, "(x) -> x*2", &arg, 1);
 }
 static tide_status run_matmul(void) { return made(tide_matmul(w.f[0], w.turned)); }
+static tide_status run_linear(void) {
+    tide_array *bias = tide_slice(w.f[0], ":, 0");
+    tide_status s = made(tide_linear(w.f[0], w.turned, bias, TIDE_GELU));
+    tide_free(bias);
+    if (w.counted) tide_release(bias);
+    return s;
+}
 
 static tide_status run_gemm(void) {
     tide_array *c = tide_slice(w.dst, ":136, :136");
@@ -532,6 +539,7 @@ static const struct row {
     OWN(var, run_var),
     OWN(std, run_std),
     OWN(matmul, run_matmul),
+    OWN(linear, run_linear),
     /* memory.h, random.h, expr.h */
     OWN(empty_in, run_empty_in),
     OWN(to_memory, run_to_memory),

@@ -34,6 +34,25 @@ static uint64_t hash_of(const char *s) {
     return h;
 }
 
+static tide_status t_kernel_compile(tidei_device *d, const tidei_kernel_text *t, void **image,
+                                    size_t *image_bytes) {
+    text_device *x = (text_device *)d;
+    uint64_t hash = hash_of(t->source);
+    if (atomic_load(&x->meeting)) { /* goes on when all are here: they run at the same time */
+        atomic_fetch_sub(&x->meeting, 1);
+        while (atomic_load(&x->meeting)) usleep(1000);
+    }
+    if (strstr(t->source, "nonsense"))
+        return tidei_fail(TIDE_E_DEVICE, "cuda", "nonsense is not declared");
+    atomic_fetch_add(&x->compiles, 1);
+    unsigned char *made = malloc(IMAGE_BYTES);
+    for (size_t i = 0; i < IMAGE_BYTES; i++) made[i] = (unsigned char)(hash * 31 + i);
+    memcpy(made, &hash, sizeof hash);
+    *image = made;
+    *image_bytes = IMAGE_BYTES;
+    return TIDE_OK;
+}
+
 static tide_status t_kernel_new(tidei_device *d, const tidei_kernel_text *t, tidei_dkernel **out,
                                 void **image, size_t *image_bytes) {
     text_device *x = (text_device *)d;
@@ -43,19 +62,8 @@ static tide_status t_kernel_new(tidei_device *d, const tidei_kernel_text *t, tid
             return tidei_fail(TIDE_E_DEVICE, "cuda", "not for this device");
         assert_int_equal(t->image_bytes, IMAGE_BYTES);
         memcpy(&hash, t->image, sizeof hash);
-    } else {
-        if (atomic_load(&x->meeting)) { /* goes on when all are here: they run at the same time */
-            atomic_fetch_sub(&x->meeting, 1);
-            while (atomic_load(&x->meeting)) usleep(1000);
-        }
-        if (strstr(t->source, "nonsense"))
-            return tidei_fail(TIDE_E_DEVICE, "cuda", "nonsense is not declared");
-        atomic_fetch_add(&x->compiles, 1);
-        unsigned char *made = malloc(IMAGE_BYTES);
-        for (size_t i = 0; i < IMAGE_BYTES; i++) made[i] = (unsigned char)(hash * 31 + i);
-        memcpy(made, &hash, sizeof hash);
-        *image = made;
-        *image_bytes = IMAGE_BYTES;
+    } else if (t_kernel_compile(d, t, image, image_bytes) != TIDE_OK) {
+        return tide_error_last()->status;
     }
     if (atomic_load(&x->refusals) > 0) {
         atomic_fetch_sub(&x->refusals, 1);
@@ -92,6 +100,7 @@ static void t_close(tidei_device *d) { (void)d; }
 
 static const struct tidei_device_ops text_ops = {.name = "text",
                                                  .kernel_new = t_kernel_new,
+                                                 .kernel_compile = t_kernel_compile,
                                                  .kernel_release = t_kernel_release,
                                                  .stream_new = t_stream_new,
                                                  .stream_release = t_stream_release,
@@ -623,6 +632,153 @@ static void when_one_fails_the_others_do_not_wait(void **state) {
     close_runtime(rt, &x);
 }
 
+/* ---- ahead of the asking ---- */
+
+static void ahead(tide_runtime *rt, const char *source) {
+    tidei_kernel_ahead(&test_rt(rt)->devs[0], "kernel", source);
+}
+
+/* As above: one compiler waits for the other. */
+static void a_text_compiles_ahead_of_its_asking(void **state) {
+    text_device x;
+    (void)state;
+    tide_runtime *rt = open_on_folder(&x);
+    atomic_store(&x.meeting, 2);
+    ahead(rt, "a");
+    get(rt, "b");
+    get(rt, "a");
+    assert_int_equal(atomic_load(&x.compiles), 2);
+    assert_int_equal(atomic_load(&x.loads), 1); /* of an image, not of a text */
+    tide_runtime_figures s = test_stats(rt);
+    assert_int_equal(s.kernels_compiled, 2);
+    assert_int_equal(s.kernels_loaded, 0);
+    close_runtime(rt, &x);
+    assert_int_equal(compiles_of("a"), 0); /* it was kept */
+}
+
+static void so_do_our_own_texts(void **state) {
+    static const char source[] = "the text of a fixed kernel", name[] = "kernel";
+    text_device x;
+    tidei_dkernel *k = NULL;
+    (void)state;
+    tide_runtime *rt = open_with(&x, folder, NULL, TIDE_OFF);
+    tidei_dev *d = &test_rt(rt)->devs[0];
+    atomic_store(&x.meeting, 2);
+    tidei_kernel_ahead_fixed(d, name, source);
+    get(rt, "b");
+    assert_ok(tidei_kernel_get_fixed(d, name, source, "tide_test", &k));
+    tidei_kernel_ahead_fixed(d, name, source); /* it is there */
+    assert_int_equal(atomic_load(&x.compiles), 2);
+    assert_int_equal(atomic_load(&x.loads), 1);
+    close_runtime(rt, &x);
+}
+
+static void what_is_there_is_not_compiled_ahead(void **state) {
+    text_device x;
+    (void)state;
+    assert_int_equal(compiles_of("on disk"), 1);
+    tide_runtime *rt = open_on_folder(&x);
+    ahead(rt, "on disk");
+    get(rt, "on disk");
+    ahead(rt, "on disk"); /* in memory */
+    get(rt, "on disk");
+    assert_int_equal(atomic_load(&x.compiles), 0);
+    for (int i = 0; i < 3; i++) ahead(rt, "begun");
+    get(rt, "begun");
+    ahead(rt, "begun");
+    assert_int_equal(atomic_load(&x.compiles), 1);
+    close_runtime(rt, &x);
+    static struct tidei_device_ops ops;
+    ops = text_ops;
+    ops.kernel_compile = NULL; /* a device that cannot */
+    rt = open_on_folder(&x);
+    x.d.ops = &ops;
+    ahead(rt, "elsewhere");
+    assert_int_equal(atomic_load(&x.compiles), 0);
+    get(rt, "elsewhere");
+    close_runtime(rt, &x);
+}
+
+/* It is told where the kernel is asked for, as if nothing had been begun. */
+static void what_fails_ahead_fails_at_the_asking(void **state) {
+    text_device x;
+    tidei_dkernel *k = NULL;
+    (void)state;
+    tide_runtime *rt = open_on_folder(&x);
+    tide_error_clear();
+    ahead(rt, "nonsense");
+    assert_int_equal(tide_error_last()->status, TIDE_OK);
+    assert_int_equal(tidei_kernel_get(&test_rt(rt)->devs[0], "kernel", "nonsense", "tide_test", &k),
+                     TIDE_E_DEVICE);
+    assert_error(TIDE_E_DEVICE, "nonsense is not declared");
+    close_runtime(rt, &x);
+}
+
+/* However many are begun, each text is compiled once, by whichever thread; and what nobody asks for
+** is gone with the runtime. */
+static void many_are_begun_and_some_asked_for(void **state) {
+    text_device x;
+    asker askers[16];
+    char texts[40][24];
+    (void)state;
+    tide_runtime *rt = open_with(&x, folder, NULL, TIDE_OFF);
+    for (int i = 0; i < 40; i++) {
+        snprintf(texts[i], sizeof texts[i], "text %d", i);
+        ahead(rt, texts[i]);
+    }
+    for (int i = 0; i < 16; i++) askers[i] = (asker){.rt = rt, .source = texts[i / 2]};
+    ask_at_once(askers, 16);
+    for (int i = 0; i < 16; i++) {
+        assert_int_equal(askers[i].status, TIDE_OK);
+        assert_true(askers[i].k->hash == hash_of(askers[i].source));
+        assert_ptr_equal(askers[i].k, askers[i / 2 * 2].k);
+    }
+    assert_int_equal(test_stats(rt).kernels_compiled, 8);
+    assert_in_range(atomic_load(&x.compiles), 8, 40);
+    close_runtime(rt, &x);
+}
+
+/* Host memory that is refused leaves nothing, and the kernel is had at its asking. */
+static struct { int calls, refused_at, alive; } host;
+static void *host_alloc(void *user, size_t bytes) {
+    (void)user;
+    if (++host.calls == host.refused_at) return NULL;
+    host.alive++;
+    return malloc(bytes);
+}
+static void host_free(void *user, void *p) {
+    (void)user;
+    host.alive -= p != NULL;
+    free(p);
+}
+
+static void without_host_memory_nothing_is_begun(void **state) {
+    (void)state;
+    for (int n = 1, refused = 1; refused; n++) {
+        text_device x;
+        tide_runtime *rt = NULL;
+        const tide_allocator hook = {host_alloc, host_free, NULL};
+        tide_config c = {.struct_size = sizeof c,
+                         .collector = "refcount",
+                         .pool = "none",
+                         .cache = TIDE_OFF,
+                         .allocator = &hook};
+        text_device_init(&x);
+        memset(&host, 0, sizeof host);
+        assert_ok(tidei_open_on(&c, &x.d, &rt));
+        tide_error_clear();
+        host.refused_at = host.calls + n;
+        ahead(rt, "text");
+        refused = host.calls >= host.refused_at;
+        assert_int_equal(tide_error_last()->status, TIDE_OK);
+        host.refused_at = 0;
+        get(rt, "text");
+        assert_int_equal(atomic_load(&x.compiles), 1);
+        close_runtime(rt, &x);
+        assert_int_equal(host.alive, 0);
+    }
+}
+
 /* ---- several processes over one folder ---- */
 
 #define RACE_TEXTS 30
@@ -697,6 +853,12 @@ int main(int argc, char **argv) {
         CASE(one_thread_compiles_for_all),
         CASE(different_texts_compile_at_once),
         CASE(when_one_fails_the_others_do_not_wait),
+        CASE(a_text_compiles_ahead_of_its_asking),
+        CASE(so_do_our_own_texts),
+        CASE(what_is_there_is_not_compiled_ahead),
+        CASE(what_fails_ahead_fails_at_the_asking),
+        CASE(many_are_begun_and_some_asked_for),
+        CASE(without_host_memory_nothing_is_begun),
         CASE(racing_processes_share_the_folder),
     };
     return cmocka_run_group_tests_name("kernel_cache", tests, NULL, NULL);

@@ -8,6 +8,7 @@
 #include "tests/arrays/every_failure.h"
 #include "tests/support/tidetest.h"
 #include "tests/support/views.h"
+#include <math.h>
 
 extern const char tidei_product_text[];
 
@@ -499,6 +500,109 @@ static void no_room_for_the_result_is_told(void **state) {
     tide_close(rt);
 }
 
+/* ---- products that something follows ---- */
+
+static double followed(int activation, double x) {
+    if (activation == TIDE_RELU) return x > 0 ? x : 0;
+    if (activation == TIDE_GELU)
+        return 0.5 * x * (1 + tanh(sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
+    return x;
+}
+
+/* Of what tide_matmul gives, which the cases above are about, and the bias. The sums are exact; so
+** is what follows them but for tanh. */
+static void assert_linear(tide_runtime *rt, tide_array *a, tide_array *b, tide_array *bias,
+                          tide_dtype t) {
+    assert_ok(tide_scope_begin(rt));
+    numbers x = read_back(tide_matmul(a, b)), y = read_back(bias);
+    for (int activation = TIDE_IDENTITY; activation <= TIDE_GELU; activation++) {
+        tide_array *got = tide_linear(a, b, bias, activation);
+        assert_array(got);
+        assert_int_equal(tide_array_dtype(got), t);
+        numbers z = read_back(got);
+        assert_int_equal(z.ndim, x.ndim);
+        assert_int_equal(z.n, x.n);
+        double tolerance = activation != TIDE_GELU ? 0
+                           : t == TIDE_F64         ? 1e-14
+                           : t == TIDE_F32         ? 2e-6
+                           : t == TIDE_F16         ? 1e-3
+                                                   : 8e-3;
+        for (int64_t i = 0; i < z.n; i++) {
+            double want = followed(activation, x.re[i] + y.re[i % y.n]);
+            if (fabs(z.re[i] - want) > tolerance * (1 + fabs(want)))
+                fail_msg("activation %d, element %lld: %g, wanted %g", activation, (long long)i,
+                         z.re[i], want);
+        }
+        drop(&z);
+    }
+    drop(&x), drop(&y);
+    assert_ok(tide_scope_end(rt));
+}
+
+static void what_follows_is_added_and_bent(void **state) {
+    static const tide_dtype floats[] = {TIDE_F16, TIDE_BF16, TIDE_F32, TIDE_F64};
+    tide_runtime *rt = test_open(&(tide_config){.collector = "refcount"});
+    (void)state;
+    assert_ok(tide_scope_begin(rt));
+    for (size_t i = 0; i < TIDEI_COUNT(floats); i++) {
+        const tide_dtype t = floats[i];
+        tide_array *x = small_numbers(rt, t, SHAPE(7, 5)), *w = small_numbers(rt, t, SHAPE(5, 6)),
+                   *b = small_numbers(rt, t, SHAPE(6)), *all = small_numbers(rt, t, SHAPE(3, 12));
+        assert_linear(rt, x, w, b, t);
+        /* a vector, one row, one column, a batch, strides, a bias with gaps */
+        assert_linear(rt, tide_slice(x, "2"), w, b, t);
+        assert_linear(rt, tide_slice(x, "2:3"), w, b, t);
+        assert_linear(rt, x, tide_slice(w, ":, 1:2"), tide_slice(b, "3:4"), t);
+        assert_linear(rt, small_numbers(rt, t, SHAPE(2, 3, 4, 5)), w, b, t);
+        assert_linear(rt, small_numbers(rt, t, SHAPE(2, 4, 5)),
+                      small_numbers(rt, t, SHAPE(2, 5, 6)), b, t);
+        assert_linear(rt, tide_slice(x, "::-2, ::2"), tide_slice(w, "::2, ::-1"),
+                      tide_slice(all, "1, ::-2"), t);
+        assert_linear(rt, tide_transpose(tide_slice(x, ":5"), NULL), w, tide_slice(all, "0, 3:9"),
+                      t);
+        /* nothing to add up, and nothing at all */
+        assert_linear(rt, tide_slice(x, ":, :0"), tide_slice(w, ":0"), b, t);
+        assert_linear(rt, tide_slice(x, ":0"), w, b, t);
+    }
+    /* the common type of all three */
+    assert_linear(rt, small_numbers(rt, TIDE_F32, SHAPE(3, 4)),
+                  small_numbers(rt, TIDE_F16, SHAPE(4, 2)), small_numbers(rt, TIDE_I8, SHAPE(2)),
+                  TIDE_F32);
+    assert_linear(rt, small_numbers(rt, TIDE_I32, SHAPE(3, 4)),
+                  small_numbers(rt, TIDE_I32, SHAPE(4, 2)), small_numbers(rt, TIDE_F64, SHAPE(2)),
+                  TIDE_F64);
+    assert_ok(tide_scope_end(rt));
+    tide_close(rt);
+}
+
+static void what_cannot_follow_is_refused(void **state) {
+    tide_runtime *rt = test_open(&(tide_config){.collector = "refcount"});
+    (void)state;
+    assert_ok(tide_scope_begin(rt));
+    tide_array *x = small_numbers(rt, TIDE_F32, SHAPE(3, 4)),
+               *w = small_numbers(rt, TIDE_F32, SHAPE(4, 2)),
+               *b = small_numbers(rt, TIDE_F32, SHAPE(2)),
+               *i = small_numbers(rt, TIDE_I32, SHAPE(4, 2));
+    assert_null(tide_linear(x, w, b, 3));
+    assert_error(TIDE_E_INVALID, "activation is 3; wanted: TIDE_IDENTITY, TIDE_RELU or TIDE_GELU");
+    assert_null(tide_linear(x, w, b, -1));
+    assert_null(tide_linear(x, w, tide_slice(b, ":1"), 0));
+    assert_error(TIDE_E_SHAPE, "a bias of shape (1,) for a product of 2 columns");
+    assert_null(tide_linear(x, w, tide_slice(w, ":2"), 0));
+    assert_error(TIDE_E_SHAPE, "a bias of shape (2, 2)");
+    assert_null(tide_linear(x, tide_slice(w, ":, 0"), tide_slice(b, ":1"), 0));
+    assert_error(TIDE_E_SHAPE, "for each column of a matrix");
+    assert_null(tide_linear(w, w, b, 0));
+    assert_error(TIDE_E_SHAPE, "the inner dimensions 2 and 4 differ");
+    assert_string_equal(tide_error_last()->operation, "tide_linear");
+    assert_null(tide_linear(tide_transpose(i, NULL), i, tide_slice(i, "0"), TIDE_RELU));
+    assert_error(TIDE_E_DTYPE, "the operands' common type is i32; wanted: a float");
+    assert_null(tide_linear(x, tide_cast(w, TIDE_C64), b, 0));
+    assert_error(TIDE_E_DTYPE, "c64");
+    assert_ok(tide_scope_end(rt));
+    tide_close(rt);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_pattern_agrees_with_the_naive_product),
@@ -513,6 +617,8 @@ int main(void) {
         cmocka_unit_test(device_text_compiles),
         cmocka_unit_test(every_call_may_fail),
         cmocka_unit_test(no_room_for_the_result_is_told),
+        cmocka_unit_test(what_follows_is_added_and_bent),
+        cmocka_unit_test(what_cannot_follow_is_refused),
     };
     return cmocka_run_group_tests_name("matmul", tests, NULL, NULL);
 }

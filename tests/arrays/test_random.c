@@ -4,6 +4,7 @@
 
 #include "arrays/make/philox.h"
 #include "tests/arrays/compiles.h"
+#include "tests/doubles/emulated_device.h"
 #include "tests/support/tidetest.h"
 
 extern const char tidei_philox_text[];
@@ -14,6 +15,11 @@ static int open_runtime(void **state) {
 }
 static int close_runtime(void **state) {
     tide_close(*state);
+    return 0;
+}
+
+static int open_emulated(void **state) {
+    *state = emulated_open(NULL);
     return 0;
 }
 
@@ -42,7 +48,8 @@ static void philox_gives_the_known_answers(void **state) {
     };
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(vectors); i++) {
-        ph_words got = ph_generate(vectors[i].counter, vectors[i].key[0], vectors[i].key[1]);
+        ph_keys keys = ph_schedule(vectors[i].key[0], vectors[i].key[1]);
+        ph_words got = ph_generate(vectors[i].counter, &keys);
         assert_memory_equal(&got, &vectors[i].want, sizeof got);
     }
 }
@@ -94,6 +101,30 @@ static void log_and_circle_are_close_to_libm(void **state) {
     if (worst_log > 3 || worst_sin > 3)
         fail_msg("log %g ulp, sine and cosine %g ulp", worst_log, worst_sin);
     assert_true(ph_log(1) == 0);
+}
+
+static float float_ulps(float got, float want) {
+    return fabsf(got - want) / (nextafterf(fabsf(want), INFINITY) - fabsf(want));
+}
+
+/* What a device makes in floats against what the host makes in doubles: of any words, and of those
+** where logarithm, sine or cosine begin anew or nearly vanish. */
+static void normals_made_in_floats_are_close(void **state) {
+    static const ph_u32 edges[] = {0, 1u << 29, 1u << 30, 3u << 29, 1u << 31, 5u << 29, 3u << 30};
+    float worst = 0, two[2], want[2];
+    (void)state;
+    for (int i = 0; i < 1000000; i++) {
+        ph_words r = ph_block(8, (ph_u64)i);
+        if (i & 1) r.w[0] = edges[i % 7] + r.w[0] % 65 - 32;
+        if (i & 2) r.w[1] = edges[i % 7] + r.w[1] % 65 - 32;
+        if (i % 16 == 8) r.w[0] >>= i % 32;
+        if (i % 16 == 9) r.w[0] = ~(r.w[0] >> i % 32);
+        ph_pair_floats(r.w[0], r.w[1], two);
+        ph_pair_words(r.w[0], r.w[1], want);
+        for (int k = 0; k < 2; k++) worst = fmaxf(worst, float_ulps(two[k], want[k]));
+    }
+    if (!(worst <= 6)) fail_msg("%g ulp", (double)worst);
+    assert_true(worst > 0);
 }
 
 #define DRAWN 200000
@@ -180,13 +211,12 @@ static void integers_come_equally_often(void **state) {
 /* The wide form is the integer part of a 192-bit product. */
 static void the_wide_form_is_a_192_bit_product(void **state) {
     uint64_t got[64];
-    ph_draw d = {.items = 64,
+    ph_draw d = {.items = 32,
                  .out = (ph_u64)(uintptr_t)got,
                  .n = 64,
-                 .seed = 5,
+                 .keys = ph_schedule(5, 0),
                  .low = 3,
-                 .range = 0xfedcba9876543210u,
-                 .size = 8};
+                 .range = 0xfedcba9876543210u};
     (void)state;
     philox_integers_wide(&d);
     for (unsigned i = 0; i < 64; i++) {
@@ -228,6 +258,66 @@ static void the_counter_moves_by_the_blocks_used(void **state) {
     assert_int_equal(narrow.counter, 2);
     assert_int_equal(wide.counter, 3);
     free(a), free(b), free(rest), free(else_);
+}
+
+/* ---- the same everywhere ---- */
+
+typedef struct sampled { /* a kind of draw, and the host's function for it */
+    tide_dtype t;
+    void (*host)(const void *params);
+    int64_t low, high; /* 0, 0: no integers */
+    bool normal;
+} sampled;
+
+static tide_array *draw_on(tide_runtime *rt, const sampled *s, tide_rng *rng, int64_t n) {
+    return s->low != s->high ? tide_random_integers(rt, rng, s->t, SHAPE(n), s->low, s->high)
+           : s->normal       ? tide_random_normal(rt, rng, s->t, SHAPE(n))
+                             : tide_random_uniform(rt, rng, s->t, SHAPE(n));
+}
+
+/* Element by element against the host's own functions: bit for bit, but for normals of f32. */
+static void check_draw(tide_runtime *rt, const sampled *s, int64_t n) {
+    tide_rng rng = {0x123456789abcdefu, 0xfffffffcu}; /* whose lower half wraps */
+    const size_t size = tide_dtype_size(s->t), a_vector = PH_VECTOR / size;
+    unsigned char *want = calloc((size_t)n + a_vector, size);
+    ph_draw d = {.items = ((size_t)n + a_vector - 1) / a_vector,
+                 .out = (ph_u64)(uintptr_t)want,
+                 .n = (ph_u64)n,
+                 .counter = rng.counter,
+                 .keys = ph_schedule((ph_u32)rng.seed, (ph_u32)(rng.seed >> 32)),
+                 .low = (ph_u64)s->low,
+                 .range = (ph_u64)s->high - (ph_u64)s->low};
+    s->host(&d);
+    for (size_t i = (size_t)n * size; i < ((size_t)n + a_vector) * size; i++)
+        assert_int_equal(want[i], 0); /* nothing beyond the end */
+    tide_array *a = draw_on(rt, s, &rng, n);
+    unsigned char *got = read_all(a);
+    if (s->normal && s->t == TIDE_F32) {
+        for (int64_t i = 0; i < n; i++)
+            assert_true(float_ulps(((float *)(void *)got)[i], ((float *)(void *)want)[i]) <= 6);
+    } else
+        assert_memory_equal(got, want, (size_t)n * size);
+    free(got), free(want);
+    tide_free(a);
+}
+
+static void draws_are_the_same_on_every_device(void **state) {
+    static const sampled kinds[] = {
+        {TIDE_F32, philox_uniform_f32, 0, 0, false},
+        {TIDE_F64, philox_uniform_f64, 0, 0, false},
+        {TIDE_F32, philox_normal_f32, 0, 0, true},
+        {TIDE_F64, philox_normal_f64, 0, 0, true},
+        {TIDE_I8, philox_integers_i8, -100, 27, false},
+        {TIDE_U16, philox_integers_i16, 0, 65536, false},
+        {TIDE_I32, philox_integers_i32, INT32_MIN, INT32_MAX, false},
+        {TIDE_U32, philox_integers_i32, 0, (int64_t)1 << 32, false},
+        {TIDE_I64, philox_integers_i64, -5, 1000000007, false},
+        {TIDE_I64, philox_integers_wide, INT64_MIN, INT64_MAX - 1, false},
+    };
+    tide_runtime *rt = *state;
+    if (!rt) skip();
+    for (size_t k = 0; k < TIDEI_COUNT(kinds); k++)
+        for (int64_t n = 1; n < 5000; n = n < 36 ? n + 1 : 3 * n + 1) check_draw(rt, &kinds[k], n);
 }
 
 static void wrong_arguments_are_refused(void **state) {
@@ -340,11 +430,15 @@ int main(void) {
         cmocka_unit_test(philox_gives_the_known_answers),
         CASE(the_first_elements_are_as_promised),
         cmocka_unit_test(log_and_circle_are_close_to_libm),
+        cmocka_unit_test(normals_made_in_floats_are_close),
         CASE(uniform_numbers_are_uniform),
         CASE(normal_numbers_are_normal),
         CASE(integers_come_equally_often),
         cmocka_unit_test(the_wide_form_is_a_192_bit_product),
         CASE(the_counter_moves_by_the_blocks_used),
+        CASE(draws_are_the_same_on_every_device),
+        cmocka_unit_test_setup_teardown(draws_are_the_same_on_every_device, open_emulated,
+                                        close_runtime),
         CASE(wrong_arguments_are_refused),
         CASE(a_permutation_has_each_element_once),
         cmocka_unit_test(small_permutations_come_equally_often),

@@ -84,6 +84,14 @@ static void on_matmul(world *w) {
     (void)made(w, tide_matmul(x->a, y->a), NULL, ROW_MAJOR);
 }
 
+static void on_linear(world *w) {
+    array *x = draw_array(w, MATRIX | FLOATS), *y = draw_factor(w, x, MATRIX | FLOATS);
+    array *bias = draw_array(w, VECTOR | FLOATS);
+    int activation = draw_enum(w, TIDE_IDENTITY, TIDE_GELU);
+    calling(w, "tide_linear(%s, %s, %s, %d)", x->name, y->name, bias->name, activation);
+    (void)made(w, tide_linear(x->a, y->a, bias->a, activation), NULL, ROW_MAJOR);
+}
+
 static void on_dot(world *w) {
     array *x = draw_array(w, VECTOR), *y = draw_partner(w, x, VECTOR);
     calling(w, "tide_dot(%s, %s)", x->name, y->name);
@@ -602,6 +610,7 @@ const call compute_calls[] = {
     {"tide_var", on_fold, {NULL}, 0},
     {"tide_std", on_fold, {NULL}, 0},
     ROW(matmul, 0),
+    ROW(linear, 0),
     ROW(dot, 0),
     ROW(nrm2, 0),
     ROW(gemm, 0),

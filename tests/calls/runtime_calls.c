@@ -192,7 +192,8 @@ static void spoil(world *w, tide_config *c) {
     case 23:
         c->collect_wait = ONE_OF(w, const char *, "", "soon", "-1ms", "3601s", "50", "1e9s");
         break;
-    case 24: c->host_threads = ONE_OF(w, int, -1, 1025, INT32_MIN); break;
+    case 24: c->matmul_precision = ONE_OF(w, const char *, "", "exact", "High", "0"); break;
+    case 25: c->host_threads = ONE_OF(w, int, -1, 1025, INT32_MIN); break;
     default: c->spill = ONE_OF(w, int, 3, -1); break;
     }
 }
@@ -251,6 +252,7 @@ static void draw_config(world *w, runtime *r, tide_config *c) {
         .handle_cache = ONE_OF(w, const char *, NULL, "0", "1MiB"),
         .spill = ONE_OF(w, int, TIDE_DEFAULT, TIDE_DEFAULT, TIDE_ON),
         .collect_wait = ONE_OF(w, const char *, NULL, "0", "200us", "1ms"),
+        .matmul_precision = ONE_OF(w, const char *, NULL, NULL, "highest", "high", "medium"),
         .host_threads = ONE_OF(w, int, 0, 0, 1, 3),
     };
     r->checked = c->debug > 0;

@@ -1,5 +1,6 @@
 /* test_cuda_decl.c: our declarations of driver, NVRTC, cuBLAS, cuSOLVER and NVTX against a
 ** toolkit's headers. The proof is that this file compiles; it is built where there is a toolkit. */
+#include <cublasLt.h>
 #include <cublas_v2.h>
 #include <cuda.h>
 #include <cusolverDn.h>
@@ -40,6 +41,8 @@ SAME(TIDEI_CU_MISALIGNED_ADDRESS, CUDA_ERROR_MISALIGNED_ADDRESS);
 SAME(TIDEI_CU_INVALID_ADDRESS_SPACE, CUDA_ERROR_INVALID_ADDRESS_SPACE);
 SAME(TIDEI_CU_INVALID_PC, CUDA_ERROR_INVALID_PC);
 SAME(TIDEI_CU_LAUNCH_FAILED, CUDA_ERROR_LAUNCH_FAILED);
+SAME(TIDEI_CU_INVALID_DEVICE, CUDA_ERROR_INVALID_DEVICE);
+SAME(TIDEI_CU_NOT_PERMITTED, CUDA_ERROR_NOT_PERMITTED);
 SAME(TIDEI_CU_SYSTEM_DRIVER_MISMATCH, CUDA_ERROR_SYSTEM_DRIVER_MISMATCH);
 SAME(TIDEI_CU_COMPAT_NOT_SUPPORTED, CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE);
 #if CUDA_VERSION >= 12030
@@ -54,6 +57,10 @@ SAME(TIDEI_CU_ATTR_COMPUTE_CAPABILITY_MINOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABIL
 SAME(TIDEI_CU_ATTR_CONCURRENT_MANAGED_ACCESS, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS);
 SAME(TIDEI_CU_ATTR_VIRTUAL_MEMORY_MANAGEMENT,
      CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
+SAME(TIDEI_CU_ATTR_POSIX_FILE_DESCRIPTOR,
+     CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
+SAME(TIDEI_CU_ATTR_RDMA_WITH_PAGES, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED);
+SAME(TIDEI_CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
 SAME(TIDEI_CU_ATTR_MEMORY_POOLS, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED);
 #if CUDA_VERSION >= 12000
 SAME(TIDEI_CU_ATTR_64_BIT_STREAM_MEM_OPS, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS);
@@ -118,6 +125,30 @@ SAME(TIDEI_CUDA_C_32F, CUDA_C_32F);
 SAME(TIDEI_CUDA_C_64F, CUDA_C_64F);
 SAME(TIDEI_CUDA_R_16BF, CUDA_R_16BF);
 
+SAME(TIDEI_CUBLAS_NOT_SUPPORTED, CUBLAS_STATUS_NOT_SUPPORTED);
+SAME(TIDEI_CUBLAS_COMPUTE_32F_FAST_16BF, CUBLAS_COMPUTE_32F_FAST_16BF);
+SAME(TIDEI_CUBLAS_COMPUTE_32F_FAST_TF32, CUBLAS_COMPUTE_32F_FAST_TF32);
+SAME(TIDEI_CUBLASLT_DESC_TRANSA, CUBLASLT_MATMUL_DESC_TRANSA);
+SAME(TIDEI_CUBLASLT_DESC_TRANSB, CUBLASLT_MATMUL_DESC_TRANSB);
+SAME(TIDEI_CUBLASLT_DESC_EPILOGUE, CUBLASLT_MATMUL_DESC_EPILOGUE);
+SAME(TIDEI_CUBLASLT_DESC_BIAS_POINTER, CUBLASLT_MATMUL_DESC_BIAS_POINTER);
+SAME(TIDEI_CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_BIAS);
+SAME(TIDEI_CUBLASLT_EPILOGUE_RELU_BIAS, CUBLASLT_EPILOGUE_RELU_BIAS);
+SAME(TIDEI_CUBLASLT_EPILOGUE_GELU_BIAS, CUBLASLT_EPILOGUE_GELU_BIAS);
+SAME(TIDEI_CUBLASLT_PREF_MAX_WORKSPACE_BYTES, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES);
+SAME(TIDEI_CUBLASLT_PREF_REDUCTION_SCHEME_MASK, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK);
+SAME(TIDEI_CUBLASLT_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES);
+SAME(TIDEI_CUBLASLT_PREF_MIN_ALIGNMENT_B_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES);
+SAME(TIDEI_CUBLASLT_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES);
+SAME(TIDEI_CUBLASLT_PREF_MIN_ALIGNMENT_D_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES);
+SAME(TIDEI_CUBLASLT_REDUCTION_EXACT,
+     CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
+/* Ours may be larger: they are memory for theirs. */
+_Static_assert(sizeof(tidei_cublaslt_desc) >= sizeof(cublasLtMatmulDescOpaque_t), "room");
+_Static_assert(sizeof(tidei_cublaslt_layout) >= sizeof(cublasLtMatrixLayoutOpaque_t), "room");
+_Static_assert(sizeof(tidei_cublaslt_preference) >= sizeof(cublasLtMatmulPreferenceOpaque_t),
+               "room");
+
 SAME(TIDEI_CUSOLVER_SUCCESS, CUSOLVER_STATUS_SUCCESS);
 SAME(TIDEI_CUSOLVER_NOT_INITIALIZED, CUSOLVER_STATUS_NOT_INITIALIZED);
 SAME(TIDEI_CUSOLVER_ALLOC_FAILED, CUSOLVER_STATUS_ALLOC_FAILED);
@@ -148,6 +179,12 @@ SAME_FIELD(tidei_cu_alloc_prop, flags.usage, CUmemAllocationProp, allocFlags.usa
 SAME(sizeof(tidei_cu_access), sizeof(CUmemAccessDesc));
 SAME_FIELD(tidei_cu_access, location, CUmemAccessDesc, location);
 SAME_FIELD(tidei_cu_access, flags, CUmemAccessDesc, flags);
+SAME(sizeof(tidei_cublaslt_algo), sizeof(cublasLtMatmulAlgo_t));
+SAME(sizeof(tidei_cublaslt_result), sizeof(cublasLtMatmulHeuristicResult_t));
+SAME_FIELD(tidei_cublaslt_result, algo, cublasLtMatmulHeuristicResult_t, algo);
+SAME_FIELD(tidei_cublaslt_result, workspace, cublasLtMatmulHeuristicResult_t, workspaceSize);
+SAME_FIELD(tidei_cublaslt_result, state, cublasLtMatmulHeuristicResult_t, state);
+SAME_FIELD(tidei_cublaslt_result, waves, cublasLtMatmulHeuristicResult_t, wavesCount);
 SAME(sizeof(tidei_cu_pool_props), sizeof(CUmemPoolProps));
 SAME_FIELD(tidei_cu_pool_props, type, CUmemPoolProps, allocType);
 SAME_FIELD(tidei_cu_pool_props, handle_types, CUmemPoolProps, handleTypes);
@@ -162,30 +199,39 @@ SAME_FIELD(tidei_cu_pool_props, usage, CUmemPoolProps, usage);
 ** were compared above, so that whole function types can be. */
 SAME(sizeof(tidei_cu_attribute), sizeof(CUdevice_attribute));
 SAME(sizeof(tidei_cu_result), sizeof(CUresult));
-#define tidei_cu_alloc_prop         CUmemAllocationProp
-#define tidei_cu_access             CUmemAccessDesc
-#define tidei_cu_location           CUmemLocation
-#define tidei_cu_advice             CUmem_advise
-#define tidei_cu_pool_props         CUmemPoolProps
-#define tidei_cu_pool_attribute     CUmemPool_attribute
-#define tidei_cu_result             CUresult
-#define tidei_cu_attribute          CUdevice_attribute
-#define tidei_cu_pointer_attribute  CUpointer_attribute
-#define tidei_cu_function_attribute CUfunction_attribute
-#define tidei_cu_granularity        CUmemAllocationGranularity_flags
-#define tidei_nvrtc_result          nvrtcResult
-#define tidei_cublas_operation      cublasOperation_t
-#define tidei_cublas_math           cublasMath_t
-#define tidei_cublas_compute        cublasComputeType_t
-#define tidei_cublas_algo           cublasGemmAlgo_t
-#define tidei_cublas_side           cublasSideMode_t
-#define tidei_cublas_fill           cublasFillMode_t
-#define tidei_cublas_diag           cublasDiagType_t
-#define tidei_cublas_pointer_mode   cublasPointerMode_t
-#define tidei_cublas_c64            cuComplex
-#define tidei_cublas_c128           cuDoubleComplex
-#define tidei_cuda_data_type        cudaDataType
-#define tidei_cusolver_mode         cusolverEigMode_t
+#define tidei_cu_alloc_prop                 CUmemAllocationProp
+#define tidei_cu_access                     CUmemAccessDesc
+#define tidei_cu_location                   CUmemLocation
+#define tidei_cu_advice                     CUmem_advise
+#define tidei_cu_pool_props                 CUmemPoolProps
+#define tidei_cu_pool_attribute             CUmemPool_attribute
+#define tidei_cu_result                     CUresult
+#define tidei_cu_attribute                  CUdevice_attribute
+#define tidei_cu_pointer_attribute          CUpointer_attribute
+#define tidei_cu_function_attribute         CUfunction_attribute
+#define tidei_cu_granularity                CUmemAllocationGranularity_flags
+#define tidei_nvrtc_result                  nvrtcResult
+#define tidei_cublas_operation              cublasOperation_t
+#define tidei_cublas_math                   cublasMath_t
+#define tidei_cublas_compute                cublasComputeType_t
+#define tidei_cublas_algo                   cublasGemmAlgo_t
+#define tidei_cublas_side                   cublasSideMode_t
+#define tidei_cublas_fill                   cublasFillMode_t
+#define tidei_cublas_diag                   cublasDiagType_t
+#define tidei_cublas_pointer_mode           cublasPointerMode_t
+#define tidei_cublas_c64                    cuComplex
+#define tidei_cublas_c128                   cuDoubleComplex
+#define tidei_cuda_data_type                cudaDataType
+#define tidei_cublaslt_compute              cublasComputeType_t
+#define tidei_cublaslt_type                 cudaDataType
+#define tidei_cublaslt_desc                 cublasLtMatmulDescOpaque_t
+#define tidei_cublaslt_layout               cublasLtMatrixLayoutOpaque_t
+#define tidei_cublaslt_preference           cublasLtMatmulPreferenceOpaque_t
+#define tidei_cublaslt_algo                 cublasLtMatmulAlgo_t
+#define tidei_cublaslt_result               cublasLtMatmulHeuristicResult_t
+#define tidei_cublaslt_desc_attribute       cublasLtMatmulDescAttributes_t
+#define tidei_cublaslt_preference_attribute cublasLtMatmulPreferenceAttributes_t
+#define tidei_cusolver_mode                 cusolverEigMode_t
 
 #define CHECK_CU(name, exported, version, needed, params)                                          \
     _Static_assert(__builtin_types_compatible_p(__typeof__(exported), CUresult params), #exported);
@@ -196,6 +242,7 @@ TIDEI_NVRTC_FUNCTIONS(CHECK_NVRTC)
 #define CHECK_CUBLAS(name, params)                                                                 \
     _Static_assert(__builtin_types_compatible_p(__typeof__(name), cublasStatus_t params), #name);
 TIDEI_CUBLAS_FUNCTIONS(CHECK_CUBLAS)
+TIDEI_CUBLASLT_FUNCTIONS(CHECK_CUBLAS)
 #if CUSOLVER_VERSION >= 11701 /* has them all */
 #define CHECK_CUSOLVER(name, needed, params)                                                       \
     _Static_assert(__builtin_types_compatible_p(__typeof__(name), cusolverStatus_t params), #name);

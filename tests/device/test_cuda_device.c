@@ -167,6 +167,62 @@ static void pages_are_mapped_and_given_back(void **state) {
     assert_nothing_left();
 }
 
+static void assert_shared(bool by_descriptor, bool by_rdma) {
+    assert_int_equal(fake.created.requested_handle_types,
+                     by_descriptor ? TIDEI_CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : 0);
+    assert_int_equal(fake.created.flags.gpu_direct_rdma_capable, by_rdma);
+}
+
+/* A page as a device makes it that lacks an attribute (0: none), on a driver that refuses what it
+** offers; made once more, so that what was refused is not asked for again. */
+static void page_of(unsigned lacks, tidei_cu_result descriptors, tidei_cu_result rdma) {
+    tidei_dpage *p[2];
+    fake.nlacks = 1;
+    fake.lacks[0] = lacks;
+    tidei_device *d = open_double();
+    fake.refuses_descriptors = descriptors;
+    fake.refuses_rdma = rdma;
+    assert_ok(d->ops->page_new(d, PAGE, &p[0]));
+    int calls = fake.calls;
+    assert_ok(d->ops->page_new(d, PAGE, &p[1]));
+    assert_int_equal(fake.calls, calls + 1);
+    for (int i = 0; i < 2; i++) d->ops->page_release(d, p[i]);
+    d->ops->close(d);
+    assert_nothing_left();
+}
+
+/* By file descriptor and by RDMA, where the device has it and the driver does not refuse it. */
+static void pages_are_made_to_be_shared(void **state) {
+    (void)state;
+    page_of(0, 0, 0);
+    assert_shared(true, true);
+    page_of(TIDEI_CU_ATTR_RDMA_WITH_PAGES, 0, 0);
+    assert_shared(true, false);
+    page_of(TIDEI_CU_ATTR_POSIX_FILE_DESCRIPTOR, 0, 0);
+    assert_shared(false, true);
+    page_of(0, 0, TIDEI_CU_NOT_SUPPORTED);
+    assert_shared(true, false);
+    page_of(0, TIDEI_CU_NOT_PERMITTED, TIDEI_CU_INVALID_DEVICE);
+    assert_shared(false, false);
+    page_of(0, TIDEI_CU_INVALID_VALUE, 0);
+    assert_shared(false, false);
+}
+
+/* Nor is it given up because there is no memory. */
+static void short_memory_is_no_reason_not_to_share(void **state) {
+    (void)state;
+    tidei_device *d = open_double();
+    tidei_dpage *p;
+    fail_at("cuMemCreate", 0, TIDEI_CU_OUT_OF_MEMORY);
+    assert_int_equal(d->ops->page_new(d, PAGE, &p), TIDE_E_NOMEM);
+    fake.error = 0;
+    assert_ok(d->ops->page_new(d, PAGE, &p));
+    assert_shared(true, true);
+    d->ops->page_release(d, p);
+    d->ops->close(d);
+    assert_nothing_left();
+}
+
 static void raw_memory_is_had_and_given_back(void **state) {
     tidei_addr a = 0, b = 0;
     (void)state;
@@ -298,7 +354,14 @@ static void copies_go_there_and_back(void **state) {
     busy = false;
     assert_ok(d->ops->copy(d, s, &out));
     assert_true(busy);
+    assert_true(d->ops->host_pinned(d, buf));
     fake.pinned_source = false; /* then the driver has waited, or keeps a copy */
+    assert_false(d->ops->host_pinned(d, buf));
+    tide_error_clear();
+    atomic_store(&d->lost, true); /* who cannot be asked is left to it, with no error of its own */
+    assert_true(d->ops->host_pinned(d, buf));
+    assert_int_equal(tide_error_last()->status, TIDE_OK);
+    atomic_store(&d->lost, false);
     assert_ok(d->ops->copy(d, s, &in));
     assert_false(busy);
     busy = true;
@@ -581,6 +644,8 @@ int main(void) {
         CASE(the_drivers_pools_give_memory),
         CASE(another_context_is_put_back),
         CASE(pages_are_mapped_and_given_back),
+        CASE(pages_are_made_to_be_shared),
+        CASE(short_memory_is_no_reason_not_to_share),
         CASE(raw_memory_is_had_and_given_back),
         CASE(unified_memory_stays_within_the_card),
         CASE(a_card_without_unified_memory_says_so),

@@ -228,6 +228,13 @@ static void cublas_of_nvrtcs_family(void) {
     loader_has("libcublas.so.12", DOUBLE("cublas"));
     must(tidei_cublas_load("tide_matmul", &blas) == TIDE_OK);
     must(blas->cublasGemmEx_64 && blas->cublasZtrsm_v2_64);
+    must(tidei_cublas_has_lt(blas) && blas->cublasLtMatmulAlgoGetHeuristic);
+}
+/* Of cuBLASLt all functions count or none. */
+static void cublas_without_all_of_lt(void) {
+    loader_has("libcublas.so.13", DOUBLE("cublas_without_lt"));
+    must(tidei_cublas_load("tide_matmul", &blas) == TIDE_OK);
+    must(blas->cublasGemmEx_64 && !tidei_cublas_has_lt(blas));
 }
 static void cublas_of_another_family(void) {
     has_nvrtc(12);
@@ -305,17 +312,12 @@ static void cusolver_that_is_too_old(void) {
 }
 
 static void libraries_are_found_in_their_places(void **state) {
-    static void (*const parts[])(void) = {in_the_places_in_turn,
-                                          no_cublas,
-                                          cublas_of_nvrtcs_family,
-                                          cublas_of_another_family,
-                                          cublas_in_a_package,
-                                          cublas_that_is_too_old,
-                                          no_cusolver,
-                                          cusolver_of_nvrtcs_family,
-                                          cusolver_of_another_family,
-                                          cusolver_in_a_package,
-                                          cusolver_without_batches,
+    static void (*const parts[])(void) = {in_the_places_in_turn,     no_cublas,
+                                          cublas_of_nvrtcs_family,   cublas_without_all_of_lt,
+                                          cublas_of_another_family,  cublas_in_a_package,
+                                          cublas_that_is_too_old,    no_cusolver,
+                                          cusolver_of_nvrtcs_family, cusolver_of_another_family,
+                                          cusolver_in_a_package,     cusolver_without_batches,
                                           cusolver_that_is_too_old};
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(parts); i++) in_child(parts[i]);

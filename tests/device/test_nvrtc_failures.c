@@ -73,6 +73,48 @@ static void opens_an_older_one(void) {
     must(!strstr(loader.asked, "11.2"));
 }
 
+/* Before 12.4 it does not know how to leave out of the language what nobody uses. */
+static void an_old_one_is_asked_for_no_more_than_it_knows(void) {
+    void *image;
+    size_t bytes;
+    loader_has("libnvrtc.so.12", DOUBLE("nvrtc"));
+    look(DOUBLE("nvrtc"));
+    rtc->major = 12, rtc->minor = 3;
+    must(!strcmp(tidei_nvrtc_options(), "--std=c++17 -fmad=false"));
+    must(tidei_nvrtc_open(0) == TIDE_OK);
+    must(!strcmp(tidei_nvrtc_options(), "--std=c++17 -fmad=false"));
+    must(tidei_nvrtc_compile(source, "scale", 90, &image, &bytes) == TIDE_OK);
+    must(!strcmp(rtc->option[2], "-fmad=false") && !*rtc->option[3]);
+    free(image);
+}
+
+/* Beside what its caller does meanwhile: what comes of it is told at the end, the driver's version
+** and the GPU are considered, and something is compiled where that is wanted. */
+static void opens_beside(void) {
+    tidei_nvrtc_opening o;
+    tidei_nvrtc_begin(&o, 12080, 90, true);
+    must_fail(tidei_nvrtc_finish(&o), TIDE_E_NODEVICE, "no NVRTC: install the CUDA toolkit's");
+    must(!strncmp(loader.asked, "?libnvrtc.so.12 ", 16));
+    loader_has("libnvrtc.so.12", DOUBLE("nvrtc"));
+    look(DOUBLE("nvrtc"));
+    tidei_nvrtc_begin(&o, 12080, 90, true);
+    must(tidei_nvrtc_finish(&o) == TIDE_OK);
+    must(rtc->compiled == 1 && rtc->programs == 0);
+    tidei_nvrtc_begin(&o, 12080, 72, true); /* it is open: nothing is to be done beside */
+    must_fail(tidei_nvrtc_finish(&o), TIDE_E_UNSUPPORTED, "this GPU is sm_72");
+    must(rtc->compiled == 1);
+}
+static void opens_beside_and_compiles_nothing(void) {
+    tidei_nvrtc_opening o;
+    loader_has("libnvrtc.so.13", DOUBLE("nvrtc"));
+    look(DOUBLE("nvrtc"));
+    rtc->archs[0] = 100, rtc->archs[1] = rtc->archs[2] = rtc->archs[3] = 120;
+    tidei_nvrtc_begin(&o, 0, 90, true);
+    must_fail(tidei_nvrtc_finish(&o), TIDE_E_UNSUPPORTED, "sm_100 and newer, this GPU is sm_90");
+    tidei_nvrtc_begin(&o, 0, 100, false);
+    must(tidei_nvrtc_finish(&o) == TIDE_OK && rtc->compiled == 0);
+}
+
 static void is_in_the_process(void) {
     loader_has("libnvrtc.so.13", DOUBLE("nvrtc"));
     loader.there[0].loaded = true;
@@ -163,10 +205,18 @@ static void once_for_all_threads(void) {
 }
 
 static void it_is_looked_for_in_its_places(void **state) {
-    static void (*const parts[])(void) = {
-        looks_in_order,      says_why,  opens_an_older_one,    is_in_the_process,
-        in_a_toolkit,        at_a_path, an_empty_path_is_none, does_not_introduce_itself,
-        once_for_all_threads};
+    static void (*const parts[])(void) = {looks_in_order,
+                                          says_why,
+                                          opens_an_older_one,
+                                          an_old_one_is_asked_for_no_more_than_it_knows,
+                                          opens_beside,
+                                          opens_beside_and_compiles_nothing,
+                                          is_in_the_process,
+                                          in_a_toolkit,
+                                          at_a_path,
+                                          an_empty_path_is_none,
+                                          does_not_introduce_itself,
+                                          once_for_all_threads};
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(parts); i++) in_child(parts[i]);
 }
@@ -203,6 +253,7 @@ static void the_nearest_gpu_is_compiled_for(void **state) {
         assert_string_equal((char *)image + (all[i].ptx ? 0 : 4), source);
         free(image);
     }
+    assert_string_equal(rtc->option[3], "--minimal");
     assert_int_equal(tidei_nvrtc_serves(72), TIDE_E_UNSUPPORTED);
     assert_error(
         TIDE_E_UNSUPPORTED,

@@ -4,6 +4,7 @@
 #define TIDETEST_CUBLAS_DOUBLE_H
 
 #include <cblas.h>
+#include <math.h>
 #include "libs/cublas.h"
 #include "tests/support/tidetest.h"
 
@@ -13,7 +14,11 @@ static struct {
     int calls, failing, fails;
     int bound; /* workspaces */
     tidei_cublas_status fails_with;
-    bool on_device;         /* the pointer mode */
+    bool on_device;              /* the pointer mode */
+    tidei_cublas_compute narrow; /* how products of f32 and c64 are to compute; 0: in f32 */
+    /* cuBLASLt: has no kernel; says so with a status; asked for kernels, products so far */
+    bool lt_has_none, lt_refuses;
+    int lt_asked, lt_products, lt_epilogues;
     void (*in_order)(void); /* (may be NULL) waits for what is queued before a call */
     char handle;
 } cublas;
@@ -81,9 +86,10 @@ static tidei_cublas_status b_gemm(tidei_cublas_handle h, tidei_cublas_operation 
         break;
     default: cblas_zgemm(CblasColMajor, x, y, M, N, K, alpha, a, p, b, q, beta, c, r);
     }
-    assert_int_equal(compute, at == TIDEI_CUDA_R_32F || at == TIDEI_CUDA_C_32F
-                                  ? TIDEI_CUBLAS_COMPUTE_32F
-                                  : TIDEI_CUBLAS_COMPUTE_64F);
+    if (at == TIDEI_CUDA_R_32F || at == TIDEI_CUDA_C_32F)
+        assert_int_equal(compute, cublas.narrow ? cublas.narrow : TIDEI_CUBLAS_COMPUTE_32F);
+    else
+        assert_int_equal(compute, TIDEI_CUBLAS_COMPUTE_64F);
     return 0;
 }
 static size_t b_width(tidei_cuda_data_type t) {
@@ -206,6 +212,120 @@ B_DOUBLES(d, double, *, cblas_dger)
 B_DOUBLES(c, tidei_cublas_c64, (const void *), cblas_cgeru)
 B_DOUBLES(z, tidei_cublas_c128, (const void *), cblas_zgeru)
 
+/* ---- cuBLASLt ---- What a descriptor says lies in its words: a layout's are the type, rows,
+** columns and what lies between columns; a description's what it was told, by attribute, behind how
+** it computes and in which type factors are; a preference's likewise. An algorithm's word is a sum
+** of all that was asked, which the product must be given again. */
+enum { B_COMPUTE = 0, B_SCALE = 1, B_TOLD = 16 };
+
+static tidei_cublas_status b_lt_desc(tidei_cublaslt_desc *d, size_t bytes, unsigned compute,
+                                     unsigned scale) {
+    assert_true(bytes >= 256);
+    memset(d, 0, bytes);
+    d->data[B_COMPUTE] = compute;
+    d->data[B_SCALE] = scale;
+    return 0;
+}
+static tidei_cublas_status b_lt_set(tidei_cublaslt_desc *d, unsigned which, const void *p,
+                                    size_t bytes) {
+    assert_true(which < 32 && bytes <= 8);
+    assert_int_equal(bytes, which == TIDEI_CUBLASLT_DESC_BIAS_POINTER ? 8 : 4);
+    return memcpy(&d->data[B_TOLD + which], p, bytes), 0;
+}
+static tidei_cublas_status b_lt_layout(tidei_cublaslt_layout *l, size_t bytes, unsigned type,
+                                       uint64_t rows, uint64_t cols, int64_t ld) {
+    assert_true(bytes >= 64 && ld >= (int64_t)rows);
+    memset(l, 0, bytes);
+    l->data[0] = type, l->data[1] = rows, l->data[2] = cols, l->data[3] = (uint64_t)ld;
+    return 0;
+}
+static tidei_cublas_status b_lt_preference(tidei_cublaslt_preference *p, size_t bytes) {
+    assert_true(bytes >= 64);
+    return memset(p, 0, bytes), 0;
+}
+static tidei_cublas_status b_lt_prefer(tidei_cublaslt_preference *p, unsigned which, const void *at,
+                                       size_t bytes) {
+    assert_true(which < 16 && bytes <= 8);
+    return memcpy(&p->data[which], at, bytes), 0;
+}
+
+static uint64_t b_lt_told(const tidei_cublaslt_desc *d, unsigned which) {
+    return d->data[B_TOLD + which];
+}
+/* All but addresses. */
+static uint64_t b_lt_sum(const tidei_cublaslt_desc *d, const tidei_cublaslt_layout *a,
+                         const tidei_cublaslt_layout *b, const tidei_cublaslt_layout *c) {
+    const tidei_cublaslt_layout *const all[] = {a, b, c};
+    uint64_t sum = d->data[B_COMPUTE] + 3 * b_lt_told(d, TIDEI_CUBLASLT_DESC_TRANSA) +
+                   5 * b_lt_told(d, TIDEI_CUBLASLT_DESC_TRANSB) +
+                   7 * b_lt_told(d, TIDEI_CUBLASLT_DESC_EPILOGUE);
+    for (size_t i = 0; i < TIDEI_COUNT(all); i++)
+        for (size_t k = 0; k < 4; k++) sum = sum * 31 + all[i]->data[k];
+    return sum;
+}
+
+static tidei_cublas_status b_lt_ask(tidei_cublaslt_handle h, tidei_cublaslt_desc *d,
+                                    tidei_cublaslt_layout *a, tidei_cublaslt_layout *b,
+                                    tidei_cublaslt_layout *c, tidei_cublaslt_layout *out,
+                                    tidei_cublaslt_preference *p, int n,
+                                    tidei_cublaslt_result *found, int *nfound) {
+    assert_ptr_equal(h, &cublas.handle);
+    assert_ptr_equal(c, out);
+    assert_int_equal(n, 1);
+    assert_int_equal(p->data[TIDEI_CUBLASLT_PREF_REDUCTION_SCHEME_MASK], 3);
+    for (unsigned i = TIDEI_CUBLASLT_PREF_MIN_ALIGNMENT_A_BYTES;
+         i <= TIDEI_CUBLASLT_PREF_MIN_ALIGNMENT_D_BYTES; i++)
+        assert_in_range(p->data[i], 2, 256);
+    cublas.lt_asked++;
+    *nfound = !cublas.lt_has_none;
+    if (cublas.lt_refuses) return TIDEI_CUBLAS_NOT_SUPPORTED;
+    memset(found, 0, sizeof *found);
+    found->algo.data[0] = b_lt_sum(d, a, b, c);
+    found->workspace = p->data[TIDEI_CUBLASLT_PREF_MAX_WORKSPACE_BYTES];
+    return 0;
+}
+
+/* One element of a product, with what follows it. */
+static double b_lt_follow(uint64_t epilogue, double x, double bias) {
+    if (epilogue) x += bias;
+    if (epilogue == TIDEI_CUBLASLT_EPILOGUE_RELU_BIAS) return x > 0 ? x : 0;
+    if (epilogue == TIDEI_CUBLASLT_EPILOGUE_GELU_BIAS)
+        return 0.5 * x * (1 + tanh(sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
+    return x;
+}
+
+static tidei_cublas_status b_lt_matmul(tidei_cublaslt_handle h, tidei_cublaslt_desc *d,
+                                       const void *alpha, const void *a, tidei_cublaslt_layout *la,
+                                       const void *b, tidei_cublaslt_layout *lb, const void *beta,
+                                       const void *c, tidei_cublaslt_layout *lc, void *out,
+                                       tidei_cublaslt_layout *lout, const tidei_cublaslt_algo *algo,
+                                       void *workspace, size_t bytes, tidei_cu_stream s) {
+    const uint64_t ta = b_lt_told(d, TIDEI_CUBLASLT_DESC_TRANSA),
+                   epilogue = b_lt_told(d, TIDEI_CUBLASLT_DESC_EPILOGUE);
+    const tidei_cuda_data_type t = (tidei_cuda_data_type)la->data[0];
+    (void)s;
+    assert_true(c == out && lc == lout && (workspace != NULL) == (bytes != 0));
+    assert_true(algo->data[0] == b_lt_sum(d, la, lb, lc));
+    assert_true(t == TIDEI_CUDA_R_32F || t == TIDEI_CUDA_R_64F);
+    assert_int_equal(d->data[B_SCALE], t);
+    tidei_cublas_status r =
+        b_gemm((tidei_cublas_handle)(void *)h, (tidei_cublas_operation)ta,
+               (tidei_cublas_operation)b_lt_told(d, TIDEI_CUBLASLT_DESC_TRANSB),
+               (int64_t)lc->data[1], (int64_t)lc->data[2], (int64_t)la->data[ta ? 1 : 2], alpha, a,
+               t, (int64_t)la->data[3], b, t, (int64_t)lb->data[3], beta, out, t,
+               (int64_t)lc->data[3], (tidei_cublas_compute)d->data[B_COMPUTE], 0);
+    if (r) return r;
+    cublas.lt_products++;
+    cublas.lt_epilogues += epilogue != 0;
+    const float *bias = (const float *)(uintptr_t)b_lt_told(d, TIDEI_CUBLASLT_DESC_BIAS_POINTER);
+    for (uint64_t j = 0; epilogue && j < lc->data[2]; j++)
+        for (uint64_t i = 0; i < lc->data[1]; i++) {
+            float *x = (float *)out + j * lc->data[3] + i;
+            *x = (float)b_lt_follow(epilogue, (double)*x, (double)bias[i]);
+        }
+    return 0;
+}
+
 static const tidei_cublas_table cublas_table = {.cublasCreate_v2 = b_create,
                                                 .cublasDestroy_v2 = b_destroy,
                                                 .cublasSetStream_v2 = b_stream,
@@ -229,6 +349,14 @@ static const tidei_cublas_table cublas_table = {.cublasCreate_v2 = b_create,
                                                 .cublasStrsm_v2_64 = b_strsm,
                                                 .cublasDtrsm_v2_64 = b_dtrsm,
                                                 .cublasCtrsm_v2_64 = b_ctrsm,
-                                                .cublasZtrsm_v2_64 = b_ztrsm};
+                                                .cublasZtrsm_v2_64 = b_ztrsm,
+                                                .cublasLtMatmulDescInit_internal = b_lt_desc,
+                                                .cublasLtMatmulDescSetAttribute = b_lt_set,
+                                                .cublasLtMatrixLayoutInit_internal = b_lt_layout,
+                                                .cublasLtMatmulPreferenceInit_internal =
+                                                    b_lt_preference,
+                                                .cublasLtMatmulPreferenceSetAttribute = b_lt_prefer,
+                                                .cublasLtMatmulAlgoGetHeuristic = b_lt_ask,
+                                                .cublasLtMatmul = b_lt_matmul};
 
 #endif

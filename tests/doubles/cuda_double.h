@@ -66,6 +66,9 @@ static struct {
     int retained[DEVICES];
     bool no_peers, peers[DEVICES][DEVICES]; /* contexts: may use, whose */
     int peer_calls;
+    tidei_cu_alloc_prop created; /* the last page as it was asked for */
+    /* pages that other processes, or other machines, may have are refused so */
+    tidei_cu_result refuses_descriptors, refuses_rdma;
     int stream_of[TIDEI_STREAMS_MAX], event_of[64]; /* devices */
     int pool_of[8], pools_made;
     uint64_t pool_granted[8];
@@ -288,6 +291,9 @@ static tidei_cu_result f_create(tidei_cu_handle *h, size_t n, const tidei_cu_all
     TRY("cuMemCreate");
     assert_int_equal(p->location.type, TIDEI_CU_MEM_LOCATION_TYPE_DEVICE);
     assert_int_equal(p->location.id, here());
+    fake.created = *p;
+    if (p->flags.gpu_direct_rdma_capable && fake.refuses_rdma) return fake.refuses_rdma;
+    if (p->requested_handle_types && fake.refuses_descriptors) return fake.refuses_descriptors;
     *h = fake.memory_bytes;
     fake.memory_bytes += n;
     assert_int_equal(ftruncate(fake.memory, (off_t)fake.memory_bytes), 0);
@@ -454,7 +460,8 @@ static tidei_cu_result f_function(tidei_cu_function *f, tidei_cu_module m, const
     return *f = (struct CUfunc_st *)(void *)t, 0;
 }
 /* As emu_add has it, the text being all there is. */
-static void run_text(struct text *t, unsigned gx, unsigned gy, const void *params, size_t bytes) {
+static void run_text(struct text *t, unsigned gx, unsigned gy, unsigned threads, const void *params,
+                     size_t bytes) {
     _Alignas(16) char copy[TIDEI_PARAMS_MAX];
     if (!t->code.library) {
         t->code.header = strdup("");
@@ -465,7 +472,7 @@ static void run_text(struct text *t, unsigned gx, unsigned gy, const void *param
         emu_build(&t->code);
     }
     memcpy(copy, params, bytes);
-    emu_launch(&t->code, 0, gx, gy, copy, strstr(t->text, "__syncthreads") != NULL);
+    emu_launch_of(&t->code, 0, gx, gy, threads, copy, strstr(t->text, "__syncthreads") != NULL);
 }
 static void run_batch(int many, unsigned blocks, unsigned threads, void **params) {
     assert_int_equal(threads, EMU_THREADS);
@@ -493,10 +500,8 @@ static tidei_cu_result f_launch(tidei_cu_function f, unsigned gx, unsigned gy, u
     fake.params_bytes = *(size_t *)extra[3];
     memcpy(fake.params, extra[1], tidei_min_size(fake.params_bytes, sizeof fake.params));
     struct text *t = (void *)f;
-    if (fake.runs_texts && !strcmp(t->name, "tide_k")) {
-        assert_int_equal(bx * by * bz, EMU_THREADS);
-        run_text(t, gx, gy, extra[1], fake.params_bytes);
-    }
+    if (fake.runs_texts && !strcmp(t->name, "tide_k"))
+        run_text(t, gx, gy, bx * by * bz, extra[1], fake.params_bytes);
     return 0;
 }
 

@@ -154,15 +154,29 @@ static const char emu_atomics[] =
     "static inline ulonglong2 make_ulonglong2(unsigned long long x, unsigned long long y) {\n"
     "    return {x, y};\n}\n";
 
+/* Clusters: each block of one has a thread of the system, so that each has its own shared memory,
+** which others find as far from their anchor as from its own. */
+static const char emu_clusters[] =
+    "#define __cluster_dims__(...)\n"
+    "static thread_local void (*emu_meet)(void);\n"
+    "static thread_local char emu_anchor, *emu_anchors[8];\n"
+    "static inline void __cluster_barrier_arrive() {}\n"
+    "static inline void __cluster_barrier_wait() {\n"
+    "    emu_barrier(); if (!threadIdx.x) emu_meet(); emu_barrier();\n}\n"
+    "template <class T> static inline void *__cluster_map_shared_rank(T *p, unsigned rank) {\n"
+    "    return (char *)p - &emu_anchor + emu_anchors[rank];\n}\n";
+
 /* Called once a launch and OS thread: where a launch writes what its threads see. tide_room is what
 ** it asks for as shared memory. */
 static const char emu_entry[] =
     "extern \"C\" { thread_local char tide_room[48 << 10] __attribute__((aligned(16))); }\n"
     "struct emu_state_of {\n"
     "    emu_dim *thread, *block, *grid, *block_size;\n"
-    "    void (**barrier)(void);\n    void (**warp)(unsigned lanes);\n};\n"
+    "    void (**barrier)(void);\n    void (**warp)(unsigned lanes);\n"
+    "    void (**meet)(void);\n    char *anchor, **anchors;\n};\n"
     "extern \"C\" void emu_state(emu_state_of *s) {\n"
-    "    *s = {&threadIdx, &blockIdx, &gridDim, &blockDim, &emu_barrier, &emu_warp};\n}\n";
+    "    *s = {&threadIdx, &blockIdx, &gridDim, &blockDim, &emu_barrier, &emu_warp, &emu_meet,\n"
+    "          &emu_anchor, emu_anchors};\n}\n";
 
 typedef struct emu_dim {
     unsigned x, y, z;
@@ -172,6 +186,8 @@ typedef struct emu_state_of {
     emu_dim *thread, *block, *grid, *block_size;
     void (**barrier)(void);
     void (**warp)(unsigned lanes);
+    void (**meet)(void);
+    char *anchor, **anchors;
 } emu_state_of;
 
 typedef struct emu_module {
@@ -254,7 +270,8 @@ static inline void emu_build(emu_module *m) {
     snprintf(lib, sizeof lib, "%s/k.so", dir);
     FILE *f = fopen(path, "w");
     if (!f) fail_msg("cannot write %s", path);
-    fprintf(f, "%s%s%s%s%s", emu_language, emu_warps, emu_atomics, m->header, m->source);
+    fprintf(f, "%s%s%s%s%s%s", emu_language, emu_warps, emu_atomics, emu_clusters, m->header,
+            m->source);
     for (unsigned k = 0; k < m->kernels; k++)
         fprintf(f,
                 "extern \"C\" void emu_run_%u(const void *p) { k%u::tide_k_%u(*(const k%u::tide_p "
@@ -447,14 +464,86 @@ static inline void emu_run_grid(emu_module *m, void (*kernel)(const void *params
     free(b);
 }
 
-static inline void emu_launch(emu_module *m, unsigned k, unsigned gx, unsigned gy,
-                              const void *params, bool barriers) {
+/* ---- clusters ---- */
+
+#define EMU_CLUSTER_MOST 8
+
+typedef struct emu_cluster {
+    pthread_barrier_t all;
+    unsigned size, first, threads,
+        grid; /* the first block; threads of a block; blocks of the grid */
+    emu_module *m;
+    void (*kernel)(const void *params);
+    const void *params;
+    char *anchors[EMU_CLUSTER_MOST];
+} emu_cluster;
+typedef struct emu_member {
+    emu_cluster *of;
+    unsigned rank;
+    pthread_t thread;
+} emu_member;
+static _Thread_local emu_cluster *emu_mine;
+
+static inline void emu_meet_cluster(void) { pthread_barrier_wait(&emu_mine->all); }
+
+static inline void *emu_run_member(void *arg) {
+    const emu_member *member = arg;
+    emu_cluster *c = member->of;
+    emu_block *b = calloc(1, sizeof *b);
+    emu_state_of at;
+    if (!b) abort();
+    emu_mine = c;
+    c->m->state(&at);
+    *at.barrier = emu_wait;
+    *at.warp = emu_wait_warp;
+    *at.meet = emu_meet_cluster;
+    *at.grid = (emu_dim){c->grid, 1, 1};
+    *at.block_size = (emu_dim){c->threads, 1, 1};
+    *at.block = (emu_dim){c->first + member->rank, 0, 0};
+    c->anchors[member->rank] = at.anchor;
+    emu_meet_cluster();
+    memcpy(at.anchors, c->anchors, sizeof c->anchors);
+    b->kernel = c->kernel, b->params = c->params, b->size = c->threads;
+    b->stacks = malloc(c->threads * EMU_STACK);
+    emu_now = b;
+    emu_run_block(b, at.thread);
+    free(b->stacks);
+    free(b);
+    return NULL;
+}
+
+/* A grid of one dimension, of clusters of `size` blocks, from the last one to the first. */
+static inline void emu_run_clusters(emu_module *m, void (*kernel)(const void *params),
+                                    unsigned size, unsigned grid, unsigned threads,
+                                    const void *params) {
+    emu_member members[EMU_CLUSTER_MOST];
+    emu_cluster c = {
+        .size = size, .threads = threads, .grid = grid, .m = m, .kernel = kernel, .params = params};
+    if (size > EMU_CLUSTER_MOST || grid % size) emu_die("a grid of %u blocks by %u", grid, size);
+    pthread_barrier_init(&c.all, NULL, size);
+    for (c.first = grid; c.first > 0;) {
+        c.first -= size;
+        for (unsigned i = 0; i < size; i++) {
+            members[i] = (emu_member){.of = &c, .rank = i};
+            if (pthread_create(&members[i].thread, NULL, emu_run_member, &members[i])) abort();
+        }
+        for (unsigned i = 0; i < size; i++) pthread_join(members[i].thread, NULL);
+    }
+    pthread_barrier_destroy(&c.all);
+}
+
+static inline void emu_launch_of(emu_module *m, unsigned k, unsigned gx, unsigned gy,
+                                 unsigned threads, const void *params, bool barriers) {
     char name[32];
     void (*kernel)(const void *);
     snprintf(name, sizeof name, "emu_run_%u", k);
     *(void **)&kernel = dlsym(m->library, name);
     if (!kernel) emu_die("no %s", name);
-    emu_run_grid(m, kernel, (const unsigned[]){gx, gy, 1}, EMU_THREADS, params, barriers, false);
+    emu_run_grid(m, kernel, (const unsigned[]){gx, gy, 1}, threads, params, barriers, false);
+}
+static inline void emu_launch(emu_module *m, unsigned k, unsigned gx, unsigned gy,
+                              const void *params, bool barriers) {
+    emu_launch_of(m, k, gx, gy, EMU_THREADS, params, barriers);
 }
 
 #endif

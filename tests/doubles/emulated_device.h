@@ -12,7 +12,8 @@
 #include "tests/doubles/emulate.h"
 #include "tests/support/tidetest.h"
 
-static bool emulated_device; /* the host devices that are opened from now on */
+static bool emulated_device;          /* the host devices that are opened from now on */
+static atomic_uint emulated_launches; /* of kernels */
 /* (may be NULL) Changes a text in its place before it is compiled: a constant that a test wants
 ** smaller, say. */
 static void (*emulated_edit)(char *text);
@@ -21,6 +22,7 @@ struct tidei_dkernel {
     emu_module code;
     void (*run)(const void *params);
     bool barriers;
+    unsigned cluster; /* blocks of one */
 };
 
 /* What a launch passes to the stream's thread. */
@@ -56,6 +58,8 @@ static inline tide_status emulated_kernel_new(tidei_device *d, const tidei_kerne
     emu_build(&k->code);
     *(void **)&k->run = dlsym(k->code.library, "emu_run");
     k->barriers = strstr(t->source, "__sync") || strstr(t->source, "_sync(");
+    const char *cluster = strstr(t->source, "\n#define TIDE_K ");
+    k->cluster = cluster ? (unsigned)atoi(cluster + sizeof "\n#define TIDE_K") : 1;
     if (image) *image = NULL, *bytes = 0; /* nothing to keep */
     *out = k;
     return TIDE_OK;
@@ -69,8 +73,12 @@ static inline void emulated_kernel_release(tidei_device *d, tidei_dkernel *k) {
 
 static inline void emulated_run(const void *launch) {
     const emulated_launch *l = launch;
-    emu_run_grid(&l->kernel->code, l->kernel->run, l->grid, l->threads, l->params,
-                 l->kernel->barriers, true);
+    if (l->kernel->cluster > 1)
+        emu_run_clusters(&l->kernel->code, l->kernel->run, l->kernel->cluster, l->grid[0],
+                         l->threads, l->params);
+    else
+        emu_run_grid(&l->kernel->code, l->kernel->run, l->grid, l->threads, l->params,
+                     l->kernel->barriers, true);
 }
 
 static inline tide_status emulated_launch_on(tidei_device *d, tidei_dstream *s,
@@ -80,6 +88,7 @@ static inline tide_status emulated_launch_on(tidei_device *d, tidei_dstream *s,
                          .threads = l->block[0] * l->block[1] * l->block[2]};
     tidei_launch on_thread = *l;
     if (!l->kernel) return emulated_inner->launch(d, s, l);
+    atomic_fetch_add(&emulated_launches, 1);
     if (l->params_bytes > sizeof e.params || e.threads > EMU_MOST || l->shared_bytes > 48 << 10)
         abort();
     memcpy(e.params, l->params, l->params_bytes);

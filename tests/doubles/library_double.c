@@ -12,6 +12,7 @@
 #ifdef CUBLAS
 #define FUNCTION(name, params) NOTHING(name)
 TIDEI_CUBLAS_FUNCTIONS(FUNCTION)
+TIDEI_CUBLASLT_FUNCTIONS(FUNCTION) /* which a library finds that needs theirs */
 #else
 #define FUNCTION(name, needed, params) NOTHING(name)
 #define cusolverGetVersion             not_it

@@ -2,6 +2,7 @@
 ** letters and the text that was to be compiled, so whoever loads it can run it emulated; its PTX is
 ** the text. A text with "nonsense" in it does not compile. */
 #include "tests/doubles/nvrtc_double.h"
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -14,6 +15,14 @@ typedef struct _nvrtcProgram {
 
 extern nvrtc_double tidetest_nvrtc;
 EXPORT nvrtc_double tidetest_nvrtc = {.major = 13, .narchs = 4, .archs = {80, 90, 75, 86}};
+
+/* Programs are compiled on several threads: guards what is counted and kept of them. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static void count(int *n, int by) {
+    pthread_mutex_lock(&lock);
+    *n += by;
+    pthread_mutex_unlock(&lock);
+}
 
 static bool fails(const char *call) {
     return tidetest_nvrtc.failing && !strcmp(tidetest_nvrtc.failing, call);
@@ -53,22 +62,25 @@ tidei_nvrtc_result nvrtcCreateProgram(tidei_nvrtc_program *out, const char *sour
     memcpy(p->code, "\177ELF", 4);
     memcpy(p->code + 4, source, bytes);
     snprintf(p->log, sizeof p->log, "%s(1): error: nobody knows what this means", name);
-    tidetest_nvrtc.programs++;
+    count(&tidetest_nvrtc.programs, 1);
     return *out = p, 0;
 }
 
 tidei_nvrtc_result nvrtcDestroyProgram(tidei_nvrtc_program *p) {
     free((*p)->code);
     free(*p);
-    tidetest_nvrtc.programs--;
+    count(&tidetest_nvrtc.programs, -1);
     return *p = NULL, 0;
 }
 
 tidei_nvrtc_result nvrtcCompileProgram(tidei_nvrtc_program p, int n, const char *const *options) {
-    if (n != 3) abort();
-    tidetest_nvrtc.compiled++;
+    if (n < 3 || n > 4) abort();
+    count(&tidetest_nvrtc.compiled, 1);
+    pthread_mutex_lock(&lock);
+    memset(tidetest_nvrtc.option, 0, sizeof tidetest_nvrtc.option);
     for (int i = 0; i < n; i++)
         snprintf(tidetest_nvrtc.option[i], sizeof tidetest_nvrtc.option[i], "%s", options[i]);
+    pthread_mutex_unlock(&lock);
     TRY("nvrtcCompileProgram");
     return strstr(p->code + 4, "nonsense") ? TIDEI_NVRTC_COMPILATION : TIDEI_NVRTC_SUCCESS;
 }

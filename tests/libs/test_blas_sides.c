@@ -60,10 +60,11 @@ static void assert_same(const memory *x, const memory *y, const char *what) {
 
 static tidei_use whole(const tidei_operand *o, unsigned mode) { return tidei_operand_use(o, mode); }
 static tidei_stream *stream(void) { return tidei_stream_here(test_rt(fake.rt)); }
-static tide_status gemm_cuda(const tidei_gemm *g, const tidei_use uses[3]) {
+static tide_status gemm_cuda(const tidei_gemm *given, const tidei_use uses[3]) {
     tidei_dev *d = stream()->dev;
+    tidei_gemm g = *given;
     tidei_gemm_begin(d);
-    tide_status s = tidei_gemm_cuda(stream(), g, uses, "test");
+    tide_status s = tidei_gemm_cuda(stream(), &g, uses, "test");
     tidei_gemm_end(d);
     return s;
 }

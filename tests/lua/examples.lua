@@ -1,6 +1,6 @@
--- examples.lua: the listings of a page (docs/lua.md, the argument) run, and print what stands in them
--- behind `-->`, further lines of it below; what several values print is apart by two spaces. Every
--- function that tide.help() names has a listing, which its help shows.
+-- examples.lua PAGE [NAME]: the listings of a page (docs/lua.md) run, but that of one function, and
+-- print what stands in them behind `-->`, further lines of it below; what several values print is
+-- apart by two spaces. Every function that tide.help() names has a listing, which its help shows.
 local tide = require "tidepool"
 local file = assert(io.open(arg[1]))
 local text = file:read("*a")
@@ -51,7 +51,7 @@ for heading, body in functions:gmatch("\n#### ([^\n]+)\n(.-\n```)\n") do
   local listing = assert(body:match("\n```lua\n(.*)```$"), heading .. " has no listing")
   seen[name] = true
   assert(tide.help(name):find(listing, 1, true), "help of " .. name .. " lacks its listing")
-  check(listing, name)
+  if name ~= arg[2] then check(listing, name) end
 end
 for line in tide.help():gmatch("[^\n]+") do
   for name in line:gsub("^.-:", "", 1):gmatch("%S+") do

@@ -54,7 +54,7 @@ static bool one_state(bool short_of_memory) {
     return fine;
 }
 
-static bool quick(void) { return getenv("TIDE_TEST_QUICK") != NULL; }
+static bool at_length(void) { return getenv("TIDE_TEST_LONG") != NULL; }
 
 static int entries(const char *folder) {
     DIR *d = opendir(folder);
@@ -64,12 +64,13 @@ static int entries(const char *folder) {
     return n;
 }
 
-static int rounds(int all) { return quick() ? all / 20 : all; }
+static int rounds(int all) { return at_length() ? all : all / 20; }
 
-/* Under a sanitizer, which looks for what was lost itself, there are fewer, and no figures. */
+/* Under a sanitizer, which looks for what was lost itself, and whose own bookkeeping grows, the bytes
+** are not compared. */
 static void test_states_come_and_go(void **state) {
     (void)state;
-    const int count = rounds(LUA_VERSION_NUM >= 504 ? 10000 : 3000), warm = rounds(1000);
+    const int count = rounds(10000), warm = 500; /* until what the process keeps is there */
     int files = 0, threads = 0;
     size_t held = 0;
     for (int i = -warm; i < count; i++) {
@@ -82,7 +83,7 @@ static void test_states_come_and_go(void **state) {
     assert_int_equal(entries("/proc/self/fd"), files);
     assert_int_equal(entries("/proc/self/task"), threads);
     size_t after = mallinfo2().uordblks;
-    if (!quick() && after > held + (size_t)count * 16)
+    if (!getenv("TIDE_TEST_QUICK") && after > held + (size_t)count * 16 + 16384)
         fail_msg("%zu bytes more after %d states", after - held, count);
 }
 

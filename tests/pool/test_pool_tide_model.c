@@ -165,8 +165,15 @@ static void model_step(model *m, tidei_pool *p, uint64_t *seed) {
     }
 }
 
-static void random_against_a_model(void **state) {
-    (void)state;
+/* The calling thread takes blocks in a zone of its own from now on. */
+static void depart(tidei_pool *p) {
+    tidei_heap *t = (tidei_heap *)p;
+    tidei_cache *c = tidei_heap_cache_of(t, tidei_thread_number);
+    if (c) assert_true(tidei_zone_depart(t, c));
+}
+
+/* With `zones` the thread goes from zone to zone. */
+static void against_a_model(bool zones) {
     static const size_t pages[] = {4 * KIB, 12 * KIB, 64 * KIB};
     uint64_t remapped = 0;
     for (unsigned round = 0; round < 6; round++) {
@@ -185,10 +192,12 @@ static void random_against_a_model(void **state) {
         movers.blocks = 0;
         uint64_t seed = round + 1;
         for (unsigned i = 0; i < 12000; i++) {
+            if (zones && dice(&seed) % 64 == 0) depart(p);
             model_step(m, p, &seed);
             if (i % 32 == 0) assert_true(balanced(p));
         }
         assert_true(dbl.peak <= MODEL_LIMIT * KIB);
+        assert_true(zones == (tidei_zones((tidei_heap *)p) > 1));
         assert_true(movers.blocks > 30);
         assert_true(figures(p).compactions > 0 && figures(p).bytes_moved > 0);
         remapped += figures(p).bytes_remapped;
@@ -207,6 +216,15 @@ static void random_against_a_model(void **state) {
     assert_true(remapped > 0);
 }
 
+static void random_against_a_model(void **state) {
+    (void)state;
+    against_a_model(false);
+}
+static void random_in_many_zones(void **state) {
+    (void)state;
+    against_a_model(true);
+}
+
 /* ---- many threads ---- */
 
 enum { THREADS = 4, SLOTS = 64 };
@@ -215,6 +233,7 @@ static struct {
     _Atomic(tidei_block *) slots[SLOTS];
     _Atomic uint64_t tick;
     atomic_bool bad;
+    bool zones; /* each thread goes from zone to zone */
 } shared;
 
 /* Blocks go through slots that all threads take from, so most are freed by another thread than took
@@ -225,6 +244,7 @@ static void *thread_main(void *arg) {
     for (unsigned i = 0; i < 1500; i++) {
         tidei_block *b = calloc(1, sizeof *b);
         size_t bytes = (size_t)1 + (dice(&seed) % 200000 >> dice(&seed) % 10);
+        if (shared.zones && i % 100 == 50) depart(shared.p);
         if (get(shared.p, bytes, me, 0, b) != TIDE_OK) {
             free(b);
             b = NULL;
@@ -239,10 +259,10 @@ static void *thread_main(void *arg) {
     return NULL;
 }
 
-static void many_threads_get_blocks_of_their_own(void **state) {
-    (void)state;
+static void many_threads(bool zones) {
     pthread_t threads[THREADS];
     memset(&shared, 0, sizeof shared);
+    shared.zones = zones;
     shared.p = open_pool(&tidei_pool_tide, 16 * KIB, 16 * MIB);
     atomic_store(&dbl.dev.budget->limit, 3 * MIB);
     for (unsigned i = 0; i < THREADS; i++)
@@ -257,6 +277,15 @@ static void many_threads_get_blocks_of_their_own(void **state) {
     }
     assert_int_equal(figures(shared.p).live, 0);
     close_clean(shared.p);
+}
+
+static void many_threads_get_blocks_of_their_own(void **state) {
+    (void)state;
+    many_threads(false);
+}
+static void many_threads_in_many_zones(void **state) {
+    (void)state;
+    many_threads(true);
 }
 
 /* ---- real programs ---- */
@@ -342,7 +371,9 @@ static void wastes_little_on_real_programs(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_against_a_model),
+        cmocka_unit_test(random_in_many_zones),
         cmocka_unit_test(many_threads_get_blocks_of_their_own),
+        cmocka_unit_test(many_threads_in_many_zones),
         cmocka_unit_test(wastes_little_on_real_programs),
     };
     return cmocka_run_group_tests_name("pool_tide_model", tests, NULL, NULL);

@@ -285,11 +285,11 @@ static void adds_in_one_piece(void **state) {
     for (unsigned i = 0; i < 3; i++) b[i] = must(p, PAGE, 0);
     put(p, &b[1], 0, 0);
     assert_int_equal(p->ops->trim(p, 0), PAGE);
-    tidei_lock_take(&t->lock);
+    tidei_heap_lock(t);
     assert_int_equal(tidei_heap_add(t, 3 * PAGE, &dbl.streams[0], &x), TIDE_OK);
     assert_int_equal(x->size, 3 * PAGE);
     tidei_heap_unclaim(t, x);
-    tidei_lock_give(&t->lock);
+    tidei_heap_unlock(t);
     put(p, &b[0], 0, 0);
     put(p, &b[2], 0, 0);
     close_clean(p);
@@ -433,7 +433,7 @@ static tidei_page *claim_free_pages(tidei_heap *t) {
 static tide_status relocate_free_pages(tidei_heap *t) {
     tidei_relocation r;
     tidei_extent *hole;
-    tidei_lock_take(&t->lock);
+    tidei_heap_lock(t);
     t->remapping = true;
     assert_int_equal(tidei_heap_restock_to(t, 3 * APART + 2), TIDE_OK);
     for (hole = t->holes; hole->right;) hole = hole->right;
@@ -444,7 +444,7 @@ static tide_status relocate_free_pages(tidei_heap *t) {
     for (; st == TIDE_OK && runs; runs = runs->then) tidei_run_release(t, runs);
     tidei_relocation_close(t, &r);
     t->remapping = false;
-    tidei_lock_give(&t->lock);
+    tidei_heap_unlock(t);
     return st;
 }
 

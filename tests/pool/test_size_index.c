@@ -52,7 +52,7 @@ static model *model_new(uint64_t *seed) {
     model *m = calloc(1, sizeof *m);
     assert_non_null(m);
     m->size_index.shift = GRANULE_LOG2;
-    for (unsigned i = 0; i < EXTENTS; i++) m->all[i].rank = dice(seed);
+    for (unsigned i = 0; i < EXTENTS; i++) m->all[i].rank = (uint16_t)dice(seed);
     return m;
 }
 

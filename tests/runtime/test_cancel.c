@@ -320,6 +320,7 @@ static void making(tide_runtime *rt) {
     operations(x);
     shapes(rt, x);
     tide_array *row = CALL(tide_slice, x, "0"), *at = CALL(tide_arange, rt, TIDE_I64, 0, 3, 1);
+    MAKE(tide_linear, x, x, row, TIDE_GELU);
     order(x, row);
     indexing(x, row, at);
     DROP(row);

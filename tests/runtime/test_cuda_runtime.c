@@ -139,6 +139,36 @@ static void far_offsets_are_cut_in_halves(void **state) {
     close_cuda(rt);
 }
 
+/* ---- large copies ---- */
+
+/* From and to memory that the driver does not know they pass through pinned memory, in pieces. */
+static void large_copies_pass_through_pinned_memory(void **state) {
+    const size_t n = (size_t)9 << 20;
+    unsigned char *sent = malloc(n), *got = calloc(n, 1);
+    tide_device_figures f = {.struct_size = sizeof f};
+    (void)state;
+    for (size_t i = 0; i < n; i++) sent[i] = (unsigned char)(i * 7 + i / 1000);
+    tide_runtime *rt = open_cuda(NULL);
+    for (int pinned = 0; pinned < 2; pinned++) {
+        int copies = fake.copies;
+        fake.pinned_source = pinned; /* by the program itself */
+        tide_array *a = tide_from_host(rt, TIDE_U8, SHAPE((int64_t)n), sent);
+        assert_array(a);
+        memset(got, 0, n);
+        assert_ok(tide_to_host(a, got, n));
+        assert_memory_equal(got, sent, n);
+        assert_int_equal(fake.copies - copies, pinned ? 0 : 10);
+        tide_release(a);
+    }
+    assert_ok(tide_device_info(rt, &f));
+    assert_int_equal(f.pinned.live, 0);
+    assert_true(f.pinned.backed >= n);
+    fake.pinned_source = false;
+    free(sent);
+    free(got);
+    close_cuda(rt);
+}
+
 /* ---- products ---- */
 
 static int with_cublas(void **state) {
@@ -395,6 +425,7 @@ int main(void) {
         CASE(maps_run_as_kernels),
         CASE(folds_run_as_kernels),
         CASE(far_offsets_are_cut_in_halves),
+        CASE(large_copies_pass_through_pinned_memory),
         cmocka_unit_test_setup_teardown(products_run_on_the_device, with_cublas, without_cublas),
         cmocka_unit_test_setup_teardown(blas_runs_on_the_device, with_cublas, without_cublas),
         CASE(each_call_may_fail),

@@ -103,7 +103,8 @@ static void bad_values_are_warned_of_or_refused(void **state) {
                                           {"TIDE_DEBUG", "sample:9x"},
                                           {"TIDE_DEBUG", "sample: 9"},
                                           {"TIDE_CACHE_MAX", "big"},
-                                          {"TIDE_HANDLE_CACHE", "50%"}};
+                                          {"TIDE_HANDLE_CACHE", "50%"},
+                                          {"TIDE_MATMUL", "High"}};
     tidei_settings plain, s;
     (void)state;
     assert_ok(read_settings(NULL, &plain));
@@ -407,7 +408,8 @@ static void all_bad_values_are_heard(void **state) {
                                         "TIDE_POOL",
                                         "TIDE_POLICY",
                                         "TIDE_COLLECTOR",
-                                        "TIDE_RELEASE_THRESHOLD"};
+                                        "TIDE_RELEASE_THRESHOLD",
+                                        "TIDE_MATMUL"};
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(names); i++) setenv(names[i], "?", 1);
     tide_close(test_open(&(tide_config){.log = keep_line}));
@@ -475,6 +477,7 @@ static void bad_config_fails(void **state) {
         {{.debug_sample = -1}, TIDE_E_INVALID, {"tide_config.debug_sample is -1", "wanted: 1 to"}},
         {{.cache_max = "big"}, TIDE_E_INVALID, {"TIDE_CACHE_MAX", "\"big\""}},
         {{.handle_cache = "some"}, TIDE_E_INVALID, {"TIDE_HANDLE_CACHE", "\"some\""}},
+        {{.matmul_precision = "low"}, TIDE_E_INVALID, {"TIDE_MATMUL", "highest, high or medium"}},
         {{.allocator = &half}, TIDE_E_INVALID, {"tide_config.allocator", "alloc and free"}},
     };
     (void)state;

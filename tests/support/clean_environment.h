@@ -29,7 +29,8 @@ static const char *const variables[] = {"TIDE_DEVICE",
                                         "TIDE_PINNED_LIMIT",
                                         "TIDE_PEERS",
                                         "TIDE_SPILL",
-                                        "TIDE_COLLECT_WAIT"};
+                                        "TIDE_COLLECT_WAIT",
+                                        "TIDE_MATMUL"};
 static char *kept[TIDEI_COUNT(variables)];
 
 static void clear_environment(void) {

@@ -33,6 +33,7 @@ ENUMS = {
     "tide_cumsum.flags": ("TIDE_SCAN_*", "flags"),
     "tide_eigh.how": (TRIANGLE, ONE_TRIANGLE),
     "tide_host_view_begin.mode": (ACCESS, "flags"),
+    "tide_linear.activation": ("TIDE_IDENTITY, TIDE_RELU, TIDE_GELU",),
     "tide_log_fn.level": ("TIDE_LOG_*",),
     "tide_meshgrid.indexing": ("TIDE_GRID_*",),
     "tide_pad.mode": ("TIDE_PAD_*",),

@@ -46,7 +46,7 @@ ceil cholesky clip complex concat conj contiguous copy copysign cos cosh count_n
 cummin cumprod cumsum det diagonal diff digamma div dot eigh empty_like eq erf erfc erfinv exp
 exp2 expand_dims expm1 exponent fill flip floor floordiv fmod full_like gcd ge gemm gemv ger gt
 histogram hypot imag index index_put inv isfinite isin isinf isnan item item_f64 ldexp le lexsort
-lgamma log log10 log1p log2 logaddexp logical_and logical_not logical_or logical_xor lstsq lt lu
+lgamma linear log log10 log1p log2 logaddexp logical_and logical_not logical_or logical_xor lstsq lt lu
 lu_factor lu_solve mantissa map_into_args masked_put masked_select matmul max maximum mean median
 memset meshgrid min minimum moveaxis mul ne neg nextafter nonzero norm_cdf norm_ppf nrm2 ones_like
 pad partition popcount pow prod put_along_axis qr quantile real reciprocal rem repeat repeat_each

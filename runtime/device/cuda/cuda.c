@@ -3,6 +3,8 @@
 #include "runtime/device/cuda/nvrtc.h"
 #include "runtime/base/text.h"
 
+#include <unistd.h>
+
 /* ---- errors ---- */
 
 /* Errors after which every call in the context fails. */
@@ -128,10 +130,12 @@ static const struct tidei_device_ops ops = {
     .publish = tidei_cuda_publish,
     .completed = tidei_cuda_completed,
     .copy = tidei_cuda_copy,
+    .host_pinned = tidei_cuda_host_pinned,
     .copy_many = tidei_cuda_copy_many,
     .copy_many_prepare = tidei_cuda_copy_many_prepare,
     .fill = tidei_cuda_fill,
     .kernel_new = tidei_cuda_kernel_new,
+    .kernel_compile = tidei_cuda_kernel_compile,
     .kernel_release = tidei_cuda_kernel_release,
     .launch = tidei_cuda_launch,
     .lose = cuda_lose,
@@ -215,10 +219,19 @@ static tide_status read_info(tidei_cuda *c, int ordinal) {
     return TIDE_OK;
 }
 
-/* Reads the size of pages that can be mapped anywhere, where the driver has such pages. */
+/* The size of pages that can be shared so. */
+static tidei_cu_result read_granule(const tidei_cuda *c, unsigned shares, size_t *out) {
+    tidei_cu_alloc_prop prop = tidei_cuda_page_prop(c, shares);
+    *out = 0;
+    return c->cu->cuMemGetAllocationGranularity(out, &prop, TIDEI_CU_MEM_GRANULARITY_MINIMUM);
+}
+
+/* Reads the size of pages that can be mapped anywhere, where the driver has such pages, and how
+** they may be shared. */
 static tide_status read_pages(tidei_cuda *c) {
     const tidei_cu *cu = c->cu;
     size_t granule = 0;
+    unsigned shares = 0;
     c->d.info.fresh_ns = FRESH_NS;
     /* limits are rounded to this even where there are no pages */
     c->d.info.page_bytes = 2 * TIDEI_MIB;
@@ -230,8 +243,11 @@ static tide_status read_pages(tidei_cuda *c) {
         !cu->cuMemAddressFree || !cu->cuMemCreate || !cu->cuMemRelease || !cu->cuMemMap ||
         !cu->cuMemUnmap || !cu->cuMemSetAccess || !cu->cuMemGetAllocationGranularity)
         return TIDE_OK;
-    tidei_cu_result r = cu->cuMemGetAllocationGranularity(&granule, &c->page_prop,
-                                                          TIDEI_CU_MEM_GRANULARITY_MINIMUM);
+    if (attribute(c, TIDEI_CU_ATTR_POSIX_FILE_DESCRIPTOR)) shares |= TIDEI_CUDA_BY_DESCRIPTOR;
+    if (attribute(c, TIDEI_CU_ATTR_RDMA_WITH_PAGES)) shares |= TIDEI_CUDA_BY_RDMA;
+    tidei_cu_result r = read_granule(c, shares, &granule);
+    if (shares && tidei_cuda_refuses_sharing(r)) r = read_granule(c, shares = 0, &granule);
+    atomic_store(&c->shares, shares);
     if (r != TIDEI_CU_SUCCESS) return tidei_cuda_failed(c, r, "cuMemGetAllocationGranularity");
     if (granule) c->d.info.page_bytes = granule;
     c->d.info.va_bytes = tidei_round_up(c->d.info.va_bytes, c->d.info.page_bytes);
@@ -275,6 +291,25 @@ static tide_status open_context(tidei_cuda *c) {
     return s;
 }
 
+/* Whether the program's first kernel is compiled for certain, as none was ever kept. */
+static bool compiles(const tidei_runtime *rt) {
+    if (!rt) return false;
+    const tidei_settings *set = &rt->set;
+    return !set->cache || !set->cache_max || !*set->cache_dir || access(set->cache_dir, F_OK);
+}
+
+/* The compiler is opened while the driver makes the context, which takes 130 ms. */
+static tide_status open_both(tidei_cuda *c) {
+    tidei_nvrtc_opening compiler;
+    tidei_saved_error e;
+    tidei_nvrtc_begin(&compiler, c->cu->version, c->sm, compiles(c->rt));
+    tide_status s = open_context(c);
+    tidei_error_save(&e);
+    tide_status compiler_s = tidei_nvrtc_finish(&compiler);
+    if (compiler_s == TIDE_OK && s != TIDE_OK) tidei_error_restore(&e);
+    return compiler_s == TIDE_OK ? s : compiler_s;
+}
+
 tide_status tidei_cuda_open(const tidei_device_params *p, tidei_device **out) {
     TIDEI_UNCANCELLED;
     const tidei_cu *cu;
@@ -293,9 +328,7 @@ tide_status tidei_cuda_open(const tidei_device_params *p, tidei_device **out) {
     for (unsigned i = 0; i < TIDEI_STREAMS_MAX; i++) pthread_mutex_init(&c->streams[i].lock, NULL);
     s = find_device(c, p->ordinal);
     if (s == TIDE_OK) s = read_info(c, p->ordinal);
-    if (s == TIDE_OK) s = tidei_nvrtc_open(cu->version);
-    if (s == TIDE_OK) s = tidei_nvrtc_serves(c->sm);
-    if (s == TIDE_OK) s = open_context(c);
+    if (s == TIDE_OK) s = open_both(c);
     if (s != TIDE_OK) {
         tidei_saved_error e;
         tidei_error_save(&e);

@@ -71,6 +71,10 @@ typedef struct tidei_cuda_copier {
     atomic_bool ready;
 } tidei_cuda_copier;
 
+/* Whether a page can be handed to other processes by a file descriptor, and reached by other
+** machines: both are fixed when it is made. */
+enum { TIDEI_CUDA_BY_DESCRIPTOR = 1, TIDEI_CUDA_BY_RDMA = 2 };
+
 typedef struct tidei_cuda {
     tidei_device d;
     const tidei_cu *cu;
@@ -81,7 +85,8 @@ typedef struct tidei_cuda {
     int sm;                 /* 90 for 9.0 */
     bool write_value;       /* streams can write words */
     _Atomic size_t managed; /* bytes of unified memory there are */
-    tidei_cu_alloc_prop page_prop;
+    tidei_cu_alloc_prop page_prop;  /* but for what `shares` says */
+    _Atomic unsigned shares;        /* TIDEI_CUDA_*: who else pages may be handed to */
     /* why: the driver's name of the error, or what `lose` was told; static */
     _Atomic(const char *) lost_since;
     char *words;          /* pinned: a line for the fault word, then one a stream */
@@ -176,6 +181,10 @@ void tidei_cuda_peers_unmapped(tidei_cuda_peers *peers, tidei_dpage *p);
 /* The slots, by file. */
 tide_status tidei_cuda_reserve(tidei_device *d, size_t bytes, tidei_addr *out);
 void tidei_cuda_unreserve(tidei_device *d, tidei_addr addr, size_t bytes);
+tidei_cu_alloc_prop tidei_cuda_page_prop(const tidei_cuda *c, unsigned shares);
+/* Whether the driver may have refused what was asked for beside the memory: it says that it has
+** both, but a container, say, may forbid them. */
+bool tidei_cuda_refuses_sharing(tidei_cu_result r);
 tide_status tidei_cuda_page_new(tidei_device *d, size_t bytes, tidei_dpage **out);
 void tidei_cuda_page_release(tidei_device *d, tidei_dpage *p);
 tide_status tidei_cuda_map(tidei_device *d, tidei_addr addr, tidei_dpage *const *pages, size_t n);
@@ -217,6 +226,7 @@ tide_status tidei_cuda_publish(tidei_device *d, tidei_dstream *s, uint64_t tick)
 uint64_t tidei_cuda_completed(tidei_device *d, tidei_dstream *s);
 
 tide_status tidei_cuda_copy(tidei_device *d, tidei_dstream *s, const tidei_copy *c);
+bool tidei_cuda_host_pinned(tidei_device *d, const void *host);
 tide_status tidei_cuda_copy_many(tidei_device *d, tidei_dstream *s, const tidei_piece *pieces,
                                  size_t n);
 void tidei_cuda_copy_many_prepare(tidei_device *d);
@@ -224,6 +234,8 @@ tide_status tidei_cuda_fill(tidei_device *d, tidei_dstream *s, tidei_addr dst, c
                             size_t width, size_t count);
 tide_status tidei_cuda_kernel_new(tidei_device *d, const tidei_kernel_text *t, tidei_dkernel **out,
                                   void **image, size_t *image_bytes);
+tide_status tidei_cuda_kernel_compile(tidei_device *d, const tidei_kernel_text *t, void **image,
+                                      size_t *image_bytes);
 void tidei_cuda_kernel_release(tidei_device *d, tidei_dkernel *k);
 tide_status tidei_cuda_launch(tidei_device *d, tidei_dstream *s, const tidei_launch *l);
 

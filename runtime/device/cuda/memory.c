@@ -22,6 +22,32 @@ void tidei_cuda_unreserve(tidei_device *d, tidei_addr addr, size_t bytes) {
     tidei_cuda_leave(c, &visit);
 }
 
+tidei_cu_alloc_prop tidei_cuda_page_prop(const tidei_cuda *c, unsigned shares) {
+    tidei_cu_alloc_prop prop = c->page_prop;
+    if (shares & TIDEI_CUDA_BY_DESCRIPTOR)
+        prop.requested_handle_types = TIDEI_CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    prop.flags.gpu_direct_rdma_capable = !!(shares & TIDEI_CUDA_BY_RDMA);
+    return prop;
+}
+
+bool tidei_cuda_refuses_sharing(tidei_cu_result r) {
+    return r == TIDEI_CU_NOT_SUPPORTED || r == TIDEI_CU_NOT_PERMITTED ||
+           r == TIDEI_CU_INVALID_VALUE || r == TIDEI_CU_INVALID_DEVICE;
+}
+
+/* Pages can be shared as far as the driver goes along; what it refuses once, and does without, is
+** not asked for again. */
+static tidei_cu_result create(tidei_cuda *c, tidei_cu_handle *handle, size_t bytes) {
+    unsigned shares = atomic_load_explicit(&c->shares, memory_order_relaxed);
+    for (;;) {
+        tidei_cu_alloc_prop prop = tidei_cuda_page_prop(c, shares);
+        tidei_cu_result r = c->cu->cuMemCreate(handle, bytes, &prop, 0);
+        if (r == TIDEI_CU_SUCCESS) atomic_store_explicit(&c->shares, shares, memory_order_relaxed);
+        if (!shares || !tidei_cuda_refuses_sharing(r)) return r;
+        shares &= shares & TIDEI_CUDA_BY_RDMA ? ~(unsigned)TIDEI_CUDA_BY_RDMA : 0;
+    }
+}
+
 tide_status tidei_cuda_page_new(tidei_device *d, size_t bytes, tidei_dpage **out) {
     tidei_cuda *c = tidei_cuda_of(d);
     tidei_cuda_visit visit;
@@ -33,7 +59,7 @@ tide_status tidei_cuda_page_new(tidei_device *d, size_t bytes, tidei_dpage **out
         return tidei_fail_host_memory("cuda", sizeof *p);
     }
     p->bytes = bytes;
-    tidei_cu_result r = c->cu->cuMemCreate(&p->handle, bytes, &c->page_prop, 0);
+    tidei_cu_result r = create(c, &p->handle, bytes);
     tidei_cuda_leave(c, &visit);
     if (r == TIDEI_CU_SUCCESS) {
         *out = p;

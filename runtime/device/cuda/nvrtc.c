@@ -4,6 +4,7 @@
 #include "runtime/device/cuda/driver.h"
 #include "runtime/device/cuda/loaded.h"
 #include "runtime/base/loader.h"
+#include "runtime/base/own_thread.h"
 #include "runtime/base/text.h"
 #include "runtime/base/uncancelled.h"
 
@@ -13,8 +14,12 @@
 
 /* -fmad=false: a*b + c rounds twice, as on the host. No fast math, denormals kept: the same special
 ** values everywhere. */
-static const char *const options[] = {"--std=c++17", "-fmad=false"};
-static const char options_text[] = "--std=c++17 -fmad=false";
+/* Newer ones leave out of the language what no kernel of ours has (textures, launches from kernels,
+** the runtime's types): a fifth less to do for a small text, and the same code. */
+#define MINIMAL_SINCE 12040
+static const char *const options[] = {"--std=c++17", "-fmad=false", "--minimal"};
+static const char *const options_text[] = {"--std=c++17 -fmad=false",
+                                           "--std=c++17 -fmad=false --minimal"};
 
 typedef struct nvrtc {
     int version;
@@ -139,7 +144,8 @@ int tidei_nvrtc_version(void) {
 const char *tidei_nvrtc_folder(void) {
     return atomic_load_explicit(&opened, memory_order_acquire) ? rtc.folder : "";
 }
-const char *tidei_nvrtc_options(void) { return options_text; }
+static bool is_minimal(void) { return tidei_nvrtc_version() >= MINIMAL_SINCE; }
+const char *tidei_nvrtc_options(void) { return options_text[is_minimal()]; }
 
 /* The architecture to compile for: the GPU's own, or the newest of its generation that is not newer
 ** (its cubins run there too), or else PTX for the newest of all, which the driver translates. */
@@ -217,12 +223,48 @@ tide_status tidei_nvrtc_compile(const char *source, const char *name, int sm, vo
     if (s != TIDE_OK) return s;
     given[0] = arch;
     memcpy(given + 1, options, sizeof options);
+    const int n = (int)TIDEI_COUNT(given) - !is_minimal();
     tidei_nvrtc_result r = rtc.nvrtcCreateProgram(&p, source, name, 0, NULL, NULL);
     if (r == TIDEI_NVRTC_OUT_OF_MEMORY) return out_of_memory(name);
     if (r != TIDEI_NVRTC_SUCCESS)
         return tidei_fail(TIDE_E_DEVICE, "cuda", "NVRTC took no program %s, error %u", name, r);
-    r = rtc.nvrtcCompileProgram(p, (int)TIDEI_COUNT(given), given);
+    r = rtc.nvrtcCompileProgram(p, n, given);
     s = r == TIDEI_NVRTC_SUCCESS ? take(p, ptx, name, image, bytes) : with_log(p, name, arch, r);
     rtc.nvrtcDestroyProgram(&p);
     return s;
+}
+
+/* ---- beside the driver ---- */
+
+static tide_status open_for(const tidei_nvrtc_opening *o) {
+    tide_status s = tidei_nvrtc_open(o->driver);
+    return s == TIDE_OK ? tidei_nvrtc_serves(o->sm) : s;
+}
+
+static void *beside(void *arg) {
+    static const char nothing[] = "extern \"C\" __global__ void nothing() {}\n";
+    tidei_nvrtc_opening *o = arg;
+    void *image = NULL;
+    size_t bytes;
+    if (open_for(o) != TIDE_OK)
+        tidei_error_save(&o->error);
+    else if (o->warm && tidei_nvrtc_compile(nothing, "nothing", o->sm, &image, &bytes) == TIDE_OK)
+        free(image);
+    return NULL;
+}
+
+void tidei_nvrtc_begin(tidei_nvrtc_opening *o, int driver, int sm, bool warm) {
+    o->driver = driver;
+    o->sm = sm;
+    o->warm = warm;
+    o->error.status = TIDE_OK;
+    o->beside = !atomic_load_explicit(&opened, memory_order_acquire) &&
+                tidei_own_thread_start(&o->thread, beside, o) == 0;
+}
+
+tide_status tidei_nvrtc_finish(tidei_nvrtc_opening *o) {
+    if (!o->beside) return open_for(o);
+    tidei_join(o->thread);
+    if (o->error.status != TIDE_OK) tidei_error_restore(&o->error);
+    return o->error.status;
 }

@@ -30,6 +30,19 @@ enum { TIDEI_NVRTC_SUCCESS = 0, TIDEI_NVRTC_OUT_OF_MEMORY = 1, TIDEI_NVRTC_COMPI
 ** 13.0; 0: any), is preferred, for an older driver refuses what a newer compiler makes. The first
 ** that opens serves the process. The message of TIDE_E_NODEVICE says how to get it. */
 tide_status tidei_nvrtc_open(int driver);
+/* Opens it beside what the calling thread does meanwhile, on a thread of our own: finding and
+** loading it takes 10 ms and more. finish must follow: it waits, and returns (with the error set)
+** what came of it: of tidei_nvrtc_open(driver), then of tidei_nvrtc_serves(sm). `warm`: it compiles
+** something too, once it is open, as the first text takes 15 ms more than others. */
+typedef struct tidei_nvrtc_opening {
+    int driver, sm;
+    bool warm;
+    bool beside; /* there is a thread */
+    pthread_t thread;
+    tidei_saved_error error;
+} tidei_nvrtc_opening;
+void tidei_nvrtc_begin(tidei_nvrtc_opening *o, int driver, int sm, bool warm);
+tide_status tidei_nvrtc_finish(tidei_nvrtc_opening *o);
 /* 13000 for NVRTC 13.0; 0: not open. */
 int tidei_nvrtc_version(void);
 /* The folder it was opened from; "" if only the loader knows. Static. */

@@ -52,6 +52,18 @@ tide_status tidei_cuda_copy(tidei_device *d, tidei_dstream *s, const tidei_copy 
     return tidei_cuda_status(c, r, "%s(%zu bytes)", names[k->kind], k->bytes);
 }
 
+/* Where the driver cannot be asked it is to do the copy. */
+bool tidei_cuda_host_pinned(tidei_device *d, const void *host) {
+    tidei_cuda *c = tidei_cuda_of(d);
+    tidei_cuda_visit visit;
+    tidei_saved_error e;
+    tidei_error_save(&e);
+    if (tidei_cuda_enter(c, &visit) != TIDE_OK) return tidei_error_restore(&e), true;
+    bool pinned = is_pinned(c, (tidei_addr)(uintptr_t)host);
+    tidei_cuda_leave(c, &visit);
+    return pinned;
+}
+
 /* ---- fills ---- */
 
 /* the first elements are written a 32-bit column at a time; the rest is copied from them */
@@ -162,6 +174,11 @@ tide_status tidei_cuda_kernel_new(tidei_device *d, const tidei_kernel_text *t, t
     } else
         free(made);
     return status;
+}
+
+tide_status tidei_cuda_kernel_compile(tidei_device *d, const tidei_kernel_text *t, void **image,
+                                      size_t *image_bytes) {
+    return tidei_nvrtc_compile(t->source, t->name, tidei_cuda_of(d)->sm, image, image_bytes);
 }
 
 void tidei_cuda_kernel_release(tidei_device *d, tidei_dkernel *k) {

@@ -226,7 +226,7 @@ struct tidei_dpage {
 typedef struct tidei_host_group {
     _Atomic unsigned devices, streams; /* open; made so far, which names them */
     tidei_checker *checker;            /* NULL: off */
-    unsigned threads; /* of a team */
+    unsigned threads;                  /* of a team */
     tidei_team *team;
 } tidei_host_group;
 

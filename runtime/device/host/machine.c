@@ -6,8 +6,8 @@
 ** root), which the root at the end of the way answers. */
 #include "runtime/device/host/host.h"
 #include "runtime/base/files.h"
+#include "runtime/base/own_thread.h"
 #include "runtime/base/text.h"
-#include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -128,11 +128,6 @@ size_t tidei_host_default_memory(void) {
 }
 
 size_t tidei_host_processors(void) {
-    cpu_set_t set;
-    long all = sysconf(_SC_NPROCESSORS_ONLN);
-    size_t allowed = sched_getaffinity(0, sizeof set, &set) == 0 ? (size_t)CPU_COUNT(&set)
-                     : all > 0                                   ? (size_t)all
-                                                                 : 1;
     size_t quota = tidei_host_cgroup_processors(SELF, MOUNT);
-    return tidei_max_size(tidei_min_size(allowed, quota), 1);
+    return tidei_max_size(tidei_min_size(tidei_processors(), quota), 1);
 }

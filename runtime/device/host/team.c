@@ -29,7 +29,7 @@ struct tidei_team {
     tidei_runtime *rt;
     _Atomic unsigned most; /* helpers that there may be */
     unsigned started;      /* the leader's */
-    _Atomic bool led;       /* there is a leader */
+    _Atomic bool led;      /* there is a leader */
     _Atomic bool ends;
     pthread_t *helpers;
     /* the call */

@@ -15,14 +15,14 @@ void tidei_heap_set_cap(tidei_heap *p) {
 
 tidei_cache *tidei_heap_cache_new(tidei_heap *p, unsigned number) {
     tidei_cache *c = tidei_host_alloc(p->base.dev->rt, sizeof *c);
-    tidei_check(!tidei_lock_held(&p->lock));
     if (!c) return NULL; /* everything works without a cache, only slower */
-    tidei_lock_take(&p->lock);
+    tidei_zone_move_in(c, &p->zone);
+    tidei_heap_lock(p);
     atomic_store_explicit(&p->caches[number - 1], c, memory_order_release);
     p->ncaches++;
     if (number > p->caches_end) p->caches_end = number;
     tidei_heap_set_cap(p);
-    tidei_lock_give(&p->lock);
+    tidei_heap_unlock(p);
     return c;
 }
 
@@ -111,36 +111,29 @@ tidei_extent *tidei_cache_push_out(tidei_cache *c, const tidei_extent *x, size_t
     return chain;
 }
 
-static void release_chain(tidei_heap *p, tidei_extent *chain) {
-    for (tidei_extent *next; chain; chain = next) {
-        next = chain->left;
-        tidei_check(tidei_extent_is(chain) == TIDEI_EXTENT_CACHED);
-        p->used -= chain->size;
-        tidei_heap_release(p, chain);
-    }
-}
-
 void tidei_heap_flush(tidei_heap *p) {
     tidei_extent *chain = NULL;
     size_t bytes = 0;
-    tidei_check(tidei_lock_held(&p->lock));
+    tidei_check(tidei_heap_locked(p));
     for (unsigned i = 0; i < p->caches_end; i++) {
         tidei_cache *c = atomic_load_explicit(&p->caches[i], memory_order_acquire);
         if (c) chain = tidei_cache_steal(c, chain, &bytes);
     }
-    p->held -= (int64_t)bytes;
-    release_chain(p, chain);
+    atomic_fetch_sub_explicit(&p->held, (int64_t)bytes, memory_order_relaxed);
+    for (tidei_extent *next; chain; chain = next) {
+        next = chain->left;
+        tidei_check(tidei_extent_is(chain) == TIDEI_EXTENT_CACHED);
+        tidei_zone_of(p, chain)->used -= chain->size;
+        tidei_heap_release(p, chain);
+    }
 }
 
 bool tidei_heap_cache_anew(tidei_heap *p, tidei_cache *c, tidei_extent *x) {
     size_t bytes = 0, cap = atomic_load_explicit(&p->cap, memory_order_relaxed);
-    tidei_check(!tidei_lock_held(&p->lock));
     tidei_extent *chain = tidei_cache_push_out(c, x, cap, &bytes);
     if (!chain) return false;
-    tidei_lock_take(&p->lock);
-    p->held -= (int64_t)bytes;
-    release_chain(p, chain);
-    tidei_lock_give(&p->lock);
+    tidei_cache_add(&c->held, -(int64_t)bytes);
+    tidei_zones_free_chain(p, chain);
     return tidei_cache_put(c, x, cap);
 }
 
@@ -163,19 +156,20 @@ static tidei_extent *sort_inbox(tidei_cache *c, size_t size, uint16_t slot, size
 
 tidei_extent *tidei_heap_from_inbox(tidei_heap *p, tidei_cache *c, size_t size, uint16_t slot) {
     tidei_extent *rest;
-    tidei_check(!tidei_lock_held(&p->lock));
     tidei_extent *x =
         sort_inbox(c, size, slot, atomic_load_explicit(&p->cap, memory_order_relaxed), &rest);
     if (!rest) return x;
-    tidei_lock_take(&p->lock);
-    for (const tidei_extent *y = rest; y; y = y->left) p->held -= (int64_t)y->size;
-    release_chain(p, rest);
-    tidei_lock_give(&p->lock);
+    for (const tidei_extent *y = rest; y; y = y->left)
+        tidei_cache_add(&c->held, -(int64_t)y->size);
+    tidei_zones_free_chain(p, rest);
     return x;
 }
 
 tidei_heap_sums tidei_heap_tally(const tidei_heap *p) {
-    tidei_heap_sums t = {.live = p->live, .held = p->held, .allocs = p->allocs, .frees = p->frees};
+    tidei_heap_sums t = {.live = atomic_load_explicit(&p->live, memory_order_relaxed),
+                         .held = atomic_load_explicit(&p->held, memory_order_relaxed),
+                         .allocs = atomic_load_explicit(&p->allocs, memory_order_relaxed),
+                         .frees = atomic_load_explicit(&p->frees, memory_order_relaxed)};
     for (unsigned i = 0; i < p->caches_end; i++) {
         const tidei_cache *c = atomic_load_explicit(&p->caches[i], memory_order_acquire);
         if (!c) continue;

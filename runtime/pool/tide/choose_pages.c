@@ -12,6 +12,8 @@
 ** are as many as the request needs beyond the free pieces beside the hole they go to; of equal ones
 ** those beside holes, since no piece reaches across a hole. The blocks move in stream order; then
 ** the host waits for what is pending on the pages, and they are relocated (relocate.h).
+** *Idle* pages are those on which nothing lies and nothing is pending: these alone can be had
+** without anybody's waiting, in place of new memory.
 ** What must stay true: a page is unmapped only when nothing queued uses its addresses: its free
 ** parts were claimed, its blocks moved away, and both are past. One thread at a time; the marks on
 ** pages are its own. Whatever fails, the claimed is free again, and blocks are where they were or
@@ -29,13 +31,19 @@
 #define CHOICES  16
 #define STAYS    SIZE_MAX
 
+/* Of the bytes wanted idle pages have to be at least this part, or it is not worth unmapping and
+** mapping them: 60 us each on a GPU, where new ones cost 100. */
+#define IDLE_PART 16
+
 /* How much is to be done about a request; grows from try to try. */
 typedef struct effort {
-    size_t cost;          /* of a page at most; COST_CHEAP or COST_MOST */
+    bool idle;            /* only idle pages will do */
+    size_t cost;          /* of a page at most; COST_CHEAP or COST_MOST; idle: 0 */
     size_t pages, blocks; /* to be mapped elsewhere, to be moved */
 } effort;
 
 typedef struct choice {
+    bool idle;                   /* as the effort has it */
     tidei_extent *hole;          /* where the pages go: to its low end, */
     bool high;                   /* or to the high one */
     tidei_extent *below, *above; /* free pieces beside it that become part of the piece, or NULL */
@@ -55,18 +63,25 @@ static bool is_out(const tidei_extent *x) {
 
 /* ---- which pages ---- */
 
-static tidei_extent *if_free(tidei_extent *x) { return x && is_free(x) ? x : NULL; }
+/* Of a free piece beside a hole, or on a page: whether it can be had as it is. */
+static bool serves(const tidei_extent *x, bool idle) {
+    return is_free(x) && (!idle || x->slot == TIDEI_SLOT_READY);
+}
+static tidei_extent *if_serves(tidei_extent *x, bool idle) {
+    return x && serves(x, idle) ? x : NULL;
+}
 static size_t size_of(const tidei_extent *x) { return x ? x->size : 0; }
 
 /* The least that makes `size` bytes at this hole. */
-static choice target_at(const tidei_heap *p, tidei_extent *hole, size_t size) {
-    tidei_extent *below = if_free(hole->prev), *above = if_free(hole->next);
+static choice target_at(const tidei_heap *p, tidei_extent *hole, size_t size, bool idle) {
+    tidei_extent *below = if_serves(hole->prev, idle), *above = if_serves(hole->next, idle);
     size_t low = size_of(below), high = size_of(above), most = tidei_max_size(low, high);
     size_t need = most < size ? tidei_round_up(size - most, p->page_bytes) : p->page_bytes;
     if (hole->size < need && below && above && low + hole->size + high >= size)
-        return (choice){.hole = hole, .below = below, .above = above, .need = hole->size};
-    if (low >= high) return (choice){.hole = hole, .below = below, .need = need};
-    return (choice){.hole = hole, .above = above, .need = need, .high = true};
+        return (choice){
+            .idle = idle, .hole = hole, .below = below, .above = above, .need = hole->size};
+    if (low >= high) return (choice){.idle = idle, .hole = hole, .below = below, .need = need};
+    return (choice){.idle = idle, .hole = hole, .above = above, .need = need, .high = true};
 }
 
 /* Fewer pages, or else more free memory beside them: what is left over is in one piece. */
@@ -76,10 +91,10 @@ static bool better(const choice *a, const choice *b) {
 }
 
 /* The best of the holes that are long enough. */
-static bool choose_target(const tidei_heap *p, size_t size, choice *c) {
+static bool choose_target(const tidei_heap *p, size_t size, bool idle, choice *c) {
     *c = (choice){.hole = NULL};
     for (tidei_extent *hole = p->holes; hole; hole = hole->right) {
-        choice a = target_at(p, hole, size);
+        choice a = target_at(p, hole, size, idle);
         if (a.need <= hole->size && better(&a, c)) *c = a;
     }
     return c->hole;
@@ -91,8 +106,8 @@ static size_t cost_of(const tidei_page *pg, const tidei_extent *x, const choice 
     size_t cost = 0, wanted = (c->need - c->bytes) / pg->bytes + 1;
     if (tidei_page_displaced(pg)) return STAYS; /* a relocation was refused: the device is lost */
     for (; x && x->off < tidei_page_end(pg); x = x->next) {
-        if (is_free(x) && x != c->below && x != c->above) continue;
-        if (!is_live(x) || x->fixed) return STAYS;
+        if (serves(x, c->idle) && x != c->below && x != c->above) continue;
+        if (c->idle || !is_live(x) || x->fixed) return STAYS;
         if (x->leaves) continue;
         cost += (x->size + TIDEI_MOVE_COST) /
                 tidei_min_size(tidei_max_size(x->size / pg->bytes, 1), wanted);
@@ -137,10 +152,10 @@ static void choose_none(tidei_heap *p) {
 }
 
 /* False: there are not enough; c->bytes is less than c->need. */
-static bool choose(tidei_heap *p, size_t size, size_t cost, choice *c) {
+static bool choose(tidei_heap *p, size_t size, const effort *e, choice *c) {
     choose_none(p);
-    if (!choose_target(p, size, c)) return false;
-    for (size_t eighths = 0; c->bytes < c->need && eighths <= cost;
+    if (!choose_target(p, size, e->idle, c)) return false;
+    for (size_t eighths = 0; c->bytes < c->need && eighths <= e->cost;
          eighths = eighths ? 2 * eighths : 1) {
         choose_up_to(p, eighths, true, c);
         choose_up_to(p, eighths, false, c);
@@ -199,7 +214,7 @@ static void claim(tidei_heap *p, tidei_compaction *m, const choice *c) {
 ** or it takes more than `e`. */
 static bool plan(tidei_heap *p, tidei_compaction *m, const effort *e, choice *c) {
     for (unsigned i = 0; i < CHOICES; i++) {
-        if (!choose(p, m->size, e->cost, c) || c->pages > e->pages || c->blocks > e->blocks)
+        if (!choose(p, m->size, e, c) || c->pages > e->pages || c->blocks > e->blocks)
             return false;
         claim(p, m, c);
         if (tidei_compaction_find_places(p, m)) return true;
@@ -222,10 +237,10 @@ static bool hold_all(tidei_heap *p, tidei_compaction *m) {
 static tide_status clear(tidei_heap *p, tidei_compaction *m, const effort *e, choice *c,
                          uint64_t *tick) {
     tide_status st = TIDE_OK;
-    tidei_check(tidei_lock_held(&p->lock));
+    tidei_check(tidei_heap_locked(p));
     *tick = 0;
-    tidei_compaction_ask(p);
-    if (p->nfree_list < descriptors_for(e->pages, e->blocks) || !plan(p, m, e, c)) {
+    if (!e->idle) tidei_compaction_ask(p);
+    if (p->spares.n < descriptors_for(e->pages, e->blocks) || !plan(p, m, e, c)) {
         choose_none(p);
         return TIDE_E_NOMEM;
     }
@@ -246,14 +261,14 @@ static tide_status clear(tidei_heap *p, tidei_compaction *m, const effort *e, ch
 /* The host waits for all that is pending on the pages. */
 static tide_status wait_for(tidei_heap *p, const tidei_compaction *m, uint64_t tick) {
     tide_status st = TIDE_OK;
-    tidei_check(tidei_lock_held(&p->lock));
-    tidei_lock_give(&p->lock);
+    tidei_check(tidei_heap_locked(p));
+    tidei_heap_unlock(p);
     if (tick)
         st = tidei_stamp_wait(p->base.dev,
                               (tidei_stamp){.tick = tick, .stream = m->s->slot, .write = 1});
     for (unsigned i = 0; i < m->npending && st == TIDE_OK; i++)
         st = tidei_stamp_wait(p->base.dev, m->pending[i]);
-    tidei_lock_take(&p->lock);
+    tidei_heap_lock(p);
     return st;
 }
 
@@ -336,7 +351,7 @@ static tide_status remap(tidei_heap *p, const tidei_compaction *m, choice *c, ui
 static tide_status attempt(tidei_heap *p, tidei_compaction *m, const effort *e, choice *c,
                            tidei_extent **out) {
     uint64_t tick;
-    tidei_check(tidei_lock_held(&p->lock) && p->remapping);
+    tidei_check(tidei_heap_locked(p) && p->remapping);
     tide_status st = tidei_heap_restock_to(p, descriptors_for(e->pages, e->blocks));
     if (st != TIDE_OK) return st;
     if (e->blocks) tidei_compaction_begin(p);
@@ -347,13 +362,13 @@ static tide_status attempt(tidei_heap *p, tidei_compaction *m, const effort *e, 
 }
 
 /* New memory where the pages are to go, for those that are missing or some of them. */
-static tide_status add(tidei_heap *p, size_t size, size_t bytes) {
+static tide_status add(tidei_heap *p, size_t size, bool idle, size_t bytes) {
     tide_status st = TIDE_E_NOMEM;
     for (; bytes && st == TIDE_E_NOMEM; bytes = bytes / 2 / p->page_bytes * p->page_bytes) {
         tidei_extent *more;
         choice c;
         if ((st = tidei_heap_restock(p)) != TIDE_OK) return st;
-        if (!choose_target(p, size, &c)) return TIDE_E_NOMEM;
+        if (!choose_target(p, size, idle, &c)) return TIDE_E_NOMEM;
         st = tidei_heap_add_at(p, c.hole, c.high, tidei_min_size(bytes, c.hole->size), &more);
         if (st == TIDE_OK) tidei_heap_unclaim(p, more);
     }
@@ -363,8 +378,8 @@ static tide_status add(tidei_heap *p, size_t size, size_t bytes) {
 /* What there is to be done, by a look at it while others go on, who may add part of as much
 ** again. */
 static bool look(tidei_heap *p, const tidei_compaction *m, effort *e, choice *c) {
-    tidei_compaction_ask(p);
-    bool enough = choose(p, m->size, e->cost, c);
+    if (!e->idle) tidei_compaction_ask(p);
+    bool enough = choose(p, m->size, e, c);
     choose_none(p);
     e->pages = tidei_max_size(e->pages, c->pages + c->pages / 4 + 4);
     if (c->blocks) e->blocks = tidei_max_size(e->blocks, c->blocks + c->blocks / 4 + 16);
@@ -386,19 +401,19 @@ static tide_status try_once(tidei_heap *p, tidei_compaction *m, effort *e, bool 
         e->blocks = tidei_max_size(e->blocks, c.blocks);
     }
     if (c.bytes >= c.need) return st;
-    if (grow) st = add(p, m->size, c.need - c.bytes);
+    if (e->idle && c.bytes < c.need / IDLE_PART) return *again = false, st;
+    if (grow) st = add(p, m->size, e->idle, c.need - c.bytes);
     if (st != TIDE_E_NOMEM) return st == TIDE_OK ? TIDE_E_NOMEM : st;
-    *again = e->cost == COST_CHEAP;
+    *again = !e->idle && e->cost == COST_CHEAP;
     e->cost = COST_MOST;
     return st;
 }
 
-tide_status tidei_heap_remap(tidei_heap *p, size_t size, tidei_stream *s, bool grow,
-                             tidei_extent **out) {
-    effort e = {.cost = COST_CHEAP};
+static tide_status remap_with(tidei_heap *p, size_t size, tidei_stream *s, effort e, bool grow,
+                              tidei_extent **out) {
     bool again = true;
     tide_status st = TIDE_E_NOMEM;
-    tidei_check(tidei_lock_held(&p->lock));
+    tidei_check(tidei_heap_locked(p) && p->wholes);
     if (!p->base.mover || p->remapping) return st;
     p->remapping = true;
     tidei_heap_flush(p);
@@ -410,4 +425,13 @@ tide_status tidei_heap_remap(tidei_heap *p, size_t size, tidei_stream *s, bool g
     }
     p->remapping = false;
     return st;
+}
+
+tide_status tidei_heap_remap(tidei_heap *p, size_t size, tidei_stream *s, bool grow,
+                             tidei_extent **out) {
+    return remap_with(p, size, s, (effort){.cost = COST_CHEAP}, grow, out);
+}
+
+tide_status tidei_heap_remap_idle(tidei_heap *p, size_t size, tidei_stream *s, tidei_extent **out) {
+    return remap_with(p, size, s, (effort){.idle = true}, true, out);
 }

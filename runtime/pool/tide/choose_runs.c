@@ -212,22 +212,22 @@ static bool all_past(tidei_heap *p, const tidei_compaction *m) {
 static bool quiet(tidei_heap *p, tidei_compaction *m, uint64_t patience) {
     uint64_t until = tidei_now_ns() + patience;
     bool past;
-    tidei_check(tidei_lock_held(&p->lock));
+    tidei_check(tidei_heap_locked(p));
     note_uses(p, m);
-    tidei_lock_give(&p->lock);
+    tidei_heap_unlock(p);
     while (!(past = all_past(p, m)) && tidei_now_ns() < until) tidei_nap(LOOK_NS);
-    tidei_lock_take(&p->lock);
+    tidei_heap_lock(p);
     return past;
 }
 
 /* With windows open. */
 static tide_status wait_for(tidei_heap *p, const tidei_compaction *m) {
     tide_status st = TIDE_OK;
-    tidei_check(tidei_lock_held(&p->lock));
-    tidei_lock_give(&p->lock);
+    tidei_check(tidei_heap_locked(p));
+    tidei_heap_unlock(p);
     for (unsigned i = 0; i < m->npending && st == TIDE_OK; i++)
         st = tidei_stamp_wait(p->base.dev, m->pending[i]);
-    tidei_lock_take(&p->lock);
+    tidei_heap_lock(p);
     return st;
 }
 
@@ -257,10 +257,10 @@ static tide_status gather(tidei_heap *p, tidei_compaction *m, size_t size, uint6
     choice c;
     tidei_relocation r;
     tidei_page *runs;
-    tidei_check(tidei_lock_held(&p->lock) && p->remapping);
+    tidei_check(tidei_heap_locked(p) && p->remapping);
     m->npending = 0;
     tidei_compaction_ask(p);
-    if (!choose(p, size, &c) || p->nfree_list < descriptors_for(c.pages)) {
+    if (!choose(p, size, &c) || p->spares.n < descriptors_for(c.pages)) {
         tidei_pages_choose_none(p);
         return TIDE_E_NOMEM;
     }
@@ -319,7 +319,7 @@ tide_status tidei_heap_gather(tidei_heap *p, size_t size, tidei_stream *s, bool 
     size_t blocks = 0;
     bool again = true;
     tide_status st = TIDE_E_NOMEM;
-    tidei_check(tidei_lock_held(&p->lock));
+    tidei_check(tidei_heap_locked(p));
     if (!p->base.mover || p->remapping) return st;
     p->remapping = true;
     for (unsigned i = 0; i < ATTEMPTS && again && st == TIDE_E_NOMEM; i++) {

@@ -18,20 +18,20 @@ struct stock {
 
 static struct stock stock_of(tidei_heap *p) {
     struct stock a = {0};
-    tidei_check(!tidei_lock_held(&p->lock));
-    tidei_lock_take(&p->lock);
+    tidei_check(!tidei_heap_locked(p));
+    tidei_heap_lock(p);
     tidei_heap_flush(p);
-    a.free = p->backed - p->used - p->claimed;
+    a.free = tidei_heap_free_bytes(p);
     for (const tidei_page *pg = p->first_page; pg; pg = pg->next)
         a.largest = tidei_max_size(a.largest, pg->bytes);
-    tidei_lock_give(&p->lock);
+    tidei_heap_unlock(p);
     return a;
 }
 
 /* The host waits for what is pending on x, which is claimed. Without the lock. */
 static tide_status wait_for(tidei_heap *p, tidei_extent *x) {
     tide_status st = TIDE_OK;
-    tidei_check(!tidei_lock_held(&p->lock) && tidei_extent_is(x) == TIDEI_EXTENT_CLAIMED);
+    tidei_check(!tidei_heap_locked(p) && tidei_extent_is(x) == TIDEI_EXTENT_CLAIMED);
     if (x->slot == TIDEI_SLOT_READY) return st;
     if (x->slot != TIDEI_SLOT_MANY) return tidei_stamp_wait(p->base.dev, tidei_extent_stamp(x));
     for (unsigned i = 0; i < tidei_heap_many(x)->n && st == TIDE_OK; i++)
@@ -41,18 +41,18 @@ static tide_status wait_for(tidei_heap *p, tidei_extent *x) {
 
 /* Makes a free piece of `size` bytes on which nothing is pending. The lock is held, but let go of
 ** in between. */
-static tide_status make_piece(tidei_heap *p, tidei_size_index *own, size_t size, tidei_stream *s) {
+static tide_status make_piece(tidei_heap *p, size_t size, tidei_stream *s) {
     const unsigned flags =
         TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE | TIDEI_ALLOC_FLUSHED | TIDEI_ALLOC_NO_GROW;
     tidei_extent *x;
-    tidei_check(tidei_lock_held(&p->lock));
+    tidei_check(tidei_heap_locked(p));
     tide_status st = tidei_heap_restock(p);
-    if (st == TIDE_OK) st = tidei_heap_find(p, own, size, s, flags, &x);
+    if (st == TIDE_OK) st = tidei_heap_find(p, size, s, flags, &x);
     if (st != TIDE_OK) return st;
     if (tidei_extent_is(x) == TIDEI_EXTENT_FREE) tidei_heap_claim(p, x);
-    tidei_lock_give(&p->lock);
+    tidei_heap_unlock(p);
     st = wait_for(p, x);
-    tidei_lock_take(&p->lock);
+    tidei_heap_lock(p);
     if (st == TIDE_OK) tidei_heap_be_ready(p, x);
     tidei_heap_unclaim(p, x);
     return st;
@@ -62,13 +62,12 @@ static tide_status make_piece(tidei_heap *p, tidei_size_index *own, size_t size,
 ** again. */
 static size_t clear_piece(tidei_heap *p, size_t size) {
     tidei_stream *s = p->base.dev->stream0;
-    tidei_size_index *own = tidei_heap_own(p, s->slot);
-    if (!own && !(own = tidei_heap_own_made(p, s->slot))) return 0;
+    if (!tidei_zone_own(&p->zone, s->slot) && !tidei_zone_own_made(p, &p->zone, s->slot)) return 0;
     tidei_inflight_growth_begin(p->base.dev);
-    tidei_lock_take(&p->lock);
-    tide_status st = make_piece(p, own, size, s);
+    tidei_heap_lock(p);
+    tide_status st = make_piece(p, size, s);
     tidei_check_slow(tidei_heap_valid_locked(p));
-    tidei_lock_give(&p->lock);
+    tidei_heap_unlock(p);
     size_t given = st == TIDE_OK ? p->base.ops->trim(&p->base, 0) : 0;
     tidei_inflight_growth_end(p->base.dev, st == TIDE_OK);
     return given;

@@ -50,14 +50,14 @@ static compaction *make(tidei_heap *p, size_t moves) {
 compaction *tidei_compaction_open(tidei_heap *p, size_t moves, size_t size, tidei_stream *s,
                                   tidei_reach reach) {
     compaction *c = NULL;
-    tidei_check(tidei_lock_held(&p->lock));
+    tidei_check(tidei_heap_locked(p));
     if (p->compaction && p->compaction->cap >= moves) {
         c = p->compaction;
         p->compaction = NULL;
     } else {
-        tidei_lock_give(&p->lock);
+        tidei_heap_unlock(p);
         c = make(p, tidei_max_size(moves, TIDEI_MOVES_MAX));
-        tidei_lock_take(&p->lock);
+        tidei_heap_lock(p);
         if (!c) return NULL;
     }
     c->size = size, c->s = s, c->reach = reach;
@@ -67,30 +67,33 @@ compaction *tidei_compaction_open(tidei_heap *p, size_t moves, size_t size, tide
 }
 
 void tidei_compaction_close(tidei_heap *p, compaction *c) {
-    tidei_check(tidei_lock_held(&p->lock) && !c->nheld);
+    tidei_check(tidei_heap_locked(p) && !c->nheld);
     if (!p->compaction && c->cap <= TIDEI_MOVES_MAX) {
         p->compaction = c;
         return;
     }
-    tidei_lock_give(&p->lock);
+    tidei_heap_unlock(p);
     tidei_host_free(p->base.dev->rt, c);
-    tidei_lock_take(&p->lock);
+    tidei_heap_lock(p);
 }
 
 void tidei_compaction_begin(tidei_heap *p) {
-    tidei_check(tidei_lock_held(&p->lock));
-    tidei_lock_give(&p->lock);
+    tidei_check(tidei_heap_locked(p));
+    tidei_heap_unlock(p);
     p->base.mover->begin(p->base.dev);
-    tidei_lock_take(&p->lock);
+    tidei_heap_lock(p);
 }
 
 void tidei_compaction_end(tidei_heap *p, compaction *c) {
-    tidei_check(tidei_lock_held(&p->lock));
-    tidei_lock_give(&p->lock);
+    tidei_check(tidei_heap_locked(p));
+    tidei_heap_unlock(p);
     p->base.mover->end(p->base.dev);
-    while (c->nheld) /* the last reference returns the block to this pool */
+    while (c->nheld) { /* the last reference returns the block to this pool */
+        if (c->nheld > TIDEI_FETCH_AHEAD)
+            __builtin_prefetch(c->held[c->nheld - TIDEI_FETCH_AHEAD - 1], 1);
         p->base.mover->let_go(c->held[--c->nheld]);
-    tidei_lock_take(&p->lock);
+    }
+    tidei_heap_lock(p);
 }
 
 /* ---- what may move ---- */
@@ -109,7 +112,7 @@ static bool asked(tidei_extent *x, bool (*question)(void *owner)) {
 }
 
 void tidei_compaction_ask(tidei_heap *p) {
-    tidei_check(tidei_lock_held(&p->lock));
+    tidei_check(tidei_heap_locked(p));
     for (tidei_extent *x = p->first; x; x = x->next) {
         bool out =
             tidei_extent_is(x) == TIDEI_EXTENT_LIVE || tidei_extent_is(x) == TIDEI_EXTENT_CACHED;
@@ -118,7 +121,7 @@ void tidei_compaction_ask(tidei_heap *p) {
 }
 
 bool tidei_compaction_hold(tidei_heap *p, compaction *c, tidei_extent *x) {
-    tidei_check(tidei_lock_held(&p->lock) && c->nheld < c->cap);
+    tidei_check(tidei_heap_locked(p) && c->nheld < c->cap);
     x->fixed = !asked(x, p->base.mover->hold);
     if (x->fixed) return false;
     c->held[c->nheld++] = atomic_load_explicit(&x->owner, memory_order_relaxed);
@@ -130,9 +133,8 @@ bool tidei_compaction_hold(tidei_heap *p, compaction *c, tidei_extent *x) {
 /* Marks each free piece as within reach or `far`, where some may be far. Returns the bytes within
 ** reach. */
 static size_t ask_reach(tidei_heap *p, compaction *c) {
-    const tidei_size_index *own = tidei_heap_own(p, c->s->slot);
-    size_t bytes = 0, all = p->backed - p->used - p->claimed;
-    c->some_far = c->reach != TIDEI_REACH_ANY && all > p->ready.bytes + (own ? own->bytes : 0);
+    size_t bytes = 0, all = tidei_heap_free_bytes(p);
+    c->some_far = c->reach != TIDEI_REACH_ANY && all > tidei_heap_own_bytes(p, c->s);
     if (!c->some_far) return all;
     for (tidei_extent *x = p->first; x; x = x->next) {
         if (!is_free(x)) continue;
@@ -206,9 +208,9 @@ static bool may_all_move(const tidei_heap *p, const compaction *c, struct look *
     return true;
 }
 
-/* Looking at an extent, or asking a block's owner, costs the host as much as moving so many
-** bytes. */
-#define LOOK_COST (8 * TIDEI_KIB)
+/* Looking at an extent, or asking a block's owner, costs the host as much as moving so many bytes:
+** 10 to 20 ns. */
+#define LOOK_COST (32 * TIDEI_KIB)
 /* Looks for better stretches until that costs this part of what they can save at most; among
 ** LOOKS_LEAST extents in any case, which takes no longer than stopping submissions and queueing a
 ** launch. */
@@ -314,10 +316,12 @@ static bool claim(tidei_heap *p, compaction *c, const stretch *w, bool slide) {
     c->n = c->npending = 0;
     if (!stands(w)) return false;
     for (; x != end; x = x->next) {
+        if (x->next && tidei_extent_is(x->next) == TIDEI_EXTENT_LIVE)
+            __builtin_prefetch(atomic_load_explicit(&x->next->owner, memory_order_relaxed), 1);
         if (is_free(x) ? !claim_free(p, c, x) : !claim_block(p, c, x)) break;
         if (tidei_extent_is(x) == TIDEI_EXTENT_CLAIMED) free += x->size;
     }
-    if (x == end && p->nfree_list >= descriptors_for(c->n, slide) &&
+    if (x == end && p->spares.n >= descriptors_for(c->n, slide) &&
         (!slide || free >= c->size + c->lost))
         return true;
     unclaim_but(p, w->first, x, NULL);
@@ -331,7 +335,7 @@ static tidei_extent *joined(tidei_heap *p, const stretch *w, tidei_stream *s, ui
         next = y->next;
         if (y->slot == TIDEI_SLOT_MANY) tidei_stamps_clear(tidei_heap_many(y));
         x->size += y->size;
-        tidei_heap_drop(p, y);
+        tidei_heap_undescribe(p, y);
     }
     x->next = end;
     if (end)
@@ -357,11 +361,11 @@ static void plan_move(tidei_heap *p, compaction *c, size_t i, tidei_extent *to, 
 
 /* Queues the moves; lets go of the lock meanwhile. The first *moved of them have happened. */
 static tide_status move(tidei_heap *p, compaction *c, bool apart, size_t *moved, uint64_t *tick) {
-    tidei_check(tidei_lock_held(&p->lock));
-    tidei_lock_give(&p->lock);
+    tidei_check(tidei_heap_locked(p));
+    tidei_heap_unlock(p);
     tide_status st = p->base.mover->move(c->s, c->pending, c->npending, c->moves, c->places, c->n,
                                          apart, moved, tick);
-    tidei_lock_take(&p->lock);
+    tidei_heap_lock(p);
     for (size_t i = 0; i < *moved; i++) p->bytes_moved += c->places[i].bytes;
     p->compactions += *moved > 0;
     return st;
@@ -443,8 +447,18 @@ bool tidei_compaction_find_places(tidei_heap *p, compaction *c) {
     return all;
 }
 
+/* The descriptors of a block a few places behind the i-th, and of its place, come into the nearest
+** cache. */
+static inline void fetch_ahead(const compaction *c, size_t i) {
+    size_t k = i + TIDEI_FETCH_AHEAD;
+    if (k >= c->n) return;
+    __builtin_prefetch(c->from[k], 1);
+    __builtin_prefetch(c->to[k], 1);
+}
+
 /* The block moved from x to y: they change roles, and x is free, pending on the move. */
-static void exchange(tidei_extent *x, tidei_extent *y, tidei_stream *s, uint64_t tick) {
+static void exchange(tidei_heap *p, tidei_extent *x, tidei_extent *y, tidei_stream *s,
+                     uint64_t tick) {
     if (y->slot == TIDEI_SLOT_MANY) tidei_stamps_clear(tidei_heap_many(y));
     y->slot = TIDEI_SLOT_READY;
     y->bytes = x->bytes;
@@ -456,14 +470,22 @@ static void exchange(tidei_extent *x, tidei_extent *y, tidei_stream *s, uint64_t
     x->slot = s->slot;
     x->tick = tick;
     tidei_check(x->size == y->size); /* so that the number of claimed bytes stays */
+    tidei_zone_of(p, x)->used -= x->size;
+    tidei_zone_of(p, y)->used += y->size;
 }
 
 tide_status tidei_compaction_move_out(tidei_heap *p, compaction *c, uint64_t *tick) {
     size_t moved = 0;
-    tidei_check(tidei_lock_held(&p->lock));
-    for (size_t i = 0; i < c->n; i++) plan_move(p, c, i, c->to[i], c->to[i]->off);
+    tidei_check(tidei_heap_locked(p));
+    for (size_t i = 0; i < c->n; i++) {
+        fetch_ahead(c, i);
+        plan_move(p, c, i, c->to[i], c->to[i]->off);
+    }
     tide_status st = move(p, c, true, &moved, tick);
-    for (size_t i = 0; i < moved; i++) exchange(c->from[i], c->to[i], c->s, *tick);
+    for (size_t i = 0; i < moved; i++) {
+        fetch_ahead(c, i);
+        exchange(p, c->from[i], c->to[i], c->s, *tick);
+    }
     /* the failed move may have been queued all the same */
     for (size_t i = moved; i < c->n && *tick; i++) be_pending(c->to[i], c->s, *tick);
     tidei_compaction_vacate(p, c, moved);
@@ -626,7 +648,7 @@ static tide_status try_ways(tidei_heap *p, compaction *c, tidei_extent **out) {
 
 tide_status tidei_heap_compact(tidei_heap *p, size_t size, size_t moves, tidei_stream *s,
                                tidei_reach reach, size_t *lost, tidei_extent **out) {
-    tidei_check(tidei_lock_held(&p->lock));
+    tidei_check(tidei_heap_locked(p));
     if (!p->base.mover) return TIDE_E_NOMEM;
     compaction *c = tidei_compaction_open(p, moves, size, s, reach);
     if (!c) return TIDE_E_NOMEM;

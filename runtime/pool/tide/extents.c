@@ -1,6 +1,6 @@
 /* extents.c: the pool `tide`'s stretches of addresses: their descriptors, their order by address,
 ** the size indexes that free ones lie on, and how they fall apart and become one. All of it under
-** the pool's lock but where a function says so.
+** the pool's lock, or that of the zone, as tide.h says.
 **
 **     | live | free, 5      | live |    a free piece of 5 granules
 **     | live | cut, 2 | 3   | live |    tidei_heap_cut(x, 2): the low end, off the size indexes
@@ -24,49 +24,104 @@ static_assert(sizeof(tidei_stamps) == sizeof(tidei_extent), "as far behind each"
 
 /* ---- descriptors ---- */
 
-static void add_slab(tidei_heap *p, void *memory) {
+/* A zone with more spares than twice this gives so many to the others. */
+#define SPARES TIDEI_SLAB_EXTENTS
+
+static void push(tidei_spares *s, tidei_extent *x) {
+    x->left = s->first;
+    s->first = x;
+    s->n++;
+}
+
+static tidei_extent *pop(tidei_spares *s) {
+    tidei_extent *x = s->first;
+    tidei_check(x && tidei_extent_is(x) == TIDEI_EXTENT_UNUSED);
+    s->first = x->left;
+    s->n--;
+    return x;
+}
+
+static void pass_on(tidei_spares *from, tidei_spares *to, size_t n) {
+    while (n-- && from->n) push(to, pop(from));
+}
+
+static void add_slab(tidei_heap *p, void *memory, tidei_spares *to) {
     tidei_slab *slab = (tidei_slab *)tidei_round_up((uintptr_t)memory, TIDEI_LINE);
-    uint32_t rank = p->slabs ? p->slabs->extents[TIDEI_SLAB_EXTENTS - 1].rank | 1 : 1;
     slab->memory = memory;
     slab->next = p->slabs;
     p->slabs = slab;
     for (unsigned i = 0; i < TIDEI_SLAB_EXTENTS; i++) {
         /* xorshift32: any spread will do */
-        rank ^= rank << 13, rank ^= rank >> 17, rank ^= rank << 5;
-        slab->extents[i].rank = rank >> 1;
-        tidei_heap_drop(p, &slab->extents[i]);
+        p->rank ^= p->rank << 13, p->rank ^= p->rank >> 17, p->rank ^= p->rank << 5;
+        slab->extents[i].rank = (uint16_t)(p->rank >> 16);
+        push(to, &slab->extents[i]);
     }
 }
 
-tide_status tidei_heap_restock(tidei_heap *p) { return tidei_heap_restock_to(p, 2); }
+tide_status tidei_heap_restock(tidei_heap *p) { return tidei_heap_restock_to(p, 4); }
 
 tide_status tidei_heap_restock_to(tidei_heap *p, size_t n) {
-    tidei_check(tidei_lock_held(&p->lock));
-    while (tidei_unlikely(p->nfree_list < n)) {
-        tidei_lock_give(&p->lock);
+    tidei_check(tidei_heap_locked(p));
+    while (tidei_unlikely(p->spares.n < n)) {
+        tidei_heap_unlock(p);
         void *memory = tidei_host_alloc(p->base.dev->rt, SLAB_BYTES);
-        tidei_lock_take(&p->lock);
+        tidei_heap_lock(p);
         if (!memory) return tidei_fail_host_memory("pool tide", SLAB_BYTES);
-        add_slab(p, memory);
+        add_slab(p, memory, &p->spares);
+    }
+    return TIDE_OK;
+}
+
+bool tidei_heap_refill_zone(tidei_heap *p, tidei_zone *z) {
+    tidei_lock_take(&p->spares_lock);
+    pass_on(&p->spares, &z->spares, SPARES);
+    tidei_lock_give(&p->spares_lock);
+    return z->spares.n;
+}
+
+tide_status tidei_heap_restock_zone(tidei_heap *p, tidei_zone *z) {
+    while (!z->spares.n && !tidei_heap_refill_zone(p, z)) {
+        tidei_lock_give(&z->lock);
+        void *memory = tidei_host_alloc(p->base.dev->rt, SLAB_BYTES);
+        tidei_lock_take(&z->lock);
+        if (!memory) return tidei_fail_host_memory("pool tide", SLAB_BYTES);
+        tidei_lock_take(&p->spares_lock);
+        add_slab(p, memory, &z->spares);
+        tidei_lock_give(&p->spares_lock);
     }
     return TIDE_OK;
 }
 
 tidei_extent *tidei_heap_descriptor(tidei_heap *p) {
-    tidei_extent *x = p->free_list;
-    tidei_check(x && tidei_extent_is(x) == TIDEI_EXTENT_UNUSED);
-    p->free_list = x->left;
-    p->nfree_list--;
-    return x;
+    tidei_check(tidei_heap_locked(p));
+    return pop(&p->spares);
 }
 
-void tidei_heap_drop(tidei_heap *p, tidei_extent *x) {
+void tidei_heap_undescribe(tidei_heap *p, tidei_extent *x) {
+    tidei_check(tidei_heap_locked(p));
+    tidei_extent_be(x, TIDEI_EXTENT_UNUSED);
+    push(&p->spares, x);
+}
+
+/* For a part of an extent of the zone. */
+static tidei_extent *descriptor_for(tidei_heap *p, tidei_zone *z) {
+    return tidei_likely(z->spares.n) ? pop(&z->spares) : tidei_heap_descriptor(p);
+}
+
+__attribute__((noinline)) static void hand_on(tidei_heap *p, tidei_zone *z) {
+    tidei_lock_take(&p->spares_lock);
+    pass_on(&z->spares, &p->spares, SPARES);
+    tidei_lock_give(&p->spares_lock);
+}
+
+static inline void drop_in(tidei_heap *p, tidei_zone *z, tidei_extent *x) {
     tidei_check(tidei_extent_is(x) != TIDEI_EXTENT_LOOKED_AT);
     tidei_extent_be(x, TIDEI_EXTENT_UNUSED);
-    x->left = p->free_list;
-    p->free_list = x;
-    p->nfree_list++;
+    push(&z->spares, x);
+    if (tidei_unlikely(z->spares.n > 2 * SPARES)) hand_on(p, z);
 }
+
+void tidei_heap_drop(tidei_heap *p, tidei_extent *x) { drop_in(p, tidei_zone_of(p, x), x); }
 
 void tidei_heap_link(tidei_heap *p, tidei_extent *x, tidei_extent *last, tidei_extent *prev,
                      tidei_extent *next) {
@@ -110,31 +165,26 @@ void tidei_heap_free_descriptors(tidei_heap *p) {
 
 /* ---- size indexes ---- */
 
-void tidei_heap_size_index_open(const tidei_heap *p, tidei_size_index *sh) {
-    sh->shift = (unsigned)__builtin_ctzll(p->granule);
-}
-
-tidei_size_index *tidei_heap_own_made(tidei_heap *p, unsigned slot) {
-    tidei_size_index *sh = NULL, *made = tidei_host_alloc(p->base.dev->rt, sizeof *made);
-    tidei_check(!tidei_lock_held(&p->lock));
-    if (!made) return NULL;
-    tidei_heap_size_index_open(p, made);
-    tidei_lock_take(&p->lock);
-    bool first = atomic_compare_exchange_strong(&p->own[slot], &sh, made);
-    if (first) {
-        p->shared = p->nindexes++ > 0;
-        if (p->size_indexes_end <= slot) p->size_indexes_end = slot + 1;
-    }
-    tidei_lock_give(&p->lock);
-    if (first) return made;
-    tidei_host_free(p->base.dev->rt, made);
-    return sh;
+static inline tidei_size_index *index_in(tidei_zone *z, const tidei_extent *x) {
+    if (x->slot == TIDEI_SLOT_READY) return &z->ready;
+    return x->slot == TIDEI_SLOT_MANY ? &z->mixed : tidei_zone_own(z, x->slot);
 }
 
 tidei_size_index *tidei_heap_size_index(tidei_heap *p, const tidei_extent *x) {
-    if (x->slot == TIDEI_SLOT_READY) return &p->ready;
-    if (x->slot == TIDEI_SLOT_MANY) return &p->mixed;
-    return tidei_heap_own(p, x->slot);
+    return index_in(tidei_zone_of(p, x), x);
+}
+
+/* Where the zone has no size index for the stream, x counts as pending on several. */
+static inline void have_index(tidei_zone *z, tidei_extent *x) {
+    if (tidei_likely(x->slot >= TIDEI_STREAMS_MAX || tidei_zone_own(z, x->slot))) return;
+    *tidei_heap_many(x) = (tidei_stamps){.n = 1, .few = {tidei_extent_stamp(x)}};
+    x->slot = TIDEI_SLOT_MANY;
+}
+
+void tidei_heap_put(tidei_heap *p, tidei_extent *x) {
+    tidei_zone *z = tidei_zone_of(p, x);
+    have_index(z, x);
+    tidei_size_index_put(index_in(z, x), x);
 }
 
 bool tidei_heap_joinable(const tidei_heap *p, const tidei_extent *a, const tidei_extent *b) {
@@ -165,46 +215,49 @@ static bool joins(const tidei_heap *p, const tidei_extent *x, const tidei_extent
 
 /* The free neighbour y takes over x, stays in its size index and mostly keeps its place there; x's
 ** descriptor is freed. */
-static void give_to(tidei_heap *p, tidei_extent *y, tidei_extent *x) {
+static void give_to(tidei_heap *p, tidei_zone *z, tidei_extent *y, tidei_extent *x) {
     size_t off = y->off < x->off ? y->off : x->off;
-    tidei_size_index *sh = tidei_heap_size_index(p, y);
+    tidei_size_index *sh = index_in(z, y);
     join_pending(y, x);
     tidei_heap_unlink(p, x);
     tidei_size_index_reshape(sh, y, off, y->size + x->size);
-    tidei_heap_drop(p, x);
+    drop_in(p, z, x);
 }
 
 void tidei_heap_release(tidei_heap *p, tidei_extent *x) {
+    tidei_zone *z = tidei_zone_of(p, x);
+    tidei_check(tidei_lock_held(&z->lock));
+    have_index(z, x);
     tidei_extent *prev = joins(p, x, x->prev) ? x->prev : NULL;
     if (prev) join_pending(x, prev);
     tidei_extent *next = joins(p, x, x->next) ? x->next : NULL;
     if (prev && next) {
-        tidei_size_index_take(tidei_heap_size_index(p, prev), prev);
+        tidei_size_index_take(index_in(z, prev), prev);
         tidei_heap_absorb(p, x, prev);
     }
     tidei_extent *heir = next ? next : prev;
     if (heir && (x->slot == heir->slot || x->slot == TIDEI_SLOT_READY)) {
-        give_to(p, heir, x);
+        give_to(p, z, heir, x);
         return;
     }
     if (heir) {
-        tidei_size_index_take(tidei_heap_size_index(p, heir), heir);
+        tidei_size_index_take(index_in(z, heir), heir);
         tidei_heap_absorb(p, x, heir);
     }
     tidei_extent_become(x, TIDEI_WAS(LIVE) | TIDEI_WAS(CACHED) | TIDEI_WAS(CLAIMED),
                         TIDEI_EXTENT_FREE);
-    tidei_size_index_put(tidei_heap_size_index(p, x), x);
+    tidei_size_index_put(index_in(z, x), x);
 }
 
 void tidei_heap_claim(tidei_heap *p, tidei_extent *x) {
-    tidei_check(tidei_lock_held(&p->lock));
+    tidei_check(tidei_heap_locked(p));
     tidei_size_index_take(tidei_heap_size_index(p, x), x);
     tidei_extent_become(x, TIDEI_WAS(FREE), TIDEI_EXTENT_CLAIMED);
     p->claimed += x->size;
 }
 
 void tidei_heap_unclaim(tidei_heap *p, tidei_extent *x) {
-    tidei_check(tidei_lock_held(&p->lock) && tidei_extent_is(x) == TIDEI_EXTENT_CLAIMED);
+    tidei_check(tidei_heap_locked(p) && tidei_extent_is(x) == TIDEI_EXTENT_CLAIMED);
     p->claimed -= x->size;
     tidei_heap_release(p, x);
 }
@@ -232,17 +285,28 @@ static bool copy_pending(tidei_extent *to, tidei_extent *from) {
     return true;
 }
 
+/* A descriptor for a part of x, with all that is pending. NULL: host memory is exhausted. */
+static tidei_extent *part_of(tidei_heap *p, tidei_zone *z, tidei_extent *x) {
+    tidei_extent *part = descriptor_for(p, z);
+    if (tidei_likely(copy_pending(part, x))) {
+        atomic_store_explicit(&part->zone, (uint8_t)z->number, memory_order_relaxed);
+        return part;
+    }
+    drop_in(p, z, part);
+    return NULL;
+}
+
 /* Cuts the low `size` bytes off x, which is larger, as an extent of its own; the rest is free.
 ** There is a free descriptor. NULL: host memory is exhausted. */
 static tidei_extent *split(tidei_heap *p, tidei_extent *x, size_t size) {
-    tidei_extent *low = p->free_list;
-    if (!copy_pending(low, x)) return NULL;
-    tidei_heap_descriptor(p);
+    tidei_zone *z = tidei_zone_of(p, x);
+    tidei_extent *low = part_of(p, z, x);
+    if (!low) return NULL;
     low->off = x->off;
     low->size = size;
     tidei_heap_link_before(p, low, x);
     if (tidei_extent_is(x) == TIDEI_EXTENT_FREE) {
-        tidei_size_index_reshape(tidei_heap_size_index(p, x), x, x->off + size, x->size - size);
+        tidei_size_index_reshape(index_in(z, x), x, x->off + size, x->size - size);
     } else {
         p->claimed -= x->size;
         x->off += size;
@@ -269,15 +333,15 @@ tidei_extent *tidei_heap_cut(tidei_heap *p, tidei_extent *x, size_t size) {
 }
 
 tidei_extent *tidei_heap_cut_high(tidei_heap *p, tidei_extent *x, size_t size) {
-    tidei_extent *high = p->free_list;
     if (x->size == size || tidei_extent_is(x) != TIDEI_EXTENT_FREE)
         return tidei_heap_cut(p, x, size);
-    if (!copy_pending(high, x)) return NULL;
-    tidei_heap_descriptor(p);
+    tidei_zone *z = tidei_zone_of(p, x);
+    tidei_extent *high = part_of(p, z, x);
+    if (!high) return NULL;
     high->off = tidei_extent_end(x) - size;
     high->size = size;
     tidei_heap_link_behind(p, high, x);
-    tidei_size_index_reshape(tidei_heap_size_index(p, x), x, x->off, x->size - size);
+    tidei_size_index_reshape(index_in(z, x), x, x->off, x->size - size);
     return high;
 }
 
@@ -290,14 +354,14 @@ static tidei_extent *claimed(tidei_heap *p, tidei_extent *x) {
 
 tidei_extent *tidei_heap_claim_part(tidei_heap *p, tidei_extent *x, size_t low, size_t high) {
     tidei_extent *rest = NULL;
-    tidei_check(tidei_lock_held(&p->lock) && x->off <= low && high <= tidei_extent_end(x));
+    tidei_check(tidei_heap_locked(p) && x->off <= low && high <= tidei_extent_end(x));
     tidei_check(CUTTABLE >> tidei_extent_is(x) & 1);
     if (x->off < low &&
         /* x is in no size index, so its rest may have to be joined with what lies behind it */
         tidei_extent_is(x) != TIDEI_EXTENT_FREE) {
         p->claimed -= x->size;
         tidei_extent_become(x, TIDEI_WAS(CLAIMED), TIDEI_EXTENT_FREE);
-        tidei_size_index_put(tidei_heap_size_index(p, x), x);
+        tidei_heap_put(p, x);
     }
     if (x->off < low) rest = tidei_heap_cut(p, x, low - x->off);
     if (tidei_extent_is(x) == TIDEI_EXTENT_FREE) tidei_heap_claim(p, x);

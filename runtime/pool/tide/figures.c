@@ -8,17 +8,17 @@
 
 /* ---- figures ---- */
 
-/* All of them by number; NULL where a stream has none. */
+/* All of a zone's by number; NULL where a stream has none. */
 enum { INDEXES = TIDEI_STREAMS_MAX + 2 };
-static tidei_size_index *any_size_index(tidei_heap *p, unsigned i) {
-    if (i < TIDEI_STREAMS_MAX) return tidei_heap_own(p, i);
-    return i == TIDEI_STREAMS_MAX ? &p->ready : &p->mixed;
+static tidei_size_index *any_size_index(tidei_zone *z, unsigned i) {
+    if (i < TIDEI_STREAMS_MAX) return tidei_zone_own(z, i);
+    return i == TIDEI_STREAMS_MAX ? &z->ready : &z->mixed;
 }
 
 static size_t largest(tidei_heap *p) {
     size_t most = 0;
-    for (unsigned i = 0; i < INDEXES; i++) {
-        tidei_size_index *sh = any_size_index(p, i);
+    for (unsigned i = 0; i < tidei_zones(p) * INDEXES; i++) {
+        tidei_size_index *sh = any_size_index(tidei_zone_at(p, i / INDEXES), i % INDEXES);
         const tidei_extent *x = sh ? tidei_size_index_largest(sh) : NULL;
         if (x) most = tidei_max_size(most, x->size);
     }
@@ -29,15 +29,16 @@ static size_t largest(tidei_heap *p) {
 ** sums hold all the same. */
 void tidei_heap_stats(tidei_pool *pool, tidei_pool_stats *out) {
     tidei_heap *p = (tidei_heap *)pool;
-    tidei_lock_take(&p->lock);
+    tidei_heap_lock(p);
     tidei_heap_flush(p);
+    tidei_zones_join(p);
     tidei_heap_sums t = tidei_heap_tally(p);
-    size_t cached = p->ready.bytes + p->claimed,
-           live = t.live < 0 ? 0 : tidei_min_size((size_t)t.live, p->used);
+    size_t cached = tidei_heap_ready_bytes(p) + p->claimed, used = tidei_heap_used(p),
+           live = t.live < 0 ? 0 : tidei_min_size((size_t)t.live, used);
     *out = (tidei_pool_stats){.live = live,
-                              .rounding = p->used - live,
+                              .rounding = used - live,
                               .cached = cached,
-                              .pending = p->backed - p->used - cached,
+                              .pending = p->backed - used - cached,
                               .backed = p->backed,
                               .largest = largest(p),
                               .allocs = t.allocs,
@@ -45,15 +46,15 @@ void tidei_heap_stats(tidei_pool *pool, tidei_pool_stats *out) {
                               .compactions = p->compactions,
                               .bytes_moved = p->bytes_moved,
                               .bytes_remapped = p->bytes_remapped};
-    tidei_lock_give(&p->lock);
+    tidei_heap_unlock(p);
 }
 
 size_t tidei_heap_rounding(tidei_pool *pool) {
     tidei_heap *p = (tidei_heap *)pool;
-    tidei_lock_take(&p->lock);
+    tidei_heap_lock(p);
     tidei_heap_sums t = tidei_heap_tally(p);
-    int64_t bytes = (int64_t)p->used - t.held - t.live;
-    tidei_lock_give(&p->lock);
+    int64_t bytes = (int64_t)tidei_heap_used(p) - t.held - t.live;
+    tidei_heap_unlock(p);
     return bytes > 0 ? (size_t)bytes : 0;
 }
 
@@ -79,8 +80,10 @@ static bool count_live(const tidei_heap *p, tidei_extent *x, census *c) {
 }
 
 static bool count_extent(const tidei_heap *p, tidei_extent *x, census *c) {
-    if (!x->size || x->size % p->granule || x->off % p->granule) return false;
+    bool border = tidei_extent_is(x) == TIDEI_EXTENT_BORDER;
+    if (border == !!x->size || x->size % p->granule || x->off % p->granule) return false;
     switch (tidei_extent_is(x)) {
+    case TIDEI_EXTENT_BORDER: break;
     case TIDEI_EXTENT_LIVE:
         if (!count_live(p, x, c)) return false;
         break;
@@ -125,30 +128,43 @@ static bool holes_valid(const tidei_heap *p) {
     return !hole;
 }
 
-bool tidei_heap_valid_locked(tidei_heap *p) {
-    census c = {0};
-    tidei_check(tidei_lock_held(&p->lock));
-    if (!extents_valid(p, &c) || !holes_valid(p) || !tidei_heap_pages_valid(p)) return false;
+static bool indexes_valid(tidei_heap *p, const census *c) {
     size_t bytes = 0, count = 0;
-    for (unsigned i = 0; i < INDEXES; i++) {
-        tidei_size_index *sh = any_size_index(p, i);
+    for (unsigned i = 0; i < tidei_zones(p) * INDEXES; i++) {
+        tidei_size_index *sh = any_size_index(tidei_zone_at(p, i / INDEXES), i % INDEXES);
         if (sh && !tidei_size_index_valid(sh, &count)) return false;
         if (sh) bytes += sh->bytes;
     }
+    return bytes == c->free_bytes && count == c->free_count;
+}
+
+static bool spares_valid(const tidei_spares *s) {
     size_t listed = 0;
-    for (const tidei_extent *x = p->free_list; x; x = x->left) listed++;
+    for (const tidei_extent *x = s->first; x; x = x->left) {
+        if (tidei_extent_is(x) != TIDEI_EXTENT_UNUSED) return false;
+        listed++;
+    }
+    return listed == s->n;
+}
+
+bool tidei_heap_valid_locked(tidei_heap *p) {
+    census c = {0};
+    tidei_check(tidei_heap_locked(p));
+    if (!extents_valid(p, &c) || !holes_valid(p) || !tidei_heap_pages_valid(p)) return false;
+    if (!indexes_valid(p, &c) || !tidei_zones_valid(p) || !spares_valid(&p->spares)) return false;
+    for (unsigned k = 0; k < tidei_zones(p); k++)
+        if (!spares_valid(&tidei_zone_at(p, k)->spares)) return false;
     tidei_heap_sums t = tidei_heap_tally(p);
     /* What threads count for themselves is exact where nobody is at it. */
     bool alone = !p->ncaches || (p->ncaches == 1 && tidei_heap_cache_of(p, tidei_thread_number));
     if (alone && ((int64_t)c.live != t.live || c.blocks != t.allocs - t.frees)) return false;
-    return bytes == c.free_bytes && count == c.free_count && c.used == p->used &&
-           c.claimed == p->claimed && c.backed == p->backed && listed == p->nfree_list;
+    return c.used == tidei_heap_used(p) && c.claimed == p->claimed && c.backed == p->backed;
 }
 
 bool tidei_heap_valid(tidei_pool *pool) {
     tidei_heap *p = (tidei_heap *)pool;
-    tidei_lock_take(&p->lock);
+    tidei_heap_lock(p);
     bool ok = tidei_heap_valid_locked(p);
-    tidei_lock_give(&p->lock);
+    tidei_heap_unlock(p);
     return ok;
 }

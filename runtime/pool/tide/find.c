@@ -37,18 +37,17 @@ static void join_for(tidei_heap *p, const tidei_stream *s) {
 
 /* Finds a piece with other streams' work: one that s may have, or may have once the device was
 ** asked. The lock is held, but let go of in between. */
-static tidei_extent *find_foreign(tidei_heap *p, tidei_size_index *own, size_t size,
-                                  tidei_stream *s, unsigned flags) {
-    tidei_check(tidei_lock_held(&p->lock));
-    tidei_extent *x = tidei_heap_best_foreign(p, own, size, s, TIDEI_REACH_COVERED, FOREIGN_LOOKS);
+static tidei_extent *find_foreign(tidei_heap *p, size_t size, tidei_stream *s, unsigned flags) {
+    tidei_check(tidei_heap_locked(p));
+    tidei_extent *x = tidei_heap_best_foreign(p, size, s, TIDEI_REACH_COVERED, FOREIGN_LOOKS);
     if (x) return x;
     if (tidei_reuse_rules(&p->base) & TIDEI_REUSE_DONE) {
-        tidei_lock_give(&p->lock);
+        tidei_heap_unlock(p);
         tidei_heap_settle(p);
-        tidei_lock_take(&p->lock);
-        if ((x = tidei_heap_best_own(p, own, size))) return x;
+        tidei_heap_lock(p);
+        if ((x = tidei_heap_best_own(p, s, size))) return x;
     }
-    if ((x = tidei_heap_best_foreign(p, own, size, s, TIDEI_REACH_COVERED, SIZE_MAX))) return x;
+    if ((x = tidei_heap_best_foreign(p, size, s, TIDEI_REACH_COVERED, SIZE_MAX))) return x;
     return flags & TIDEI_ALLOC_STEAL ? tidei_heap_fit(p, size, s, TIDEI_REACH_ANY) : NULL;
 }
 
@@ -72,8 +71,8 @@ static tidei_extent *find_foreign(tidei_heap *p, tidei_size_index *own, size_t s
 ** piece.) */
 #define SMALL_PART 768
 
-static bool tight(const tidei_heap *p, size_t size) {
-    size_t most = tidei_max_size(p->most_used, p->used + size);
+static bool tight(tidei_heap *p, size_t size) {
+    size_t most = tidei_max_size(tidei_heap_most_used(p), tidei_heap_used(p) + size);
     return p->backed + size > most + most / SLACK_PART;
 }
 
@@ -90,17 +89,16 @@ struct spread {
 ** wait. Else it works on buffers that other streams pass on to it, and keeps one of `size`:
 ** otherwise all streams of such a chain would wait for each other. So where buffers pass through k
 ** streams there are k + 1 of them. */
-static size_t kept_by(const tidei_heap *p, unsigned slot, size_t bytes, size_t size) {
-    size_t most = tidei_max_size(p->most_used, p->used + size);
+static size_t kept_by(tidei_heap *p, unsigned slot, size_t bytes, size_t size) {
+    size_t most = tidei_max_size(tidei_heap_most_used(p), tidei_heap_used(p) + size);
     if (bytes >= most / 2) return tidei_min_size(bytes, most);
     return p->takes[slot] ? 0 : tidei_min_size(bytes, size);
 }
 
 static struct spread spread_of(tidei_heap *p, tidei_stream *s, size_t size, tidei_reach reach) {
-    size_t far[TIDEI_STREAMS_MAX] = {0}, all = p->backed - p->used - p->claimed;
+    size_t far[TIDEI_STREAMS_MAX] = {0}, all = tidei_heap_free_bytes(p);
     struct spread a = {0};
-    if (all == p->ready.bytes + tidei_heap_own(p, s->slot)->bytes)
-        return (struct spread){.near = all};
+    if (all == tidei_heap_own_bytes(p, s)) return (struct spread){.near = all};
     for (tidei_extent *x = p->first; x; x = x->next) {
         if (tidei_extent_is(x) != TIDEI_EXTENT_FREE) continue;
         if (tidei_heap_reaches(p, reach, s, x)) {
@@ -130,11 +128,11 @@ static tide_status add_missing(tidei_heap *p, size_t size, size_t bytes, tidei_s
 ** growing. */
 static tidei_reach reach_of(tidei_heap *p, size_t size, tidei_stream *s, unsigned flags,
                             size_t *bytes) {
-    *bytes = p->backed - p->used - p->claimed;
+    *bytes = tidei_heap_free_bytes(p);
     if (flags & TIDEI_ALLOC_MOVE) return TIDEI_REACH_ANY;
     struct spread a = spread_of(p, s, size, TIDEI_REACH_STALE);
     if (tidei_reuse_rules(&p->base) & TIDEI_REUSE_WAIT && a.far - a.kept >= size &&
-        a.far > p->most_used / FAR_PART)
+        a.far > tidei_heap_most_used(p) / FAR_PART)
         return TIDEI_REACH_ANY;
     *bytes = a.near;
     return TIDEI_REACH_STALE;
@@ -155,13 +153,29 @@ static tide_status compact(tidei_heap *p, size_t size, size_t bytes, tidei_strea
     return st == TIDE_OK ? tidei_heap_compact(p, size, TIDEI_MOVES_MAX, s, reach, &lost, out) : st;
 }
 
+/* Maps pages on which nothing lies side by side, and gets new memory for what is missing. It asks
+** which work is done, but waits for none. */
+static tide_status use_idle_pages(tidei_heap *p, size_t size, tidei_stream *s,
+                                  tidei_extent **out) {
+    if (tidei_reuse_rules(&p->base) & TIDEI_REUSE_DONE) {
+        tidei_heap_unlock(p);
+        tidei_heap_settle(p);
+        tidei_heap_lock(p);
+        if ((*out = tidei_heap_best_own(p, s, size))) return TIDE_OK;
+    }
+    tidei_zones_unite(p);
+    tide_status st = tidei_heap_remap_idle(p, size, s, out);
+    tidei_zones_part(p);
+    return st;
+}
+
 /* Makes room instead of growing by all that is wanted, where much is free but in pieces. *out is in
 ** a size index, or CLAIMED. */
 static tide_status make_room(tidei_heap *p, size_t size, tidei_stream *s, unsigned flags,
                              tidei_extent **out) {
     bool must = flags & TIDEI_ALLOC_MOVE, grow = !(flags & TIDEI_ALLOC_NO_GROW);
     size_t bytes;
-    tidei_check(tidei_lock_held(&p->lock));
+    tidei_check(tidei_heap_locked(p));
     if (!must && !tight(p, size)) return TIDE_E_NOMEM;
     tidei_reach reach = reach_of(p, size, s, flags, &bytes);
     if ((*out = tidei_heap_fit(p, size, s, reach))) return TIDE_OK;
@@ -170,6 +184,7 @@ static tide_status make_room(tidei_heap *p, size_t size, tidei_stream *s, unsign
         return TIDE_E_NOMEM;
     tide_status st = compact(p, size, bytes, s, reach, grow, out);
     if (st == TIDE_E_NOMEM && must) st = tidei_heap_remap(p, size, s, grow, out);
+    if (st == TIDE_E_NOMEM && !must) st = use_idle_pages(p, size, s, out);
     p->compact_pause = st == TIDE_E_NOMEM
                            ? tidei_min_size(2 * p->compact_pause + RETRY_FREES, RETRY_FREES_MAX)
                            : 0;
@@ -193,7 +208,7 @@ static tide_status gather(tidei_heap *p, size_t size, tidei_stream *s, bool grow
                           tidei_extent **out) {
     tide_status st = TIDE_E_NOMEM;
     size_t lost = 0;
-    tidei_check(tidei_lock_held(&p->lock));
+    tidei_check(tidei_heap_locked(p));
     for (unsigned i = 0; i < GATHERINGS && st == TIDE_E_NOMEM; i++) {
         if ((st = tidei_heap_gather(p, size + lost, s, grow)) != TIDE_OK) return st;
         st = tidei_heap_compact(p, size, blocks_of(p), s, TIDEI_REACH_ANY, &lost, out);
@@ -203,15 +218,17 @@ static tide_status gather(tidei_heap *p, size_t size, tidei_stream *s, bool grow
 
 /* Searches when neither `ready` nor the stream's own size index has a piece. The lock is held, but
 ** let go of in between. *out is in a size index, or CLAIMED. */
-static tide_status search(tidei_heap *p, tidei_size_index *own, size_t size, tidei_stream *s,
-                          unsigned flags, tidei_extent **out) {
+static tide_status search(tidei_heap *p, size_t size, tidei_stream *s, unsigned flags,
+                          tidei_extent **out) {
     bool grow = !(flags & TIDEI_ALLOC_NO_GROW), clears = !grow && flags & TIDEI_ALLOC_MOVE;
     if (!clears) p->takes[s->slot] = true; /* a piece made to clear pages is not for the stream */
     tidei_heap_flush(p);
-    if (p->shared && own->bytes + p->ready.bytes >= size) join_for(p, s);
-    if ((*out = tidei_heap_best_own(p, own, size))) return TIDE_OK;
-    size_t foreign = p->backed - p->used - p->claimed - p->ready.bytes - own->bytes;
-    if (foreign && p->backed - p->used >= size && (*out = find_foreign(p, own, size, s, flags)))
+    tidei_zones_join(p);
+    size_t near = tidei_heap_own_bytes(p, s);
+    if (p->shared && near >= size) join_for(p, s);
+    if ((*out = tidei_heap_best_own(p, s, size))) return TIDE_OK;
+    size_t free = tidei_heap_free_bytes(p);
+    if (free > near && free + p->claimed >= size && (*out = find_foreign(p, size, s, flags)))
         return TIDE_OK;
     if (!grow && !clears) return TIDE_E_NOMEM;
     tide_status st = make_room(p, size, s, flags, out);
@@ -224,22 +241,26 @@ static tide_status search(tidei_heap *p, tidei_size_index *own, size_t size, tid
     return (flags & last) == last ? gather(p, size, s, grow, out) : st;
 }
 
-/* The same, with a free descriptor left afterwards, as there is one now. */
-__attribute__((noinline)) static tide_status find_elsewhere(tidei_heap *p, tidei_size_index *own,
-                                                            size_t size, tidei_stream *s,
-                                                            unsigned flags, tidei_extent **out) {
+/* The same, with a free descriptor left afterwards, as there is one now. What may move everything
+** wants no borders between. */
+__attribute__((noinline)) static tide_status find_elsewhere(tidei_heap *p, size_t size,
+                                                            tidei_stream *s, unsigned flags,
+                                                            tidei_extent **out) {
     tidei_saved_error before; /* attempts that failed on the way to success leave no error */
     tidei_error_save(&before);
     tidei_extent *descriptor = tidei_heap_descriptor(p);
-    tide_status st = search(p, own, size, s, flags, out);
-    tidei_heap_drop(p, descriptor);
+    bool whole = flags & TIDEI_ALLOC_MOVE;
+    if (whole) tidei_zones_unite(p);
+    tide_status st = search(p, size, s, flags, out);
+    if (whole) tidei_zones_part(p);
+    tidei_heap_undescribe(p, descriptor);
     if (st == TIDE_OK) tidei_error_restore(&before);
     return st;
 }
 
-tide_status tidei_heap_find(tidei_heap *p, tidei_size_index *own, size_t size, tidei_stream *s,
-                            unsigned flags, tidei_extent **out) {
-    tidei_check(tidei_lock_held(&p->lock));
-    *out = tidei_heap_best_own(p, own, size);
-    return tidei_likely(*out != NULL) ? TIDE_OK : find_elsewhere(p, own, size, s, flags, out);
+tide_status tidei_heap_find(tidei_heap *p, size_t size, tidei_stream *s, unsigned flags,
+                            tidei_extent **out) {
+    tidei_check(tidei_heap_locked(p));
+    *out = tidei_heap_best_own(p, s, size);
+    return tidei_likely(*out != NULL) ? TIDE_OK : find_elsewhere(p, size, s, flags, out);
 }

@@ -38,10 +38,18 @@ static tidei_extent *better(tidei_extent *a, tidei_extent *b) {
     return tidei_extent_before(b, a->size, a->off) ? b : a;
 }
 
-tidei_extent *tidei_heap_best_own(tidei_heap *p, tidei_size_index *own, size_t size) {
-    tidei_extent *x = tidei_size_index_fit(own, size);
-    return tidei_likely(p->ready.bytes < size) ? x
-                                               : better(x, tidei_size_index_fit(&p->ready, size));
+tidei_extent *tidei_zone_fit(tidei_zone *z, uint16_t slot, size_t size) {
+    tidei_size_index *own = tidei_zone_own(z, slot);
+    tidei_extent *x = own ? tidei_size_index_fit(own, size) : NULL;
+    return tidei_likely(z->ready.bytes < size) ? x
+                                               : better(x, tidei_size_index_fit(&z->ready, size));
+}
+
+tidei_extent *tidei_heap_best_own(tidei_heap *p, const tidei_stream *s, size_t size) {
+    tidei_extent *x = NULL;
+    for (unsigned k = 0; k < tidei_zones(p); k++)
+        x = better(x, tidei_zone_fit(tidei_zone_at(p, k), s->slot, size));
+    return x;
 }
 
 /* The best of the first `looks` pieces that are within reach of s, or `best` itself. */
@@ -56,12 +64,17 @@ static tidei_extent *look(tidei_heap *p, tidei_size_index *sh, size_t size, tide
 }
 
 /* The same over all pieces on which other streams' work is pending. */
-tidei_extent *tidei_heap_best_foreign(tidei_heap *p, tidei_size_index *own, size_t size,
-                                      tidei_stream *s, tidei_reach reach, size_t looks) {
-    tidei_extent *best = look(p, &p->mixed, size, s, reach, looks, NULL);
-    for (unsigned slot = 0; slot < p->size_indexes_end; slot++) {
-        tidei_size_index *sh = tidei_heap_own(p, slot);
-        if (sh && sh != own && sh->bytes >= size) best = look(p, sh, size, s, reach, looks, best);
+tidei_extent *tidei_heap_best_foreign(tidei_heap *p, size_t size, tidei_stream *s,
+                                      tidei_reach reach, size_t looks) {
+    tidei_extent *best = NULL;
+    for (unsigned k = 0; k < tidei_zones(p); k++) {
+        tidei_zone *z = tidei_zone_at(p, k);
+        best = look(p, &z->mixed, size, s, reach, looks, best);
+        for (unsigned slot = 0; slot < p->size_indexes_end; slot++) {
+            tidei_size_index *sh = tidei_zone_own(z, slot);
+            if (sh && slot != s->slot && sh->bytes >= size)
+                best = look(p, sh, size, s, reach, looks, best);
+        }
     }
     return best;
 }
@@ -72,44 +85,54 @@ static uint64_t age(const tidei_heap *p, const tidei_extent *x) {
     if (x->slot >= TIDEI_STREAMS_MAX) return 0;
     tidei_stream *s =
         atomic_load_explicit(&p->base.dev->rt->streams->at[x->slot], memory_order_acquire);
-    return s ? atomic_load_explicit(&s->submitted, memory_order_relaxed) - x->tick : 0;
+    uint64_t now = s ? atomic_load_explicit(&s->submitted, memory_order_relaxed) : 0;
+    return now > x->tick ? now - x->tick : 0;
 }
 
 /* The size of the smallest piece of at least `size` on which work of one other stream is pending;
 ** SIZE_MAX: none. */
-static size_t least_foreign(const tidei_heap *p, tidei_size_index *own, size_t size) {
+static size_t least_foreign(const tidei_heap *p, const tidei_stream *s, size_t size) {
     size_t least = SIZE_MAX;
-    for (unsigned slot = 0; slot < p->size_indexes_end; slot++) {
-        tidei_size_index *sh = tidei_heap_own(p, slot);
-        const tidei_extent *x = sh && sh != own ? tidei_size_index_fit(sh, size) : NULL;
-        if (x) least = tidei_min_size(least, x->size);
-    }
+    for (unsigned k = 0; k < tidei_zones(p); k++)
+        for (unsigned slot = 0; slot < p->size_indexes_end; slot++) {
+            tidei_size_index *sh = tidei_zone_own(tidei_zone_at(p, k), slot);
+            const tidei_extent *x =
+                sh && slot != s->slot ? tidei_size_index_fit(sh, size) : NULL;
+            if (x) least = tidei_min_size(least, x->size);
+        }
     return least;
+}
+
+/* The one among the pieces of `least` bytes and little more whose pending work is the oldest; or
+** `oldest` itself. */
+static tidei_extent *older(const tidei_heap *p, tidei_size_index *sh, size_t least,
+                           tidei_extent *oldest) {
+    tidei_extent *x = sh ? tidei_size_index_fit(sh, least) : NULL;
+    for (; x && x->size <= least + least / 8; x = tidei_size_index_next(sh, x))
+        if (!oldest || age(p, x) > age(p, oldest)) oldest = x;
+    return oldest;
 }
 
 /* Of other streams' pieces that fit nearly as well as the best one, the one whose pending work is
 ** the oldest of its stream. The streams take turns, since ticks do not tell which stream is further
 ** behind. */
-static tidei_extent *oldest_foreign(tidei_heap *p, tidei_size_index *own, size_t size) {
-    size_t least = least_foreign(p, own, size);
+static tidei_extent *oldest_foreign(tidei_heap *p, const tidei_stream *s, size_t size) {
+    size_t least = least_foreign(p, s, size);
     tidei_extent *oldest = NULL;
     for (unsigned i = 0; i < p->size_indexes_end && least < SIZE_MAX; i++) {
-        tidei_size_index *sh = tidei_heap_own(p, (p->turn + i) % p->size_indexes_end);
-        tidei_extent *x = sh && sh != own ? tidei_size_index_fit(sh, least) : NULL;
-        for (; x && x->size <= least + least / 8; x = tidei_size_index_next(sh, x))
-            if (!oldest || age(p, x) > age(p, oldest)) oldest = x;
+        unsigned slot = (p->turn + i) % p->size_indexes_end;
+        for (unsigned k = 0; k < tidei_zones(p) && slot != s->slot; k++)
+            oldest = older(p, tidei_zone_own(tidei_zone_at(p, k), slot), least, oldest);
     }
     if (oldest) p->turn = oldest->slot + 1u;
     return oldest;
 }
 
 tidei_extent *tidei_heap_fit(tidei_heap *p, size_t size, tidei_stream *s, tidei_reach reach) {
-    tidei_size_index *own = tidei_heap_own(p, s->slot);
-    tidei_extent *x =
-        own ? tidei_heap_best_own(p, own, size) : tidei_size_index_fit(&p->ready, size);
+    tidei_extent *x = tidei_heap_best_own(p, s, size);
     if (!x)
-        x = tidei_heap_best_foreign(p, own, size, s,
-                                    reach == TIDEI_REACH_ANY ? TIDEI_REACH_STALE : reach, SIZE_MAX);
-    if (!x && reach == TIDEI_REACH_ANY) x = oldest_foreign(p, own, size);
-    return x ? x : tidei_heap_best_foreign(p, own, size, s, reach, SIZE_MAX);
+        x = tidei_heap_best_foreign(p, size, s, reach == TIDEI_REACH_ANY ? TIDEI_REACH_STALE : reach,
+                                    SIZE_MAX);
+    if (!x && reach == TIDEI_REACH_ANY) x = oldest_foreign(p, s, size);
+    return x ? x : tidei_heap_best_foreign(p, size, s, reach, SIZE_MAX);
 }

@@ -136,7 +136,6 @@ static void pages_release(tidei_heap *p, tidei_page *pg, size_t end) {
 ** maps it; *out: the chained pages. Called without the lock. */
 static tide_status back(tidei_heap *p, size_t off, size_t bytes, size_t most, tidei_page **out) {
     tidei_device *d = p->base.dev->d;
-    tidei_check(!tidei_lock_held(&p->lock));
     tidei_page *first = pages_new(p, off, bytes, most);
     if (!first) return tidei_fail_host_memory("pool tide", sizeof *first);
     tide_status st = tidei_back(p->base.dev, bytes);
@@ -220,6 +219,7 @@ void tidei_heap_hole(tidei_heap *p, tidei_extent *x) {
     tidei_extent_become(x, TIDEI_WAS(MAPPING) | TIDEI_WAS(CLAIMED) | TIDEI_WAS(UNUSED),
                         TIDEI_EXTENT_HOLE);
     hole_link(p, x);
+    tidei_zone_bound(p, x);
 }
 
 /* ---- growing ---- */
@@ -231,6 +231,7 @@ typedef struct plan {
     tidei_extent *left, *right; /* free neighbours that become part of the piece, or NULL */
     size_t bytes;               /* new memory to get; whole pages */
     bool high;
+    bool beside; /* it belongs to the zone of what lies beside it, not to the thread's */
 } plan;
 
 static tidei_extent *usable(tidei_heap *p, tidei_extent *x, tidei_stream *s) {
@@ -272,7 +273,8 @@ static bool plan_growth(tidei_heap *p, size_t size, size_t step, tidei_stream *s
 static bool plan_addition(tidei_heap *p, size_t bytes, tidei_stream *s, plan *out) {
     for (tidei_extent *hole = p->holes; hole; hole = hole->right) {
         if (hole->size < bytes) continue;
-        *out = (plan){.hole = hole, .left = usable(p, hole->prev, s), .bytes = bytes};
+        *out = (plan){
+            .hole = hole, .left = usable(p, hole->prev, s), .bytes = bytes, .beside = true};
         return true;
     }
     return false;
@@ -302,19 +304,30 @@ static tidei_extent *cut_hole(tidei_heap *p, const plan *g, tidei_extent *descri
     return x;
 }
 
-/* Gets the memory of a plan; there is a free descriptor. *out is CLAIMED. */
+/* Whose the new memory x is. */
+static unsigned zone_for(const tidei_heap *p, const plan *g, const tidei_extent *x) {
+    const tidei_extent *side = g->high ? x->next : x->prev;
+    bool backed = side && tidei_extent_is(side) != TIDEI_EXTENT_HOLE &&
+                  tidei_extent_is(side) != TIDEI_EXTENT_MAPPING;
+    return g->beside && backed ? tidei_zone_number(side) : tidei_zone_here(p);
+}
+
+/* Gets the memory of a plan; there are three free descriptors, two of them for borders. *out is
+** CLAIMED. */
 static tide_status carry_out(tidei_heap *p, const plan *g, tidei_extent **out) {
     tidei_page *pages = NULL;
-    tidei_check(tidei_lock_held(&p->lock));
+    tidei_extent *spare[] = {tidei_heap_descriptor(p), tidei_heap_descriptor(p)};
+    tidei_check(tidei_heap_locked(p));
     tidei_check(tidei_extent_is(g->hole) == TIDEI_EXTENT_HOLE && g->bytes <= g->hole->size);
     tidei_inflight_growth_begin(p->base.dev);
     if (g->left) tidei_heap_claim(p, g->left);
     if (g->right) tidei_heap_claim(p, g->right);
     tidei_extent *x = cut_hole(p, g, tidei_heap_descriptor(p));
     size_t most = page_size(p, p->backed + x->size, x->size);
-    tidei_lock_give(&p->lock);
+    tidei_heap_unlock(p);
     tide_status st = back(p, x->off, x->size, most, &pages);
-    tidei_lock_take(&p->lock);
+    tidei_heap_lock(p);
+    for (unsigned i = 0; i < TIDEI_COUNT(spare); i++) tidei_heap_undescribe(p, spare[i]);
     if (st != TIDE_OK) {
         tidei_heap_hole(p, x);
         if (g->left) tidei_heap_unclaim(p, g->left);
@@ -327,8 +340,10 @@ static tide_status carry_out(tidei_heap *p, const plan *g, tidei_extent **out) {
     tidei_heap_set_cap(p);
     p->claimed += x->size;
     tidei_extent_become(x, TIDEI_WAS(MAPPING), TIDEI_EXTENT_CLAIMED);
+    unsigned zone = zone_for(p, g, x);
     if (g->left) tidei_heap_absorb(p, x, g->left);
     if (g->right) tidei_heap_absorb(p, x, g->right);
+    tidei_zone_set(p, x, zone);
     tidei_inflight_growth_end(p->base.dev, true);
     *out = x;
     return TIDE_OK;
@@ -344,7 +359,7 @@ static tide_status grow_by(tidei_heap *p, size_t size, size_t step, tidei_stream
 
 tide_status tidei_heap_add(tidei_heap *p, size_t bytes, tidei_stream *s, tidei_extent **out) {
     plan g;
-    tidei_check(tidei_lock_held(&p->lock));
+    tidei_check(tidei_heap_locked(p));
     tide_status st = tidei_heap_restock(p);
     if (st != TIDE_OK) return st;
     bytes = tidei_round_up(bytes, p->page_bytes);
@@ -353,12 +368,12 @@ tide_status tidei_heap_add(tidei_heap *p, size_t bytes, tidei_stream *s, tidei_e
 
 tide_status tidei_heap_add_at(tidei_heap *p, tidei_extent *hole, bool high, size_t bytes,
                               tidei_extent **out) {
-    tidei_check(tidei_lock_held(&p->lock));
-    return carry_out(p, &(plan){.hole = hole, .bytes = bytes, .high = high}, out);
+    tidei_check(tidei_heap_locked(p));
+    return carry_out(p, &(plan){.hole = hole, .bytes = bytes, .high = high, .beside = true}, out);
 }
 
 tide_status tidei_heap_grow(tidei_heap *p, size_t size, tidei_stream *s, tidei_extent **out) {
-    tidei_check(tidei_lock_held(&p->lock));
+    tidei_check(tidei_heap_locked(p));
     size_t step = growth(p, p->backed);
     tide_status st = grow_by(p, size, step, s, out);
     return st == TIDE_E_NOMEM && step > p->page_bytes ? grow_by(p, size, 0, s, out) : st;
@@ -376,7 +391,8 @@ tidei_extent *tidei_heap_reserve(tidei_heap *p, tidei_extent *hole, size_t bytes
 static void claim_part(tidei_heap *p, tidei_extent *x, size_t low, size_t high) {
     size_t off = x->off, end = tidei_extent_end(x);
     tidei_extent *rest[2] = {NULL, NULL};
-    tidei_size_index_take(&p->ready, x);
+    tidei_size_index *ready = tidei_heap_size_index(p, x);
+    tidei_size_index_take(ready, x);
     x->off = low;
     x->size = high - low;
     tidei_extent_become(x, TIDEI_WAS(FREE), TIDEI_EXTENT_CLAIMED);
@@ -396,9 +412,16 @@ static void claim_part(tidei_heap *p, tidei_extent *x, size_t low, size_t high) 
     for (unsigned i = 0; i < TIDEI_COUNT(rest); i++) {
         if (!rest[i]) continue;
         rest[i]->slot = TIDEI_SLOT_READY;
+        atomic_store_explicit(&rest[i]->zone, (uint8_t)tidei_zone_number(x), memory_order_relaxed);
         tidei_extent_become(rest[i], TIDEI_WAS(UNUSED), TIDEI_EXTENT_FREE);
-        tidei_size_index_put(&p->ready, rest[i]);
+        tidei_size_index_put(ready, rest[i]);
     }
+}
+
+static bool any_ready(tidei_heap *p, size_t size) {
+    for (unsigned k = 0; k < tidei_zones(p); k++)
+        if (tidei_size_index_fit(&tidei_zone_at(p, k)->ready, size)) return true;
+    return false;
 }
 
 /* Claims whole pages in ready extents until that is `excess` bytes; the claimed extents are chained
@@ -409,7 +432,7 @@ static tidei_extent *claim_pages(tidei_heap *p, size_t excess, bool *more) {
     tidei_page *pg = p->last_page;
     size_t got = 0;
     *more = false;
-    if (!tidei_size_index_fit(&p->ready, p->page_bytes)) return NULL;
+    if (!any_ready(p, p->page_bytes)) return NULL;
     for (tidei_extent *x = p->last; x && got < excess; x = x->prev) {
         if (tidei_extent_is(x) != TIDEI_EXTENT_FREE || x->slot != TIDEI_SLOT_READY ||
             x->size < p->page_bytes)
@@ -424,7 +447,7 @@ static tidei_extent *claim_pages(tidei_heap *p, size_t excess, bool *more) {
             got += pg->bytes;
         }
         if (!first) continue;
-        if (!p->free_list || !p->free_list->left) {
+        if (p->spares.n < 2) {
             *more = true;
             break;
         }
@@ -440,7 +463,7 @@ static tidei_extent *claim_pages(tidei_heap *p, size_t excess, bool *more) {
 ** device refuses. */
 static bool unback(tidei_heap *p, tidei_extent *x) {
     size_t end = tidei_extent_end(x);
-    tidei_check(!tidei_lock_held(&p->lock) && tidei_extent_is(x) == TIDEI_EXTENT_CLAIMED);
+    tidei_check(!tidei_heap_locked(p) && tidei_extent_is(x) == TIDEI_EXTENT_CLAIMED);
     tidei_heap_unpoison(p, x->off, x->size);
     if (unmap(p, x->pages, end) != TIDE_OK) {
         tidei_heap_poison(p, x->off, x->size);
@@ -476,17 +499,18 @@ static tidei_page *commit_trim(tidei_heap *p, tidei_extent *given, tidei_extent 
 size_t tidei_heap_trim(tidei_heap *p, size_t keep) {
     size_t given_bytes = 0, round_bytes;
     bool more;
-    tidei_check(!tidei_lock_held(&p->lock));
+    tidei_check(!tidei_heap_locked(p));
     do {
         tidei_extent *given = NULL, *kept = NULL, *chain, *next;
         round_bytes = 0;
-        tidei_lock_take(&p->lock);
+        tidei_heap_lock(p);
         bool stocked = tidei_heap_restock(p) == TIDE_OK;
         tidei_heap_flush(p);
-        size_t excess = stocked && p->backed - p->used > keep ? p->backed - p->used - keep : 0;
+        tidei_zones_join(p); /* a border may lie within a page */
+        size_t idle = p->backed - tidei_heap_used(p), excess = stocked && idle > keep ? idle - keep : 0;
         tidei_inflight_growth_begin(p->base.dev);
         chain = claim_pages(p, excess, &more);
-        tidei_lock_give(&p->lock);
+        tidei_heap_unlock(p);
         for (; chain; chain = next) {
             bool ok = unback(p, chain);
             next = chain->left;
@@ -498,9 +522,9 @@ size_t tidei_heap_trim(tidei_heap *p, size_t keep) {
                 kept = chain;
             }
         }
-        tidei_lock_take(&p->lock);
+        tidei_heap_lock(p);
         tidei_page *gone = commit_trim(p, given, kept);
-        tidei_lock_give(&p->lock);
+        tidei_heap_unlock(p);
         tidei_inflight_growth_end(p->base.dev, round_bytes > 0);
         pages_free(p, gone);
         given_bytes += round_bytes;

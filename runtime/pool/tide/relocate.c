@@ -22,7 +22,7 @@ tidei_page *tidei_run_next(tidei_page *pg, size_t most) {
 
 void tidei_pages_unclaim(tidei_heap *p) {
     const tidei_page *pg = p->first_page;
-    tidei_check(tidei_lock_held(&p->lock));
+    tidei_check(tidei_heap_locked(p));
     /* that of one that is dropped still leads on */
     for (tidei_extent *x = p->first; x; x = x->next) {
         while (pg && (!pg->chosen || tidei_page_end(pg) <= x->off)) pg = pg->next;
@@ -164,7 +164,7 @@ static tide_status go_back(tidei_heap *p, tidei_page *runs, tide_status st) {
 
 static tide_status go(tidei_heap *p, tidei_page *runs, size_t to) {
     tide_status st = TIDE_OK;
-    tidei_check(!tidei_lock_held(&p->lock));
+    tidei_check(!tidei_heap_locked(p));
     for (tidei_page *run = runs; run && st == TIDE_OK; run = run->then)
         st = call_for(p, run, at_home, unmap, run->off);
     if (st == TIDE_OK) st = map_runs(p, runs, to);
@@ -327,28 +327,28 @@ void tidei_relocation_stock(tidei_heap *p, tidei_relocation *r, tidei_page *runs
 
 tide_status tidei_relocate(tidei_heap *p, tidei_relocation *r, tidei_page *runs) {
     page_chain gone = {NULL};
-    tidei_check(tidei_lock_held(&p->lock) && p->remapping);
+    tidei_check(tidei_heap_locked(p) && p->remapping);
     tidei_check(!r->high || !runs->then);
     size_t to = r->high ? tidei_extent_end(r->target) - bytes_of(runs) : r->target->off;
     for (tidei_page *run = runs; run; run = run->then) {
         tidei_check(all_are(run, at_home) && run->chosen && run->last->chosen);
         tidei_heap_unpoison(p, run->off, bytes_of(run));
     }
-    tidei_lock_give(&p->lock);
+    tidei_heap_unlock(p);
     tide_status st = go(p, runs, to);
-    tidei_lock_take(&p->lock);
+    tidei_heap_lock(p);
     settle(p, r, runs, &gone);
     for (tidei_page *run = runs; run && st != TIDE_OK; run = run->then)
         if (!run->chosen) tidei_run_release(p, run);
     if (!gone.first) return st;
-    tidei_lock_give(&p->lock);
+    tidei_heap_unlock(p);
     give_back(p, gone.first);
-    tidei_lock_take(&p->lock);
+    tidei_heap_lock(p);
     return st;
 }
 
 void tidei_relocation_close(tidei_heap *p, tidei_relocation *r) {
-    tidei_check(tidei_lock_held(&p->lock));
+    tidei_check(tidei_heap_locked(p));
     for (tidei_extent *next; r->holes; r->holes = next) {
         next = r->holes->left;
         tidei_heap_drop(p, r->holes);

@@ -21,13 +21,16 @@ uint16_t tidei_heap_reduce(tidei_dev *d, tidei_stamps *stamps, bool counts, uint
 
 /* For each slot the last tick that a free piece waits for, or a later one. */
 static void ticks_wanted(tidei_heap *p, tidei_reuse_ticks *t) {
-    for (unsigned slot = 0; slot < p->size_indexes_end; slot++) {
-        const tidei_size_index *sh = tidei_heap_own(p, slot);
-        if (sh && sh->bytes) t->last[slot] = sh->tick;
+    for (unsigned k = 0; k < tidei_zones(p); k++) {
+        tidei_zone *z = tidei_zone_at(p, k);
+        for (unsigned slot = 0; slot < p->size_indexes_end; slot++) {
+            const tidei_size_index *sh = tidei_zone_own(z, slot);
+            if (sh && sh->bytes && sh->tick > t->last[slot]) t->last[slot] = sh->tick;
+        }
+        for (tidei_extent *x = tidei_size_index_fit(&z->mixed, 1); x;
+             x = tidei_size_index_next(&z->mixed, x))
+            tidei_reuse_want(t, tidei_heap_many(x));
     }
-    for (tidei_extent *x = tidei_size_index_fit(&p->mixed, 1); x;
-         x = tidei_size_index_next(&p->mixed, x))
-        tidei_reuse_want(t, tidei_heap_many(x));
 }
 
 /* Drops the stamps of x that are done; true if there were any. */
@@ -40,7 +43,7 @@ static bool refresh(tidei_heap *p, tidei_extent *x) {
     }
     uint16_t slot = tidei_heap_reduce(p->base.dev, tidei_heap_many(x), true, &tick);
     if (slot == TIDEI_SLOT_MANY) return false;
-    if (slot != TIDEI_SLOT_READY && !tidei_heap_own(p, slot)) return false;
+    if (slot != TIDEI_SLOT_READY && !tidei_zone_own(tidei_zone_of(p, x), slot)) return false;
     tidei_stamps_clear(tidei_heap_many(x));
     x->slot = slot;
     x->tick = tick;
@@ -49,7 +52,7 @@ static bool refresh(tidei_heap *p, tidei_extent *x) {
 
 /* Takes the pieces on which less is pending than before out of the size index, chained before
 ** `chain`. They are CLAIMED only until the lock is let go of, so they do not count as claimed. */
-static tidei_extent *collect_done(tidei_heap *p, tidei_size_index *sh, tidei_extent *chain) {
+static tidei_extent *collect_from(tidei_heap *p, tidei_size_index *sh, tidei_extent *chain) {
     for (tidei_extent *x = tidei_size_index_fit(sh, 1), *next; x; x = next) {
         next = tidei_size_index_next(sh, x);
         if (!refresh(p, x)) continue;
@@ -61,28 +64,34 @@ static tidei_extent *collect_done(tidei_heap *p, tidei_size_index *sh, tidei_ext
     return chain;
 }
 
+static tidei_extent *collect_done(tidei_heap *p) {
+    tidei_extent *chain = NULL;
+    for (unsigned k = 0; k < tidei_zones(p); k++) {
+        tidei_zone *z = tidei_zone_at(p, k);
+        for (unsigned slot = 0; slot < p->size_indexes_end; slot++) {
+            tidei_size_index *sh = tidei_zone_own(z, slot);
+            if (sh && sh->bytes) chain = collect_from(p, sh, chain);
+        }
+        chain = collect_from(p, &z->mixed, chain);
+    }
+    return chain;
+}
+
 size_t tidei_heap_settle(tidei_heap *p) {
     tidei_reuse_ticks ticks = {0};
-    tidei_extent *chain = NULL, *next;
-    tidei_check(!tidei_lock_held(&p->lock));
-    tidei_lock_take(&p->lock);
+    tidei_heap_lock(p);
     tidei_heap_flush(p);
     ticks_wanted(p, &ticks);
-    tidei_lock_give(&p->lock);
+    tidei_heap_unlock(p);
     tidei_reuse_ask(p->base.dev, &ticks);
-    tidei_lock_take(&p->lock);
-    size_t before = p->ready.bytes;
-    for (unsigned slot = 0; slot < p->size_indexes_end; slot++) {
-        tidei_size_index *sh = tidei_heap_own(p, slot);
-        if (sh && sh->bytes) chain = collect_done(p, sh, chain);
+    tidei_heap_lock(p);
+    size_t before = tidei_heap_ready_bytes(p);
+    for (tidei_extent *x = collect_done(p), *next; x; x = next) {
+        next = x->left;
+        if (x->slot == TIDEI_SLOT_READY) tidei_heap_poison(p, x->off, x->size);
+        tidei_heap_release(p, x);
     }
-    chain = collect_done(p, &p->mixed, chain);
-    for (; chain; chain = next) {
-        next = chain->left;
-        if (chain->slot == TIDEI_SLOT_READY) tidei_heap_poison(p, chain->off, chain->size);
-        tidei_heap_release(p, chain);
-    }
-    size_t after = p->ready.bytes;
-    tidei_lock_give(&p->lock);
+    size_t after = tidei_heap_ready_bytes(p);
+    tidei_heap_unlock(p);
     return after > before ? after - before : 0;
 }

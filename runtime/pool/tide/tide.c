@@ -41,37 +41,66 @@ static inline size_t rounded(const tidei_heap *p, size_t bytes) {
     return (bytes + p->granule - 1) & ~(p->granule - 1);
 }
 
-/* Takes a block from the size indexes or the device, with the lock held. */
-static tide_status take(tidei_heap *p, tidei_size_index *own, size_t size, tidei_stream *s,
-                        unsigned flags, tidei_extent **out) {
-    tide_status st;
-    tidei_check(tidei_lock_held(&p->lock));
-    if (tidei_unlikely(!p->free_list) && (st = tidei_heap_restock(p)) != TIDE_OK) return st;
-    tidei_extent *x;
-    if ((st = tidei_heap_find(p, own, size, s, flags, &x)) != TIDE_OK) return st;
+/* Cuts a block off the piece x. The lock of its zone; there is a free descriptor. NULL: host memory
+** is exhausted. */
+static inline tidei_extent *cut_off(tidei_heap *p, tidei_extent *x, size_t size) {
     x = tidei_unlikely(size < p->small) ? tidei_heap_cut_high(p, x, size)
                                         : tidei_heap_cut(p, x, size);
-    if (tidei_unlikely(!x))
-        return tidei_fail_host_memory("pool tide", TIDEI_STREAMS_MAX * sizeof(tidei_stamp));
+    if (tidei_unlikely(!x)) return NULL;
     /* in no index and no cache, about to be handed out */
     tidei_extent_become(x, TIDEI_WAS(UNUSED) | TIDEI_WAS(FREE) | TIDEI_WAS(CLAIMED),
                         TIDEI_EXTENT_CACHED);
-    p->used += size;
-    p->most_used = tidei_max_size(p->most_used, p->used);
-    *out = x;
-    return TIDE_OK;
+    tidei_zone *z = tidei_zone_of(p, x);
+    z->used += size;
+    z->most_used = tidei_max_size(z->most_used, z->used);
+    return x;
 }
 
-static tide_status take_locked(tidei_heap *p, size_t size, tidei_stream *s, unsigned flags,
-                               tidei_extent **out) {
-    tidei_size_index *own = tidei_heap_own(p, s->slot);
-    if (tidei_unlikely(!own) && !(own = tidei_heap_own_made(p, s->slot)))
-        return tidei_fail_host_memory("pool tide", sizeof *own);
-    tidei_lock_take(&p->lock);
-    tide_status st = take(p, own, size, s, flags, out);
+/* From the zone, which is entered, and left. NULL: it has none. */
+static inline tidei_extent *take_in(tidei_heap *p, tidei_zone *z, uint16_t slot, size_t size) {
+    tidei_extent *x = tidei_zone_fit(z, slot, size);
+    if (tidei_likely(x != NULL)) x = cut_off(p, x, size);
+    tidei_check_slow(tidei_zones(p) > 1 || tidei_heap_valid_locked(p));
+    tidei_zone_leave(z);
+    return x;
+}
+
+/* From another zone than the thread's. */
+static tidei_extent *take_elsewhere(tidei_heap *p, tidei_cache *c, uint16_t slot, size_t size) {
+    tidei_extent *x = NULL;
+    tidei_zone *z;
+    for (unsigned at = 0; !x && (z = tidei_zone_try_other(p, c, slot, size, &at));)
+        x = take_in(p, z, slot, size);
+    if (x) tidei_zone_was_short(p, c, slot);
+    return x;
+}
+
+/* By all means that the flags allow. */
+static tide_status take_by_search(tidei_heap *p, size_t size, tidei_stream *s, unsigned flags,
+                                  tidei_extent **out) {
+    tidei_extent *x;
+    tidei_heap_lock(p);
+    tide_status st = tidei_heap_restock(p);
+    if (st == TIDE_OK) st = tidei_heap_find(p, size, s, flags, &x);
+    if (st == TIDE_OK && !(*out = cut_off(p, x, size)))
+        st = tidei_fail_host_memory("pool tide", TIDEI_STREAMS_MAX * sizeof(tidei_stamp));
     tidei_check_slow(tidei_heap_valid_locked(p));
-    tidei_lock_give(&p->lock);
+    tidei_heap_unlock(p);
     return st;
+}
+
+/* Takes a block from the size indexes or the device. */
+static tide_status take(tidei_heap *p, tidei_cache *c, size_t size, tidei_stream *s, unsigned flags,
+                        tidei_extent **out) {
+    bool alone = tidei_zones(p) == 1;
+    tidei_zone *z = alone ? NULL : tidei_zone_try_tighter(p, c, s->slot, size);
+    if (tidei_unlikely(z != NULL) && (*out = take_in(p, z, s->slot, size))) return TIDE_OK;
+    tide_status st = tidei_zone_enter(p, c, s->slot, &z);
+    if (tidei_unlikely(st != TIDE_OK)) return st;
+    *out = take_in(p, z, s->slot, size);
+    if (tidei_likely(*out != NULL)) return TIDE_OK;
+    if (!alone && (*out = take_elsewhere(p, c, s->slot, size))) return TIDE_OK;
+    return take_by_search(p, size, s, flags, out);
 }
 
 /* ---- the way without the lock ---- */
@@ -100,11 +129,10 @@ static void count_out(tidei_cache *c, size_t bytes) {
     tidei_cache_count(&c->allocs);
 }
 
-static void count_out_locked(tidei_heap *p, size_t bytes) {
-    tidei_lock_take(&p->lock);
-    p->live += (int64_t)bytes;
-    p->allocs++;
-    tidei_lock_give(&p->lock);
+/* By a thread without a cache. */
+static void count_out_here(tidei_heap *p, size_t bytes) {
+    atomic_fetch_add_explicit(&p->live, (int64_t)bytes, memory_order_relaxed);
+    atomic_fetch_add_explicit(&p->allocs, 1, memory_order_relaxed);
 }
 
 /* Allocates when no entry of the thread's cache serves. */
@@ -121,14 +149,14 @@ alloc_slowly(tidei_heap *p, size_t bytes, tidei_stream *s, unsigned flags, tidei
     if (x) {
         tidei_cache_add(&c->held, -(int64_t)size);
     } else {
-        tide_status st = take_locked(p, size, s, flags, &x);
+        tide_status st = take(p, c, size, s, flags, &x);
         if (tidei_unlikely(st != TIDE_OK)) return st;
     }
     hand_out(p, x, bytes, c ? (unsigned)tidei_thread_number : 0, out);
     if (tidei_likely(c != NULL))
         count_out(c, bytes);
     else
-        count_out_locked(p, bytes);
+        count_out_here(p, bytes);
     return TIDE_OK;
 }
 
@@ -163,30 +191,26 @@ static inline bool cached(tidei_heap *p, tidei_cache *c, unsigned number, tidei_
     return true;
 }
 
-static void count_in(tidei_cache *c, size_t bytes, size_t size) {
+static void count_in(tidei_cache *c, size_t bytes) {
     tidei_cache_add(&c->live, -(int64_t)bytes);
-    tidei_cache_add(&c->held, (int64_t)size);
     tidei_cache_count(&c->frees);
 }
 
-/* Frees x when no entry of the thread's cache takes it; c: a cache that may take it once others are
-** pushed out, or NULL. */
+/* By a thread without a cache. */
+static void count_in_here(tidei_heap *p, size_t bytes) {
+    atomic_fetch_sub_explicit(&p->live, (int64_t)bytes, memory_order_relaxed);
+    atomic_fetch_add_explicit(&p->frees, 1, memory_order_relaxed);
+}
+
+/* Frees x when no entry of the thread's cache takes it. `tries`: it may, once others are pushed
+** out. */
 __attribute__((noinline)) static void free_slowly(tidei_heap *p, tidei_cache *c, tidei_extent *x,
-                                                  size_t bytes, uint16_t slot, uint64_t tick) {
+                                                  bool tries, uint16_t slot, uint64_t tick) {
     size_t size = x->size; /* read now: once a cache has x any thread may take it */
-    if (c && tidei_heap_cache_anew(p, c, x)) {
-        count_in(c, bytes, size);
-        return;
-    }
-    tidei_lock_take(&p->lock); /* a thread that looked at x under the lock is done now */
-    p->live -= (int64_t)bytes;
-    p->frees++;
-    p->used -= x->size;
-    x->slot = slot;
-    x->tick = tick;
-    tidei_heap_release(p, x);
-    tidei_check_slow(tidei_heap_valid_locked(p));
-    tidei_lock_give(&p->lock);
+    if (tries && tidei_heap_cache_anew(p, c, x))
+        tidei_cache_add(&c->held, (int64_t)size);
+    else
+        tidei_zone_free(p, c, x, slot, tick);
 }
 
 /* Moves the block's pending stamps to x, at which no other thread looks now. The block's stamps are
@@ -198,8 +222,8 @@ static inline uint16_t take_stamps(tidei_heap *p, tidei_extent *x, tidei_stamps 
     uint16_t slot = stamps->n == 1 && !stamps->cap
                         ? only_stamp(p->base.dev, stamps->few[0], counts, tick)
                         : tidei_heap_reduce(p->base.dev, stamps, counts, tick);
-    if (slot < TIDEI_STREAMS_MAX && tidei_unlikely(!tidei_heap_own(p, slot)) &&
-        !tidei_heap_own_made(p, slot))
+    if (slot < TIDEI_STREAMS_MAX && tidei_unlikely(!tidei_zone_own(tidei_zone_of(p, x), slot)) &&
+        !tidei_zone_own_made(p, tidei_zone_of(p, x), slot))
         slot = TIDEI_SLOT_MANY;
     if (tidei_unlikely(slot == TIDEI_SLOT_MANY))
         *tidei_heap_many(x) = *stamps; /* no other thread reads a live extent's stamps */
@@ -222,19 +246,24 @@ static void pool_free(tidei_pool *pool, tidei_block *b) {
     uint16_t slot = take_stamps(p, x, &b->stamps, &tick);
     /* on others queued work may still be pending */
     if (slot == TIDEI_SLOT_READY) tidei_heap_poison(p, x->off, size);
+    bool tries = false;
     uint8_t live = TIDEI_EXTENT_LIVE;
     if (tidei_likely(c && x->home && size <= cap && slot != TIDEI_SLOT_MANY) &&
         atomic_compare_exchange_strong(&x->state, &live, TIDEI_EXTENT_CACHED)) {
         x->slot = slot;
         x->tick = tick;
-        if (tidei_likely(cached(p, c, (unsigned)number, x, cap))) {
-            count_in(c, bytes, size);
+        tries = !tidei_likely(cached(p, c, (unsigned)number, x, cap));
+        if (tidei_likely(!tries)) {
+            tidei_cache_add(&c->held, (int64_t)size);
+            count_in(c, bytes);
             return;
         }
-    } else {
-        c = NULL;
     }
-    free_slowly(p, c, x, bytes, slot, tick);
+    if (tidei_likely(c != NULL))
+        count_in(c, bytes);
+    else
+        count_in_here(p, bytes);
+    free_slowly(p, c, x, tries, slot, tick);
 }
 
 /* ---- settling: what is done? ---- */
@@ -263,10 +292,10 @@ static size_t pool_trim(tidei_pool *pool, size_t keep) {
 
 static void pool_changed(tidei_pool *pool) {
     tidei_heap *p = (tidei_heap *)pool;
-    tidei_lock_take(&p->lock);
+    tidei_heap_lock(p);
     tidei_heap_set_cap(p);
     tidei_heap_flush(p);
-    tidei_lock_give(&p->lock);
+    tidei_heap_unlock(p);
 }
 
 /* ---- opening and closing ---- */
@@ -320,12 +349,14 @@ static tide_status pool_open(tidei_dev *dev, tidei_mem_kind kind, tidei_pool **o
     p->granule = tidei_max_size(GRANULE, info->align);
     p->poison = TIDEI_HEAP_POISONS && info->flags & TIDEI_DEV_RUNS_HOST;
     tidei_check(p->page_bytes % p->granule == 0);
-    tidei_heap_size_index_open(p, &p->ready);
-    tidei_heap_size_index_open(p, &p->mixed);
+    p->zone.ready.shift = p->zone.mixed.shift = (unsigned)__builtin_ctzll(p->granule);
+    atomic_init(&p->zones[0], &p->zone);
+    atomic_init(&p->nzones, 1);
+    p->rank = 1;
     tidei_heap_set_cap(p);
-    tidei_lock_take(&p->lock);
+    tidei_heap_lock(p);
     tide_status st = tidei_heap_restock(p);
-    tidei_lock_give(&p->lock);
+    tidei_heap_unlock(p);
     if (st == TIDE_OK) st = reserve(p);
     p->most = tidei_min_size(p->span, info->total_bytes);
     if (st != TIDE_OK) {
@@ -333,12 +364,14 @@ static tide_status pool_open(tidei_dev *dev, tidei_mem_kind kind, tidei_pool **o
         tidei_pool_tide.close(&p->base);
         return st;
     }
+    tidei_heap_lock(p);
     tidei_extent *all = tidei_heap_descriptor(p);
     all->off = 0;
     all->size = p->span;
     all->prev = all->next = NULL;
     p->first = p->last = all;
     tidei_heap_hole(p, all);
+    tidei_heap_unlock(p);
     *out = &p->base;
     return TIDE_OK;
 }
@@ -349,11 +382,7 @@ static void pool_close(tidei_pool *pool) {
     tidei_runtime *rt = pool->dev->rt;
     tidei_heap_unmap_all(p);
     if (p->addr) d->ops->unreserve(d, p->addr, p->span);
-    for (tidei_extent *x = tidei_size_index_fit(&p->mixed, 1); x;
-         x = tidei_size_index_next(&p->mixed, x))
-        tidei_stamps_clear(tidei_heap_many(x));
-    for (unsigned slot = 0; slot < TIDEI_STREAMS_MAX; slot++)
-        tidei_host_free(rt, atomic_load(&p->own[slot]));
+    tidei_zones_close(p);
     for (unsigned i = 0; i < TIDEI_THREADS_INDEXED; i++)
         tidei_host_free(rt, atomic_load(&p->caches[i]));
     tidei_heap_free_descriptors(p);

@@ -1,7 +1,7 @@
 /* tide.h: the pool `tide` inside: its state, and what its parts ask of each other: tide.c (blocks),
-** cache.c (threads' caches), find.c (which piece), extents.c (pieces), compact.c (blocks that
-** move), pages.c (memory), relocate.c (pages that change their addresses), choose_pages.c and
-** choose_runs.c (which ones), clear.c (pages for others), figures.c.
+** cache.c (threads' caches), zones.c (threads side by side), find.c (which piece), extents.c
+** (pieces), compact.c (blocks that move), pages.c (memory), relocate.c (pages that change their
+** addresses), choose_pages.c and choose_runs.c (which ones), clear.c (pages for others), figures.c.
 **
 ** Model. One address range, reserved once, tiled by extents in address order: blocks handed out,
 ** free stretches, holes without memory. All streams share it. Memory comes and goes in pages that
@@ -15,6 +15,10 @@
 **     pages       | page  | page  |                   | page  | page    |
 **     extents     | live | free   | hole              | live | claimed | hole
 **
+** Extents belong to zones (zones.h), each with a lock of its own; a pool has one until threads get
+** in each other's way. "The lock" is all zones' together (tidei_heap_lock); where a function says
+** so, that of the extent's zone is enough.
+**
 ** An extent's state, and who changes it (under the lock but for the line marked *):
 **
 **     HOLE --growth or a relocation reserves--> MAPPING --memory is there--> CLAIMED
@@ -27,6 +31,7 @@
 **     LIVE, CACHED --it is free--> FREE
 **     CLAIMED <--a block moves from one to the other--> LIVE
 **     all but LOOKED_AT --it is part of a neighbour now--> UNUSED --another extent begins--> any
+**     UNUSED <--two zones meet, or no more--> BORDER
 **
 ** What must stay true: nothing is called with the lock held: neither the device, nor the limits,
 ** nor the runtime's host memory. A thread that needs one of these claims the extents it works on
@@ -40,6 +45,7 @@
 #include "runtime/pool/pool.h"
 #include "runtime/pool/size_index.h"
 #include "runtime/pool/tide/cache.h"
+#include "runtime/pool/tide/zones.h"
 #include "runtime/pool/budget.h"
 
 /* Device memory as the device hands it out: the unit that is mapped, and that trim gives back. It
@@ -76,35 +82,44 @@ typedef struct tidei_heap {
     size_t granule;
     /* AddressSanitizer is told which bytes are free */
     bool poison;
-    _Atomic(tidei_size_index *) own[TIDEI_STREAMS_MAX]; /* made once */
     /* each thread's, by its number; made once, under lock */
     _Atomic(tidei_cache *) caches[TIDEI_THREADS_INDEXED];
+    _Atomic(tidei_zone *) zones[TIDEI_ZONES_MAX]; /* by number; made once, under lock */
+    _Atomic unsigned nzones;                      /* written under lock */
     /* the most bytes that a cache's entries hold; written under lock */
     _Atomic size_t cap;
     /* what follows changes, so it lies on cache lines of its own */
     char apart[64];
-    tidei_lock lock;
-    /* under lock */
-    tidei_extent *first, *last; /* by address */
-    tidei_extent *holes;        /* by address */
-    tidei_page *first_page, *last_page;
-    tidei_size_index ready, mixed;
-    size_t used, backed, claimed; /* used: live, rounding, and what caches hold */
+    tidei_spares spares; /* under lock, or a zone's lock and then this one: */
+    tidei_lock spares_lock;
+    uint32_t rank; /* the latest descriptor's; likewise */
+    tidei_slab *slabs; /* likewise */
     /* added to the caches' figures: what threads without a cache count, and threads that empty
     ** others' caches */
-    int64_t live, held;
-    uint64_t allocs, frees; /* likewise */
+    _Atomic int64_t live, held;
+    _Atomic uint64_t allocs, frees; /* likewise */
+    /* under lock; what lies at its ends and the links there also under the lock of that zone */
+    tidei_extent *first, *last; /* by address */
+    tidei_extent *holes;        /* by address */
+    tidei_extent *borders;      /* in no order */
+    tidei_page *first_page, *last_page;
+    size_t backed, claimed;
     /* caches_end: the highest number of a thread with one */
-    unsigned ncaches, caches_end, nindexes;
-    bool shared;               /* several streams have used the pool */
+    unsigned ncaches, caches_end;
+    /* of streams that have used the pool: */
+    bool slots[TIDEI_STREAMS_MAX];
+    unsigned nslots;
+    bool shared;               /* there are several; read under a zone's lock too */
     unsigned size_indexes_end; /* the highest slot with a size index, + 1 */
     /* a stream of this slot has asked for memory that neither `ready` nor its own size index had */
     bool takes[TIDEI_STREAMS_MAX];
     /* next slot in the streams' turn: after the one whose pending memory was last waited for */
     unsigned turn;
-    size_t most_used; /* so far */
-    /* smaller blocks are cut from the high ends of free pieces; 0 at first */
+    size_t most_used; /* what tidei_heap_most_used knows beside the zones' own */
+    /* smaller blocks are cut from the high ends of free pieces; 0 at first; read under a zone's lock
+    ** too */
     size_t small;
+    unsigned wholes; /* threads for which all has to stay one zone */
     uint64_t compactions, bytes_moved, bytes_remapped;
     uint64_t compact_after; /* no compaction before the count of frees is this */
     /* frees to wait after the last compaction, which was in vain; 0: it was not */
@@ -112,9 +127,7 @@ typedef struct tidei_heap {
     struct tidei_compaction
         *compaction; /* a thread maps pages elsewhere; only it uses the pages' fields for that */
     bool remapping;  /* a thread is at it, and the pages' marks are its own */
-    tidei_extent *free_list;
-    size_t nfree_list;
-    tidei_slab *slabs;
+    tidei_zone zone; /* the first one */
 } tidei_heap;
 
 #ifndef TIDEI_STRESS
@@ -143,12 +156,35 @@ static inline tidei_stamp tidei_extent_stamp(const tidei_extent *x) {
     return (tidei_stamp){.tick = x->tick, .stream = x->slot, .write = 1};
 }
 
+/* zones.c */
+static inline tidei_zone *tidei_zone_at(const tidei_heap *p, unsigned number) {
+    return atomic_load_explicit(&p->zones[number], memory_order_acquire);
+}
+static inline unsigned tidei_zone_number(const tidei_extent *x) {
+    return atomic_load_explicit(&x->zone, memory_order_relaxed);
+}
+static inline tidei_zone *tidei_zone_of(const tidei_heap *p, const tidei_extent *x) {
+    return tidei_zone_at(p, tidei_zone_number(x));
+}
+static inline unsigned tidei_zones(const tidei_heap *p) {
+    return atomic_load_explicit(&p->nzones, memory_order_acquire);
+}
+/* All zones' locks: the pool's. */
+void tidei_heap_lock(tidei_heap *p);
+void tidei_heap_unlock(tidei_heap *p);
+bool tidei_heap_locked(const tidei_heap *p); /* for assertions */
+
 /* extents.c */
-/* Makes sure that there are two free descriptors (`restock_to`: n); may let go of the lock in
-** between. TIDE_E_HOST_NOMEM. */
+/* Makes sure that there are four free descriptors (`restock_to`: n); may let go of the lock in
+** between. `restock_zone`: one for this zone, under its lock. TIDE_E_HOST_NOMEM. */
 tide_status tidei_heap_restock(tidei_heap *p);
 tide_status tidei_heap_restock_to(tidei_heap *p, size_t n);
+tide_status tidei_heap_restock_zone(tidei_heap *p, tidei_zone *z);
+/* The same without host memory; false: there is none to be had. */
+bool tidei_heap_refill_zone(tidei_heap *p, tidei_zone *z);
 tidei_extent *tidei_heap_descriptor(tidei_heap *p); /* takes a free descriptor; there is one */
+void tidei_heap_undescribe(tidei_heap *p, tidei_extent *x); /* gives it back as it came */
+/* x describes nothing any more. The zone's lock. */
 void tidei_heap_drop(tidei_heap *p, tidei_extent *x);
 /* Links the extents from x to `last` in between two neighbours (NULL: there is none), or x alone
 ** before or behind `at`. */
@@ -160,18 +196,13 @@ void tidei_heap_unlink(tidei_heap *p, tidei_extent *x);
 
 void tidei_heap_free_descriptors(tidei_heap *p); /* at close */
 
-void tidei_heap_size_index_open(const tidei_heap *p, tidei_size_index *sh);
-/* The size index of a stream's slot; NULL: not made yet. `made` makes it, and is called without the
-** lock; NULL when host memory is exhausted. */
-static inline tidei_size_index *tidei_heap_own(const tidei_heap *p, unsigned slot) {
-    return atomic_load_explicit(&p->own[slot], memory_order_acquire);
-}
-tidei_size_index *tidei_heap_own_made(tidei_heap *p, unsigned slot);
-/* The size index that a free extent belongs to, by its slot. */
+/* The size index that a free extent belongs to, by its zone and slot. */
 tidei_size_index *tidei_heap_size_index(tidei_heap *p, const tidei_extent *x);
 /* Makes x, which is in no size index, free with its slot and tick, and joins it with its neighbours
-** where that is allowed. */
+** where that is allowed. The zone's lock. */
 void tidei_heap_release(tidei_heap *p, tidei_extent *x);
+/* Puts a FREE extent where its zone and slot belong. */
+void tidei_heap_put(tidei_heap *p, tidei_extent *x);
 /* Takes x out of its size index and makes it CLAIMED. */
 void tidei_heap_claim(tidei_heap *p, tidei_extent *x);
 /* May these neighbours be joined? */
@@ -182,7 +213,7 @@ void tidei_heap_absorb(tidei_heap *p, tidei_extent *x, tidei_extent *y);
 
 /* Cuts the low `size` bytes off the free or claimed extent x, as an extent in no size index, with
 ** all that is pending. There is a free descriptor. NULL: host memory is exhausted, and x is as it
-** was. */
+** was. For a free one the zone's lock is enough; so it is for the next one. */
 tidei_extent *tidei_heap_cut(tidei_heap *p, tidei_extent *x, size_t size);
 /* The same from the high end of a free piece; from a claimed one, which may lie beside a hole, the
 ** low end too. */
@@ -209,17 +240,20 @@ typedef enum tidei_reach {
 bool tidei_heap_reaches(tidei_heap *p, tidei_reach reach, tidei_stream *s, tidei_extent *x);
 /* Under the lock: the best piece of what is ready and of the stream's own; and of what others'
 ** work is pending on, among the first `looks` of each size index. NULL: none. */
-tidei_extent *tidei_heap_best_own(tidei_heap *p, tidei_size_index *own, size_t size);
-tidei_extent *tidei_heap_best_foreign(tidei_heap *p, tidei_size_index *own, size_t size,
-                                      tidei_stream *s, tidei_reach reach, size_t looks);
+tidei_extent *tidei_heap_best_own(tidei_heap *p, const tidei_stream *s, size_t size);
+tidei_extent *tidei_heap_best_foreign(tidei_heap *p, size_t size, tidei_stream *s,
+                                      tidei_reach reach, size_t looks);
+/* The best piece of the zone that a stream of this slot may have without asking. The zone's
+** lock. */
+tidei_extent *tidei_zone_fit(tidei_zone *z, uint16_t slot, size_t size);
 /* The smallest piece of at least `size` within reach, preferably one whose pending work s is
 ** ordered after; NULL: none. */
 tidei_extent *tidei_heap_fit(tidei_heap *p, size_t size, tidei_stream *s, tidei_reach reach);
-/* Finds a piece of at least `size` for s: in a size index, or CLAIMED. `own`: the size index of s.
-** If there was a free descriptor there still is one. Lets go of the lock where the device is asked,
-** blocks move, or memory is got. TIDE_E_NOMEM, TIDE_E_HOST_NOMEM, or the device's error. */
-tide_status tidei_heap_find(tidei_heap *p, tidei_size_index *own, size_t size, tidei_stream *s,
-                            unsigned flags, tidei_extent **out);
+/* Finds a piece of at least `size` for s: in a size index, or CLAIMED. There is a free descriptor,
+** and still is afterwards. Lets go of the lock where the device is asked, blocks move, or memory is
+** got. TIDE_E_NOMEM, TIDE_E_HOST_NOMEM, or the device's error. */
+tide_status tidei_heap_find(tidei_heap *p, size_t size, tidei_stream *s, unsigned flags,
+                            tidei_extent **out);
 
 /* tide.c */
 /* Asks which pending pieces are done, and joins them. Called without the lock. Returns the bytes
@@ -242,6 +276,10 @@ tide_status tidei_heap_compact(tidei_heap *p, size_t size, size_t moves, tidei_s
 ** meanwhile. TIDE_E_NOMEM: not possible; or the device's error. */
 tide_status tidei_heap_remap(tidei_heap *p, size_t size, tidei_stream *s, bool grow,
                              tidei_extent **out);
+/* The same of idle pages, on which nothing lies and nothing is pending, and new memory: nobody
+** waits, and no block moves. TIDE_E_NOMEM also where few pages are idle. For both all is one zone
+** (tidei_zones_unite). */
+tide_status tidei_heap_remap_idle(tidei_heap *p, size_t size, tidei_stream *s, tidei_extent **out);
 
 /* choose_runs.c */
 /* Maps runs of pages, with the blocks that lie on them, side by side, until blocks need only slide
@@ -266,10 +304,10 @@ tidei_cache *tidei_heap_cache_new(tidei_heap *p, unsigned number);
 void tidei_heap_set_cap(tidei_heap *p); /* what is backed, or the number of caches, has changed */
 void tidei_heap_flush(tidei_heap *p);   /* all threads' cached blocks go to the size indexes */
 /* Empties the calling thread's inbox, which is not empty, and returns a block from it that serves,
-** if there is one; without the lock. */
+** if there is one; without a lock. */
 tidei_extent *tidei_heap_from_inbox(tidei_heap *p, tidei_cache *c, size_t size, uint16_t slot);
 /* Where the entries have no place for x, which nobody else knows: pushes out other blocks, which go
-** to the size indexes, and puts x there. False: there is still no place. Takes the lock. */
+** to the size indexes, and puts x there. False: there is still no place. Takes zones' locks. */
 bool tidei_heap_cache_anew(tidei_heap *p, tidei_cache *c, tidei_extent *x);
 /* The pool's figures that threads count for themselves, summed: exact if no other thread is at
 ** work. */
@@ -302,7 +340,7 @@ tide_status tidei_heap_add(tidei_heap *p, size_t bytes, tidei_stream *s, tidei_e
 /* Cuts `bytes` (whole pages) off a hole's low or high end, as a MAPPING extent. There is a free
 ** descriptor. */
 tidei_extent *tidei_heap_reserve(tidei_heap *p, tidei_extent *hole, size_t bytes, bool high);
-/* Gets new memory for such a part of a hole. There is a free descriptor. *out is CLAIMED. */
+/* Gets new memory for such a part of a hole. There are three free descriptors. *out is CLAIMED. */
 tide_status tidei_heap_add_at(tidei_heap *p, tidei_extent *hole, bool high, size_t bytes,
                               tidei_extent **out);
 size_t tidei_heap_trim(tidei_heap *p, size_t keep); /* without the lock */

@@ -4,6 +4,7 @@
 ** Numbers are checked without a GPU: the text runs emulated (emulate.h), driven by the very plans
 ** that a launch would take, against sums and products of small integers, which every element type
 ** holds exactly. */
+#include "arrays/expr/cuda_pairs.h"
 #include "arrays/expr/cuda_text.h"
 #include "runtime/device/cuda/nvrtc.h"
 #include "tests/doubles/emulate.h"
@@ -187,23 +188,34 @@ static void check_fold(job *j) {
 typedef struct known {
     const tidei_program *p;
     tidei_cuda_class cls;
+    uint32_t sides;
     unsigned kernel;
 } known;
 static known knowns[512];
 static unsigned nknowns;
 static unsigned classes_seen[TIDEI_CUDA_CLASSES];
 
-static unsigned kernel_number(emu_module *m, const tidei_program *p, tidei_cuda_class cls) {
-    for (unsigned i = 0; i < nknowns; i++)
-        if (knowns[i].p == p && knowns[i].cls == cls) return knowns[i].kernel;
+/* The text of a class, of pairs for inputs on such sides. */
+static unsigned add_kernel(emu_module *m, const tidei_program *p, tidei_cuda_class cls,
+                           uint32_t sides) {
     tidei_cuda_traits k;
     size_t body;
     tidei_cuda_traits_of(p, &k);
-    char *text = tidei_cuda_text(NULL, p, &k, cls, &body);
+    char *text = cls == TIDEI_CUDA_FOLD_PAIRS ? tidei_cuda_pairs_text(NULL, p, &k, sides, &body)
+                                              : tidei_cuda_text(NULL, p, &k, cls, &body);
     assert_non_null(text);
-    assert_true(nknowns < TIDEI_COUNT(knowns));
-    knowns[nknowns] = (known){p, cls, emu_add(m, text, body)};
+    unsigned number = emu_add(m, text, body);
     tidei_host_free(NULL, text);
+    return number;
+}
+
+static unsigned kernel_number(emu_module *m, const tidei_program *p, tidei_cuda_class cls,
+                              uint32_t sides) {
+    for (unsigned i = 0; i < nknowns; i++)
+        if (knowns[i].p == p && knowns[i].cls == cls && knowns[i].sides == sides)
+            return knowns[i].kernel;
+    assert_true(nknowns < TIDEI_COUNT(knowns));
+    knowns[nknowns] = (known){p, cls, sides, add_kernel(m, p, cls, sides)};
     return knowns[nknowns++].kernel;
 }
 
@@ -275,11 +287,12 @@ static void run_jobs(void) {
         tidei_cuda_plan plan;
         plan_job(jobs[i], &c, &plan);
         jobs[i]->cls = plan.cls;
-        jobs[i]->kernel = kernel_number(&m, jobs[i]->p, plan.cls);
+        jobs[i]->kernel = kernel_number(&m, jobs[i]->p, plan.cls, plan.sides);
         jobs[i]->joins = plan.splits > 1;
         classes_seen[plan.cls]++;
         classes_seen[TIDEI_CUDA_FOLD_JOIN] += jobs[i]->joins;
-        if (jobs[i]->joins) jobs[i]->joiner = kernel_number(&m, jobs[i]->p, TIDEI_CUDA_FOLD_JOIN);
+        if (jobs[i]->joins)
+            jobs[i]->joiner = kernel_number(&m, jobs[i]->p, TIDEI_CUDA_FOLD_JOIN, 0);
     }
     emu_build(&m);
     for (unsigned i = 0; i < njobs; i++) {
@@ -434,6 +447,42 @@ static void maps_compute_in_each_class(void **state) {
         if (!classes_seen[c]) fail_msg("no case of class %d", c);
 }
 
+/* Long rows that begin anywhere: of elements of 1, 2, 4 and 8 bytes and of several sizes at once;
+** side by side, further apart, backwards, one for all; of one dimension too. */
+static void uneven_rows_compute(void **state) {
+    static const int64_t rows[] = {1, 2, 4, 9, 17}, lengths[] = {515, 1026, 1029, 1100};
+    static const int small[] = {TIDE_I8, TIDE_F16, TIDE_U16, TIDE_F32};
+    tidei_program p[10];
+    (void)state;
+    need_emulation();
+    build_maps(p);
+    for (unsigned i = 0; i < 4; i++) {
+        memset(&p[6 + i], 0, sizeof *p);
+        uint16_t a = input(&p[6 + i], small[i]), b = input(&p[6 + i], small[i]);
+        result(&p[6 + i], node(&p[6 + i], TIDEI_OP_ADD, small[i], a, b, 0));
+        if (i == 0) result(&p[6], node(&p[6], TIDEI_OP_LT, TIDE_BOOL, a, b, 0));
+    }
+    for (unsigned n = 0; n < 400; n++) {
+        const int ndim = 1 + (int)pick(3);
+        int64_t shape[3] = {rows[pick(5)], rows[pick(3)], 0};
+        shape[ndim - 1] = lengths[pick(4)];
+        job *j = new_job(&p[n % 10], ndim, 0, shape);
+        for (unsigned i = 0; i < operands_of(j); i++) {
+            int64_t step = pick(8) ? 1 : pick(2) ? -1 : 3;
+            if (i < j->p->ninputs && pick(8) == 0) step = 0;
+            view_of(j, i)->strides[ndim - 1] = step;
+            step = (step ? llabs(step) * shape[ndim - 1] : 1) + pick(4);
+            for (int d = ndim - 2; d >= 0; d--) {
+                view_of(j, i)->strides[d] = step;
+                step = step * shape[d] + pick(3);
+            }
+            furnish(j, i, pick(5));
+        }
+    }
+    run_jobs();
+    assert_true(classes_seen[TIDEI_CUDA_UNEVEN] > 200);
+}
+
 /* A result may be the very view of an input. */
 static void a_result_may_be_a_view_of_its_input(void **state) {
     static const int64_t flat[] = {3001}, rows[] = {30, 44};
@@ -456,7 +505,7 @@ static void a_result_may_be_a_view_of_its_input(void **state) {
         tidei_cuda_plan plan;
         plan_job(j, &c, &plan);
         j->cls = plan.cls;
-        j->kernel = kernel_number(&m, &p, plan.cls);
+        j->kernel = kernel_number(&m, &p, plan.cls, 0);
     }
     emu_build(&m);
     for (int n = 0; n < 3; n++) {
@@ -572,7 +621,67 @@ static void folds_compute_in_each_class(void **state) {
     }
     run_jobs();
     for (int c = TIDEI_CUDA_FOLD_ROW; c < TIDEI_CUDA_SCAN; c++)
-        if (!classes_seen[c]) fail_msg("no case of class %d", c);
+        if (c != TIDEI_CUDA_FOLD_PAIRS && !classes_seen[c]) fail_msg("no case of class %d", c);
+}
+
+/* Every row of one operand with every column of another: one input of each side, two of one, one
+** that has neither; rows or reduced elements side by side in memory; batches, several reduced
+** dimensions, tiles that are not whole, and so few results that the reduced elements are
+** divided. */
+static void folds_of_pairs_compute(void **state) {
+    static const struct {
+        int64_t rows, columns, batch, reduced[2];
+    } shapes[] = {{70, 90, 1, {20, 1}},  {33, 300, 2, {7, 3}},  {260, 40, 1, {35, 1}},
+                  {64, 64, 1, {600, 1}}, {130, 130, 1, {1, 1}}, {40, 48, 3, {16, 2}},
+                  {48, 72, 1, {3, 2}}};
+    tidei_program p[2 * NFOLDS];
+    (void)state;
+    need_emulation();
+    for (unsigned f = 0; f < 2 * NFOLDS; f++) {
+        const int in = folds[f / 2].in, acc = folds[f / 2].acc;
+        memset(&p[f], 0, sizeof *p);
+        uint16_t a = cast(&p[f], acc, input(&p[f], in)), b = cast(&p[f], acc, input(&p[f], in));
+        const int op = acc == TIDE_BOOL ? TIDEI_OP_WHERE : f % 2 ? TIDEI_OP_MUL : TIDEI_OP_ADD;
+        if (f % 2 && acc != TIDE_BOOL) /* of rows alone, and one for all */
+            a = node(&p[f], TIDEI_OP_ADD, acc, node(&p[f], TIDEI_OP_MUL, acc, a, a, 0),
+                     cast(&p[f], acc, input(&p[f], in)), 0);
+        a = acc == TIDE_BOOL ? node(&p[f], op, acc, a, b, a) : node(&p[f], op, acc, a, b, 0);
+        fold(&p[f], folds[f / 2].kind, a, acc, folds[f / 2].out);
+    }
+    for (unsigned n = 0; n < TIDEI_COUNT(shapes) * 2 * NFOLDS; n++) {
+        tidei_program *prog = &p[n % (2 * NFOLDS)];
+        const unsigned k = n / (2 * NFOLDS);
+        if (prog->fold == TIDEI_FOLD_PROD && shapes[k].reduced[0] > 6) continue; /* too large */
+        const int64_t shape[5] = {shapes[k].batch, shapes[k].rows, shapes[k].columns,
+                                  shapes[k].reduced[0], shapes[k].reduced[1]};
+        job *j = new_job(prog, 5, 2, shape);
+        for (unsigned i = 0; i < prog->ninputs; i++) {
+            int64_t *s = view_of(j, i)->strides, pad = pick(3);
+            const int along = i == 0 ? 1 : 2; /* the second goes with columns */
+            const int64_t length = shape[along], count = shape[3] * shape[4];
+            memset(s, 0, TIDE_MAX_RANK * sizeof *s);
+            if (pick(2)) { /* neighbours of the side lie side by side */
+                s[4] = length + pad, s[3] = s[4] * shape[4];
+                s[along] = 1;
+            } else {
+                s[4] = 1, s[3] = shape[4];
+                s[along] = count + pad;
+            }
+            if (i == 2) s[along] = 0;
+            if (pick(3)) s[0] = (length + pad) * (count + pad);
+            furnish(j, i, pick(4));
+        }
+        row_major(j, prog->ninputs, 0, 3, 1);
+        if (pick(3) == 0) { /* the result turned */
+            view_of(j, prog->ninputs)->strides[1] = 1;
+            view_of(j, prog->ninputs)->strides[2] = shape[1];
+        }
+        furnish(j, prog->ninputs, pick(4));
+    }
+    const unsigned all = njobs;
+    run_jobs();
+    assert_true(classes_seen[TIDEI_CUDA_FOLD_PAIRS] > all / 2);
+    assert_true(classes_seen[TIDEI_CUDA_FOLD_JOIN] > 0);
 }
 
 /* ---- special values ---- */
@@ -590,7 +699,7 @@ static void one_fold(emu_module *m, tidei_program *p, int kind, int t, const voi
     tidei_call c;
     tidei_cuda_plan plan;
     plan_job(j, &c, &plan);
-    j->kernel = kernel_number(m, p, plan.cls);
+    j->kernel = kernel_number(m, p, plan.cls, 0);
     j->cls = plan.cls;
     assert_int_equal(plan.splits, 1);
 }
@@ -757,13 +866,7 @@ static void build_casts(tidei_program *p, int t) {
 }
 
 static void add_text(emu_module *m, const tidei_program *p, tidei_cuda_class cls) {
-    tidei_cuda_traits k;
-    size_t body;
-    tidei_cuda_traits_of(p, &k);
-    char *text = tidei_cuda_text(NULL, p, &k, cls, &body);
-    assert_non_null(text);
-    emu_add(m, text, body);
-    tidei_host_free(NULL, text);
+    add_kernel(m, p, cls, 0);
 }
 
 /* Compiles what has been added, and starts afresh. */
@@ -848,6 +951,60 @@ static void folds_compile(void **state) {
     compile(&m);
 }
 
+/* Folds of pairs of every accumulator's size, one with a body so long that it is a function. */
+static void pairs_compile(void **state) {
+    static const uint8_t types[][3] = {{TIDE_F32, TIDE_F32, TIDE_F32},
+                                       {TIDE_F16, TIDE_F32, TIDE_F16},
+                                       {TIDE_I8, TIDE_I64, TIDE_I64},
+                                       {TIDE_C128, TIDE_C128, TIDE_C128},
+                                       {TIDE_F64, TIDE_F64, TIDE_I64}};
+    emu_module m = {0};
+    (void)state;
+    need_nvrtc();
+    for (unsigned i = 0; i < TIDEI_COUNT(types); i += test_quick() ? 2 : 1) {
+        tidei_program p = {0};
+        const uint8_t *t = types[i];
+        uint16_t a = cast(&p, t[1], input(&p, t[0])), b = cast(&p, t[1], input(&p, t[0])),
+                 x = node(&p, TIDEI_OP_MUL, t[1], a, b, 0);
+        for (int n = 0; i == 0 && n < 4; n++)
+            x = node(&p, TIDEI_OP_TANH, t[1], node(&p, TIDEI_OP_ADD, t[1], x, b, 0), 0, 0);
+        fold(&p, t[2] == TIDE_I64 && t[0] == TIDE_F64 ? TIDEI_FOLD_ARGMIN : TIDEI_FOLD_SUM, x, t[1],
+             t[2]);
+        add_kernel(&m, &p, TIDEI_CUDA_FOLD_PAIRS, 2);
+    }
+    compile(&m);
+}
+
+/* Which calls are folds of pairs: those whose tiles are full enough. */
+static void pairs_are_found(void **state) {
+    static const struct {
+        int64_t rows, columns, count;
+        bool found;
+    } cases[] = {{2048, 2048, 64, true}, {512, 512, 64, true}, {16, 16, 64, false},
+                 {16, 100000, 64, true}, {3, 4096, 64, false}, {64, 64, 100000, true},
+                 {1000, 1000, 1, true}};
+    tidei_program p = {0};
+    tidei_cuda_traits k;
+    tidei_pairs pairs;
+    (void)state;
+    uint16_t a = input(&p, TIDE_F32), b = input(&p, TIDE_F32);
+    fold(&p, TIDEI_FOLD_SUM, node(&p, TIDEI_OP_MUL, TIDE_F32, a, b, 0), TIDE_F32, TIDE_F32);
+    tidei_cuda_traits_of(&p, &k);
+    for (unsigned i = 0; i < TIDEI_COUNT(cases); i++) {
+        tidei_call c = {.prog = &p,
+                        .ndim = 3,
+                        .nred = 1,
+                        .shape = {cases[i].rows, cases[i].columns, cases[i].count}};
+        c.in[0].strides[0] = c.in[1].strides[1] = cases[i].count;
+        c.in[0].strides[2] = c.in[1].strides[2] = 1;
+        c.out[0].strides[0] = cases[i].columns;
+        c.out[0].strides[1] = 1;
+        if (tidei_pairs_find(&c, &k, 132, &pairs) != cases[i].found) fail_msg("case %u", i);
+        c.in[0].strides[1] = 1; /* one operand that lacks nothing */
+        assert_false(tidei_pairs_find(&c, &k, 132, &pairs));
+    }
+}
+
 /* The largest program there may be: its parameters fit, its text compiles. */
 static void the_largest_program_fits_and_compiles(void **state) {
     tidei_program map = {0}, sum = {0};
@@ -922,9 +1079,11 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(maps_compute_in_any_layout, fresh),
         cmocka_unit_test_setup(maps_compute_in_each_class, fresh),
+        cmocka_unit_test_setup(uneven_rows_compute, fresh),
         cmocka_unit_test_setup(a_result_may_be_a_view_of_its_input, fresh),
         cmocka_unit_test_setup(folds_compute_in_any_layout, fresh),
         cmocka_unit_test_setup(folds_compute_in_each_class, fresh),
+        cmocka_unit_test_setup(folds_of_pairs_compute, fresh),
         cmocka_unit_test_setup(folds_keep_nan_zeros_and_infinities, fresh),
         cmocka_unit_test_setup(large_calls_are_cut, fresh),
         cmocka_unit_test_setup(grids_of_large_calls_fit_a_launch, fresh),
@@ -932,6 +1091,8 @@ int main(void) {
         cmocka_unit_test_setup(operations_compile, fresh),
         cmocka_unit_test_setup(casts_compile, fresh),
         cmocka_unit_test_setup(folds_compile, fresh),
+        cmocka_unit_test_setup(pairs_compile, fresh),
+        cmocka_unit_test_setup(pairs_are_found, fresh),
         cmocka_unit_test_setup(the_largest_program_fits_and_compiles, fresh),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,292 @@
+/* cuda_chain.cu: folds over rows and what hangs on them, in one kernel. Embedded as text
+** (tidei_cuda_chain_text), after the program's own part, which gives
+**   tide_form         0: a row is a few lanes' of a warp; 1: a block's, or that of tide_K blocks, a
+**                     cluster; 2: rows run across memory, neighbouring threads work on neighbouring ones
+**   tide_V, tide_U    elements of a vector; vectors that a thread keeps of a row
+**   tide_R            rows that a thread works on beside each other (form 0), else 1
+**   tide_W            results of a thread: tide_R, or tide_V in form 2, where vectors lie across rows
+**   tide_B, tide_M    threads of a block at most; blocks of a multiprocessor at least
+**   tide_p            the parameters
+**   tide_early        addresses of the inputs that are kept from the beginning: tide_step, tide_goto,
+**                     tide_skip move along kept dimensions, the row, the row by a thread's steps;
+**                     tide_x: a vector of them; tide_get
+**   tide_late         the same of inputs that only the last stage reads and that the cache keeps,
+**                     being the same for all rows; tide_y
+**   tide_outs         the same of results that have all elements; tide_z, tide_put_all
+**   tide_flats        addresses of what has one element a row, inputs and results; tide_step
+**   tide_u            the values of a row: such inputs, folds, what follows from both
+**   tide_flat, tide_put_flat   read and write them
+**   tide_stage<s>     fold: accumulators of this stage's folds, all over bodies that earlier stages
+**                     settled the rest of; settle: computes what is known of a row by now; take: adds
+**                     an element; end: from accumulators to values. tide_stages: how many have folds
+**   tide_final        computes an element of each result
+** Every thread loads all of its elements before it uses the first, and keeps them in registers: a
+** row is read once. What must stay true: how elements are joined depends on the shape alone; and all
+** threads of a row have the same values of it, since of two that are joined either may come first. */
+struct tide_place {
+    td_u32 lane, lanes;   /* among the threads of a row, in this block; how many they are */
+    td_u32 across;        /* neighbouring lanes of a row are this many threads apart */
+    td_u32 column;        /* rows before this one in the block (form 2) */
+    td_u32 first, count;  /* the block's vectors of the row */
+    td_u32 row[tide_R];   /* in form 2 a group of tide_V rows */
+};
+
+TD_FN tide_place tide_here(const tide_p &p) {
+    const td_u32 t = threadIdx.x, block = blockIdx.x / tide_K, rank = blockIdx.x % tide_K;
+    tide_place at;
+    at.lanes = tide_form == 0   ? 1u << p.shift
+               : tide_form == 1 ? blockDim.x
+                                : blockDim.x >> p.shift;
+    at.across = tide_form == 2 ? 1u << p.shift : 1;
+    at.lane = tide_form == 0 ? t & (at.lanes - 1) : tide_form == 1 ? t : t >> p.shift;
+    at.column = tide_form == 2 ? t & (at.across - 1) : 0;
+    at.first = rank * p.part;
+    at.count = p.vectors <= at.first           ? 0
+               : p.vectors - at.first < p.part ? p.vectors - at.first
+                                               : p.part;
+#pragma unroll
+    for (int r = 0; r < tide_R; r++)
+        at.row[r] = tide_form == 0 ? (block * tide_R + r) * (blockDim.x >> p.shift) + (t >> p.shift)
+                    : tide_form == 1 ? block
+                                     : block * at.across + at.column;
+    return at;
+}
+
+/* From the first row to row k. */
+template <class Q> TD_FN void tide_locate(const tide_p &p, td_u32 k, Q &q) {
+#pragma unroll 1
+    for (td_u32 d = 0; d < p.last; d++) {
+        const td_u32 over = tide_quotient(p.div[d], k);
+        tide_step(p, d, k - over * p.div[d].d, q);
+        k = over;
+    }
+    tide_step(p, p.last, k, q);
+}
+
+TD_FN bool tide_on(const tide_p &p, const tide_place &at, int r, int u) {
+    return at.lane + u * at.lanes < at.count && at.row[r] < p.rows;
+}
+/* The number within the row of element v of a thread's vector u. */
+TD_FN td_u32 tide_number(const tide_place &at, int u, int v) {
+    const td_u32 i = at.first + at.lane + u * at.lanes;
+    return tide_form == 2 ? i : i * tide_V + v;
+}
+TD_FN td_i64 tide_linear(const tide_p &p, const tide_place &at, int r, int u, int v) {
+    const td_i64 row = tide_form == 2 ? (td_i64)at.row[r] * tide_V + v : at.row[r];
+    return row * p.count + tide_number(at, u, v);
+}
+
+/* ---- joining what the threads of a row have ---- */
+
+/* What the lane has whose number differs in the bits of `by`. */
+template <class ACC> TD_FN ACC tide_other(const ACC &a, td_u32 by) {
+    constexpr int words = (sizeof(ACC) + 3) / 4;
+    union {
+        td_u32 w[words];
+        ACC a;
+    } mine, other;
+    mine.w[words - 1] = 0;
+    mine.a = a;
+#pragma unroll
+    for (int i = 0; i < words; i++) other.w[i] = __shfl_xor_sync(~0u, mine.w[i], by);
+    return other.a;
+}
+
+/* Joins those of a warp that are `across` apart, up to `reach`. All lanes get it. */
+template <class ACC>
+TD_FN void tide_join_warp(const tide_place &at, td_u32 reach, ACC (&a)[tide_W]) {
+#pragma unroll
+    for (td_u32 by = 1; by < 32; by *= 2)
+        if (by >= at.across && by < reach)
+#pragma unroll
+            for (int w = 0; w < tide_W; w++) a[w].join(tide_other(a[w], by));
+}
+
+/* Joins what the warps of a block have, or in form 2 its threads that are a warp's length apart or
+** more: by shared memory, in which each stage takes turns with the next, so that one barrier
+** is enough. All threads get it. */
+template <class ACC>
+TD_FN void tide_join_block(const tide_p &p, const tide_place &at, ACC (&a)[tide_W], ACC *room) {
+    const td_u32 t = threadIdx.x;
+    const int same = tide_form == 1 ? 0 : p.shift < 5 ? p.shift : 5; /* log2 of rows in a warp */
+    const td_u32 parts = same < 5 ? blockDim.x / 32 : at.lanes;
+    if (parts == 1) return;
+    /* as many lanes as there are parts, or all, read them */
+    td_u32 lanes = 32 >> same;
+    while (lanes / 2 >= parts) lanes /= 2;
+    if ((t & 31) >> same == 0) {
+#pragma unroll
+        for (int w = 0; w < tide_W; w++) room[((t / 32 << same) + (t & 31)) * tide_W + w] = a[w];
+    }
+    __syncthreads();
+#pragma unroll
+    for (int w = 0; w < tide_W; w++) a[w].start();
+#pragma unroll 1
+    for (td_u32 k = (t & 31) >> same & (lanes - 1); k < parts; k += lanes)
+#pragma unroll
+        for (int w = 0; w < tide_W; w++) a[w].join(room[(k * at.across + at.column) * tide_W + w]);
+    tide_join_warp(at, lanes << same, a);
+}
+
+/* Joins what the blocks of a cluster have, in the order of their ranks. Each writes into all. */
+template <class ACC>
+TD_FN void tide_join_cluster(const tide_p &p, const tide_place &at, ACC (&a)[tide_W], ACC *room) {
+#if TIDE_K > 1
+    const td_u32 t = threadIdx.x, rank = blockIdx.x % tide_K;
+    if (t < at.across * tide_K) {
+        ACC *to = (ACC *)__cluster_map_shared_rank(room, t >> p.shift);
+#pragma unroll
+        for (int w = 0; w < tide_W; w++) to[(rank * at.across + at.column) * tide_W + w] = a[w];
+    }
+    __cluster_barrier_arrive();
+    __cluster_barrier_wait();
+#pragma unroll
+    for (int w = 0; w < tide_W; w++) {
+        a[w] = room[at.column * tide_W + w];
+#pragma unroll
+        for (int k = 1; k < tide_K; k++) a[w].join(room[(k * at.across + at.column) * tide_W + w]);
+    }
+#endif
+}
+
+/* ---- stages ---- */
+
+struct tide_kept {
+    tide_x x[tide_R][tide_U];
+    tide_u u[tide_W];
+};
+
+template <int S, class ACC>
+TD_FN void tide_fold_row(const tide_p &p, const tide_place &at, const tide_kept &k, ACC (&a)[tide_W]) {
+    /* two accumulators of a row, so that additions overlap */
+    constexpr int chains = tide_W == 1 && tide_U * tide_V > 1 ? 2 : 1;
+    ACC part[tide_W][chains];
+#pragma unroll
+    for (int w = 0; w < tide_W; w++)
+#pragma unroll
+        for (int c = 0; c < chains; c++) part[w][c].start();
+#pragma unroll
+    for (int r = 0; r < tide_R; r++)
+#pragma unroll
+        for (int u = 0; u < tide_U; u++) {
+            const bool on = tide_on(p, at, r, u);
+#pragma unroll
+            for (int v = 0; v < tide_V; v++) {
+                const int w = tide_form == 2 ? v : r, e = tide_form == 2 ? u : u * tide_V + v;
+                tide_stage<S>::take(p, k.u[w], tide_linear(p, at, r, u, v), k.x[r][u], v, on, e,
+                                    part[w][e % chains]);
+            }
+        }
+#pragma unroll
+    for (int w = 0; w < tide_W; w++) {
+#pragma unroll
+        for (int c = 0; c < chains; c++) part[w][c].place(at);
+        a[w] = part[w][0];
+        if (chains > 1) a[w].join(part[w][chains - 1]);
+    }
+}
+
+template <int S>
+TD_FN void tide_stages_from(const tide_p &p, const tide_place &at, tide_kept &k, char *room) {
+#pragma unroll
+    for (int w = 0; w < tide_W; w++) tide_stage<S>::settle(p, k.u[w]);
+    if constexpr (S < tide_stages) {
+        typedef typename tide_stage<S>::fold ACC;
+        ACC a[tide_W];
+        tide_fold_row<S>(p, at, k, a);
+        tide_join_warp(at, tide_form == 0 ? at.lanes : 32, a);
+        if (tide_form != 0) tide_join_block(p, at, a, (ACC *)(room + (S % 2) * p.room));
+        if (tide_K > 1) tide_join_cluster(p, at, a, (ACC *)(room + (2 + S % 2) * p.room));
+#pragma unroll
+        for (int w = 0; w < tide_W; w++) tide_stage<S>::end(p, a[w], k.u[w]);
+        tide_stages_from<S + 1>(p, at, k, room);
+    }
+}
+
+/* ---- the whole ---- */
+
+TD_FN void tide_fetch(const tide_p &p, const tide_place &at, tide_kept &k) {
+#pragma unroll
+    for (int r = 0; r < tide_R; r++) {
+        tide_early q = tide_early();
+        tide_locate(p, at.row[r], q);
+        tide_goto(p, at.first + at.lane, q);
+#pragma unroll
+        for (int u = 0; u < tide_U; u++) {
+            if (tide_on(p, at, r, u))
+                tide_get(p, q, k.x[r][u]);
+            else
+                k.x[r][u] = tide_x();
+            tide_skip(p, at.lanes, q);
+        }
+    }
+#pragma unroll
+    for (int r = 0; r < tide_R; r++) {
+        tide_flats q = tide_flats();
+        tide_locate(p, at.row[r], q);
+#pragma unroll
+        for (int v = 0; v < (tide_form == 2 ? tide_V : 1); v++)
+            if (at.row[r] < p.rows) tide_flat(p, q, v, k.u[tide_form == 2 ? v : r]);
+    }
+}
+
+TD_FN void tide_store(const tide_p &p, const tide_place &at, const tide_kept &k) {
+#pragma unroll
+    for (int r = 0; r < tide_R; r++) {
+        /* few at once, for they take registers beside what is kept */
+        constexpr int some = !tide_has_late             ? tide_U
+                             : tide_U * tide_V >= 32    ? 1
+                             : tide_U < 2               ? tide_U
+                                                        : 2;
+        tide_late q = tide_late();
+        tide_outs to = tide_outs();
+        tide_goto(p, at.first + at.lane, q); /* the same in all rows */
+        tide_locate(p, at.row[r], to);
+        tide_goto(p, at.first + at.lane, to);
+#pragma unroll
+        for (int first = 0; first < tide_U; first += some) {
+            tide_y y[some];
+#pragma unroll
+            for (int i = 0; i < some; i++) {
+                if (tide_on(p, at, r, first + i)) tide_get(p, q, y[i]);
+                tide_skip(p, at.lanes, q);
+            }
+#pragma unroll
+            for (int i = 0; i < some; i++) {
+                const int u = first + i;
+                if (tide_on(p, at, r, u)) {
+                    tide_z z;
+#pragma unroll
+                    for (int v = 0; v < tide_V; v++)
+                        tide_final(p, k.u[tide_form == 2 ? v : r], tide_linear(p, at, r, u, v),
+                                   k.x[r][u], y[i], v, z);
+                    tide_put_all(p, to, z);
+                }
+                tide_skip(p, at.lanes, to);
+            }
+        }
+        if (at.lane == 0 && at.first == 0 && at.row[r] < p.rows) {
+            tide_flats flats = tide_flats();
+            tide_locate(p, at.row[r], flats);
+#pragma unroll
+            for (int v = 0; v < (tide_form == 2 ? tide_V : 1); v++)
+                tide_put_flat(p, flats, v, k.u[tide_form == 2 ? v : r]);
+        }
+    }
+}
+
+extern "C" __global__ void TIDE_CLUSTER __launch_bounds__(tide_B, tide_M)
+    tide_k(const __grid_constant__ tide_p p) {
+    extern __shared__ __align__(16) char tide_room[];
+    const tide_place at = tide_here(p);
+    tide_kept k;
+#if TIDE_K > 1
+    __cluster_barrier_arrive(); /* before one writes into another's memory, that has begun */
+#endif
+    tide_fetch(p, at, k);
+#if TIDE_K > 1
+    __cluster_barrier_wait();
+#endif
+    tide_stages_from<0>(p, at, k, tide_room);
+    tide_store(p, at, k);
+}

@@ -1,0 +1,349 @@
+/* cuda_chain_plan.c: from a call of a chain to a launch: which form, how many blocks, which
+** parameters.
+**
+** Model: pure arithmetic on shapes and strides, as cuda_plan.c. A row is loaded by vectors where
+** all operands lie so, else by elements. It goes to so many threads that each has CHAIN_BYTES of
+** it: to lanes of a warp, a block, a cluster of blocks; beyond that threads take twice as much, and
+** beyond that it is not kept at all.
+** What must stay true: every element is visited once, and which threads a row's elements go to
+** depends on the row's length, types, strides and offsets only. */
+#include "arrays/expr/cuda_chain.h"
+
+/* Bytes of a row that a thread has under way. An H200's memory wants 64 KiB of a multiprocessor;
+** with 1024 threads there it is twice that, since half of them compute while the others wait. More
+** would not fit their registers. */
+#define CHAIN_BYTES   128u
+#define CHAIN_THREADS TIDEI_CHAIN_LARGE
+/* blocks of a cluster that every device with clusters takes */
+#define CHAIN_CLUSTER 8u
+/* bytes that the lanes of a row read side by side, if there are so many */
+#define CHAIN_LINE 128u
+/* where rows run across memory: bytes side by side at least */
+#define CHAIN_ACROSS 64u
+/* a thread's unrolled body, in instructions: beyond, compilers take long */
+#define CHAIN_COST 2048u
+/* results of a thread beside each other: each has accumulators and values of its own */
+#define CHAIN_ROWS 8u
+/* a fold by itself of more elements than this is no block's */
+#define CHAIN_FOLD_MOST (CHAIN_THREADS * CHAIN_BYTES)
+/* elements' and rows' numbers stay below this, with room for a block beyond the end */
+#define CHAIN_LARGE (((int64_t)1 << 31) - ((int64_t)1 << 16))
+/* the columns' fold kernel (cuda_fold.cu) is as good with more lanes a row than this */
+#define CHAIN_FOLD_LANES 32u
+
+static uint32_t pow2_up(uint32_t n) { return n > 1 ? 2u << (31 - __builtin_clz(n - 1)) : 1; }
+static uint32_t pow2_down(uint32_t n) { return n ? 1u << (31 - __builtin_clz(n)) : 1; }
+static uint32_t quotient_up(uint32_t n, uint32_t d) { return (n + d - 1) / d; }
+static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
+static int64_t magnitude(int64_t v) { return v < 0 ? -v : v; }
+
+void tidei_chain_order(tidei_call *c, const tidei_chain_traits *k) {
+    const tidei_cuda_traits order = {.linear = k->linear || k->arg};
+    tidei_cuda_order(c, &order);
+}
+
+/* ---- what the operands are ---- */
+
+typedef struct layout {
+    const tidei_call *c;
+    int kept, last;  /* dimensions that stay; the folded one */
+    uint32_t widest; /* bytes of an element */
+    uint32_t early;  /* bytes of all inputs that are kept from the beginning, one element each */
+    bool columns;
+} layout;
+
+static bool same_for_all_rows(const layout *l, const tidei_view *v) {
+    for (int d = 0; d < l->kept; d++)
+        if (v->strides[d]) return false;
+    return true;
+}
+
+/* Looks at an input that has an element for each of the row. How the one lies that moves most bytes
+** decides: `most` so far. */
+static void look(layout *l, const tidei_view *v, uint32_t bytes, int64_t *most) {
+    int64_t moved = bytes;
+    for (int d = 0; d < l->c->ndim; d++)
+        if (v->strides[d]) moved *= l->c->shape[d];
+    if (moved <= *most || !l->kept) return;
+    const int64_t a = magnitude(v->strides[l->kept - 1]), b = magnitude(v->strides[l->last]);
+    *most = moved;
+    l->columns = a != 0 && a < b;
+}
+
+static void look_at_operands(layout *l, const tidei_chain_traits *k, tidei_chain_form *f) {
+    const tidei_program *p = l->c->prog;
+    int64_t most = 0;
+    for (unsigned i = 0; i < p->ninputs; i++) {
+        const tidei_view *v = &l->c->in[i];
+        const uint32_t bytes = (uint32_t)tidei_dtype_size(p->input_dtype[i]);
+        if (v->strides[l->last] == 0) {
+            f->flat |= (uint16_t)(1u << i);
+            continue;
+        }
+        look(l, v, bytes, &most);
+        if (bytes > l->widest) l->widest = bytes;
+        if (!(k->folded >> i & 1) && l->kept && same_for_all_rows(l, v))
+            f->late |= (uint16_t)(1u << i);
+        else
+            l->early += bytes;
+    }
+    for (unsigned i = 0; i < p->nouts; i++) {
+        const uint32_t bytes = (uint32_t)tidei_dtype_size(p->out_dtype[i]);
+        if (l->c->out[i].strides[l->last] == 0 && l->c->shape[l->last] > 1)
+            f->single |= (uint8_t)(1u << i);
+        else if (bytes > l->widest)
+            l->widest = bytes;
+    }
+}
+
+/* Whether each input lacks one of two kept dimensions, so that a row is one of pairs. */
+static bool are_pairs(const tidei_call *c, int i, int j) {
+    bool first = false, second = false;
+    for (unsigned k = 0; k < c->prog->ninputs; k++) {
+        const int64_t *s = c->in[k].strides;
+        if (s[i] && s[j]) return false;
+        first |= s[i] != 0;
+        second |= s[j] != 0;
+    }
+    return first && second;
+}
+
+/* Folds of pairs whose rows are many more than what is read: kernels that have tiles of them at
+** hand read each operand less often than those of rows, which would compute little else. */
+static bool is_for_tiles(const layout *l, const tidei_chain_form *f) {
+    if (f->single != (1u << l->c->prog->nouts) - 1) return false;
+    for (int i = 0; i < l->kept; i++)
+        for (int j = i + 1; j < l->kept; j++)
+            if (are_pairs(l->c, i, j)) return true;
+    return false;
+}
+
+/* Whether operand i moves by vectors of v elements along a dimension. */
+static bool vector_fits(const layout *l, const tidei_view *o, int along, int64_t v) {
+    if (o->strides[along] != 1 || o->offset % v) return false;
+    for (int d = 0; d < l->c->ndim; d++)
+        if (d != along && o->strides[d] % v) return false;
+    return true;
+}
+
+static bool vectors_fit(const layout *l, tidei_chain_form *f, int along, uint32_t v) {
+    const tidei_program *p = l->c->prog;
+    f->splat = 0;
+    if (l->c->shape[along] % v) return false;
+    for (unsigned i = 0; i < p->ninputs; i++) {
+        if (f->flat >> i & 1) continue;
+        if (l->columns && l->c->in[i].strides[along] == 0)
+            f->splat |= (uint16_t)(1u << i);
+        else if (!vector_fits(l, &l->c->in[i], along, v))
+            return false;
+    }
+    for (unsigned i = 0; i < p->nouts; i++)
+        if (!(f->single >> i & 1) && !vector_fits(l, &l->c->out[i], along, v)) return false;
+    return true;
+}
+
+static bool is_dense(const layout *l, const tidei_chain_form *f) {
+    const tidei_program *p = l->c->prog;
+    for (unsigned i = 0; i < p->ninputs; i++)
+        if (!(f->flat >> i & 1) && l->c->in[i].strides[l->last] != 1) return false;
+    for (unsigned i = 0; i < p->nouts; i++)
+        if (!(f->single >> i & 1) && l->c->out[i].strides[l->last] != 1) return false;
+    return true;
+}
+
+static void choose_vectors(layout *l, tidei_chain_form *f) {
+    const int along = l->columns ? l->kept - 1 : l->last;
+    uint32_t v = pow2_down(least(8, l->widest ? 16 / least(l->widest, 16) : 1));
+    while (v > 1 && !vectors_fit(l, f, along, v)) v /= 2;
+    if (v == 1) f->splat = 0;
+    f->vec = (uint8_t)v;
+    f->dense = !l->columns && is_dense(l, f);
+}
+
+/* ---- who works on what ---- */
+
+/* Vectors of a row that a thread keeps, at most. */
+static uint32_t room_of(const layout *l, const tidei_chain_traits *k, uint32_t v) {
+    const uint32_t wide = k->value_bytes == 8 || k->value_bytes == 16 ? k->value_bytes : 1,
+                   each = l->early    ? l->early
+                          : l->widest ? l->widest
+                                      : 8,
+                   bytes = v * (each > wide ? each : wide);
+    uint32_t u = pow2_down(least(16, bytes < CHAIN_BYTES ? CHAIN_BYTES / bytes : 1));
+    while (u > 1 && k->cost * u * v > CHAIN_COST) u /= 2;
+    return u;
+}
+
+/* A row to a few lanes of a warp: so many that they read whole lines. */
+static void give_to_lanes(tidei_chain_plan *out, uint32_t bytes, uint32_t room, unsigned sm_count) {
+    tidei_chain_form *f = &out->form;
+    const uint32_t m = out->vectors, line = bytes < CHAIN_LINE ? CHAIN_LINE / bytes : 1;
+    uint32_t lanes = least(least(pow2_up(m), pow2_up(line)), 32), unroll;
+    while ((unroll = pow2_up(quotient_up(m, lanes))) > room) lanes *= 2;
+    f->kind = TIDEI_CHAIN_LANES;
+    f->unroll = (uint8_t)unroll;
+    f->rows = (uint8_t)least(room / unroll, CHAIN_ROWS);
+    out->part = m;
+    out->shift = (uint32_t)__builtin_ctz(lanes);
+    out->threads = TIDEI_CHAIN_SMALL;
+    /* small blocks where there are few, so that all multiprocessors have some */
+    uint32_t rows = f->rows * out->threads >> out->shift;
+    while (out->threads > 32 && (uint64_t)rows * 2 * sm_count > out->rows)
+        out->threads /= 2, rows /= 2;
+    out->grid = quotient_up(out->rows, rows);
+}
+
+/* A row to blocks of whole warps. */
+static bool give_to_blocks(tidei_chain_plan *out, uint32_t room, uint32_t most_blocks) {
+    tidei_chain_form *f = &out->form;
+    uint32_t blocks = 1;
+    while (blocks < most_blocks && quotient_up(out->vectors, blocks) > CHAIN_THREADS * room)
+        blocks *= 2;
+    out->part = quotient_up(out->vectors, blocks);
+    out->threads = quotient_up(quotient_up(out->part, room), 32) * 32;
+    if (out->threads > CHAIN_THREADS) return false;
+    f->kind = TIDEI_CHAIN_BLOCK;
+    f->unroll = (uint8_t)room;
+    f->blocks = (uint8_t)blocks;
+    out->shift = 0;
+    out->grid = out->rows;
+    return true;
+}
+
+static bool give_row(const layout *l, const tidei_chain_traits *k, const tidei_device_info *info,
+                     bool alone, tidei_chain_plan *out) {
+    const uint32_t v = out->form.vec, room = room_of(l, k, v),
+                   blocks = info->sm_major >= 9 && !alone ? CHAIN_CLUSTER : 1;
+    out->vectors = (uint32_t)l->c->shape[l->last] / v;
+    if (out->vectors <= 32 * room) {
+        const uint32_t bytes = v * (l->widest ? l->widest : 8);
+        give_to_lanes(out, bytes, room, (unsigned)info->sm_count);
+        return true;
+    }
+    return give_to_blocks(out, room, blocks) ||
+           (!alone && room <= 16 && k->cost * 2 * room * v <= CHAIN_COST &&
+            give_to_blocks(out, 2 * room, blocks));
+}
+
+/* Rows across memory: a block works on neighbouring ones, each of which has a power of two of its
+** threads. */
+static bool give_columns_to(tidei_chain_plan *out, uint32_t bytes, uint32_t room,
+                            uint32_t most_blocks) {
+    tidei_chain_form *f = &out->form;
+    const uint32_t m = out->vectors, narrow = bytes < CHAIN_ACROSS ? CHAIN_ACROSS / bytes : 1,
+                   most = CHAIN_THREADS / narrow; /* lanes */
+    /* a few more spare the joining */
+    const uint32_t unroll = pow2_up(m) <= 2 * room ? pow2_up(m) : room;
+    uint32_t lanes = pow2_up(quotient_up(m, unroll)), blocks = 1;
+    while (lanes > most && blocks < most_blocks) {
+        blocks *= 2;
+        lanes = pow2_up(quotient_up(quotient_up(m, blocks), unroll));
+    }
+    if (lanes > most) return false;
+    out->threads = lanes * 2 * narrow <= 256 ? 256 : CHAIN_THREADS;
+    const uint32_t across = least(out->threads / lanes, pow2_up(out->rows));
+    out->threads = across * lanes < 32 ? 32 : across * lanes;
+    f->kind = TIDEI_CHAIN_COLUMNS;
+    f->unroll = (uint8_t)unroll;
+    f->blocks = (uint8_t)blocks;
+    out->part = quotient_up(m, blocks);
+    out->shift = (uint32_t)__builtin_ctz(out->threads / lanes);
+    out->grid = quotient_up(out->rows, out->threads / lanes);
+    return true;
+}
+
+static bool give_columns(const layout *l, const tidei_chain_traits *k,
+                         const tidei_device_info *info, bool alone, tidei_chain_plan *out) {
+    const uint32_t v = out->form.vec, room = room_of(l, k, v), bytes = v * l->widest,
+                   blocks = info->sm_major >= 9 ? CHAIN_CLUSTER : 1;
+    out->vectors = (uint32_t)l->c->shape[l->last];
+    if (alone)
+        return out->vectors <= room * CHAIN_FOLD_LANES && give_columns_to(out, bytes, room, 1);
+    return give_columns_to(out, bytes, room, blocks) ||
+           (k->cost * 2 * room * v <= CHAIN_COST && give_columns_to(out, bytes, 2 * room, blocks));
+}
+
+/* What a stage's accumulators take in shared memory, twice so that stages take turns, and twice
+** more where blocks meet. */
+static bool find_shared(const tidei_chain_traits *k, tidei_chain_plan *out) {
+    const tidei_chain_form *f = &out->form;
+    const uint32_t across = f->kind == TIDEI_CHAIN_COLUMNS ? 1u << out->shift : 1,
+                   parts = f->kind == TIDEI_CHAIN_LANES ? 0
+                           : across < 32                ? out->threads / 32 * across
+                                                        : out->threads,
+                   met = f->blocks > 1 ? f->blocks * across : 0, most = parts > met ? parts : met,
+                   wide = f->kind == TIDEI_CHAIN_COLUMNS ? f->vec : 1;
+    out->room = (most * wide * k->acc_bytes + 15) / 16 * 16;
+    out->shared = out->room * (f->blocks > 1 ? 4 : 2);
+    return out->shared <= TIDEI_CUDA_SHARED_MAX;
+}
+
+bool tidei_chain_choose(const tidei_call *c, const tidei_chain_traits *k, bool folds_alone,
+                        const tidei_device_info *info, tidei_chain_plan *out) {
+    layout l = {.c = c, .kept = c->ndim - c->nred, .last = c->ndim - 1};
+    int64_t rows = 1;
+    if (!k->fits || c->nred != 1 ||
+        c->shape[l.last] >= (folds_alone ? CHAIN_FOLD_MOST : CHAIN_LARGE))
+        return false;
+    for (int d = 0; d < l.kept; d++)
+        if (__builtin_mul_overflow(rows, c->shape[d], &rows)) return false;
+    if (rows >= CHAIN_LARGE) return false;
+    memset(&out->form, 0, sizeof out->form);
+    out->form.rows = out->form.blocks = 1;
+    look_at_operands(&l, k, &out->form);
+    if (is_for_tiles(&l, &out->form)) return false;
+    choose_vectors(&l, &out->form);
+    out->rows = (uint32_t)rows / (l.columns ? out->form.vec : 1);
+    if (!(l.columns ? give_columns : give_row)(&l, k, info, folds_alone, out)) return false;
+    if ((uint64_t)out->grid * out->form.blocks > INT32_MAX) return false;
+    out->grid *= out->form.blocks;
+    out->form.large = out->threads > TIDEI_CHAIN_SMALL;
+    return find_shared(k, out);
+}
+
+/* ---- parameters ---- Fields in the order of struct tide_p (cuda_chain_text.c: say_params). */
+
+/* Whether an operand's offsets count vectors. */
+static bool moves_by_vectors(const tidei_call *c, const tidei_chain_form *f, unsigned i) {
+    const unsigned nin = c->prog->ninputs;
+    return i < nin ? !((f->flat | f->splat) >> i & 1) : !(f->single >> (i - nin) & 1);
+}
+
+void tidei_chain_params(const tidei_call *c, const tidei_chain_plan *plan, tidei_cuda_plan *out) {
+    const unsigned nin = c->prog->ninputs, n = nin + (unsigned)c->prog->nouts;
+    const int kept = c->ndim - c->nred, last = c->ndim - 1;
+    const bool columns = plan->form.kind == TIDEI_CHAIN_COLUMNS;
+    const int64_t v = plan->form.vec;
+    unsigned char *at = out->params.bytes + 8 * (size_t)n; /* addresses come at the launch */
+    out->noperands = n;
+    memcpy(at, c->scalars, 16 * (size_t)c->prog->nscalars);
+    at += 16 * (size_t)c->prog->nscalars;
+    int64_t *strides = (int64_t *)(void *)at, *steps = strides + TIDE_MAX_RANK * n,
+            *over = steps + n;
+    tidei_cuda_divisor *div = (tidei_cuda_divisor *)(over + n + 1);
+    uint32_t *numbers = (uint32_t *)(div + TIDE_MAX_RANK);
+    for (unsigned i = 0; i < n; i++) {
+        const tidei_view *o = i < nin ? &c->in[i] : &c->out[i - nin];
+        const bool vectors = moves_by_vectors(c, &plan->form, i);
+        for (int d = 0; d < kept; d++) {
+            const int64_t stride = o->strides[kept - 1 - d] * (columns && d == 0 ? v : 1);
+            strides[(unsigned)d * n + i] = vectors ? stride / v : stride;
+        }
+        if (!kept) strides[i] = 0;
+        steps[i] = vectors && columns ? o->strides[last] / v : o->strides[last];
+        over[i] = kept ? o->strides[kept - 1] : 0;
+    }
+    over[n] = c->shape[last];
+    for (int d = 0; d < kept; d++)
+        div[d] = tidei_cuda_divisor_of(c->shape[kept - 1 - d] / (columns && d == 0 ? v : 1));
+    const uint32_t given[] = {kept ? (uint32_t)kept - 1 : 0,
+                              plan->rows,
+                              plan->vectors,
+                              plan->part,
+                              plan->shift,
+                              plan->room};
+    memcpy(numbers, given, sizeof given);
+    out->params_bytes =
+        (size_t)((unsigned char *)(numbers + TIDEI_COUNT(given)) - out->params.bytes);
+    tidei_check(out->params_bytes <= sizeof out->params);
+}

@@ -1,0 +1,605 @@
+/* test_chains.c: chains, folds over rows and what hangs on them: that a GPU's kernels, emulated
+** where there is none, give what the host gives value by value, and in one launch; which forms
+** there are. */
+#include "tests/doubles/emulated_device.h"
+#include "arrays/expr/cuda_chain.h"
+#include "runtime/device/cuda/nvrtc.h"
+#include "tests/arrays/expr/programs.h"
+#include <float.h>
+#include <math.h>
+
+static tide_runtime *rt, *host; /* the GPU, or an emulated one; the host device */
+
+static int open_both(void **state) {
+    const tide_config c = {.collector = "refcount", .device = "host"};
+    (void)state;
+    rt = test_on_host() ? emulated_open(&(tide_config){.collector = "refcount"})
+                        : test_open(&(tide_config){.collector = "refcount"});
+    host = test_open(&c);
+    return 0;
+}
+static int close_both(void **state) {
+    (void)state;
+    tide_close(rt);
+    tide_close(host);
+    return 0;
+}
+static int begin_both(void **state) {
+    (void)state;
+    if (!rt) skip();
+    return tide_scope_begin(rt) || tide_scope_begin(host);
+}
+static int end_both(void **state) {
+    (void)state;
+    return rt ? tide_scope_end(rt) || tide_scope_end(host) : 0;
+}
+
+/* ---- arrays on both ---- */
+
+static uint64_t seed = 7;
+static double unit(void) {
+    uint64_t z = (seed += 0x9e3779b97f4a7c15u);
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    return (double)((z ^ z >> 27) >> 40) * 0x1p-24;
+}
+
+/* How an array lies; SHIFTED: off its boundary. */
+enum { PLAIN, TURNED, BACKWARDS, SHIFTED, GAPS, LAYOUTS };
+
+typedef struct pair {
+    tide_array *on[2]; /* rt, host */
+} pair;
+
+static tide_array *laid(tide_runtime *where, tide_dtype t, int ndim, const int64_t *shape,
+                        const void *data, int how) {
+    tide_array *x = tide_from_host(where, t, ndim, shape, data);
+    if (how == TURNED && ndim) x = tide_transpose(tide_copy(tide_transpose(x, NULL)), NULL);
+    if (how == BACKWARDS && ndim)
+        x = tide_slice(tide_copy(tide_slice(x, "..., ::-1")), "..., ::-1");
+    if (how == SHIFTED || how == GAPS) { /* within a larger one */
+        int64_t wider[TIDE_MAX_RANK], n = ndim ? shape[ndim - 1] : 1;
+        char range[64];
+        for (int d = 0; d < ndim; d++) wider[d] = shape[d];
+        if (ndim) wider[ndim - 1] = how == SHIFTED ? n + 1 : 2 * n + 1;
+        tide_array *y = tide_zeros(where, t, ndim, wider);
+        snprintf(range, sizeof range, how == SHIFTED ? "..., 1:" : "..., 1::2");
+        if (ndim) {
+            y = tide_slice(y, range);
+            assert_ok(tide_assign(y, x));
+            x = y;
+        }
+    }
+    assert_array(x);
+    return x;
+}
+
+static pair pair_of(tide_dtype t, int ndim, const int64_t *shape, int how) {
+    pair p;
+    size_t n = 1;
+    for (int d = 0; d < ndim; d++) n *= (size_t)shape[d];
+    unsigned char *data = calloc(n + 1, 16);
+    if (!data) abort();
+    for (size_t i = 0; i < n; i++) {
+        const double x = t < TIDE_F16 ? floor(unit() * (t == TIDE_BOOL ? 2 : 9)) : unit() * 8 - 3;
+        set_element(data + i * tide_dtype_size(t), t, CMPLX(x, t >= TIDE_C64 ? unit() * 2 : 0));
+    }
+    p.on[0] = laid(rt, t, ndim, shape, data, how);
+    p.on[1] = laid(host, t, ndim, shape, data, how);
+    free(data);
+    return p;
+}
+
+static double tolerance_of(int t) {
+    return t == TIDE_F16                     ? 0x1p-9
+           : t == TIDE_BF16                  ? 0x1p-6
+           : t == TIDE_F32 || t == TIDE_C64  ? 0x1p-17
+           : t == TIDE_F64 || t == TIDE_C128 ? 0x1p-45
+                                             : 0;
+}
+
+static bool near(double a, double b, double tolerance) {
+    return isnan(a) || isnan(b) ? isnan(a) && isnan(b)
+                                : a == b || fabs(a - b) <= tolerance * fmax(1, fabs(b));
+}
+
+/* Both hold the same, but for what rounding in another order makes of it. */
+static void check_same(const char *text, unsigned result, tide_array *got, tide_array *want) {
+    assert_array(got);
+    assert_array(want);
+    const int t = tide_array_dtype(want);
+    assert_int_equal(tide_array_dtype(got), t);
+    assert_int_equal(tide_array_ndim(got), tide_array_ndim(want));
+    for (int d = 0; d < tide_array_ndim(want); d++)
+        assert_int_equal(tide_array_dim(got, d), tide_array_dim(want, d));
+    const size_t n = (size_t)tide_array_size(want), size = tide_dtype_size((tide_dtype)t);
+    unsigned char *a = malloc(n * size + 1), *b = malloc(n * size + 1);
+    assert_ok(tide_to_host(got, a, n * size));
+    assert_ok(tide_to_host(want, b, n * size));
+    for (size_t i = 0; i < n; i++) {
+        const double complex x = element(a + i * size, t), y = element(b + i * size, t);
+        if (!near(creal(x), creal(y), tolerance_of(t)) ||
+            !near(cimag(x), cimag(y), tolerance_of(t)))
+            fail_msg("%s: result %u, element %zu is %.17g%+.17gi, not %.17g%+.17gi", text, result,
+                     i, creal(x), cimag(x), creal(y), cimag(y));
+    }
+    free(a);
+    free(b);
+}
+
+/* ---- running on both ---- */
+
+#define MOST_RESULTS 4
+
+/* Runs on both and compares; on the GPU by so many kernels (0: any number). */
+static void compare(const char *text, const pair *in, size_t n, size_t m, unsigned launches) {
+    tide_array *outs[2][MOST_RESULTS];
+    unsigned before = 0;
+    for (int side = 1; side >= 0; side--) {
+        tide_arg args[8];
+        for (size_t i = 0; i < n; i++) args[i] = tide_arg_array(in[i].on[side]);
+        tide_expr *e = tide_expr_new(side ? host : rt, text);
+        assert_non_null(e);
+        before = atomic_load(&emulated_launches);
+        assert_ok(tide_expr_apply_many(e, args, n, outs[side], m));
+        tide_expr_release(e);
+    }
+    const unsigned took = atomic_load(&emulated_launches) - before;
+    for (size_t i = 0; i < m; i++) check_same(text, (unsigned)i, outs[0][i], outs[1][i]);
+    if (launches && is_emulated(rt) && took != launches)
+        fail_msg("%s took %u launches, not %u", text, took, launches);
+}
+
+static void compare_one(const char *text, tide_dtype t, int ndim, const int64_t *shape, int how,
+                        size_t m, unsigned launches) {
+    const pair x = pair_of(t, ndim, shape, how);
+    compare(text, &x, 1, m, launches);
+}
+
+#define SOFTMAX(axis)                                                                              \
+    "(x) -> let e = exp(x - max(x, axis=" axis ", keepdims=true)); e / sum(e, axis=" axis          \
+    ", keepdims=true)"
+
+/* ---- forms ---- */
+
+/* Lanes of a warp, a block, clusters; vectors where the length is a multiple of 4. */
+static void rows_of_any_length(void **state) {
+    static const int64_t lengths[] = {1,   2,    3,    7,    8,    31,   32,   33,    100,   128,
+                                      260, 1000, 1024, 2052, 8192, 8196, 8193, 20000, 65536, 65001};
+    (void)state;
+    for (size_t i = 0; i < TIDEI_COUNT(lengths); i++) {
+        const int64_t shape[] = {lengths[i] > 5000 ? 2 : i % 3 ? 5 : 40, lengths[i]};
+        compare_one(SOFTMAX("-1"), TIDE_F32, 2, shape, PLAIN, 1, 1);
+    }
+}
+
+/* Rows that run across memory. */
+static void columns_of_any_length(void **state) {
+    static const int64_t shapes[][2] = {{2, 64}, {5, 8}, {40, 12}, {40, 7}, {300, 68}, {1030, 16}};
+    (void)state;
+    for (size_t i = 0; i < TIDEI_COUNT(shapes); i++)
+        compare_one(SOFTMAX("0"), TIDE_F32, 2, shapes[i], PLAIN, 1, 1);
+    compare_one(SOFTMAX("1"), TIDE_F32, 3, (const int64_t[]){3, 50, 8}, PLAIN, 1, 1);
+    compare_one(SOFTMAX("-1"), TIDE_F32, 2, (const int64_t[]){12, 40}, TURNED, 1, 1);
+}
+
+/* More than registers hold goes value by value. */
+static void rows_that_do_not_fit(void **state) {
+    (void)state;
+    compare_one(SOFTMAX("-1"), TIDE_F32, 2, (const int64_t[]){1, 140000}, PLAIN, 1, 0);
+    compare_one(SOFTMAX("0"), TIDE_F32, 2, (const int64_t[]){30000, 2}, PLAIN, 1, 0);
+    /* two folded dimensions that are not one */
+    compare_one("(x) -> x - mean(x, axis=(0, 2), keepdims=true)", TIDE_F32, 3,
+                (const int64_t[]){3, 4, 5}, PLAIN, 1, 0);
+}
+
+static void layouts_and_types(void **state) {
+    static const uint8_t types[] = {TIDE_F32, TIDE_F16, TIDE_BF16, TIDE_F64, TIDE_F32};
+    (void)state;
+    for (int how = 0; how < LAYOUTS; how++)
+        compare_one(SOFTMAX("-1"), types[how], 2, (const int64_t[]){6, 56}, how, 1, 1);
+    compare_one("(x) -> (x * 2 - sum(x, axis=1, keepdims=true), prod(x, axis=1), max(x, axis=1))",
+                TIDE_I32, 2, (const int64_t[]){9, 20}, PLAIN, 3, 1);
+    compare_one("(x) -> (x - mean(x, axis=1, keepdims=true), sum(x, axis=1))", TIDE_U8, 2,
+                (const int64_t[]){9, 48}, PLAIN, 2, 1);
+    compare_one("(x) -> x / sum(x, axis=-1, keepdims=true)", TIDE_C64, 2, (const int64_t[]){3, 300},
+                PLAIN, 1, 1);
+    compare_one("(x) -> x - mean(x, axis=0, keepdims=true)", TIDE_C128, 2, (const int64_t[]){30, 6},
+                PLAIN, 1, 1);
+    compare_one("(x) -> (any(x, axis=-1), all(x, axis=-1), x ^ any(x, axis=-1, keepdims=true))",
+                TIDE_BOOL, 2, (const int64_t[]){7, 40}, PLAIN, 3, 1);
+}
+
+/* ---- what hangs on folds ---- */
+
+static void several_results(void **state) {
+    static const int64_t shape[] = {12, 96};
+    (void)state;
+    compare_one("(x) -> let m = max(x, axis=1, keepdims=true); let e = exp(x - m);"
+                " let s = sum(e, axis=1, keepdims=true); (e / s, m + log(s))",
+                TIDE_F32, 2, shape, PLAIN, 2, 1);
+    compare_one("(x) -> let d = x - mean(x, axis=1, keepdims=true);"
+                " (mean(x, axis=1), mean(d*d, axis=1), argmax(x, axis=1), min(x, axis=1))",
+                TIDE_F32, 2, shape, PLAIN, 4, 1);
+    /* with and without keepdims they are one fold */
+    compare_one("(x) -> log(sum(exp(x - max(x, axis=1, keepdims=true)), axis=1)) + max(x, axis=1)",
+                TIDE_F32, 2, shape, PLAIN, 1, 1);
+}
+
+static void other_inputs(void **state) {
+    static const int64_t rows[] = {10, 64}, weights[] = {64}, each[] = {10, 1}, columns[] = {10};
+    (void)state;
+    const pair norm[] = {pair_of(TIDE_F32, 2, rows, PLAIN), pair_of(TIDE_F32, 1, weights, PLAIN),
+                         pair_of(TIDE_F32, 1, weights, PLAIN)};
+    compare("(x, g, b) -> let d = x - mean(x, axis=-1, keepdims=true);"
+            " d / sqrt(mean(d*d, axis=-1, keepdims=true) + 1e-5) * g + b",
+            norm, 3, 1, 1);
+    const pair scaled[] = {norm[0], pair_of(TIDE_F32, 2, each, PLAIN)};
+    compare("(x, s) -> x * s / sum(x * s, axis=1, keepdims=true)", scaled, 2, 1, 1);
+    const pair masked[] = {norm[0], pair_of(TIDE_BOOL, 2, rows, PLAIN)};
+    compare("(x, m) -> let y = where(m, x, -inf); let e = exp(y - max(y, axis=1, keepdims=true));"
+            " e / sum(e, axis=1, keepdims=true)",
+            masked, 2, 1, 1);
+    /* along columns: one element a column, and one a row of memory */
+    const pair across[] = {pair_of(TIDE_F32, 2, (const int64_t[]){10, 8}, PLAIN),
+                           pair_of(TIDE_F32, 1, (const int64_t[]){8}, PLAIN),
+                           pair_of(TIDE_F32, 2, each, PLAIN)};
+    compare("(x, a, w) -> (x - a) * w / sum(x * w, axis=0)", across, 3, 1, 1);
+    const pair sums[] = {norm[0], pair_of(TIDE_F32, 1, columns, PLAIN)};
+    compare("(x, y) -> y + sum(x, axis=1) / max(x, axis=1)", sums, 2, 1, 1);
+}
+
+static void positions(void **state) {
+    (void)state;
+    compare_one(
+        "(x) -> let y = where(index(1) <= index(0), x, -inf);"
+        " let e = exp(y - max(y, axis=1, keepdims=true)); e / sum(e, axis=1, keepdims=true)",
+        TIDE_F32, 2, (const int64_t[]){20, 20}, PLAIN, 1, 1);
+    compare_one("(x) -> let y = x * index(0) + index(1); y - mean(y, axis=0)", TIDE_F32, 2,
+                (const int64_t[]){20, 8}, PLAIN, 1, 1);
+    /* an index of the result, which has fewer dimensions than the rows */
+    compare_one("(x) -> sum(x, axis=1) + max(x, axis=1) * index(0)", TIDE_F32, 2,
+                (const int64_t[]){6, 8}, PLAIN, 1, 0);
+}
+
+/* A fold without keepdims meets the last dimensions, in a square others than its own. */
+static void folds_that_lie_across(void **state) {
+    static const int64_t square[] = {16, 16};
+    (void)state;
+    compare_one("(x) -> x - sum(x, axis=1)", TIDE_F32, 2, square, PLAIN, 1, 2);
+    compare_one("(x) -> x - sum(x, axis=0)", TIDE_F32, 2, square, PLAIN, 1, 1);
+    compare_one("(x) -> x / sum(x)", TIDE_F32, 2, square, PLAIN, 1, 1);
+    const pair two[] = {pair_of(TIDE_F32, 2, square, PLAIN), pair_of(TIDE_F32, 1, square, PLAIN)};
+    /* y along the rows, and along the sums */
+    compare("(x, y) -> (x * y - max(x, axis=1, keepdims=true), sum(x, axis=1) + y)", two, 2, 2, 0);
+}
+
+/* Rows of pairs are not kept: each operand would be read as often as there are rows. */
+static void folds_of_pairs(void **state) {
+    (void)state;
+    const pair two[] = {pair_of(TIDE_F32, 3, (const int64_t[]){6, 1, 8}, PLAIN),
+                        pair_of(TIDE_F32, 3, (const int64_t[]){1, 5, 8}, PLAIN)};
+    compare("(x, y) -> sqrt(sum((x - y)**2, axis=2))", two, 2, 1, 2);
+    compare("(x, y) -> (x - y) / sum((x - y)**2, axis=2, keepdims=true)", two, 2, 1, 1);
+}
+
+/* What reads a chain's values without being one of it. */
+static void chains_among_other_values(void **state) {
+    static const int64_t shape[] = {8, 24};
+    (void)state;
+    compare_one("(x) -> mean(log(sum(exp(x - max(x, axis=1, keepdims=true)), axis=1)))", TIDE_F32,
+                2, shape, PLAIN, 1, 2);
+    compare_one("(x) -> let r = x / sum(x, axis=1, keepdims=true);"
+                " let c = x / sum(x, axis=0, keepdims=true); (r, c, r * c)",
+                TIDE_F32, 2, shape, PLAIN, 3, 0);
+    compare_one("(x) -> let s = cumsum(x, axis=1); (s / max(s, axis=1, keepdims=true),"
+                " sum(s, axis=1))",
+                TIDE_F32, 2, shape, PLAIN, 2, 2);
+}
+
+/* ---- values ---- */
+
+static void special_values(void **state) {
+    static const float v[] = {1,    INFINITY,  2,         3,         NAN,       4,    1,
+                              1,    -INFINITY, -INFINITY, -INFINITY, -INFINITY, 0.0f, -0.0f,
+                              0.0f, -0.0f,     5,         5,         5,         5};
+    static const int64_t shape[] = {5, 4};
+    (void)state;
+    pair x;
+    x.on[0] = tide_from_host(rt, TIDE_F32, 2, shape, v);
+    x.on[1] = tide_from_host(host, TIDE_F32, 2, shape, v);
+    compare(SOFTMAX("-1"), &x, 1, 1, 1);
+    compare("(x) -> (max(x, axis=1), min(x, axis=1), argmax(x, axis=1), argmin(x, axis=1))", &x, 1,
+            4, 1);
+    /* all elements of a row meet the same maximum, of 0.0 and -0.0 too */
+    tide_array *inverse = tide_map(rt, "(x) -> 1 / (x*0 + max(x, axis=1, keepdims=true))", x.on[0]);
+    float got[20];
+    assert_ok(tide_to_host(inverse, got, sizeof got));
+    for (int i = 13; i < 16; i++) assert_true(got[i] == got[12]);
+    const float zeros[] = {-0.0f, -0.0f, -0.0f};
+    tide_array *z = tide_from_host(rt, TIDE_F32, SHAPE(1, 3), zeros), *s[2];
+    assert_ok(tide_map_many(rt, s, 2, "(x) -> (sum(x, axis=1), max(x, axis=1))", z));
+    assert_true(signbit(tide_item_f64(s[0])));
+}
+
+static void nothing_and_one(void **state) {
+    static const int64_t shapes[][2] = {{0, 4}, {3, 0}, {1, 1}, {4, 1}, {1, 8}};
+    (void)state;
+    for (size_t i = 0; i < TIDEI_COUNT(shapes); i++)
+        compare_one("(x) -> (x - mean(x, axis=1, keepdims=true), sum(x, axis=1))", TIDE_F32, 2,
+                    shapes[i], PLAIN, 2, 0);
+    compare_one("(x) -> (x - mean(x), sum(x))", TIDE_F32, 0, NULL, PLAIN, 2, 0);
+    tide_array *none = tide_zeros(rt, TIDE_F32, SHAPE(3, 0));
+    assert_null(tide_map(rt, SOFTMAX("-1"), none));
+    assert_error(TIDE_E_EMPTY, "max of no elements has no value");
+}
+
+/* The bits of a row are its own: no other row, and no other run, changes them. */
+static void a_rows_bits_are_its_own(void **state) {
+    static const int64_t lengths[] = {24, 100, 3000, 9000};
+    (void)state;
+    for (size_t i = 0; i < TIDEI_COUNT(lengths); i++) {
+        const int64_t n = lengths[i];
+        tide_array *x = pair_of(TIDE_F32, 2, (const int64_t[]){7, n}, PLAIN).on[0];
+        tide_array *all = tide_map(rt, SOFTMAX("-1"), x), *again = tide_map(rt, SOFTMAX("-1"), x),
+                   *some = tide_map(rt, SOFTMAX("-1"), tide_slice(x, "4:6"));
+        assert_true(tide_item_f64(tide_map(rt, "(a, b) -> sum(i64(a != b))", all, again)) == 0);
+        assert_true(tide_item_f64(tide_map(rt, "(a, b) -> sum(i64(a != b))", tide_slice(all, "4:6"),
+                                           some)) == 0);
+    }
+}
+
+/* ---- destinations ---- */
+
+static void into(const char *text, pair x, pair y, pair dst, unsigned launches) {
+    for (int side = 1; side >= 0; side--) {
+        const unsigned before = atomic_load(&emulated_launches);
+        assert_ok(tide_map_into(dst.on[side], text, x.on[side], y.on[side]));
+        if (!side && is_emulated(rt))
+            assert_int_equal(atomic_load(&emulated_launches) - before, launches);
+    }
+    check_same(text, 0, dst.on[0], dst.on[1]);
+}
+
+static void over_what_is_read(void **state) {
+    static const int64_t shape[] = {8, 8};
+    (void)state;
+    const pair x = pair_of(TIDE_F32, 2, shape, PLAIN), y = pair_of(TIDE_F32, 1, shape, PLAIN);
+    into("(x, y) -> x - mean(x, axis=1, keepdims=true) + y", x, y, x, 1);
+    /* the sums are written where another row's y is read: a temporary, and a copy */
+    into("(x, y) -> sum(x * y, axis=1) / max(x, axis=1)", x, y, y, 1);
+    /* a view with gaps */
+    const pair wide = pair_of(TIDE_F32, 2, (const int64_t[]){8, 16}, PLAIN);
+    pair gaps;
+    for (int side = 0; side < 2; side++) gaps.on[side] = tide_slice(wide.on[side], ":, ::2");
+    into("(x, y) -> x - mean(x, axis=1, keepdims=true) + y", x, y, gaps, 1);
+    into("(x, y) -> x - mean(x, axis=1, keepdims=true) + y", gaps, y, gaps, 1);
+    /* a turned one of the operand: a temporary */
+    pair turned;
+    for (int side = 0; side < 2; side++) turned.on[side] = tide_transpose(x.on[side], NULL);
+    into("(x, y) -> x - mean(x, axis=1, keepdims=true) + y", x, y, turned, 2);
+}
+
+static void two_destinations(void **state) {
+    static const int64_t shape[] = {6, 12}, rows[] = {6};
+    (void)state;
+    const pair x = pair_of(TIDE_F32, 2, shape, PLAIN);
+    pair a = pair_of(TIDE_F32, 2, shape, PLAIN), b = pair_of(TIDE_F32, 1, rows, PLAIN);
+    for (int side = 1; side >= 0; side--) {
+        tide_expr *e = tide_expr_new(side ? host : rt, "(x) -> (x / max(x, axis=1, keepdims=true),"
+                                                       " sum(x, axis=1))");
+        tide_array *const dsts[] = {a.on[side], b.on[side]};
+        const tide_arg arg = tide_arg_array(x.on[side]);
+        assert_ok(tide_expr_apply_into(dsts, 2, e, &arg, 1));
+        tide_expr_release(e);
+    }
+    check_same("two destinations", 0, a.on[0], a.on[1]);
+    check_same("two destinations", 1, b.on[0], b.on[1]);
+}
+
+/* ---- folds alone, of short rows ---- */
+
+static void folds_of_short_rows(void **state) {
+    static const char *const texts[] = {"(x) -> sum(x, axis=1)", "(x) -> argmax(x, axis=1)",
+                                        "(x) -> mean(x, axis=0)"};
+    static const int64_t shapes[][2] = {{600, 3}, {9, 100}, {5, 4096}, {4, 2051}, {40, 64}};
+    (void)state;
+    for (size_t k = 0; k < TIDEI_COUNT(texts); k++)
+        for (size_t i = 0; i < TIDEI_COUNT(shapes); i++)
+            compare_one(texts[k], k == 2 ? TIDE_F16 : TIDE_F32, 2, shapes[i],
+                        i == 4 ? TURNED : PLAIN, 1, 1);
+}
+
+/* ---- forms, of what is too large to run here ---- */
+
+static uint16_t fold_node(tidei_program *p, int kind, uint16_t body, int out) {
+    p->nfolds++;
+    return node(p, TIDEI_OP_FOLD, out, body, 0, kind);
+}
+
+static void build_softmax(tidei_program *p, int t) {
+    const int acc = t == TIDE_F16 || t == TIDE_BF16 ? TIDE_F32 : t;
+    memset(p, 0, sizeof *p);
+    const uint16_t x = input(p, t), m = fold_node(p, TIDEI_FOLD_MAX, cast(p, acc, x), t),
+                   e = node(p, TIDEI_OP_EXP, t, node(p, TIDEI_OP_SUB, t, x, m, 0), 0, 0),
+                   s = fold_node(p, TIDEI_FOLD_SUM, cast(p, acc, e), t);
+    result(p, node(p, TIDEI_OP_DIV, t, e, s, 0));
+    tidei_program_seal(p);
+    assert_true(tidei_program_valid(p));
+}
+
+/* x - mean(x), times g, which is the same for all rows; and the first greatest place. */
+static void build_norm(tidei_program *p, int t) {
+    const int acc = t == TIDE_F16 || t == TIDE_BF16 ? TIDE_F32 : t;
+    memset(p, 0, sizeof *p);
+    const uint16_t x = input(p, t), g = input(p, t),
+                   m = fold_node(p, TIDEI_FOLD_MEAN, cast(p, acc, x), t),
+                   d = node(p, TIDEI_OP_SUB, t, x, m, 0);
+    result(p, node(p, TIDEI_OP_MUL, t, d, g, 0));
+    result(p, fold_node(p, TIDEI_FOLD_ARGMAX, cast(p, acc, d), TIDE_I64));
+    tidei_program_seal(p);
+    assert_true(tidei_program_valid(p));
+}
+
+static bool choose(const tidei_program *p, int64_t rows, int64_t n, bool turned, int64_t offset,
+                   int sm_major, tidei_chain_plan *out) {
+    const tidei_device_info info = {.sm_count = 132, .sm_major = sm_major};
+    tidei_program shared = *p;
+    tidei_call c = {.prog = &shared, .ndim = 2, .nred = 1, .shape = {rows, n}};
+    tidei_chain_traits k;
+    tidei_chain_traits_of(p, &k);
+    for (unsigned i = 0; i < 2; i++) {
+        tidei_view *v = i ? &c.out[0] : &c.in[0];
+        v->offset = offset;
+        v->strides[0] = turned ? 1 : n;
+        v->strides[1] = turned ? rows : 1;
+    }
+    c.in[1].strides[1] = 1; /* the same for all rows */
+    c.out[1].strides[0] = 1;
+    tidei_call_collapse(&c);
+    tidei_chain_order(&c, &k);
+    memset(out, 0xEE, sizeof *out);
+    return tidei_chain_choose(&c, &k, false, &info, out);
+}
+
+/* Every element has a thread, and threads have what they can hold. */
+static void check_plan(const tidei_chain_plan *p, int64_t rows, int64_t n) {
+    const tidei_chain_form *f = &p->form;
+    const bool columns = f->kind == TIDEI_CHAIN_COLUMNS, warp = f->kind == TIDEI_CHAIN_LANES;
+    const int64_t v = columns ? 1 : f->vec, w = columns ? f->vec : 1, threads = p->threads,
+                  side = (int64_t)1 << p->shift,
+                  lanes = warp      ? side
+                          : columns ? threads >> p->shift
+                                    : threads,
+                  groups = warp      ? (threads >> p->shift) * f->rows
+                           : columns ? side
+                                     : 1;
+    assert_int_equal(p->vectors * v, n);
+    assert_int_equal(p->rows * w, rows);
+    assert_true(p->part * f->blocks >= p->vectors && lanes * f->unroll >= p->part);
+    assert_true((int64_t)p->grid / f->blocks * groups >= p->rows);
+    assert_true(p->threads >= 32 && p->threads % 32 == 0 && p->threads <= TIDEI_CHAIN_LARGE);
+    assert_int_equal(p->grid % f->blocks, 0);
+    assert_true(p->shared <= TIDEI_CUDA_SHARED_MAX && p->room % 16 == 0);
+    assert_true(f->large == (p->threads > TIDEI_CHAIN_SMALL));
+}
+
+static void forms_follow_from_shapes(void **state) {
+    enum { NONE = 9 };
+    static const struct {
+        int64_t rows, n, offset;
+        uint8_t type, turned, kind, vec, blocks;
+    } cases[] = {
+        {8192, 4096, 0, TIDE_F32, 0, TIDEI_CHAIN_BLOCK, 4, 1},
+        {8192, 4095, 0, TIDE_F32, 0, TIDEI_CHAIN_BLOCK, 1, 1},
+        {8192, 4096, 1, TIDE_F32, 0, TIDEI_CHAIN_BLOCK, 1, 1},
+        {32, 32, 0, TIDE_F32, 0, TIDEI_CHAIN_LANES, 4, 1},
+        {1 << 20, 7, 0, TIDE_F32, 0, TIDEI_CHAIN_LANES, 1, 1},
+        {8192, 4096, 0, TIDE_F16, 0, TIDEI_CHAIN_BLOCK, 8, 1},
+        {8192, 4096, 0, TIDE_F64, 0, TIDEI_CHAIN_BLOCK, 2, 1},
+        {1024, 32768, 0, TIDE_F32, 0, TIDEI_CHAIN_BLOCK, 4, 2},
+        {64, 131072, 0, TIDE_F32, 0, TIDEI_CHAIN_BLOCK, 4, 8},
+        {1, 1 << 25, 0, TIDE_F32, 0, NONE, 0, 0},
+        {100000, 60, 0, TIDE_F32, 1, TIDEI_CHAIN_COLUMNS, 4, 1},
+        {8192, 4096, 0, TIDE_F32, 1, TIDEI_CHAIN_COLUMNS, 4, 4},
+        {8191, 100, 0, TIDE_F32, 1, TIDEI_CHAIN_COLUMNS, 1, 1},
+        {8192, 100000, 0, TIDE_F32, 1, NONE, 0, 0},
+        {(int64_t)1 << 31, 4, 0, TIDE_F32, 0, NONE, 0, 0},
+        {((int64_t)1 << 31) - (1 << 17), 4, 0, TIDE_F32, 0, TIDEI_CHAIN_LANES, 4, 1},
+    };
+    (void)state;
+    for (size_t i = 0; i < TIDEI_COUNT(cases); i++) {
+        tidei_program p;
+        tidei_chain_plan plan;
+        const int64_t rows = cases[i].rows, n = cases[i].n;
+        build_softmax(&p, cases[i].type);
+        const bool turned = cases[i].turned;
+        const bool fits = choose(&p, rows, n, turned, cases[i].offset, 9, &plan);
+        assert_int_equal(fits, cases[i].kind != NONE);
+        if (!fits) continue;
+        check_plan(&plan, rows, n);
+        assert_int_equal(plan.form.kind, cases[i].kind);
+        assert_int_equal(plan.form.vec, cases[i].vec);
+        assert_int_equal(plan.form.blocks, cases[i].blocks);
+        /* without clusters */
+        if (choose(&p, rows, n, turned, cases[i].offset, 8, &plan)) {
+            check_plan(&plan, rows, n);
+            assert_int_equal(plan.form.blocks, 1);
+        } else
+            assert_true(cases[i].blocks > 1);
+    }
+}
+
+/* Any shape is covered, or refused. */
+static void plans_cover_any_shape(void **state) {
+    (void)state;
+    for (int i = 0; i < 4000; i++) {
+        static const uint8_t types[] = {TIDE_F32, TIDE_F16, TIDE_F64};
+        tidei_program p;
+        tidei_chain_plan plan;
+        const int64_t rows = 1 + (int64_t)exp2(unit() * 20), n = 2 + (int64_t)exp2(unit() * 18);
+        const bool turned = unit() < 0.4;
+        (i % 2 ? build_softmax : build_norm)(&p, types[i % 3]);
+        if (choose(&p, rows, n, turned, i % 5 == 0, 9, &plan)) check_plan(&plan, rows, n);
+    }
+}
+
+/* A few forms, as a GPU's compiler sees them, which allows less than emulation does. */
+static void forms_compile(void **state) {
+    static const struct {
+        int64_t rows, n;
+        uint8_t type, turned;
+    } cases[] = {{8192, 4096, TIDE_F32, 0},
+                 {100000, 20, TIDE_BF16, 0},
+                 {64, 65536, TIDE_F16, 0},
+                 {8192, 4096, TIDE_F32, 1},
+                 {100000, 30, TIDE_F64, 1}};
+    (void)state;
+    if (tidei_nvrtc_open(0) != TIDE_OK) skip();
+    for (size_t i = 0; i < TIDEI_COUNT(cases); i++) {
+        if (test_quick() && i % 2) continue;
+        tidei_program p;
+        tidei_chain_plan plan;
+        tidei_chain_traits k;
+        void *image;
+        size_t bytes;
+        (i % 2 ? build_norm : build_softmax)(&p, cases[i].type);
+        tidei_chain_traits_of(&p, &k);
+        assert_true(choose(&p, cases[i].rows, cases[i].n, cases[i].turned, 0, 9, &plan));
+        char *text = tidei_chain_text(NULL, &p, &k, &plan.form, NULL);
+        assert_non_null(text);
+        assert_null(strstr(text, "#include"));
+        tide_status s = tidei_nvrtc_compile(text, "tide_k", 90, &image, &bytes);
+        tidei_host_free(NULL, text);
+        if (s != TIDE_OK) fail_msg("%s", tide_error_last()->message);
+        free(image);
+    }
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, begin_both, end_both)
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        CASE(rows_of_any_length),
+        CASE(columns_of_any_length),
+        CASE(rows_that_do_not_fit),
+        CASE(layouts_and_types),
+        CASE(several_results),
+        CASE(other_inputs),
+        CASE(positions),
+        CASE(folds_that_lie_across),
+        CASE(folds_of_pairs),
+        CASE(chains_among_other_values),
+        CASE(special_values),
+        CASE(nothing_and_one),
+        CASE(a_rows_bits_are_its_own),
+        CASE(over_what_is_read),
+        CASE(two_destinations),
+        CASE(folds_of_short_rows),
+    };
+    const struct CMUnitTest plans[] = {
+        cmocka_unit_test(forms_follow_from_shapes),
+        cmocka_unit_test(plans_cover_any_shape),
+        cmocka_unit_test(forms_compile),
+    };
+    int failed = cmocka_run_group_tests_name("plans", plans, NULL, NULL);
+    return failed + cmocka_run_group_tests_name("emulated", tests, open_both, close_both);
+}

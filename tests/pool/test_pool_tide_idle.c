@@ -1,0 +1,162 @@
+/* test_pool_tide_idle.c: the pool `tide`, over doubles, where nothing may move: whole pages on which
+** nothing lies are mapped elsewhere in place of new memory, as far as nobody has to wait for it. */
+#include "tests/support/tidetest.h"
+#include "tests/doubles/pool_double.h"
+#include "runtime/pool/tide/tide.h"
+
+#define KIB  TIDEI_KIB
+#define MIB  TIDEI_MIB
+#define PAGE (16 * KIB)
+
+enum { PIECES = 16, LONG = 64 /* pages of a piece */ };
+
+typedef struct bench {
+    tidei_pool *p;
+    tidei_block piece[PIECES], wall[PIECES];
+} bench;
+
+/* Long blocks with a short one behind each; without owners, so that nothing may move. */
+static void bench_open(bench *b) {
+    b->p = open_pool(&tidei_pool_tide, PAGE, 512 * MIB);
+    b->p->mover = &double_mover;
+    keep_caches(b->p, false);
+    for (unsigned i = 0; i < PIECES; i++) {
+        b->piece[i] = must(b->p, LONG * PAGE, 0);
+        b->wall[i] = must(b->p, PAGE, 0);
+    }
+}
+
+static void bench_close(bench *b) {
+    for (unsigned i = 0; i < PIECES; i++) {
+        if (b->piece[i].priv) put(b->p, &b->piece[i], 0, 0);
+        put(b->p, &b->wall[i], 0, 0);
+    }
+    b->p->ops->trim(b->p, 0);
+    assert_int_equal(figures(b->p).backed, 0);
+    close_clean(b->p);
+}
+
+static void give(bench *b, unsigned i, unsigned stream, uint64_t tick) {
+    put(b->p, &b->piece[i], stream, tick);
+    b->piece[i].priv = NULL;
+}
+
+/* A request for twice as much as any free piece: the pages of two pieces serve it. */
+static void idle_pages_stand_in_for_new_memory(void **state) {
+    (void)state;
+    bench b;
+    bench_open(&b);
+    give(&b, 3, 0, 0);
+    give(&b, 9, 0, 0);
+    size_t backed = figures(b.p).backed;
+    tidei_block large = must(b.p, 2 * LONG * PAGE, 0);
+    assert_int_equal(figures(b.p).backed, backed);
+    assert_true(figures(b.p).bytes_remapped >= LONG * PAGE);
+    assert_int_equal(dbl.calls[CALL_WAIT], 0);
+    assert_int_equal(large.stamps.n, 0);
+    assert_true(balanced(b.p));
+    put(b.p, &large, 0, 0);
+    bench_close(&b);
+}
+
+/* What is missing is new, and no more than that. */
+static void the_rest_is_new_memory(void **state) {
+    (void)state;
+    bench b;
+    bench_open(&b);
+    give(&b, 3, 0, 0);
+    size_t backed = figures(b.p).backed;
+    tidei_block large = must(b.p, 2 * LONG * PAGE, 0);
+    assert_in_range(figures(b.p).backed, backed + PAGE, backed + LONG * PAGE);
+    assert_true(figures(b.p).bytes_remapped > 0);
+    assert_true(balanced(b.p));
+    put(b.p, &large, 0, 0);
+    bench_close(&b);
+}
+
+/* Pages with pending work stay where they are; once it is done, as the pool finds by itself, they
+** serve. */
+static void nobody_waits_for_pending_work(void **state) {
+    (void)state;
+    bench b;
+    bench_open(&b);
+    give(&b, 3, 1, 7);
+    give(&b, 9, 0, 8);
+    size_t backed = figures(b.p).backed;
+    tidei_block first = must(b.p, 2 * LONG * PAGE, 0);
+    assert_true(figures(b.p).backed > backed);
+    assert_int_equal(figures(b.p).bytes_remapped, 0);
+    assert_int_equal(dbl.calls[CALL_WAIT], 0);
+    double_complete(0, 8);
+    double_complete(1, 7);
+    backed = figures(b.p).backed;
+    /* after a search in vain the next one comes some frees later */
+    for (unsigned i = 0; i < 64; i++) {
+        tidei_block x = must(b.p, KIB, 0);
+        put(b.p, &x, 0, 0);
+    }
+    tidei_block second = must(b.p, 2 * LONG * PAGE, 0);
+    /* but for pages that the walls reach into */
+    assert_true(figures(b.p).backed < backed + LONG * PAGE / 2);
+    assert_true(figures(b.p).bytes_remapped > LONG * PAGE);
+    assert_int_equal(dbl.calls[CALL_WAIT], 0);
+    put(b.p, &first, 0, 0);
+    put(b.p, &second, 0, 0);
+    bench_close(&b);
+}
+
+/* A page or two of a large request are not worth unmapping and mapping. */
+static void few_idle_pages_stay(void **state) {
+    (void)state;
+    bench b;
+    bench_open(&b);
+    tidei_block two;
+    give(&b, 3, 0, 0);
+    two = must(b.p, LONG * PAGE - 2 * PAGE, 0);
+    tidei_block large = must(b.p, 2 * LONG * PAGE, 0);
+    assert_int_equal(figures(b.p).bytes_remapped, 0);
+    put(b.p, &two, 0, 0);
+    put(b.p, &large, 0, 0);
+    bench_close(&b);
+}
+
+/* Whichever call is refused: a request that fits is served, or fails with what the device said, and
+** all is in order. */
+static void every_refusal_leaves_order(void **state) {
+    (void)state;
+    static const struct {
+        enum double_call call;
+        tide_status with;
+    } calls[] = {{CALL_HOST, TIDE_E_HOST_NOMEM}, {CALL_BACK, TIDE_E_NOMEM},
+                 {CALL_PAGE_NEW, TIDE_E_DEVICE}, {CALL_MAP, TIDE_E_DEVICE},
+                 {CALL_MAP, TIDE_E_NOMEM},       {CALL_UNMAP, TIDE_E_DEVICE}};
+    for (unsigned k = 0; k < TIDEI_COUNT(calls); k++) {
+        bool failed = true;
+        for (long after = 0; failed; after++) {
+            bench b;
+            tidei_block large = {0};
+            bench_open(&b);
+            for (unsigned i = 1; i < PIECES; i += 3) give(&b, i, 0, 0);
+            dbl.fail_with = calls[k].with;
+            dbl.fail_after[calls[k].call] = after;
+            tide_status st = get(b.p, 4 * LONG * PAGE, 0, 0, &large);
+            failed = dbl.fail_after[calls[k].call] < 0;
+            dbl.fail_after[calls[k].call] = -1;
+            assert_true(st == TIDE_OK || (failed && st == calls[k].with));
+            assert_true(balanced(b.p));
+            if (st == TIDE_OK) put(b.p, &large, 0, 0);
+            bench_close(&b);
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(idle_pages_stand_in_for_new_memory),
+        cmocka_unit_test(the_rest_is_new_memory),
+        cmocka_unit_test(nobody_waits_for_pending_work),
+        cmocka_unit_test(few_idle_pages_stay),
+        cmocka_unit_test(every_refusal_leaves_order),
+    };
+    return cmocka_run_group_tests_name("pool_tide_idle", tests, NULL, NULL);
+}
