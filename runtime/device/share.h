@@ -10,13 +10,13 @@
 ** So parts do not wait for each other, and how work is cut into parts goes by its shape alone: what
 ** is computed must not depend on how many threads there are. A part should take 20 us or more:
 ** another thread takes 5 to 50 to wake. */
-typedef void tidei_part_fn(void *user, size_t i);
-void tidei_share(size_t n, tidei_part_fn *part, void *user);
+typedef void tidei_share_fn(void *user, size_t i);
+void tidei_share(size_t n, tidei_share_fn *part, void *user);
 
 /* The same of `items`, by stretches of `grain` (the last one may be shorter): part(user, first, end)
 ** for [first, end). */
-typedef void tidei_stretch_fn(const void *user, size_t first, size_t end);
-void tidei_share_items(size_t items, size_t grain, tidei_stretch_fn *part, const void *user);
+typedef void tidei_share_items_fn(const void *user, size_t first, size_t end);
+void tidei_share_items(size_t items, size_t grain, tidei_share_items_fn *part, const void *user);
 #define TIDEI_SHARE_GRAIN 8192 /* where an item takes 2 to 20 ns */
 
 /* How many threads may come to share now: for work of which any cut gives the same bits, and more

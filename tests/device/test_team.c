@@ -21,7 +21,7 @@ static struct box *open_team(int threads) {
 #define PARTS_MAX 3000
 struct shared {
     size_t n;
-    tidei_part_fn *part;
+    tidei_share_fn *part;
     size_t threads;        /* that may share, as the worker is told, */
     _Atomic size_t inside; /* and as a part is */
     atomic_int done[PARTS_MAX], arrived, gate;

@@ -34,7 +34,7 @@ struct tidei_team {
     pthread_t *helpers;
     /* the call */
     size_t n;
-    tidei_part_fn *part;
+    tidei_share_fn *part;
     void *user;
     alignas(TIDEI_CACHE_LINE) _Atomic size_t next;
     _Atomic unsigned unwoken; /* helpers that the call could use and nobody has woken */
@@ -149,11 +149,11 @@ static unsigned start_helpers(tidei_team *t, size_t wanted) {
 
 /* ---- sharing ---- */
 
-static void take_alone(size_t n, tidei_part_fn *part, void *user) {
+static void take_alone(size_t n, tidei_share_fn *part, void *user) {
     for (size_t i = 0; i < n; i++) part(user, i);
 }
 
-static void lead(tidei_team *t, size_t n, tidei_part_fn *part, void *user) {
+static void lead(tidei_team *t, size_t n, tidei_share_fn *part, void *user) {
     unsigned helpers = start_helpers(t, n - 1);
     if (!helpers) {
         take_alone(n, part, user);
@@ -171,7 +171,7 @@ static void lead(tidei_team *t, size_t n, tidei_part_fn *part, void *user) {
     close_gate(t);
 }
 
-void tidei_share(size_t n, tidei_part_fn *part, void *user) {
+void tidei_share(size_t n, tidei_share_fn *part, void *user) {
     tidei_team *t = here;
     bool leads = t && n > 1 && !atomic_exchange_explicit(&t->led, true, memory_order_acquire);
     here = NULL;
@@ -186,7 +186,7 @@ void tidei_share(size_t n, tidei_part_fn *part, void *user) {
 
 struct stretches {
     size_t items, grain;
-    tidei_stretch_fn *part;
+    tidei_share_items_fn *part;
     const void *user;
 };
 static void run_stretch(void *user, size_t i) {
@@ -195,7 +195,7 @@ static void run_stretch(void *user, size_t i) {
     s->part(s->user, first, end < s->items ? end : s->items);
 }
 
-void tidei_share_items(size_t items, size_t grain, tidei_stretch_fn *part, const void *user) {
+void tidei_share_items(size_t items, size_t grain, tidei_share_items_fn *part, const void *user) {
     struct stretches s = {items, grain, part, user};
     tidei_share(items / grain + (items % grain != 0), run_stretch, &s);
 }
