@@ -53,8 +53,9 @@ static NOINLINE double kmeans(tide_runtime *rt) {
 static tide_array *rolled(tide_array *a, int64_t by, int axis) {
     return tide_roll(a, &by, &axis, 1);
 }
-static tide_array *three(tide_array *a, int axis) {
-    return tide_add(tide_add(rolled(a, 1, axis), a), rolled(a, -1, axis));
+static tide_array *three(tide_runtime *rt, tide_array *a, int axis) {
+    return tide_map(rt, "(up, a, down) -> up + a + down", rolled(a, 1, axis), a,
+                    rolled(a, -1, axis));
 }
 static NOINLINE double life(tide_runtime *rt) {
     const unsigned char glider[] = {0, 1, 0, 0, 0, 1, 1, 1, 1};
@@ -64,7 +65,7 @@ static NOINLINE double life(tide_runtime *rt) {
            "the glider");
     for (int i = 0; i < 32; i++)
         now = tide_map(rt, "(s, g) -> u8((s == 3) | ((s == 4) & (g == 1)))",
-                       three(three(now, 0), 1), now);
+                       three(rt, three(rt, now, 0), 1), now);
     return tide_item_f64(tide_sum(now, NULL, 0, 0));
 }
 

@@ -5,8 +5,8 @@
 ** floats, so that sums of many do not lose what single ones hold. Entries are gone through in
 ** order; then each place combines what it has with its accumulators, and rounds once. Where tables
 ** are small each stretch of entries has one of its own, and their sums meet in the stretches'
-** order. Else there is one, and each thread goes through all entries for a range of places of its
-** own. What must stay true: the order depends on the indices and on shapes alone, not on how many
+** order. Else there is one, and where rows are wide each thread goes through all entries for a range
+** of places of its own; narrow ones take no longer to add than to find. What must stay true: the order depends on the indices and on shapes alone, not on how many
 ** threads there are; a place that nothing was added to keeps its bits. */
 #include <math.h>
 #include "arrays/operand.h"
@@ -66,6 +66,8 @@ static void run_range(void *user, size_t i) {
                    length / n * (ga_i64)(i + 1) + length % n * (ga_i64)(i + 1) / n, 0});
 }
 
+#define WIDE 8 /* elements of a row */
+
 static void run_parts(const sc_sums *p, part_fn *run) {
     const size_t work = (size_t)(p->fold.n * p->fold.width);
     sharing s = {p, run, (size_t)p->ntables};
@@ -73,7 +75,9 @@ static void run_parts(const sc_sums *p, part_fn *run) {
         tidei_share(s.parts, run_stretch, &s);
         return;
     }
-    s.parts = tidei_min_size(tidei_share_threads(), work / TIDEI_SHARE_GRAIN + 1);
+    s.parts = p->fold.width < WIDE
+                  ? 1
+                  : tidei_min_size(tidei_share_threads(), work / TIDEI_SHARE_GRAIN + 1);
     tidei_share(s.parts, run_range, &s);
 }
 

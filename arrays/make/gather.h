@@ -206,12 +206,14 @@ static inline ga_i64 ga_index(const ga_take *p, ga_i64 at) {
             n = across_indices == 0 || last - j < GA_BLOCK ? last - j : GA_BLOCK;                  \
             if (across_indices == 0)                                                               \
                 for (ga_i64 i = j; i < last; i++) to[i] = from[i * across];                        \
-            else if (ga_read_block(p->indices, index + j * across_indices, across_indices, n,      \
-                                   p->size, p->is_signed, p->length, v))                           \
-                for (ga_i64 i = 0; i < n; i++) to[j + i] = from[(j + i) * across + v[i] * step];   \
-            else                                                                                   \
+            else if (!ga_read_block(p->indices, index + j * across_indices, across_indices, n,     \
+                                    p->size, p->is_signed, p->length, v))                          \
                 for (ga_i64 i = j; i < j + n; i++)                                                 \
                     to[i] = from[i * across + ga_index(p, index + i * across_indices) * step];     \
+            else if (across == 0 && step == 1)                                                     \
+                for (ga_i64 i = 0; i < n; i++) to[j + i] = from[v[i]];                             \
+            else                                                                                   \
+                for (ga_i64 i = 0; i < n; i++) to[j + i] = from[(j + i) * across + v[i] * step];   \
         }                                                                                          \
     }
 /* Units first .. end-1 of the result, which are parts of rows. */

@@ -68,7 +68,8 @@ enum { GA_BLOCK = 256 };
 ** Returns whether all are in range; else they are as they were given. */
 static inline int ga_read_block(ga_u64 address, ga_i64 at, ga_i64 step, ga_i64 n, int size,
                                 int is_signed, ga_i64 length, ga_i64 *v) {
-    int bad = 0, left = 0;
+    ga_u64 bad = 0;
+    int left = 0;
     if (size == 8) {
         GA_READ_ALL(ga_i64);
     } else if (size == 4 && is_signed) {
@@ -78,8 +79,9 @@ static inline int ga_read_block(ga_u64 address, ga_i64 at, ga_i64 step, ga_i64 n
     } else {
         for (ga_i64 j = 0; j < n; j++) v[j] = ga_read(address, at + j * step, size, is_signed);
     }
-    for (ga_i64 j = 0; j < n; j++) bad |= (ga_u64)v[j] >= (ga_u64)length;
-    if (!bad) return 1;
+    /* signs, as vectors compare no unsigned numbers */
+    for (ga_i64 j = 0; j < n; j++) bad |= (ga_u64)v[j] | ((ga_u64)length - 1 - (ga_u64)v[j]);
+    if (!(bad >> 63)) return 1;
     for (ga_i64 j = 0; j < n; j++)
         left |= (ga_u64)ga_from_start(v[j], length, is_signed) >= (ga_u64)length;
     for (ga_i64 j = 0; !left && j < n; j++) v[j] = ga_from_start(v[j], length, is_signed);
