@@ -239,9 +239,11 @@ static tide_status fold(const tidei_plan *p, const tidei_operand *near, int op) 
 
 /* ---- in order, on the host ---- */
 
-#define ROOM_MOST   (64 * TIDEI_MIB) /* bytes of tables */
-#define SMALL       (32 * TIDEI_KIB) /* bytes of one that fits into a first-level cache */
-#define STRETCH     32768 /* elements of a stretch of entries that has its own, at least */
+#define ROOM_MOST (64 * TIDEI_MIB) /* bytes of tables */
+/* Of a stretch of entries that has its own, at least: elements, and entries for each place, so that
+** tables take little time beside them. */
+#define STRETCH     32768
+#define DENSE       4
 #define TABLES_MOST 64
 /* Places for each entry, up to which it pays to look at each place. */
 #define SPARSE 4
@@ -250,15 +252,17 @@ static bool is_for_sums(const tidei_plan *p, const sc_fold *c, tide_dtype t) {
     const size_t acc = tidei_sums_kinds[t].acc;
     if (!acc || p->far->st->dev->d->info.flags & TIDEI_DEV_RUNS_TEXT) return false;
     if (c->op == SC_MUL && tidei_dtype_kind(t) == TIDEI_KIND_COMPLEX) return false;
-    if ((c->op != SC_ADD && c->op != SC_MUL) || c->n == 0) return false;
+    if ((c->op != SC_ADD && c->op != SC_MUL) || !c->n || !c->length || !c->width) return false;
     return c->length / SPARSE <= c->n && c->length <= (int64_t)(ROOM_MOST / acc) / c->width;
 }
 
 /* Into how many tables; the bits of sums depend on it. */
 static int64_t count_tables(const sc_fold *c, size_t acc) {
-    const int64_t wanted = c->n * c->width / STRETCH;
-    if (c->length * c->width > (int64_t)(SMALL / acc) || wanted < 2) return 1;
-    return wanted < TABLES_MOST ? wanted : TABLES_MOST;
+    const int64_t room = (int64_t)(ROOM_MOST / acc) / (c->length * c->width);
+    int64_t n = c->n * c->width / STRETCH;
+    if (n > c->n / DENSE / c->length) n = c->n / DENSE / c->length;
+    if (n > room) n = room;
+    return n < 1 ? 1 : n < TABLES_MOST ? n : TABLES_MOST;
 }
 
 static tide_status add_up(const tidei_plan *p, const tidei_operand *near, const sc_fold *c) {

@@ -3,10 +3,11 @@
 **
 ** Model. A table has an accumulator for each column of each place, at first 0 (or 1): f64 for
 ** floats, so that sums of many do not lose what single ones hold. Entries are gone through in
-** order; then each place combines what it has with its accumulators, and rounds once. Where tables
-** are small each stretch of entries has one of its own, and their sums meet in the stretches'
-** order. Else there is one, and where rows are wide each thread goes through all entries for a range
-** of places of its own; narrow ones take no longer to add than to find. What must stay true: the order depends on the indices and on shapes alone, not on how many
+** order; then each place combines what it has with its accumulators, and rounds once. Where there
+** are many entries for each place, each stretch of entries has a table of its own, and their sums
+** meet in the stretches' order. Else there is one, and where rows are wide each thread goes through
+** all entries for a range of places of its own; narrow ones take no longer to add than to find.
+** What must stay true: the order depends on the indices and on shapes alone, not on how many
 ** threads there are; a place that nothing was added to keeps its bits. */
 #include <math.h>
 #include "arrays/operand.h"

@@ -71,7 +71,17 @@ static inline ga_i64 sg_end(const sg_call *p, ga_i64 segment) {
     return segment + 1 < p->segments ? sg_offset(p, segment + 1) : p->n;
 }
 
-/* Segment by segment: those that are empty end before they begin. */
+/* Segment by segment: those that are empty end before they begin. Most are short: so the first few
+** are written whatever their number is, and then over what is too much. */
+enum { SG_FEW = 4 };
+#define SG_FILL(type)                                                                              \
+    do {                                                                                           \
+        type *ids = (type *)p->ids;                                                                \
+        ga_i64 at = i;                                                                             \
+        if (at + SG_FEW <= last && at < stop)                                                      \
+            for (int j = 0; j < SG_FEW; j++) ids[at++] = (type)segment;                            \
+        for (; at < stop; at++) ids[at] = (type)segment;                                           \
+    } while (0)
 static void sg_fill(const void *params, size_t first, size_t end) {
     const sg_call *p = params;
     ga_i64 i = (ga_i64)first, last = (ga_i64)end, segment = sg_segment(p, i);
@@ -79,9 +89,10 @@ static void sg_fill(const void *params, size_t first, size_t end) {
         ga_i64 stop = sg_end(p, segment);
         if (stop > last || (!p->each && segment + 1 >= p->segments)) stop = last;
         if (p->wide)
-            for (; i < stop; i++) ((ga_i64 *)p->ids)[i] = segment;
+            SG_FILL(ga_i64);
         else
-            for (; i < stop; i++) ((unsigned *)p->ids)[i] = (unsigned)segment;
+            SG_FILL(unsigned);
+        if (stop > i) i = stop;
         segment++;
     }
 }
