@@ -1,6 +1,6 @@
-/* vm_complex.c: the interpreter's loops over complex numbers. Compiled once for each instruction set
-** that has no fused multiply-adds, with VM_SET its name: gcc 12 turns vectors of products that are
-** added and subtracted in turn into such even under -ffp-contract=off, and results would differ
+/* vm_complex.c: the interpreter's loops over complex numbers. Compiled once for each instruction
+** set that has no fused multiply-adds, with VM_SET its name: gcc 12 turns vectors of products that
+** are added and subtracted in turn into such even under -ffp-contract=off, and results would differ
 ** between machines. */
 #include "arrays/expr/vm_common.h"
 

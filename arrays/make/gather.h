@@ -5,9 +5,9 @@
 ** behind kernels/text.h and indices.h) for NVRTC. The iteration space is the result's, which is
 ** row-major; the source and the indices have strides over it. A row is its innermost dimension.
 ** What is moved are units: elements, or as many of them side by side as move at once. The host's
-** kernel loops over parts of rows. A device's thread has several groups of units under way, those of its
-** block side by side: a group is one unit, or the neighbouring ones that fill 4 bytes, which find
-** their place once where they lie in one row.
+** kernel loops over parts of rows. A device's thread has several groups of units under way, those
+** of its block side by side: a group is one unit, or the neighbouring ones that fill 4 bytes, which
+** find their place once where they lie in one row.
 ** What must stay true: n < 2^31, as the host cuts larger takes. */
 #ifndef TIDEI_GATHER_H
 #define TIDEI_GATHER_H

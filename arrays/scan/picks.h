@@ -217,32 +217,32 @@ static inline pk_i64 pk_end(const pk_pick *p, pk_i64 tile) {
         tidei_share_items((size_t)((p->n + PK_TILE - 1) / PK_TILE), TIDEI_SHARE_GRAIN / PK_TILE,   \
                           name##_tiles, p);                                                        \
     }
-#define PK_COUNT(size)                                                                               \
-    static void picks_count_##size##_tiles(const void *params, size_t begin, size_t end) {           \
-        const pk_pick *p = params;                                                                   \
-        for (pk_i64 tile = (pk_i64)begin; tile < (pk_i64)end; tile++) {                              \
-            pk_i64 found = 0;                                                                        \
-            PK_RUNS(p, tile *PK_TILE, pk_end(p, tile), {                                             \
-                if (step == 1)                                                                       \
-                    for (pk_i64 k = 0; k < stop - i; k++) found += pk_is_##size(p, at + k);          \
-                else                                                                                 \
-                    for (pk_i64 k = 0; k < stop - i; k++) found += pk_is_##size(p, at + k * step);   \
-            })                                                                                       \
-            ((pk_i64 *)p->counts)[tile] = found;                                                     \
-        }                                                                                            \
-    }                                                                                                \
-    PK_KERNEL(picks_count_##size)                                                                    \
-    /* The places of a tile that are one, counted from its first; how many these are. Without a    \
-    ** branch for each, which nobody could foresee. */ \
-    static inline pk_i64 pk_list_##size(const pk_pick *p, pk_i64 tile, unsigned short *list) {       \
-        const pk_i64 first = tile * PK_TILE;                                                         \
-        pk_i64 n = 0;                                                                                \
-        PK_RUNS(                                                                                     \
-            p, first, pk_end(p, tile), for (pk_i64 k = 0; k < stop - i; k++) {                       \
-                list[n] = (unsigned short)(i + k - first);                                           \
-                n += pk_is_##size(p, at + k * step);                                                 \
-            })                                                                                       \
-        return n;                                                                                    \
+/* Counts; and pk_list_<size>: the places of a tile that are one, counted from its first, and how
+** many these are, without a branch for each, which nobody could foresee. */
+#define PK_COUNT(size)                                                                             \
+    static void picks_count_##size##_tiles(const void *params, size_t begin, size_t end) {         \
+        const pk_pick *p = params;                                                                 \
+        for (pk_i64 tile = (pk_i64)begin; tile < (pk_i64)end; tile++) {                            \
+            pk_i64 found = 0;                                                                      \
+            PK_RUNS(p, tile *PK_TILE, pk_end(p, tile), {                                           \
+                if (step == 1)                                                                     \
+                    for (pk_i64 k = 0; k < stop - i; k++) found += pk_is_##size(p, at + k);        \
+                else                                                                               \
+                    for (pk_i64 k = 0; k < stop - i; k++) found += pk_is_##size(p, at + k * step); \
+            })                                                                                     \
+            ((pk_i64 *)p->counts)[tile] = found;                                                   \
+        }                                                                                          \
+    }                                                                                              \
+    PK_KERNEL(picks_count_##size)                                                                  \
+    static inline pk_i64 pk_list_##size(const pk_pick *p, pk_i64 tile, unsigned short *list) {     \
+        const pk_i64 first = tile * PK_TILE;                                                       \
+        pk_i64 n = 0;                                                                              \
+        PK_RUNS(                                                                                   \
+            p, first, pk_end(p, tile), for (pk_i64 k = 0; k < stop - i; k++) {                     \
+                list[n] = (unsigned short)(i + k - first);                                         \
+                n += pk_is_##size(p, at + k * step);                                               \
+            })                                                                                     \
+        return n;                                                                                  \
     }
 #define PK_WHERE(size)                                                                             \
     static void picks_where_##size##_tiles(const void *params, size_t begin, size_t end) {         \

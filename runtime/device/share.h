@@ -1,4 +1,4 @@
-/* share.h: sharing the work of a host function among the processors (runtime/device/host/team.c). */
+/* share.h: sharing the work of a host function among the processors (host/team.c). */
 #ifndef TIDEI_SHARE_H
 #define TIDEI_SHARE_H
 
@@ -13,8 +13,8 @@
 typedef void tidei_share_fn(void *user, size_t i);
 void tidei_share(size_t n, tidei_share_fn *part, void *user);
 
-/* The same of `items`, by stretches of `grain` (the last one may be shorter): part(user, first, end)
-** for [first, end). */
+/* The same of `items`, by stretches of `grain` (the last one may be shorter): part(user, first,
+** end) for [first, end). */
 typedef void tidei_share_items_fn(const void *user, size_t first, size_t end);
 void tidei_share_items(size_t items, size_t grain, tidei_share_items_fn *part, const void *user);
 #define TIDEI_SHARE_GRAIN 8192 /* where an item takes 2 to 20 ns */

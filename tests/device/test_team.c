@@ -135,12 +135,9 @@ static void streams_take_turns_with_the_team(void **state) {
     (void)state;
     struct box *b = open_team(4);
     struct shared *s = calloc(NSTREAMS, sizeof *s);
+    for (unsigned i = 0; i < NSTREAMS; i++) s[i].n = 50 + i, s[i].part = count_part;
     for (int call = 0; call < CALLS; call++)
-        for (unsigned i = 0; i < NSTREAMS; i++) {
-            s[i].n = 50 + i;
-            s[i].part = count_part;
-            launch_share(b, i, &s[i]);
-        }
+        for (unsigned i = 0; i < NSTREAMS; i++) launch_share(b, i, &s[i]);
     for (unsigned i = 0; i < NSTREAMS; i++) {
         finish(b, i);
         assert_done(&s[i], CALLS);
