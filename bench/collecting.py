@@ -1,15 +1,20 @@
 #!/usr/bin/env python3
-"""collecting.py: what collecting costs over freeing by hand: the same work in pairs of processes.
+"""collecting.py: what collecting costs over freeing by hand: the same work in both ways, in turns of
+one process (collecting-work).
 
-Model. A way is `hand` (each array is freed as it dies, the collector is never asked) or a policy.
-For each limit, a pair is one process of each way (collecting-work), which take turns of the same
-number of units (bench/pairs.py has the order and the statistics). A turn is measured in the
-process that has it: wall and processor time, and what of it went to collections, apart. Fixed
-work, done before and after each turn, tells the clock's speed (a loop on the processor, a kernel
-on a GPU), and a block of turns in which it was another for one way than for the other is dropped.
-There are pairs until the overhead of every way is known to --within percent in the time that
-matters (on a GPU the wall's, which is the device's too; on a host device the processor's, since
-others use the same processors), or until --seconds have passed for this limit.
+Model. A process has a policy and a limit. In its turns by hand each array is freed as it dies, and
+the collector is never asked; in its others the policy decides. Turns are some milliseconds long and
+come in pairs, of either order at random, over as many units of work; what is compared is the time
+of a unit. Both turns have the same memory and the same clock: what differs from process to process
+(how the data lie in caches and pages) is the same for both, and what comes and goes (others on the
+processor, in its caches, on its memory) is as likely in one turn as in the other. Fixed work, done
+before and after each turn, tells the clock's speed (a loop on the processor, a kernel on a GPU),
+and a pair whose clocks differ is dropped. bench/pairs.py has the statistics.
+There are processes until the overhead is known to --within percent in the time that matters (on a
+GPU the wall's, which is the device's too; on a host device the processor's, since others use the
+same processors), or until their seconds have passed: --seconds of the first policy at the last
+limit, for which everything is, --others of each other policy and limit.
+A policy "hand" is by hand too: what is measured of it is the method's own error.
 
 --count counts instructions instead (bench/instructions.py).
 Exit 0, 1 failed, 2 bad input, 77 skipped.
@@ -18,6 +23,7 @@ import argparse
 import json
 import math
 import os
+import random
 import re
 import subprocess
 import sys
@@ -35,6 +41,9 @@ BARS = ["time", "within", "climbs"]
 # What would change a way behind its name.
 OTHERS_CHOICE = ["TIDE_POLICY", "TIDE_LIMIT", "TIDE_SOFT_LIMIT", "TIDE_GC_EARLY", "TIDE_COLLECTOR"]
 KEPT_SECONDS = 1800  # figures that another bar may still use
+MOST_UNITS = 10**9  # of a turn, whose end is its time's
+WARM_TURNS = 20  # that the first, uncounted turn is as long as, ...
+WARM_SHARE = 0.1  # ... or this share of the process's time, so that the pool has grown by then
 
 
 class Failed(Exception):
@@ -46,13 +55,12 @@ class Skipped(Exception):
 
 
 class Side:
-    """A process of one way, which waits for its turn."""
+    """A process that waits for its turns."""
 
     def __init__(self, options, way, limit=None, work=None):
         command = [os.path.join(options.build, "bench/collecting-work"), work or options.work, way]
         command += ["--limit", str(limit)] if limit else []
-        if not work:
-            command += options.sizes
+        command += options.sizes if not work else []
         environment = {k: v for k, v in os.environ.items() if k not in OTHERS_CHOICE}
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, encoding="utf-8",
@@ -67,149 +75,109 @@ class Side:
         status = self.process.returncode
         raise Skipped(why) if status == 77 else Failed(why or "ended with %d" % status)
 
-    def turn(self, units):
+    def _turn(self, line):
         try:
-            self.process.stdin.write("%d\n" % units)
+            self.process.stdin.write(line + "\n")
             self.process.stdin.flush()
         except BrokenPipeError:
             pass  # the end of its output says why
         return {name: int(value) for name, value in
                 (field.split("=") for field in self._line().split())}
 
+    def by_hand(self, units):
+        return self._turn("hand %d" % units)
+
+    def its_way(self, seconds):
+        return self._turn("%d %d" % (MOST_UNITS, round(1e9 * seconds)))
+
     def close(self):
         if self.process.poll() is None:
             self.process.communicate()
 
 
-class Clocks:
-    """How fast the clocks are: what each turn's loop took, and on a GPU a kernel beside it."""
-
-    def __init__(self, options, device):
-        self.kernel = None
-        if device.startswith("cuda"):
-            self.kernel = Side(options, "hand", work="kernel")
-            self.kernel.turn(1)  # compiles it
-
-    def around(self, side, units):
-        """A turn, with the clocks that it had."""
-        before = self.kernel.turn(1)["wall_ns"] if self.kernel else 0
-        figures = side.turn(units)
-        figures["clocks"] = {"loop": figures["loop_ns"]}
-        if self.kernel:
-            figures["clocks"]["kernel"] = (before + self.kernel.turn(1)["wall_ns"]) / 2
-        return figures
-
-    def close(self):
-        if self.kernel:
-            self.kernel.close()
+def clocks(turn):
+    """What was the same work before and after the turn, by name."""
+    return {name: turn[name] for name in ("loop_ns", "kernel_ns")}
 
 
-def in_ms(turn):
-    """A turn's figures as they are told: times in ms, what is in a pause apart."""
-    drains = max(0, turn["pauses_ns"] - turn["traced_ns"])
-    return {"processor": turn["processor_ns"] / 1e6, "wall": turn["wall_ns"] / 1e6,
-            "thread": turn["thread_ns"] / 1e6, "user": turn["user_us"] / 1e3,
-            "system": turn["system_us"] / 1e3,
-            "tracing": (turn["traced_ns"] - turn["finding_ns"]) / 1e6,
-            "finding": turn["finding_ns"] / 1e6, "drains": drains / 1e6,
-            "collections": turn["collections"], "climbs": turn["climbs"],
-            "peak": turn["peak_backed_bytes"]}
+def each(turn, name):
+    return turn[name] / turn["units"]
+
+
+class Sums:
+    """Of one kind of turns."""
+
+    def __init__(self):
+        self.sums, self.peak = {}, 0
+
+    def add(self, turn):
+        for name, value in turn.items():
+            self.sums[name] = self.sums.get(name, 0) + value
+        self.peak = max(self.peak, turn["peak_live_bytes"])
+
+    def each(self, name):
+        """Of a unit."""
+        return self.sums[name] / self.sums["units"]
 
 
 class Way:
-    """What the pairs have told of a way at one limit."""
+    """What a policy's processes have told of it at one limit."""
 
     def __init__(self, name):
         self.name = name
-        self.logs = {t: [] for t in TIMES}  # of ratios to the times by hand, one a pair
-        self.turns = []
-        self.blocks = self.dropped = 0
+        self.logs = {t: [] for t in TIMES}  # of ratios to the times by hand, one a process
+        self.mine, self.by_hand = Sums(), Sums()
+        self.pairs = self.dropped = 0
         self.loops = []
         self.failure = None
 
-    def add_pair(self, mine, by_hand):
-        """mine, by_hand: for each block two turns."""
-        kept = [(a, b) for a, b in zip(mine, by_hand) if pairs.steady(mean_clocks(a),
-                                                                      mean_clocks(b))]
-        self.blocks += len(mine)
-        self.dropped += len(mine) - len(kept)
-        self.turns += [in_ms(turn) for block in mine for turn in block]
-        self.loops += [turn["loop_ns"] for block in mine for turn in block]
-        if kept and mine is not by_hand:
-            for t in TIMES:
-                cost = [sum(turn[t + "_ns"] for block in side for turn in block)
-                        for side in zip(*kept)]
-                self.logs[t].append(math.log(cost[0] / cost[1]))
-
-    def mean(self, name):
-        return sum(turn[name] for turn in self.turns) / len(self.turns)
+    def add_process(self, turns):
+        """turns: pairs, of the policy's and by hand."""
+        kept = [(a, b) for a, b in turns if pairs.steady(clocks(a), clocks(b))]
+        self.pairs += len(turns)
+        self.dropped += len(turns) - len(kept)
+        for mine, by_hand in turns:
+            self.mine.add(mine)
+            self.by_hand.add(by_hand)
+            self.loops += [mine["loop_ns"], by_hand["loop_ns"]]
+        for t in TIMES if kept else []:
+            self.logs[t].append(pairs.trimmed(math.log(each(a, t + "_ns") / each(b, t + "_ns"))
+                                              for a, b in kept))
 
 
-def mean_clocks(block):
-    return {name: sum(turn["clocks"][name] for turn in block) / len(block)
-            for name in block[0]["clocks"]}
-
-
-def close_all(sides):
-    for side in sides.values():
-        side.close()
-
-
-def open_sides(options, ways, limit, units):
-    """A process of each way, warm; one that fails is noted with its way."""
-    sides = {}
-    for name, way in ways.items():
-        if way.failure:
-            continue
-        try:
-            side = Side(options, name, limit)
-            sides[name] = side
-            side.turn(units)
-        except Failed as e:
-            sides.pop(name, None)
-            way.failure = str(e)
-    if "hand" not in sides:
-        close_all(sides)
-        raise Failed("by hand at a limit of %s: %s" % (limit, ways["hand"].failure))
-    return sides
-
-
-def run_pair(options, ways, limit, clocks, pair, units):
-    sides = open_sides(options, ways, limit, units)
-    turns = {name: [] for name in sides}
+def run_process(options, way, limit, number, until):
+    """Pairs until then, at least one."""
+    side = Side(options, way.name, limit)
+    order, turns = random.Random(number), []
     try:
-        for _ in range(options.blocks):
-            for name in turns:
-                turns[name].append([])
-            for name in pairs.block(list(sides), pair):
-                turns[name][-1].append(clocks.around(sides[name], units))
-    except Failed as e:
-        if name == "hand":
-            raise
-        ways[name].failure = str(e)
-        return
+        left = max(0, until - time.monotonic())
+        side.its_way(max(WARM_TURNS * options.turn, WARM_SHARE * left))
+        units = side.its_way(options.turn)["units"]
+        while not turns or time.monotonic() < until and len(turns) < options.pairs:
+            if order.random() < 0.5:
+                by_hand = side.by_hand(units)
+                mine = side.its_way(options.turn)
+            else:
+                mine = side.its_way(options.turn)
+                by_hand = side.by_hand(mine["units"])
+            units = mine["units"]
+            turns.append((mine, by_hand))
     finally:
-        close_all(sides)
-    for name in turns:
-        ways[name].add_pair(turns[name], turns["hand"])
+        side.close()
+    way.add_process(turns)
 
 
-def known(options, ways):
-    logs = [way.logs[options.matters] for way in ways.values()
-            if way.name != "hand" and not way.failure]
-    return pairs.done(logs, options.within)
-
-
-def measure(options, names, limit, clocks, units):
-    """The ways at one limit."""
-    ways = {name: Way(name) for name in ["hand"] + names}
-    began, pair = time.monotonic(), 0
-    while not known(options, ways):
-        if pair and time.monotonic() - began > options.seconds or pair == options.pairs:
-            break
-        run_pair(options, ways, limit, clocks, pair, units)
-        pair += 1
-    return ways
+def measure(options, way, limit, seconds):
+    """Processes of the way at the limit."""
+    began, number = time.monotonic(), 0
+    while number < options.processes and not pairs.done([way.logs[options.matters]],
+                                                        options.within):
+        number += 1
+        try:
+            run_process(options, way, limit, number, began + number * seconds / options.processes)
+        except Failed as e:
+            way.failure = str(e)
+            return
 
 
 # ---- what is told ----
@@ -224,30 +192,42 @@ def overhead_of(way, which):
     return pairs.overhead(way.logs[which]) if way.logs[which] else None
 
 
+def in_us(sums):
+    """What a unit takes: times in us; what is in a pause apart."""
+    drains = max(0, sums.each("pauses_ns") - sums.each("traced_ns"))
+    return {"processor": sums.each("processor_ns") / 1e3, "wall": sums.each("wall_ns") / 1e3,
+            "thread": sums.each("thread_ns") / 1e3, "user": sums.each("user_us"),
+            "system": sums.each("system_us"),
+            "tracing": (sums.each("traced_ns") - sums.each("finding_ns")) / 1e3,
+            "finding": sums.each("finding_ns") / 1e3, "drains": drains / 1e3}
+
+
+def show_row(name, sums):
+    of = in_us(sums)
+    print("%-24s %9.2f %8.2f %8.2f %8.2f %8.2f | %7.3f %8.3f %7.3f | %8.3f %8.3f %9.1f" %
+          (name, *(of[n] for n in ("processor", "user", "system", "thread", "wall", *PIECES)),
+           1e3 * sums.each("collections"), 1e3 * sums.each("climbs"), sums.peak / 2**20))
+
+
 def show(ways, limit, peak):
-    print("\nlimit %s (%.1f MiB, %.2f of what lives at most); ms a turn" %
-          (limit["text"], limit["bytes"] / 2**20, limit["bytes"] / peak))
-    print("%-24s %9s %8s %8s %8s %8s | %7s %8s %7s | %6s %6s %9s" %
+    print("\nlimit %s (%.1f MiB, %.2f of what lives at most); us a unit; collections and climbs of "
+          "1000" % (limit["text"], limit["bytes"] / 2**20, limit["bytes"] / peak))
+    print("%-24s %9s %8s %8s %8s %8s | %7s %8s %7s | %8s %8s %9s" %
           ("way", "processor", "user", "system", "thread", "wall", "tracing", "finding", "drains",
            "coll.", "climbs", "MiB held"))
-    for way in ways.values():
+    for way in ways:
         if way.failure:
             print("%-24s failed: %s" % (way.name, way.failure))
             continue
-        print("%-24s %9.2f %8.2f %8.2f %8.2f %8.2f | %7.3f %8.3f %7.3f | %6.1f %6.1f %9.1f" %
-              (way.name, *(way.mean(n) for n in ("processor", "user", "system", "thread", "wall",
-                                                 "tracing", "finding", "drains", "collections",
-                                                 "climbs")), way.mean("peak") / 2**20))
-    for way in ways.values():
-        if way.name == "hand" or way.failure:
-            continue
+        show_row(way.name, way.mine)
+        show_row("  by hand beside it", way.by_hand)
         loops = sorted(way.loops)
-        print("  %s over by hand: processor %s, wall %s, main thread %s; %d pairs, %d of %d "
-              "blocks dropped; the loop took %.0f to %.0f us" %
+        print("  %s over by hand: processor %s, wall %s, main thread %s; %d processes, %d of %d "
+              "pairs dropped; the loop took %.0f to %.0f us" %
               (way.name, *(told(overhead_of(way, t)) for t in TIMES), len(way.logs["wall"]),
-               way.dropped, way.blocks, loops[0] / 1e3, loops[-1] / 1e3))
-        parts = ", ".join("%s %.2f" % (name, 100 * way.mean(name) / ways["hand"].mean("processor"))
-                          for name in PIECES)
+               way.dropped, way.pairs, loops[0] / 1e3, loops[-1] / 1e3))
+        by_hand, of = in_us(way.by_hand)["processor"], in_us(way.mine)
+        parts = ", ".join("%s %.2f" % (name, 100 * of[name] / by_hand) for name in PIECES)
         print("    of that, in %% of the processor time by hand: %s; the rest is what they make "
               "dearer, less what freeing by hand takes" % parts)
     sys.stdout.flush()
@@ -257,18 +237,19 @@ def last_lines(way):
     """The figures that everything is for: of the first policy, at the last limit."""
     for which, words in (("processor", "processor time"), ("wall", "wall time")):
         figure = overhead_of(way, which) or (math.nan, math.nan)
-        print("collecting early costs %.2f %% over by hand, +- %.2f (%d pairs; %s)" %
+        print("collecting early costs %.2f %% over by hand, +- %.2f (%d processes; %s)" %
               (*figure, len(way.logs[which]), words))
 
 
 def bars_of(results, factors, matters):
     """{bar: figure}: of the first policy: its overhead at the last limit, in the time that matters,
     and how well that is known; its climbs at limits from 1.2x on."""
-    overhead = overhead_of(list(results[-1].values())[1], matters)
-    climbs = [sum(turn["climbs"] for turn in list(ways.values())[1].turns)
-              for ways, factor in zip(results, factors) if factor >= 1.2 - 1e-9]
-    failures = sum(1 for ways in results if list(ways.values())[1].failure)
-    bars = {"climbs": sum(climbs) if climbs and not failures else None}
+    first = [ways[0] for ways in results]
+    overhead = overhead_of(first[-1], matters)
+    failed = any(way.failure for way in first)
+    climbs = [way.mine.sums["climbs"] for way, factor in zip(first, factors)
+              if factor >= 1.2 - 1e-9 and not failed]
+    bars = {"climbs": sum(climbs) if climbs else None}
     if overhead:
         bars.update(time=overhead[0], within=overhead[1])
     return {name: value for name, value in bars.items() if value is not None}
@@ -293,13 +274,11 @@ def parse_limit(text, peak):
 
 
 def look(options):
-    """What device there is, how much lives by hand, and how many units take --turn seconds."""
+    """What device there is, and how much lives by hand."""
     side = Side(options, "hand")
-    first = side.turn(1)
-    again = side.turn(1)
+    turn = side.its_way(WARM_TURNS * options.turn)
     side.close()
-    units = max(1, round(options.turn / (again["wall_ns"] / 1e9)))
-    return side.device, max(first["peak_live_bytes"], again["peak_live_bytes"]), units
+    return side.device, turn["peak_live_bytes"]
 
 
 def parse(argv):
@@ -309,11 +288,14 @@ def parse(argv):
                    "one is what the last lines are about")
     p.add_argument("--limits", help="bytes, 4GiB, or 1.2x of what lives at most by hand; the last "
                    "one is what the last lines are about")
-    p.add_argument("--within", type=float, default=1, help="percent; pairs end then")
-    p.add_argument("--seconds", type=float, default=90, help="for each limit, at most")
-    p.add_argument("--pairs", type=int, default=1000, help="for each limit, at most")
-    p.add_argument("--blocks", type=int, default=4, help="of turns, in a pair")
-    p.add_argument("--turn", type=float, default=0.1, help="seconds")
+    p.add_argument("--within", type=float, default=1, help="percent; processes end then")
+    p.add_argument("--seconds", type=float, default=90,
+                   help="at most, for the first policy at the last limit")
+    p.add_argument("--others", type=float, default=15,
+                   help="the same, for each other policy and limit")
+    p.add_argument("--processes", type=int, default=8, help="that share these seconds")
+    p.add_argument("--pairs", type=int, default=10**6, help="of turns in a process, at most")
+    p.add_argument("--turn", type=float, default=0.01, help="seconds, at least")
     p.add_argument("--rows", type=int, help="of dense")
     p.add_argument("--build", default="build-release")
     p.add_argument("--count", action="store_true", help="instructions by callgrind, on host")
@@ -321,10 +303,11 @@ def parse(argv):
     p.add_argument("--bar", choices=BARS, help="end with this figure; one that another bar left "
                    "less than half an hour ago is taken")
     options = p.parse_args(argv)
-    if min(options.within, options.seconds, options.turn, options.blocks, options.pairs) <= 0:
+    if min(options.within, options.seconds, options.others, options.processes, options.pairs,
+           options.turn) <= 0:
         p.error("what is counted or measured is above 0")
     options.names = split_policies(options.policies)
-    if not options.names or "hand" in options.names:
+    if not options.names:
         p.error("--policies wants the policies beside by hand")
     return p, options
 
@@ -339,27 +322,25 @@ def choose_sizes(options, device):
 
 
 def time_all(parser, options):
-    options.sizes = []
     probe = Side(options, "hand", work="small")
     probe.close()
     choose_sizes(options, probe.device)
-    device, peak, units = look(options)
+    device, peak = look(options)
     limits = [parse_limit(text, peak) for text in options.limits.split(",")]
     if None in limits:
         parser.error("--limits wants bytes, 4GiB or 1.2x, not %r" %
                      options.limits.split(",")[limits.index(None)])
-    print("%s on %s\n%d units a turn, %.1f MiB live at most" %
-          (" ".join([options.work] + options.sizes), device, units, peak / 2**20))
-    clocks = Clocks(options, device)
+    print("%s on %s\n%.1f MiB live at most" %
+          (" ".join([options.work] + options.sizes), device, peak / 2**20))
     results = []
-    try:
-        for limit in limits:
-            results.append(measure(options, options.names, limit["bytes"], clocks, units))
-            show(results[-1], limit, peak)
-    finally:
-        clocks.close()
+    for limit in limits:
+        results.append([Way(name) for name in options.names])
+        for way in results[-1]:
+            first = limit is limits[-1] and way is results[-1][0]
+            measure(options, way, limit["bytes"], options.seconds if first else options.others)
+        show(results[-1], limit, peak)
     print()
-    last_lines(list(results[-1].values())[1])
+    last_lines(results[-1][0])
     return bars_of(results, [limit["bytes"] / peak for limit in limits], options.matters)
 
 

@@ -180,13 +180,16 @@ static bool make_rows(work *w, int64_t n) {
     w->amount = (double)(BYTES / row) * (double)(row + (row > SECTOR ? row : SECTOR) + 8);
     return w->a && w->b;
 }
-/* n columns of 1,000. */
+#define COLUMNS 1000
+/* n of so many columns, by chance: some sectors of a row have several of them, some none. */
 static bool make_columns(work *w, int64_t n) {
     const int64_t rows = BYTES / (n * (int64_t)tide_dtype_size(w->t)) / 8;
+    const double sectors = COLUMNS * size_of(w) / SECTOR,
+                 read = sectors * (1 - pow(1 - 1 / sectors, (double)n));
     w->axis = 1;
-    w->a = numbers(w->rt, w->t, rows, 1000);
-    w->b = places(w->rt, n, 1000);
-    w->amount = (double)rows * (double)n * 2 * size_of(w);
+    w->a = numbers(w->rt, w->t, rows, COLUMNS);
+    w->b = places(w->rt, n, COLUMNS);
+    w->amount = (double)rows * (read * SECTOR + (double)n * size_of(w));
     return w->a && w->b;
 }
 /* Squares of rows and columns, n elements folded. */

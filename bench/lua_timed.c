@@ -1,10 +1,10 @@
 /* lua_timed.c PROGRAM [ARGUMENT]...: a Lua interpreter that knows how long its collector took.
 **
 ** Model. It is linked with Lua's static library, whose calls of the collector go through here
-** (-Wl,--wrap): with finalizers, and what they call. Times are the processor's, which other programs
-** on the machine do not lengthen. collector_s() gives the collector's, busy_s() that of the thread
-** or of all others together, whichever is more: about what the program takes on an idle machine,
-** where the host device computes on a thread of its own. */
+** (-Wl,--wrap): with finalizers, and what they call. Times are the processor's, which other
+** programs on the machine do not lengthen. collector_s() gives the collector's, busy_s() that of
+** the thread or of all others together, whichever is more: about what the program takes on an idle
+** machine, where the host device computes on a thread of its own. */
 #include <lauxlib.h>
 #include <lua.h>
 #include <lualib.h>

@@ -1,32 +1,34 @@
-"""pairs.py: what measuring in pairs needs: whose turn it is, which turns count, the interval of a
-ratio, when to stop.
+"""pairs.py: what measuring in pairs needs: which pairs count, what a process tells, the interval
+over processes, when to stop.
 
-A pair is one process of each of two ways, which take turns: a block of turns is each way once and
-then once more in reverse, so that a clock that drifts evenly is as slow for one as for the other.
-The figure of a pair is the logarithm of the ratio of its sums, and the pairs are what the interval
-is over: turns of one pair have much in common (where the processes lie in memory, what the
-collector holds), which more turns do not average away.
+A pair is a turn of each of two ways, one after the other, in one process. Its figure is the
+logarithm of the ratio of their times. What disturbs a turn comes and goes within milliseconds (who
+else is on the processor, in its caches, on its memory): so pairs are short and many, and a
+process's figure is their mean without the outermost tenths. What stays as long as a process does
+(where it lies in memory) more pairs do not average away: so the interval is over processes.
 """
 import functools
 import math
 import statistics
 
 CONFIDENCE = 0.95
-PAIRS_LEAST = 6  # of fewer an interval says little, and one of two or three may be narrow by chance
-# A block counts where a clock was at most so many times slower for one way than for the other.
+# Of fewer an interval says little, and one of two or three may be narrow by chance.
+PROCESSES_LEAST = 6
+# A pair counts where a clock was at most so many times slower for one turn than for the other.
 STEADY = 1.05
-
-
-def block(ways, pair):
-    """Who takes the turns of a block: each pair begins with another way."""
-    first = pair % len(ways)
-    turned = ways[first:] + ways[:first]
-    return turned + turned[::-1]
+TRIMMED = 0.1  # of a process's pairs, at each end
 
 
 def steady(one, other):
-    """Whether two ways had the same clocks in a block: by name, the time of work that is fixed."""
+    """Whether two turns had the same clocks: by name, the time of work that is fixed."""
     return all(max(one[name], other[name]) <= STEADY * min(one[name], other[name]) for name in one)
+
+
+def trimmed(values):
+    """Their mean without the outermost; of a single one, that."""
+    ordered = sorted(values)
+    cut = int(TRIMMED * len(ordered))
+    return statistics.fmean(ordered[cut:len(ordered) - cut])
 
 
 @functools.lru_cache
@@ -51,7 +53,8 @@ def quantile(freedom):
 
 
 def overhead(logs):
-    """Percent by which one way costs more than the other, and half the interval's width."""
+    """Percent by which one way costs more than the other, and half the interval's width; of the
+    logarithms of processes."""
     mean = statistics.fmean(logs)
     if len(logs) < 2:
         return 100 * math.expm1(mean), math.inf
@@ -61,4 +64,4 @@ def overhead(logs):
 
 def done(logs, within):
     """Whether the ways' lists of logarithms are each known to `within` percent."""
-    return all(len(l) >= PAIRS_LEAST and overhead(l)[1] <= within for l in logs)
+    return all(len(l) >= PROCESSES_LEAST and overhead(l)[1] <= within for l in logs)

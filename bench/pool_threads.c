@@ -1,6 +1,7 @@
 /* pool_threads.c: B4: many threads at one pool.
 **   own      each thread on a stream of its own, pairs of 64 KiB
-**   mixed    each with 1,000 blocks of mixed sizes alive, one of them replaced at a time; at the end
+**   mixed    each with 1,000 blocks of mixed sizes alive, one of them replaced at a time; at the
+** end
 **            all threads hold theirs at once, and what is backed by then is set against that
 **   passed   half of the threads take, the other half give back, each one's blocks by one other
 **   buried   all take, and one thread gives everything back, as a thread that runs finalizers does
@@ -215,8 +216,7 @@ static bool gather(const crew *c, enum work work, struct figures *out) {
                             .free_ns = freed ? free_ns / (double)freed : 0,
                             .p999_ns = samples ? bench_quantile(c->samples, samples, 0.999) : 0};
     if (live)
-        out->backed_over_live =
-            (double)atomic_load(&c->b->d->budget->peak_backed) / (double)live;
+        out->backed_over_live = (double)atomic_load(&c->b->d->budget->peak_backed) / (double)live;
     return true;
 }
 

@@ -14,7 +14,7 @@ import statistics
 import subprocess
 import sys
 
-WORK = {"adds": (20, 2 << 20), "tiny": (20000, 4 << 10)}  # units of 50 arrays; bytes of an array
+WORK = {"adds": (1000, 2 << 20), "tiny": (1000000, 4 << 10)}  # arrays, and their bytes
 LIMITED = "16MiB"
 
 

@@ -57,6 +57,11 @@ static uint64_t available(tidei_gc_dev *g, tidei_dev *d, uint64_t now) {
     return atomic_load_explicit(&g->available, memory_order_relaxed);
 }
 
+/* Where a test tells the time, the machine's pace has no part in what policies do. */
+static double fresh_ns(tidei_runtime *rt, const tidei_dev *d) {
+    return rt->gc_counts.clock_ns ? d->d->info.fresh_ns : tidei_fresh_ns(d->d);
+}
+
 static void snapshot(tidei_gc *gc, tidei_dev *d, tidei_where where, size_t request,
                      tidei_policy_in *in) {
     in->now_ns = now_ns(gc->rt);
@@ -73,7 +78,7 @@ static void snapshot(tidei_gc *gc, tidei_dev *d, tidei_where where, size_t reque
     in->available = available(&gc->devs[d->index], d, in->now_ns);
     in->slack_ns = tidei_slack_ns(d, where == TIDEI_AT_SYNC);
     in->backed = atomic_load_explicit(&d->budget->backed, memory_order_relaxed);
-    in->fresh_ns = d->pool->ops == &tidei_pool_none ? 0 : d->d->info.fresh_ns;
+    in->fresh_ns = d->pool->ops == &tidei_pool_none ? 0 : fresh_ns(gc->rt, d);
 }
 
 /* The host's memory in arrays: its limit is the whole budget, and only arrays use it. */

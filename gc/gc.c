@@ -276,18 +276,22 @@ static tide_status open_policy(tidei_gc *gc) {
     return status;
 }
 
+static void record_growth(tidei_runtime *rt) {
+    const tidei_device *d = rt->devs[0].d;
+    tidei_recorder_growth(rt->recorder, 0, (uint64_t)(tidei_fresh_ns(d) * (double)TIDEI_MIB),
+                          d->info.total_bytes);
+}
+
 /* What a recording's reader has to know of this runtime: how its deaths come to be known, and what
 ** new memory costs. */
 static void record_terms(tidei_gc *gc) {
     tidei_runtime *rt = gc->rt;
-    const tidei_device_info *info = &rt->devs[0].d->info;
     if (!rt->recorder) return;
     tidei_recorder_deaths(rt->recorder, !gc->boehm ? TIDEI_DEATHS_COUNTED
                                         : tidei_policy_is_always(&gc->devs[0].run)
                                             ? TIDEI_DEATHS_AT_ONCE
                                             : TIDEI_DEATHS_FOUND);
-    tidei_recorder_growth(rt->recorder, 0, (uint64_t)(info->fresh_ns * (double)TIDEI_MIB),
-                          info->total_bytes);
+    record_growth(rt);
 }
 
 tide_status tidei_gc_open(tidei_runtime *rt) {
@@ -322,6 +326,8 @@ tide_status tidei_gc_open(tidei_runtime *rt) {
 
 void tidei_gc_farewell(tidei_runtime *rt) { tidei_foreign_close(tidei_gc_of(rt)); }
 
+/* By now more is known of what growth costs. */
 void tidei_gc_close(tidei_runtime *rt) {
+    if (rt->gc_ops && rt->recorder) record_growth(rt);
     if (rt->gc_ops) rt->gc_ops->close(rt);
 }

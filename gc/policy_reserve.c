@@ -23,7 +23,9 @@
 ** cheap moment is expected (`caution`), up to where the first one from x0 on is taken; one that
 ** comes true takes a tenth off. So at most one window in seven is dearer than that rule's, which is
 ** the best that any rule without predictions can promise: sqrt(M/m) times the cheapest offer, for
-** prices between m (`floor`) and M (a climb). No term grows with live data, since a pause does not.
+** prices between m (`floor`) and M (a climb). Offers that free little put nothing off: after the
+** k-th in a row (up to 4) 2^k - 1 windows are left to their end, whatever they offer. No term grows
+** with live data, since a pause does not.
 ** The end keeps a margin only where allocations failed though they fitted by count: live blocks lie
 ** between holes then. It doubles with each such failure, and while there are none it shrinks to one
 ** request, because the holes do not go away.
@@ -64,6 +66,7 @@ static const tidei_param params[PARAMS] = {
 #define MARGIN_MOST   64.0 /* requests */
 #define MARGIN_LESS   0.98
 #define FIXED_MORE    1.02
+#define POOR_MOST     4 /* so a regime that ends costs 15 dear pauses at most */
 
 /* A kind of moment that recurs; how far apart, in bytes made, and what is queued then. */
 typedef struct rhythm {
@@ -87,6 +90,9 @@ typedef struct memory { /* the policy's state */
     float caution;      /* factor on the rhythms' gaps, less 1 */
     float fruitless_ns; /* of pauses taken instead of growth that found little */
     uint8_t nsync, ncheap; /* of each rhythm's moments, up to 2 */
+    uint8_t npoor;         /* offers in a row that freed little ... */
+    uint8_t skipped;       /* ... and other collections that are to come before the next one */
+    bool offered;          /* the collection that was decided last was an offer */
     bool passed;           /* an offer that was cheap, in this window */
     bool for_growth;       /* the end of the room is growth's */
 } memory;
@@ -231,7 +237,7 @@ static double later(const memory *m, const view *v, const tidei_policy_in *in) {
 /* Whether this moment is better than what is to come. At an allocation only a pause can be hidden
 ** whose length is known; and the first sync point does not tell when there will be others. */
 static bool good_offer(const double *at, memory *m, const view *v, const tidei_policy_in *in) {
-    if (v->growth <= 0 || v->x < (v->used > v->limit ? 1 : at[X0])) return false;
+    if (v->growth <= 0 || v->x < (v->used > v->limit || m->skipped ? 1 : at[X0])) return false;
     if (in->where == TIDEI_AT_ALLOC && !v->known) return false;
     if (in->where == TIDEI_AT_SYNC && m->nsync < 2 && v->x < 1) return false;
     bool good = price(v, v->slack_ns) <= later(m, v, in) * v->growth;
@@ -239,13 +245,14 @@ static bool good_offer(const double *at, memory *m, const view *v, const tidei_p
     return good;
 }
 
-/* The request leaves the room, and a collection may make room for it. */
+/* The request leaves the room, and a collection may make room for it: where it does not fit, the
+** ladder would collect too, and take longer. */
 static bool leaves_room(const double *at, const view *v, const memory *m,
                         const tidei_policy_in *in) {
     double wanted = v->used + (double)in->request;
     if (v->growth <= 0 || (v->used <= v->limit && wanted <= last_use(at, m, v))) return false;
     if (v->used > v->limit) return v->x >= 1;
-    if (wanted > v->limit) return v->growth >= wanted - v->limit;
+    if (wanted > v->limit) return (double)in->request <= v->limit; /* what was live may be dead */
     return v->x >= at[X0];
 }
 
@@ -283,13 +290,16 @@ static tidei_decision decide(const double *at, void *state, const tidei_policy_h
     memory *m = state;
     view v = look(at, m, h, in);
     double neighbours_at;
+    m->offered = false;
     if (in->where == TIDEI_AT_ALLOC) {
         if (leaves_room(at, &v, m, in)) return (tidei_decision){v.level, 0, "the room is used up"};
         if (dear_to_grow(at, &v, m, in))
             return (tidei_decision){v.level, 0, "new memory costs more than collecting"};
     }
-    if (good_offer(at, m, &v, in))
+    if (good_offer(at, m, &v, in)) {
+        m->offered = v.x < 1;
         return (tidei_decision){v.level, 0, "no moment that is yet to come is better"};
+    }
     if (neighbourly(at, &v, h, in, &neighbours_at))
         return (tidei_decision){v.level, 0, "much may be garbage"};
     double first = v.base + at[X0] * v.room, next = v.used + STEP * v.room;
@@ -331,6 +341,18 @@ static void count_spared(memory *m, double ns, double freed) {
     if (freed < FRUITLESS * m->growth) m->fruitless_ns += (float)ns;
 }
 
+/* An offer that frees little does not put off the room's end: after the k-th in a row none is taken
+** before 2^k - 1 other collections have come. */
+static void judge_offer(memory *m, double freed) {
+    if (!m->offered) {
+        if (m->skipped) m->skipped--;
+        return;
+    }
+    bool poor = freed < FRUITLESS * m->growth;
+    m->npoor = poor ? (uint8_t)(m->npoor + (m->npoor < POOR_MOST)) : 0;
+    m->skipped = (uint8_t)((1u << m->npoor) - 1);
+}
+
 static void observe(const double *at, void *state, const tidei_policy_in *before,
                     const tidei_policy_in *after, const tidei_collection *c) {
     memory *m = state;
@@ -344,6 +366,7 @@ static void observe(const double *at, void *state, const tidei_policy_in *before
                      (double)used - (double)left);
     judge_waiting(m, bare_ns > sqrt(at[FLOOR] * (pause + at[STALL])), used < left + left / 16);
     set_margin(m, before, c);
+    if (c->early) judge_offer(m, (double)used - (double)left);
 }
 
 const tidei_policy tidei_policy_reserve = {

@@ -23,31 +23,32 @@ status=0
 "$side" small hand </dev/null >/dev/null 2>&1 || status=$?
 [ $status != 77 ] || exit 77
 
-# Two pairs of each work; every way has its row, and the last lines are there.
+# Two processes of two pairs of each work; every way has its row, and the last lines are there.
+once='--processes 2 --pairs 2 --turn 0.001'
 number='-?[0-9]+\.[0-9]+'
 for one in dense adds small; do
     limit=1.5x
     [ $one != small ] || limit=16MiB
-    ends 0 '' collecting $one --pairs 2 --blocks 1 --turn 0.001 --limits 2x,$limit \
-        --policies 'default,every(n=5,full=1),never'
-    for row in hand default 'every\(n=5,full=1\)' never; do said "^$row +$number"; done
+    ends 0 '' collecting $one $once --limits 2x,$limit \
+        --policies 'default,every(n=5,full=1),never,hand'
+    for row in hand '  by hand beside it' default 'every\(n=5,full=1\)' never; do said "^$row +$number"; done
     said '^  default over by hand: processor '
-    # (of fewer than two pairs, where clocks were uneven, there is no interval)
+    # (of fewer than two processes, where clocks were uneven, there is no interval)
     for time in processor wall; do
-        said "^collecting early costs ($number|nan) % over by hand, \\+- ($number|inf|nan) \\([012] pairs; $time time\\)\$"
+        said "^collecting early costs ($number|nan) % over by hand, \\+- ($number|inf|nan) \\([012] processes; $time time\\)\$"
     done
 done
 
 # A bar's figure, and once more without measuring.
-ends 0 '' collecting small --pairs 2 --blocks 1 --turn 0.001 --limits 16MiB --bar climbs
+ends 0 '' collecting small $once --limits 16MiB --bar climbs
 said '^figure 0$'
 ends 0 '' collecting --bar climbs
 [ "$(cat "$work/out")" = 'figure 0' ] || fail "measured again: $(cat "$work/out")"
 
-# A limit that what lives does not fit.
-ends 1 'by hand at a limit of' collecting dense --rows 3000 --pairs 1 --limits 1MiB
-# One that a policy does not keep to is told, and the others go on.
-ends 0 '' collecting small --pairs 2 --blocks 1 --turn 0.001 --limits 16MiB --policies 'never,hopeful'
+# A way that fails is told, and the others go on: a limit that what lives does not fit, no policy.
+ends 0 '' collecting dense --rows 3000 $once --limits 1MiB,2x --policies 'never,hopeful'
+said '^never +failed: .*out of memory'
+said '^never +[0-9]'
 said '^hopeful +failed: .*there is no policy "hopeful"'
 
 # Instructions, in parts that sum to the difference.
@@ -65,7 +66,7 @@ fi
 ends 2 "--limits wants bytes, 4GiB or 1.2x, not '1.2y'" collecting small --limits 1.2y
 ends 2 'invalid choice' collecting large
 ends 2 'is above 0' collecting --within 0
-ends 2 'beside by hand' collecting --policies hand
+ends 2 'beside by hand' collecting --policies ,
 ends 2 'usage: collecting-work' "$side" dense
 ends 2 'usage: collecting-work' "$side" large hand
 ends 2 'usage: collecting-work' "$side" dense hand --rows 3x

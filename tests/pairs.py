@@ -11,18 +11,10 @@ import pairs
 
 
 class Pairs(unittest.TestCase):
-    def test_each_way_has_two_turns_of_a_block_about_the_same_middle(self):
-        for ways in (["a", "b"], ["a", "b", "c", "d"]):
-            for pair in range(9):
-                turns = pairs.block(ways, pair)
-                for way in ways:
-                    at = [i for i, w in enumerate(turns) if w == way]
-                    self.assertEqual(len(at), 2)
-                    self.assertEqual(sum(at), len(turns) - 1)
-
-    def test_each_way_begins_as_often(self):
-        ways = ["a", "b", "c"]
-        self.assertEqual(sorted(pairs.block(ways, pair)[0] for pair in range(6)), ["a", "a", "b", "b", "c", "c"])
+    def test_the_outermost_tenths_are_left_out(self):
+        self.assertEqual(pairs.trimmed([5.0]), 5)
+        self.assertEqual(pairs.trimmed([1, 2, 3, 1000]), 251.5)  # too few to leave out any
+        self.assertEqual(pairs.trimmed([-1e9, 1, 1, 1, 2, 2, 3, 3, 3, 1e9]), 2)
 
     def test_a_clock_that_was_slower_for_one_is_not_steady(self):
         self.assertTrue(pairs.steady({"loop": 100}, {"loop": 104}))

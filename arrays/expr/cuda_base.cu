@@ -2,6 +2,8 @@
 ** division by launch constants. Embedded as text (tidei_cuda_base_text). Blocks have 256
 ** threads. */
 
+#define TD_MEMBER __device__ __forceinline__ /* of a struct */
+
 /* N elements that move together: one load or store of up to 16 bytes. */
 template <class E, int N> struct alignas(sizeof(E) * N) tide_vec { E v[N]; };
 template <int N, class E> TD_FN tide_vec<E, N> tide_array_get(const E *p) {

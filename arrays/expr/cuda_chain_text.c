@@ -491,7 +491,6 @@ static void say_constants(writer *w, const tidei_chain_traits *k) {
     const unsigned threads = f->large ? TIDEI_CHAIN_LARGE : TIDEI_CHAIN_SMALL;
     sayf(&w->t,
          "#define TIDE_K %d\n#define TIDE_CLUSTER%s\n"
-         "#define TD_MEMBER __device__ __forceinline__\n"
          "constexpr int tide_form = %d, tide_V = %d, tide_U = %d, tide_R = %d, tide_W = %d, "
          "tide_K = %d, tide_B = %u, tide_M = %u;\nconstexpr bool tide_has_late = %d;\n",
          f->blocks, f->blocks > 1 ? " __cluster_dims__(TIDE_K, 1, 1)" : "", f->kind, f->vec,

@@ -90,9 +90,16 @@ static inline const char *wrap_name(int t) {
 
 /* ---- nodes ---- */
 
-/* Where nothing looks at a NaN's sign, the GPU's own conversions do without care for it. For
-** programs that compute: elements that are only copied keep all of their bits. */
+static inline bool computes(const tidei_program *p) {
+    for (unsigned i = 0; i < p->nnodes; i++)
+        if (p->nodes[i].op > TIDEI_OP_CAST) return true;
+    return p->fold != TIDEI_FOLD_NONE;
+}
+
+/* Where nothing looks at a NaN's sign, the GPU's own conversions do without care for it. Elements
+** that are only copied, or converted, keep all of their bits. */
 static inline void say_halves(text *t, const tidei_program *p) {
+    if (!computes(p)) return;
     for (unsigned i = 0; i < p->nnodes; i++)
         if (p->nodes[i].op == TIDEI_OP_SIGNBIT || p->nodes[i].op == TIDEI_OP_COPYSIGN) return;
     say(t, "#ifdef TD_CONVERTS\n#define td_load_f16(h) td_of_f16(h)\n"

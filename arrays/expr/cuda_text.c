@@ -2,16 +2,16 @@
 **
 ** Model: prelude.h and cuda_base.cu, the same for all; then the program's own part (parameters, one
 ** element's body, how operands are found and loaded); then the loop, one of cuda_map.cu,
-** cuda_uneven.cu, cuda_tile.cu, cuda_fold.cu, cuda_pair.cu.
+** cuda_words.cu, cuda_uneven.cu, cuda_tile.cu, cuda_fold.cu, cuda_pair.cu.
 ** What must stay true: the text depends on the program and the class alone, so it can be a cache's
 ** key; scalars, shapes and strides are parameters. */
 #include "arrays/expr/cuda_text.h"
 #include "arrays/expr/cuda_pairs.h"
 #include "arrays/expr/cuda_say.h"
 
-extern const char tidei_cuda_base_text[], tidei_cuda_map_text[], tidei_cuda_uneven_text[],
-    tidei_cuda_tile_text[], tidei_cuda_locate_text[], tidei_cuda_fold_text[],
-    tidei_cuda_pair_text[], tidei_cuda_scan_text[], tidei_scan_forms_text[];
+extern const char tidei_cuda_base_text[], tidei_cuda_map_text[], tidei_cuda_words_text[],
+    tidei_cuda_uneven_text[], tidei_cuda_tile_text[], tidei_cuda_locate_text[],
+    tidei_cuda_fold_text[], tidei_cuda_pair_text[], tidei_cuda_scan_text[], tidei_scan_forms_text[];
 
 const tidei_op_text tidei_op_texts[TIDEI_OP_COUNT] = {
 #define TIDEI_OP(ident, name, arity, rule, bool_expr, int_expr, float_expr, complex_expr, ulps,    \
@@ -74,7 +74,11 @@ void tidei_cuda_traits_of(const tidei_program *p, tidei_cuda_traits *out) {
                  room = p->ninputs > 3 ? 24u / p->ninputs : 8;
         unsigned u = floor_pow2(96 / moved, 1, vectors && !fold ? 4 : 8);
         if (!vectors) u = floor_pow2(room, 1, u);
-        if (c == TIDEI_CUDA_STRIDED && u > 4) u = 4; /* each carries its offsets along */
+        /* each carries its offsets along; bytes have to be many */
+        if (c == TIDEI_CUDA_STRIDED && u > 4 && all_max > 1) u = 4;
+        /* many small blocks in turn: memory is then read and written in shorter turns (a copy on an
+        ** H200: 66 us instead of 70) */
+        if (c == TIDEI_CUDA_FLAT && !fold) u = 1;
         while (u > 1 && cost * u * v > COST_UNROLL) u /= 2;
         out->vec[c] = (uint8_t)v;
         out->unroll[c] = (uint8_t)u;
@@ -278,6 +282,7 @@ static void say_results(text *t, const tidei_program *p, const tidei_cuda_traits
 static void say_map(text *t, const tidei_program *p, const tidei_cuda_traits *k,
                     tidei_cuda_class cls) {
     sayf(t, "constexpr int tide_V = %d, tide_U = %d;\n", k->vec[cls], k->unroll[cls]);
+    say_halves(t, p);
     say_params(t, p, k, cls);
     say_body(t, p, k);
     say_operands(t, p, k, cls);
@@ -291,6 +296,7 @@ static void say_uneven(text *t, const tidei_program *p, const tidei_cuda_traits 
     const tidei_cuda_class cls = TIDEI_CUDA_UNEVEN;
     const unsigned nin = p->ninputs, ops = nin + p->nouts;
     sayf(t, "constexpr int tide_V = %d, tide_U = %d;\n", k->vec[cls], k->unroll[cls]);
+    say_halves(t, p);
     say_params(t, p, k, cls);
     say_body(t, p, k);
     say_operands(t, p, k, cls);
@@ -315,29 +321,25 @@ static void say_uneven(text *t, const tidei_program *p, const tidei_cuda_traits 
          k->linear ? "    at.linear = from.linear + k;\n" : "");
     say(t, "TD_FN td_i32 tide_behind(const tide_p &p, const tide_at &at) {\n"
            "    return (td_i32)((td_u64)(p.o0 + at.o0) / sizeof *p.o0) & (tide_V - 1);\n}\n");
-    say(t, "template <int N, class E> TD_FN tide_vec<E, N> tide_words(const E *q, td_i32 k);\n"
-           "template <int N, class E>\n"
-           "TD_FN tide_vec<E, N> tide_apart(const E *q, td_i32 k, td_i32 stride);\n"
-           "template <int N, class E> TD_FN void tide_put_words(E *q, td_i32 k, const tide_vec<E, "
-           "N> &x);\n"
-           "template <int N, class E>\n"
-           "TD_FN void tide_put_apart(E *q, td_i32 k, td_i32 stride, const tide_vec<E, N> &x);\n"
-           "template <bool DENSE, int N>\n"
-           "TD_FN void tide_pick(const tide_p &p, const tide_from &from, td_i32 k, tide_x<N> &x) "
+    say(t, tidei_cuda_words_text);
+    say(t, "template <int N> struct tide_raw {\n");
+    for (unsigned i = 0; i < nin; i++)
+        sayf(t, "    tide_words<td_%s, N> i%u;\n", tide_dtype_name(p->input_dtype[i]), i);
+    say(t, "};\ntemplate <bool DENSE, int N>\n"
+           "TD_FN void tide_pick(const tide_p &p, const tide_from &from, td_i32 k, tide_raw<N> &x) "
            "{\n");
     for (unsigned i = 0; i < nin; i++)
-        sayf(t,
-             "    x.i%u = DENSE ? tide_words<N>(from.i%u, k) : tide_apart<N>(from.i%u, k, "
-             "p.strides[0][%u]);\n",
-             i, i, i, i);
+        sayf(t, "    x.i%u.template pick<DENSE>(from.i%u, k, p.strides[0][%u]);\n", i, i, i);
+    say(t, "}\ntemplate <bool DENSE, int N>\n"
+           "TD_FN void tide_open(const tide_from &from, const tide_raw<N> &x, tide_x<N> &y) {\n");
+    for (unsigned i = 0; i < nin; i++)
+        sayf(t, "    y.i%u = x.i%u.template open<DENSE>(from.i%u);\n", i, i, i);
     say(t, "}\ntemplate <bool DENSE, int N>\n"
            "TD_FN void tide_lay(const tide_p &p, const tide_from &from, td_i32 k, const tide_y<N> "
            "&y) {\n");
     for (unsigned i = 0; i < p->nouts; i++)
-        sayf(t,
-             "    if (DENSE)\n        tide_put_words(from.o%u, k, y.o%u);\n    else\n"
-             "        tide_put_apart(from.o%u, k, p.strides[0][%u], y.o%u);\n",
-             i, i, i, nin + i, i);
+        sayf(t, "    tide_put_words<DENSE>(from.o%u, k, p.strides[0][%u], y.o%u);\n", i, nin + i,
+             i);
     say(t, "}\n");
     say(t, tidei_cuda_uneven_text);
 }
@@ -347,6 +349,7 @@ static void say_uneven(text *t, const tidei_program *p, const tidei_cuda_traits 
 static void say_tiled(text *t, const tidei_program *p, const tidei_cuda_traits *k) {
     const tidei_cuda_class cls = TIDEI_CUDA_TILED;
     sayf(t, "constexpr int tide_T = %d;\n", k->tile);
+    say_halves(t, p);
     say_params(t, p, k, cls);
     say_body(t, p, k);
     say_operands(t, p, k, cls);

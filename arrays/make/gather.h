@@ -7,7 +7,9 @@
 ** What is moved are units: elements, or as many of them side by side as move at once. The host's
 ** kernel loops over parts of rows. A device's thread has several groups of units under way, those
 ** of its block side by side: a group is one unit, or the neighbouring ones that fill 4 bytes, which
-** find their place once where they lie in one row.
+** find their place once where they lie in one row. Rows that begin anywhere but have their elements
+** side by side are written in words of 16 bytes, each of which comes from the two words of memory
+** that its bytes lie in, or, where a row ends within it, from twice two.
 ** What must stay true: n < 2^31, as the host cuts larger takes. */
 #ifndef TIDEI_GATHER_H
 #define TIDEI_GATHER_H
@@ -181,6 +183,127 @@ template <class T> GA_FN void ga_run(const ga_take &p) {
     WANTED(name)                                                                                   \
     (extern "C" __global__ void __launch_bounds__(GA_THREADS)                                      \
          name(const __grid_constant__ ga_take p) { ga_run<type>(p); })
+
+/* ---- rows that begin anywhere ---- */
+
+/* Words that a thread has under way: each may have four loads. */
+#define GA_WORDS_AHEAD 2
+#define GA_WORD        16 /* bytes */
+
+typedef ga_group<ga_16> ga_word;
+
+/* The words that the first bytes of a place lie in, as they lie there. */
+struct ga_pair {
+    ga_word low, high;
+    unsigned behind; /* the low one's boundary, in bytes */
+};
+
+/* `bytes` of them, 1 to 16. What is read besides lies in the same words. */
+GA_FN void ga_load(ga_u64 from, int bytes, ga_pair &x) {
+    x.behind = from & (GA_WORD - 1);
+    const ga_word *at = (const ga_word *)(from - x.behind);
+    x.low = x.high = *at;
+    if (x.behind + bytes > GA_WORD) x.high = at[1];
+}
+
+/* The bytes of a place, the first one lowest. */
+GA_FN ga_16 ga_bytes(const ga_pair &x) {
+    const ga_u64 w[4] = {x.low.x[0].part[0], x.low.x[0].part[1], x.high.x[0].part[0],
+                         x.high.x[0].part[1]};
+    const bool far = x.behind & 8;
+    const ga_u64 a = far ? w[1] : w[0], b = far ? w[2] : w[1], c = far ? w[3] : w[2];
+    const unsigned bits = x.behind % 8 * 8;
+    ga_16 y;
+    y.part[0] = bits ? a >> bits | b << (64 - bits) : a;
+    y.part[1] = bits ? b >> bits | c << (64 - bits) : b;
+    return y;
+}
+
+/* The first bytes of a, 1 to 15, and then those of b. */
+GA_FN ga_16 ga_joined(const ga_16 &a, int bytes, const ga_16 &b) {
+    const unsigned bits = bytes % 8 * 8;
+    const ga_u64 kept = ((ga_u64)1 << bits) - 1;
+    ga_16 y;
+    if (bytes < 8) {
+        y.part[0] = (a.part[0] & kept) | b.part[0] << bits;
+        y.part[1] = b.part[1] << bits | b.part[0] >> (64 - bits);
+    } else {
+        y.part[0] = a.part[0];
+        y.part[1] = (a.part[1] & kept) | b.part[0] << bits;
+    }
+    return y;
+}
+
+/* Where a word of the result comes from: so many units from one place, so many from the next row's
+** first. */
+struct ga_halves {
+    int n[2];
+};
+
+/* The word that begins with unit i < n. Where all of it is of one row, both places are the same. */
+template <int PER> GA_FN ga_halves ga_find_word(const ga_take &p, unsigned i, ga_places<2> &at) {
+    const unsigned width = p.by[p.ndim - 1].d, row = kt_divided(&p.by[p.ndim - 1], i),
+                   j = i - row * width, rest = (unsigned)p.n - i, all = rest < PER ? rest : PER,
+                   first = width - j < all ? width - j : all;
+    ga_row(&p, row, &at.source[0], &at.index[0]);
+    at.source[0] += j;
+    at.source[1] = at.source[0];
+    at.index[1] = at.index[0];
+    if (first < all) ga_row(&p, row + 1, &at.source[1], &at.index[1]);
+    return ga_halves{{(int)first, (int)(all - first)}};
+}
+
+template <class T> GA_FN void ga_store_word(const ga_take &p, unsigned i, int n, const ga_16 &x) {
+    constexpr int per = GA_WORD / sizeof(T), of_part = 8 / sizeof(T);
+    T *to = (T *)p.out + i;
+    if (n == per) {
+        ((ga_word *)to)->x[0] = x;
+        return;
+    }
+#pragma unroll
+    for (int u = 0; u < per; u++)
+        if (u < n) to[u] = (T)(x.part[u / of_part] >> u % of_part * 8 * sizeof(T));
+}
+
+/* Rows have at least a word's bytes, and the result begins with one. */
+template <class T> GA_FN void ga_run_rows(const ga_take &p) {
+    constexpr int per = GA_WORD / sizeof(T), ahead = GA_WORDS_AHEAD;
+    constexpr unsigned tile = GA_THREADS * ahead;
+    const unsigned words = (unsigned)((p.n + per - 1) / per);
+    for (unsigned first = blockIdx.x * tile; first < words; first += gridDim.x * tile) {
+        ga_places<2> at[ahead];
+        ga_halves of[ahead];
+        ga_pair x[ahead], next[ahead];
+#pragma unroll
+        for (int k = 0; k < ahead; k++) {
+            const unsigned g = first + k * GA_THREADS + threadIdx.x;
+            of[k] = ga_find_word<per>(p, (g < words ? g : 0) * per, at[k]);
+        }
+        ga_follow(p, at);
+#pragma unroll
+        for (int k = 0; k < ahead; k++) {
+            ga_load(p.source + at[k].source[0] * sizeof(T), of[k].n[0] * (int)sizeof(T), x[k]);
+            if (of[k].n[1])
+                ga_load(p.source + at[k].source[1] * sizeof(T), of[k].n[1] * (int)sizeof(T),
+                        next[k]);
+        }
+#pragma unroll
+        for (int k = 0; k < ahead; k++) {
+            const unsigned g = first + k * GA_THREADS + threadIdx.x;
+            ga_16 y = ga_bytes(x[k]);
+            if (of[k].n[1]) y = ga_joined(y, of[k].n[0] * (int)sizeof(T), ga_bytes(next[k]));
+            if (g < words) ga_store_word<T>(p, g * per, of[k].n[0] + of[k].n[1], y);
+        }
+    }
+}
+#define GA_ROWS(name, type)                                                                        \
+    WANTED(name)                                                                                   \
+    (extern "C" __global__ void __launch_bounds__(GA_THREADS)                                      \
+         name(const __grid_constant__ ga_take p) { ga_run_rows<type>(p); })
+GA_ROWS(gather_rows_1, unsigned char)
+GA_ROWS(gather_rows_2, unsigned short)
+GA_ROWS(gather_rows_4, unsigned)
+GA_ROWS(gather_rows_8, ga_u64)
 #else
 /* The index at an offset, counted from the start; one out of range is reported, and read as the
 ** nearest valid one. */

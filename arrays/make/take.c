@@ -4,7 +4,8 @@
 ** after the axis; over them the source has strides of 0 on the indices' dimensions, and the indices
 ** on the source's. Indices are looked at on the device, so nothing waits here.
 ** Where rows lie together and all that they begin at is a multiple of some elements, so many of
-** them are moved as one unit, of at most 16 bytes. */
+** them are moved as one unit, of at most 16 bytes. Longer rows that do not begin at multiples of 16
+** bytes are written in words of 16 bytes all the same. */
 #include <inttypes.h>
 
 #include "arrays/arrays.h"
@@ -20,12 +21,17 @@ extern const char tidei_gather_text[];
 #define KERNEL(name)                                                                               \
     { #name, tidei_gather_text, name }
 
-#define UNIT_MAX 16 /* bytes: what one access moves, and storages' alignment */
+#define UNIT_MAX  16 /* bytes: what one access moves, and storages' alignment */
+#define ROW_LEAST 32 /* bytes: of a row that is moved in words */
 
-static const tidei_own_kernel kernels[] = {/* by the logarithm of a unit's bytes */
-                                           KERNEL(gather_take_1), KERNEL(gather_take_2),
+/* By the logarithm of a unit's bytes. */
+static const tidei_own_kernel kernels[] = {KERNEL(gather_take_1), KERNEL(gather_take_2),
                                            KERNEL(gather_take_4), KERNEL(gather_take_8),
                                            KERNEL(gather_take_16)};
+/* For rows that lie together, in words. The host copies rows as they are in any case. */
+#define ROWS(bytes)                                                                                \
+    { "gather_rows_" #bytes, tidei_gather_text, gather_take_##bytes }
+static const tidei_own_kernel row_kernels[] = {ROWS(1), ROWS(2), ROWS(4), ROWS(8)};
 
 void tidei_taking_add(tidei_taking *t, int64_t n, int64_t source_stride, int64_t index_stride) {
     t->shape[t->ndim] = n;
@@ -57,14 +63,19 @@ static void collapse(tidei_taking *t) {
         t->ndim = kept;
 }
 
-/* How many elements move as one: rows lie together, with one index each, and begin at multiples of
-** so many. */
+/* Whether rows lie together, with one index each. */
+static bool rows_lie_together(const tidei_taking *t) {
+    const int last = t->ndim - 1;
+    return t->index_strides[last] == 0 && t->source_strides[last] == 1;
+}
+
+/* How many elements move as one: rows lie together, and begin at multiples of so many. */
 static int64_t elements_of_unit(const tidei_taking *t) {
     const int last = t->ndim - 1;
     const int64_t size = (int64_t)tide_dtype_size(t->out->lay.dtype);
     uint64_t all =
         (uint64_t)(t->shape[last] | t->step | t->source->lay.offset | t->out->lay.offset);
-    if (t->index_strides[last] != 0 || t->source_strides[last] != 1) return 1;
+    if (!rows_lie_together(t)) return 1;
     for (int d = 0; d < last; d++) all |= (uint64_t)t->source_strides[d];
     int64_t most = UNIT_MAX / size, least = all ? (int64_t)(all & -all) : most;
     return least < most ? least : most;
@@ -85,9 +96,9 @@ static uint64_t first_element(const tidei_operand *o, const tidei_use *use) {
 
 typedef struct job {
     const tidei_taking *t;
-    const tidei_own_kernel *kernel;
     tidei_use uses[3];
     size_t unit; /* bytes */
+    bool words;  /* rows are moved in words where they are written to whole ones */
 } job;
 
 static void begin(const tidei_taking *t, job *j, ga_take *p) {
@@ -116,9 +127,11 @@ static void begin(const tidei_taking *t, job *j, ga_take *p) {
 static tide_status launch(const job *j, ga_take p) {
     static const size_t at[] = {offsetof(ga_take, out), offsetof(ga_take, source),
                                 offsetof(ga_take, indices)};
+    const unsigned log2 = (unsigned)__builtin_ctzll(j->unit);
+    const bool words = j->words && (j->uses[0].offset + p.out) % UNIT_MAX == 0;
     for (int d = 0; d < p.ndim; d++) p.by[d] = kt_div_by((unsigned)p.shape[d]);
-    return tidei_run_own(j->t->out->rt, j->kernel, j->uses, 3, &p, sizeof p, at, (uint64_t)p.n,
-                         j->t->op);
+    return tidei_run_own(j->t->out->rt, words ? &row_kernels[log2] : &kernels[log2], j->uses, 3, &p,
+                         sizeof p, at, (uint64_t)p.n, j->t->op);
 }
 
 /* Launches both halves along the outermost dimension where the whole is too large. */
@@ -146,7 +159,8 @@ tide_status tidei_taking_run(tidei_taking *t) {
     const int64_t w = elements_of_unit(t);
     widen(t, w);
     j.unit *= (size_t)w;
-    j.kernel = &kernels[__builtin_ctzll(j.unit)];
+    j.words = rows_lie_together(t) && j.unit < UNIT_MAX &&
+              (size_t)t->shape[t->ndim - 1] * j.unit >= ROW_LEAST;
     begin(t, &j, &p);
     return launch_parts(&j, &p);
 }

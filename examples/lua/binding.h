@@ -71,8 +71,8 @@ struct binding {
     later *later;
     _Atomic bool *waiting; /* it has something */
     opened *all, *current;
-    /* pacing: what Lua's collector has not been told of yet, and of how many arrays it comes; at how
-    ** much it is looked at again; what makes a cycle of it; cycles since what is old was */
+    /* pacing: what Lua's collector has not been told of yet, and of how many arrays it comes; at
+    ** how much it is looked at again; what makes a cycle of it; cycles since what is old was */
     double debt, made, look_at, cycle, since_old;
     uint64_t spent_ns, asked_ns; /* in steps, since that time */
     /* arrays that were found dead, and are released as others are made */
@@ -312,7 +312,8 @@ typedef struct operands {
     tide_arg at[TIDE_MAX_ARGS];
     size_t n;
 } operands;
-/* The arguments from `first` on, of the function `name`; numbers stay weak, tables become arrays. */
+/* The arguments from `first` on, of the function `name`; numbers stay weak, tables become arrays.
+** */
 void operands_read(lua_State *L, binding *b, const char *name, int first, operands *o);
 /* What the expression at `text` gives of them. */
 int operands_apply(lua_State *L, binding *b, int text, const operands *o);

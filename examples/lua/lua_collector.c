@@ -12,10 +12,10 @@
 ** arrays. In Lua's generational mode steps are young collections, which never look at what is old
 ** while Lua's own heap stays as it is: there some cycles of debt have a full collection.
 ** Small arrays that are found are not released at once but one for each that is made, so that their
-** blocks come back as they are wanted, and not all together: the pool's cache has room for a few. So
-** there are never more than those of a cycle.
-** A program that has stopped Lua's collector is not stepped; where the runtime asks for a collection
-** there is one, and it stays stopped.
+** blocks come back as they are wanted, and not all together: the pool's cache has room for a few.
+** So there are never more than those of a cycle.
+** A program that has stopped Lua's collector is not stepped; where the runtime asks for a
+** collection there is one, and it stays stopped.
 ** What must stay true: `pressure` and `collect` come on the thread to which the collector is bound,
 ** the one that last made a call here; a call from another one binds it anew. */
 #include "binding.h"
@@ -153,8 +153,8 @@ static int step(lua_State *L) {
     return 0;
 }
 
-/* In the generational mode a full collection, else nothing: Lua does not tell the mode, but where one
-** was left, and that of entering it is full. */
+/* In the generational mode a full collection, else nothing: Lua does not tell the mode, but where
+** one was left, and that of entering it is full. */
 static int step_of_old(lua_State *L) {
 #if LUA_VERSION_NUM >= 504
     if (lua_gc(L, LUA_GCINC, 0, 0, 0) == LUA_GCGEN) lua_gc(L, LUA_GCGEN, 0, 0);

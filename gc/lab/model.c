@@ -2,7 +2,20 @@
 #include "gc/lab/model.h"
 #include "gc/policy.h"
 
-enum { MINOR, FULL, MINOR_ARRAY, FULL_ARRAY, HEAP, HEAP_MIB, THREAD, LOW, HIGH, STALL, FRESH };
+enum {
+    MINOR,
+    FULL,
+    MINOR_ARRAY,
+    FULL_ARRAY,
+    HEAP,
+    HEAP_MIB,
+    THREAD,
+    LOW,
+    HIGH,
+    STALL,
+    WAIT,
+    FRESH
+};
 enum { TOTAL = FRESH + 1, LEVELS, PARAMS };
 
 #define TIME_MOST  60e9
@@ -20,6 +33,7 @@ static const tidei_param params[PARAMS] = {
     [LOW] = {"low", TIDEI_NUMBER, 1, 0, 1000, "collections take from this times that ..."},
     [HIGH] = {"high", TIDEI_NUMBER, 1, 0, 1000, "... to this times that"},
     [STALL] = {"stall", TIDEI_TIME, 0, 0, TIME_MOST, "a climb, beyond its collection"},
+    [WAIT] = {"wait", TIDEI_SWITCH, 0, 0, 1, "1: a climb waits for the device before it collects"},
     [FRESH] = {"fresh", TIDEI_TIME, 0, 0, TIME_MOST, "a MiB that the pool takes from the driver"},
     [TOTAL] = {"total", TIDEI_BYTES, 0, 1, 0x1p50, "memory of the device"},
     [LEVELS] = {"levels", TIDEI_NUMBER, 0, 0, 3,
@@ -42,6 +56,7 @@ static void read_model(const tidei_lab_model *m, double *at) {
     at[LOW] = (double)m->spread_low / 1000;
     at[HIGH] = (double)m->spread_high / 1000;
     at[STALL] = (double)m->stall_ns;
+    at[WAIT] = !m->climbs_at_once;
     at[FRESH] = (double)m->fresh_mib_ns;
     at[TOTAL] = (double)m->total;
     at[LEVELS] = (double)(m->levels >> 1);
@@ -61,6 +76,7 @@ static void write_model(tidei_lab_model *m, const double *at) {
     m->spread_low = (uint32_t)whole(at[LOW] * 1000);
     m->spread_high = (uint32_t)whole(at[HIGH] * 1000);
     m->stall_ns = whole(at[STALL]);
+    m->climbs_at_once = at[WAIT] <= 0;
     m->fresh_mib_ns = whole(at[FRESH]);
     m->total = whole(at[TOTAL]);
     m->levels = (unsigned)at[LEVELS] << 1;

@@ -21,6 +21,7 @@ typedef struct tidei_lab_model {
     uint64_t thread_ns;
     uint32_t spread_low, spread_high;
     uint64_t stall_ns;     /* of a climb, beyond its collection: map, trim, try again */
+    bool climbs_at_once;   /* else it waits for the device before it collects */
     uint64_t fresh_mib_ns; /* of a MiB that the pool takes from the driver */
     uint64_t total;        /* bytes of the device, and of the second budget */
 } tidei_lab_model;

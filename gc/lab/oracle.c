@@ -38,7 +38,9 @@ typedef struct step { /* of a plan, backwards */
 typedef struct making {
     uint64_t made; /* bytes, with it */
     uint64_t dead; /* made and not live, just before it */
-    uint64_t need; /* collections, with one here, without which the rest does not fit */
+    /* collections, with one here, without which the rest does not fit; 0 where what was made may
+    ** fall, for then a search by halves finds nothing */
+    uint64_t need;
 } making;
 
 typedef struct search {
@@ -59,8 +61,9 @@ typedef struct search {
     step *steps;
     size_t nsteps, steps_cap;
     /* what every run has in common, up to the event */
-    uint64_t made, live, made_all;
-    uint32_t made_n, live_n, making;
+    uint64_t made, live; /* bytes, without those that were given back at once */
+    uint64_t made_most;  /* at any time */
+    uint32_t made_n, live_n, ended_n, making; /* ended: those that were given back at once */
     uint32_t *born;  /* by block: the event; NOTHING: not made, or it failed */
     bool *gone;      /* by block: it has died */
     uint32_t *stack; /* blocks by birth, from whose top those that died are taken */
@@ -85,7 +88,7 @@ static bool fits_ever(const search *s, uint64_t bytes) {
 
 static void begin(search *s) {
     s->made = s->live = 0;
-    s->made_n = s->live_n = s->making = 0;
+    s->made_n = s->live_n = s->ended_n = s->making = 0;
     s->nstack = 0;
     for (uint32_t i = 0; i < s->p->blocks; i++) s->born[i] = NOTHING;
     memset(s->gone, 0, s->p->blocks * sizeof *s->gone);
@@ -111,6 +114,13 @@ static bool count_dead(search *s, uint32_t block) {
     s->live -= s->p->events[s->born[block]].amount;
     s->live_n--;
     return true;
+}
+
+/* The block is given back at once. */
+static void count_freed(search *s, uint32_t block) {
+    if (!count_dead(s, block)) return;
+    s->made -= s->p->events[s->born[block]].amount;
+    s->ended_n++;
 }
 
 /* The event at which the newest of the live blocks was made. */
@@ -148,20 +158,21 @@ static void look_forward(search *s) {
         case TIDEI_LAB_WORK: device = max_u64(device, now) + e->amount; break;
         case TIDEI_LAB_SYNC: now = max_u64(now, device); break;
         case TIDEI_LAB_DIE: count_dead(s, e->block); break;
+        case TIDEI_LAB_FREE: count_freed(s, e->block); break;
         case TIDEI_LAB_MAKE:
             if (fits_ever(s, e->amount)) count_made(s, i);
+            s->made_most = max_u64(s->made_most, s->made);
             s->makings[s->nmakings++] = (making){s->made, dead, 0};
             break;
         case TIDEI_LAB_STEP: break;
         }
         if (device > now) s->behind = max_u64(s->behind, device - now);
     }
-    s->made_all = s->made;
 }
 
 static void look_back(search *s) {
     int64_t x = 0, y = NO_WAY;
-    for (uint32_t i = s->nmakings; i--;)
+    for (uint32_t i = s->ended_n ? 0 : s->nmakings; i--;)
         s->makings[i].need = 1 + needed(s, i + 1, s->makings[i].dead);
     s->from_x[s->p->n] = x;
     s->from_y[s->p->n] = y;
@@ -229,7 +240,7 @@ static uint64_t dearer(const search *s, const label *a, const label *b) {
     if (!s->m->fresh_mib_ns) return 0;
     uint64_t until = b->backed;
     if (s->exact && a->freed != b->freed)
-        until = max_u64(until, min_u64(s->end, s->made_all - b->freed));
+        until = max_u64(until, min_u64(s->end, s->made_most - b->freed));
     return until > a->backed
                ? 10 * (tidei_lab_price(s->m, until) - tidei_lab_price(s->m, a->backed))
                : 0;
@@ -306,14 +317,15 @@ static void prune(search *s, size_t event) {
 static void collect(const search *s, label *l, uint32_t event, int level) {
     bool full = level == TIDE_COLLECT_FULL;
     uint64_t ns =
-        tidei_lab_pause(s->m, full, full ? s->made_n - l->freed_n : s->made_n - l->made_n) *
+        tidei_lab_pause(s->m, full,
+                        full ? s->made_n - s->ended_n - l->freed_n : s->made_n - l->made_n) *
         s->draws[l->k] / THOUSANDTHS;
     l->x += 11 * ns;
     l->y = max_u64(l->y + ns, l->x);
     l->k++;
     if (full) l->old = l->old_n = 0;
     l->freed = s->made - s->live - l->old;
-    l->freed_n = s->made_n - s->live_n - l->old_n;
+    l->freed_n = s->made_n - s->ended_n - s->live_n - l->old_n;
     l->since = event;
     l->made_n = s->made_n;
 }
@@ -361,7 +373,7 @@ static void add(label *l, uint64_t x) {
 static void take(const search *s, label *l, uint32_t event, bool fits) {
     uint64_t bytes = s->p->events[event].amount, held = s->made - l->freed;
     if (held > s->end || bytes > s->end - held) {
-        l->x = l->y;
+        if (!s->m->climbs_at_once) l->x = l->y;
         collect(s, l, event, TIDE_COLLECT_FULL);
         add(l, 10 * s->m->stall_ns);
         held = s->made - l->freed;
@@ -411,6 +423,7 @@ static void play(search *s, uint32_t event) {
     case TIDEI_LAB_WORK: submit(s, e->amount); break;
     case TIDEI_LAB_MAKE: make(s, event); break;
     case TIDEI_LAB_DIE: die(s, e->block); break;
+    case TIDEI_LAB_FREE: count_freed(s, e->block); break;
     case TIDEI_LAB_SYNC: sync(s, event); break;
     case TIDEI_LAB_STEP: break;
     }

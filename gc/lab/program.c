@@ -31,7 +31,7 @@ static void append(tidei_lab_program *p, tidei_lab_event e) {
 }
 
 void tidei_lab_add(tidei_lab_program *p, unsigned thread, tidei_lab_op op, uint64_t amount) {
-    tidei_check(op != TIDEI_LAB_MAKE && op != TIDEI_LAB_DIE);
+    tidei_check(op != TIDEI_LAB_MAKE && op != TIDEI_LAB_DIE && op != TIDEI_LAB_FREE);
     if (!amount && (op == TIDEI_LAB_HOST || op == TIDEI_LAB_WORK)) return;
     append(p, (tidei_lab_event){.amount = amount, .op = (uint8_t)op, .thread = (uint16_t)thread});
 }
@@ -49,6 +49,10 @@ void tidei_lab_die(tidei_lab_program *p, unsigned thread, uint32_t block) {
     append(p, (tidei_lab_event){.block = block, .op = TIDEI_LAB_DIE, .thread = (uint16_t)thread});
 }
 
+void tidei_lab_free(tidei_lab_program *p, unsigned thread, uint32_t block) {
+    append(p, (tidei_lab_event){.block = block, .op = TIDEI_LAB_FREE, .thread = (uint16_t)thread});
+}
+
 tide_status tidei_lab_finish(tidei_lab_program *p) {
     tidei_lab_figures f;
     if (p->failed) return tidei_fail_host_memory(OP, 2 * p->cap * sizeof *p->events);
@@ -62,6 +66,10 @@ tide_status tidei_lab_finish(tidei_lab_program *p) {
 
 void tidei_lab_clear(tidei_lab_program *p) {
     tidei_host_free(NULL, p->events);
+    tidei_host_free(NULL, p->spread);
     p->events = NULL;
-    p->n = p->cap = 0;
+    tidei_host_free(NULL, p->told);
+    p->spread = NULL;
+    p->told = NULL;
+    p->n = p->cap = p->ntold = p->nspread = 0;
 }

@@ -18,7 +18,8 @@
 typedef enum {
     TIDEI_LAB_HOST, /* the thread computes for `amount` ns */
     TIDEI_LAB_MAKE, /* block `block` of `amount` bytes, in `budget` */
-    TIDEI_LAB_DIE,  /* `block` */
+    TIDEI_LAB_DIE,  /* `block`: a collection may find it from now on */
+    TIDEI_LAB_FREE, /* `block`, which was made, is given back at once: nobody has to find it */
     TIDEI_LAB_WORK, /* `amount` ns of work are queued on the device */
     TIDEI_LAB_SYNC, /* the thread waits for the work that it queued */
     TIDEI_LAB_STEP  /* a step of the thread ends */
@@ -34,6 +35,12 @@ typedef struct tidei_lab_event {
     uint16_t thread;
 } tidei_lab_event;
 
+/* How much device work a policy was told to be queued, at a making of a recorded run. */
+typedef struct tidei_lab_told {
+    size_t event;
+    uint64_t slack_ns;
+} tidei_lab_told;
+
 typedef struct tidei_lab_program {
     const char *name; /* static, or the caller's for as long as the program lives */
     tidei_lab_event *events;
@@ -42,6 +49,13 @@ typedef struct tidei_lab_program {
     unsigned threads;
     bool failed; /* host memory was exhausted while it was written */
     tidei_lab_model model;
+    /* (may be NULL) collections take one of these times what the model says, in thousandths, each
+    ** as likely as another; instead of the model's spread */
+    uint32_t *spread, nspread;
+    /* (may be NULL) by event: between two of these makings policies are told what lies between;
+    ** instead of what is queued in the lab, which a runtime does not know so well */
+    tidei_lab_told *told;
+    size_t ntold;
     uint64_t limit[TIDEI_LAB_BUDGETS]; /* that it is meant for; 0: none in particular */
     /* known when it was finished */
     uint64_t peak[TIDEI_LAB_BUDGETS], ideal_ns;
@@ -54,6 +68,7 @@ void tidei_lab_begin(tidei_lab_program *p, const char *name);
 void tidei_lab_add(tidei_lab_program *p, unsigned thread, tidei_lab_op op, uint64_t amount);
 uint32_t tidei_lab_make(tidei_lab_program *p, unsigned thread, unsigned budget, uint64_t bytes);
 void tidei_lab_die(tidei_lab_program *p, unsigned thread, uint32_t block);
+void tidei_lab_free(tidei_lab_program *p, unsigned thread, uint32_t block);
 /* Plays it in the ideal way to know its peak and its time; again after a change of its model.
 ** TIDE_E_HOST_NOMEM. */
 tide_status tidei_lab_finish(tidei_lab_program *p);

@@ -48,6 +48,7 @@ typedef struct lab {
     uint64_t random;
     uint32_t rounds;
     size_t planned; /* collections of the plan that are behind */
+    size_t told;    /* of what policies are told, the last one that is behind */
     /* how many are held; of these, made since the last collection; of either, dead */
     uint64_t arrays, young, dead[2];
     tidei_lab_figures f;
@@ -91,7 +92,23 @@ static void note_held(lab *s, unsigned i, uint64_t now) {
 
 /* ---- collections ---- */
 
-static tidei_policy_in snapshot(const lab *s, const budget *b, uint64_t now, tidei_where where,
+/* What a policy is told at a making of the first thread's. */
+static uint64_t told_slack(lab *s) {
+    const tidei_lab_program *p = s->p;
+    size_t at = s->threads[0].at;
+    while (s->told + 1 < p->ntold && p->told[s->told + 1].event <= at) s->told++;
+    const tidei_lab_told *a = &p->told[s->told], *b = s->told + 1 < p->ntold ? a + 1 : a;
+    if (at <= a->event || a == b) return a->slack_ns;
+    double part = (double)(at - a->event) / (double)(b->event - a->event);
+    return (uint64_t)((double)a->slack_ns * (1 - part) + (double)b->slack_ns * part);
+}
+
+static uint64_t slack(lab *s, uint64_t now, tidei_where where) {
+    if (s->p->ntold && where == TIDEI_AT_ALLOC) return told_slack(s);
+    return s->device_free > now ? s->device_free - now : 0;
+}
+
+static tidei_policy_in snapshot(lab *s, const budget *b, uint64_t now, tidei_where where,
                                 uint64_t request) {
     return (tidei_policy_in){.now_ns = EPOCH_NS + now,
                              .where = where,
@@ -104,7 +121,7 @@ static tidei_policy_in snapshot(const lab *s, const budget *b, uint64_t now, tid
                              .total = b->limit == TIDEI_NO_LIMIT ? s->m->total
                                                                  : max_u64(s->m->total, b->limit),
                              .available = s->m->total,
-                             .slack_ns = s->device_free > now ? s->device_free - now : 0,
+                             .slack_ns = slack(s, now, where),
                              .backed = b->backed,
                              .fresh_ns = (double)s->m->fresh_mib_ns / (double)TIDEI_MIB};
 }
@@ -114,7 +131,10 @@ static uint64_t pause_of(lab *s, int level) {
     bool full = level == TIDE_COLLECT_FULL;
     uint64_t ns =
         tidei_lab_pause(m, full, full ? s->arrays : s->young) + (s->p->threads - 1) * m->thread_ns;
-    return ns * tidei_lab_between(&s->random, m->spread_low, m->spread_high) / THOUSANDTHS;
+    uint64_t part = s->p->nspread
+                        ? s->p->spread[tidei_lab_between(&s->random, 0, s->p->nspread - 1)]
+                        : tidei_lab_between(&s->random, m->spread_low, m->spread_high);
+    return ns * part / THOUSANDTHS;
 }
 
 /* Threads that compute stand still; those that wait have waited that long. */
@@ -238,11 +258,13 @@ static void ask_at_sync(lab *s, thread *t) {
 
 static void free_at_once(lab *s, block *b, uint64_t now) {
     budget *of = &s->at[b->budget];
+    if (b->state != LIVE) return;
     settle(of, now);
     of->live -= b->bytes;
     s->f.freed += b->bytes;
     s->arrays--;
     b->state = GONE;
+    tell_held(s, b->budget, now);
 }
 
 static void die(lab *s, block *b, uint64_t now) {
@@ -288,8 +310,8 @@ static bool climb(lab *s, thread *t) {
     if (t->phase == FIRST) {
         s->f.stalls++;
         t->stall_began = t->now;
-        t->waits = true;
-        t->now = max_u64(t->now, s->device_free);
+        t->waits = !s->m->climbs_at_once;
+        if (t->waits) t->now = max_u64(t->now, s->device_free);
         t->phase = DRAINED;
         return false;
     }
@@ -354,6 +376,7 @@ static bool play(lab *s, thread *t, const tidei_lab_event *e) {
     case TIDEI_LAB_HOST: t->now += e->amount; break;
     case TIDEI_LAB_MAKE: return make(s, t, e);
     case TIDEI_LAB_DIE: die(s, &s->blocks[e->block], t->now); break;
+    case TIDEI_LAB_FREE: free_at_once(s, &s->blocks[e->block], t->now); break;
     case TIDEI_LAB_WORK: work(s, t, e->amount); break;
     case TIDEI_LAB_SYNC: sync(s, t); break;
     case TIDEI_LAB_STEP: end_step(s, t); break;

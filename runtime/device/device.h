@@ -59,7 +59,7 @@ typedef struct tidei_device_info {
     /* copies from the host up to this size have read its memory when the call returns, and wait for
     ** nothing */
     size_t staged_bytes;
-    /* ns that it takes to make a byte of new memory usable, first touch included */
+    /* ns that it usually takes to make a byte of new memory usable, first touch included */
     double fresh_ns;
     int sm_major, sm_minor, sm_count, max_threads; /* cuda */
 } tidei_device_info;
@@ -267,8 +267,12 @@ struct tidei_device {
     ** kernels' address and by the host's. The runtime takes a report at sync points. */
     tidei_addr fault_addr;
     _Atomic uint64_t *fault_word;
-    const atomic_bool *findings; /* (may be NULL) there is something for `speak` to log */
+    const atomic_bool *findings;    /* (may be NULL) there is something for `speak` to log */
+    const _Atomic double *fresh_ns; /* (may be NULL) the same as info.fresh_ns, as seen of late */
 };
+static inline double tidei_fresh_ns(const tidei_device *d) {
+    return d->fresh_ns ? atomic_load_explicit(d->fresh_ns, memory_order_relaxed) : d->info.fresh_ns;
+}
 static inline void tidei_device_speak(tidei_device *d) {
     if (tidei_unlikely(d->findings && atomic_load_explicit(d->findings, memory_order_relaxed)))
         d->ops->speak(d);

@@ -540,6 +540,7 @@ tide_status tidei_fault_open(tidei_device *inner, tidei_device **out) {
     f->base.fault_addr = inner->fault_addr;
     f->base.fault_word = inner->fault_word;
     f->base.findings = inner->findings;
+    f->base.fresh_ns = inner->fresh_ns;
     pthread_mutex_init(&f->lock, NULL);
     *out = &f->base;
     return TIDE_OK;

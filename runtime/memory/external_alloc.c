@@ -114,9 +114,8 @@ static tidei_storage *leave(tidei_runtime *rt, tidei_addr addr) {
 
 tide_status tidei_external_allocs_open(tidei_runtime *rt) {
     rt->external_allocs = tidei_host_alloc(rt, sizeof *rt->external_allocs);
-    return rt->external_allocs
-               ? TIDE_OK
-               : tidei_fail_host_memory("tide_open", sizeof *rt->external_allocs);
+    return rt->external_allocs ? TIDE_OK
+                               : tidei_fail_host_memory("tide_open", sizeof *rt->external_allocs);
 }
 
 void tidei_external_allocs_close(tidei_runtime *rt) {

@@ -232,9 +232,9 @@ static inline void begin_life(tidei_storage *st, tidei_pool *pool, size_t bytes,
 }
 
 /* `fixed`: it is pinned from birth, and the pool never hears of an owner. */
-__attribute__((always_inline)) static inline tide_status
-make(tidei_pool *pool, size_t bytes, tidei_stream *s, const char *op, bool fixed,
-     tidei_storage **out) {
+__attribute__((always_inline)) static inline tide_status make(tidei_pool *pool, size_t bytes,
+                                                              tidei_stream *s, const char *op,
+                                                              bool fixed, tidei_storage **out) {
     tidei_dev *d = pool->dev;
     if (tidei_unlikely(atomic_load_explicit(&d->d->lost, memory_order_relaxed)))
         return tidei_lost(d, op);
@@ -279,8 +279,8 @@ tide_status tidei_storage_new_in(tidei_pool *pool, size_t bytes, tidei_stream *s
     return make(pool, bytes, s, op, false, out);
 }
 
-tide_status tidei_storage_new_fixed(tidei_pool *pool, size_t bytes, tidei_stream *s,
-                                    const char *op, tidei_storage **out) {
+tide_status tidei_storage_new_fixed(tidei_pool *pool, size_t bytes, tidei_stream *s, const char *op,
+                                    tidei_storage **out) {
     tidei_check(bytes);
     return make(pool, bytes, s, op, true, out);
 }

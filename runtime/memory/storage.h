@@ -87,10 +87,10 @@ tide_status tidei_storage_new(tidei_dev *d, size_t bytes, tidei_stream *s, const
 /* The same, from a pool that the caller holds instead of the calling thread's current one. */
 tide_status tidei_storage_new_in(tidei_pool *pool, size_t bytes, tidei_stream *s, const char *op,
                                  tidei_storage **out);
-/* The same for one that is pinned from its birth to its end, and that nobody else retains: bytes > 0.
-** The second ends it; the block goes back with its stamps. */
-tide_status tidei_storage_new_fixed(tidei_pool *pool, size_t bytes, tidei_stream *s,
-                                    const char *op, tidei_storage **out);
+/* The same for one that is pinned from its birth to its end, and that nobody else retains: bytes >
+** 0. The second ends it; the block goes back with its stamps. */
+tide_status tidei_storage_new_fixed(tidei_pool *pool, size_t bytes, tidei_stream *s, const char *op,
+                                    tidei_storage **out);
 void tidei_storage_drop_fixed(tidei_storage *st);
 /* The same for a thread that climbs the ladder already: one plain attempt with these flags; no
 ** policy is asked, no collector or recorder told. bytes > 0. */

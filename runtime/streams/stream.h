@@ -186,9 +186,9 @@ tide_status tidei_stamp_wait(tidei_dev *d, tidei_stamp x);
 ** over what `from` had seen there. Takes from->lock only: two threads may queue waits on s in
 ** either order, as both waits come before their work. The caller holds s. */
 tide_status tidei_stream_follow(tidei_stream *s, tidei_stream *from, uint64_t tick);
-/* The tick that comes behind what is queued on s by now, by whomever, with a lock or without: that of
-** our next work there, or, where somebody asks before that, one that is given out for it. Takes no
-** lock, and queues nothing. */
+/* The tick that comes behind what is queued on s by now, by whomever, with a lock or without: that
+** of our next work there, or, where somebody asks before that, one that is given out for it. Takes
+** no lock, and queues nothing. */
 static inline uint64_t tidei_stream_next_tick(tidei_stream *s) {
     /* In this order: who gives ticks out looks at `begun` first. */
     uint64_t tick = atomic_load_explicit(&s->submitted, memory_order_acquire) + 1;

@@ -93,6 +93,76 @@ static void growth_and_climbs_have_their_price(void **state) {
     tidei_lab_clear(&p);
 }
 
+/* A climb of another kind of runtime first waits for all that the device has to do. */
+static void a_climb_waits_for_the_device_or_not(void **state) {
+    (void)state;
+    for (int at_once = 0; at_once <= 1; at_once++) {
+        tidei_lab_program p = small();
+        p.model.fresh_mib_ns = 0;
+        p.model.climbs_at_once = at_once;
+        tidei_lab_add(&p, 0, TIDEI_LAB_WORK, 50000);
+        tidei_lab_die(&p, 0, tidei_lab_make(&p, 0, TIDEI_LAB_DEVICE, 60));
+        tidei_lab_make(&p, 0, TIDEI_LAB_DEVICE, 60);
+        assert_int_equal(tidei_lab_finish(&p), TIDE_OK);
+        tidei_lab_figures f = run(&p, &tidei_policy_never, 100);
+        assert_int_equal(f.ns, (at_once ? 0 : 50000) + 1000 + 5000);
+        assert_int_equal(f.forced, 1);
+        tidei_lab_clear(&p);
+    }
+}
+
+/* Nobody has to find what is given back at once, and it is not looked at. */
+static void what_is_given_back_at_once_is_no_garbage(void **state) {
+    tidei_lab_program p = small();
+    (void)state;
+    p.model.fresh_mib_ns = 0;
+    p.model.full_array_ps = 10000;
+    for (int i = 0; i < 3; i++) tidei_lab_free(&p, 0, tidei_lab_make(&p, 0, TIDEI_LAB_DEVICE, 60));
+    tidei_lab_free(&p, 0, tidei_lab_make(&p, 0, TIDEI_LAB_DEVICE, 1000)); /* for which is no room */
+    tidei_lab_die(&p, 0, tidei_lab_make(&p, 0, TIDEI_LAB_DEVICE, 70));
+    tidei_lab_make(&p, 0, TIDEI_LAB_DEVICE, 40);
+    assert_int_equal(tidei_lab_finish(&p), TIDE_OK);
+    tidei_lab_figures f = run(&p, &tidei_policy_never, 100);
+    assert_int_equal(f.failed, 1);
+    assert_int_equal(f.collections, 2); /* of the request that never fits, and of the last one */
+    assert_int_equal(f.pause_ns, 1000 + 1010);
+    assert_int_equal(f.freed, 3 * 60 + 70);
+    assert_int_equal(f.live, 40);
+    tidei_lab_clear(&p);
+}
+
+/* A policy that notes what it is told, and never collects. */
+static uint64_t told[8];
+static tidei_decision note_slack(const double *at, void *state, const tidei_policy_history *h,
+                                 const tidei_policy_in *in) {
+    (void)at, (void)h;
+    uint8_t *n = state;
+    told[(*n)++] = in->slack_ns;
+    return (tidei_decision){0, 0, "it only looks"};
+}
+static const tidei_policy notes = {.name = "notes", .decide = note_slack, .unguarded = true};
+
+/* Of a recorded run: at makings what lies between two that are known, at sync points what there
+** is. */
+static void policies_are_told_what_they_were_told(void **state) {
+    static const uint64_t wanted[] = {100, 100, 300, 500, 1000, 500};
+    tidei_lab_program p = small();
+    (void)state;
+    p.model.fresh_mib_ns = 0;
+    tidei_lab_add(&p, 0, TIDEI_LAB_WORK, 1000);
+    for (int i = 0; i < 4; i++) tidei_lab_make(&p, 0, TIDEI_LAB_DEVICE, 1); /* events 1 to 4 */
+    tidei_lab_add(&p, 0, TIDEI_LAB_SYNC, 0);
+    tidei_lab_make(&p, 0, TIDEI_LAB_DEVICE, 1);
+    p.told = tidei_host_alloc(NULL, 2 * sizeof *p.told);
+    p.told[0] = (tidei_lab_told){2, 100};
+    p.told[1] = (tidei_lab_told){4, 500};
+    p.ntold = 2;
+    assert_int_equal(tidei_lab_finish(&p), TIDE_OK);
+    (void)run(&p, &notes, TIDEI_GIB);
+    for (size_t i = 0; i < TIDEI_COUNT(wanted); i++) assert_int_equal(told[i], wanted[i]);
+    tidei_lab_clear(&p);
+}
+
 /* A policy that collects at sync points alone, at the level that its name says. */
 static tidei_decision at_sync(const double *at, void *state, const tidei_policy_history *h,
                               const tidei_policy_in *in) {
@@ -101,6 +171,27 @@ static tidei_decision at_sync(const double *at, void *state, const tidei_policy_
     return (tidei_decision){in->where == TIDEI_AT_SYNC ? level : 0, UINT64_MAX, "at sync points"};
 }
 static const tidei_policy syncs = {.name = "syncs", .decide = at_sync, .unguarded = true};
+
+/* Pauses are drawn from those that were seen, if any were. */
+static void pauses_are_as_they_were_seen(void **state) {
+    tidei_lab_program p = small();
+    (void)state;
+    p.model.fresh_mib_ns = 0;
+    p.spread = tidei_host_alloc(NULL, 2 * sizeof *p.spread);
+    p.spread[0] = 500;
+    p.spread[1] = 7000;
+    p.nspread = 2;
+    for (int i = 0; i < 20; i++) {
+        tidei_lab_die(&p, 0, tidei_lab_make(&p, 0, TIDEI_LAB_DEVICE, 1));
+        tidei_lab_add(&p, 0, TIDEI_LAB_SYNC, 0);
+    }
+    assert_int_equal(tidei_lab_finish(&p), TIDE_OK);
+    tidei_lab_figures f = run(&p, &syncs, TIDEI_NO_LIMIT);
+    assert_int_equal(f.collections, 20);
+    assert_true(f.pause_ns > 20 * 500 && f.pause_ns < 20 * 7000);
+    assert_int_equal((f.pause_ns - 20 * 500) % 6500, 0);
+    tidei_lab_clear(&p);
+}
 
 static void a_pause_hides_behind_device_work(void **state) {
     static const struct {
@@ -293,7 +384,7 @@ static const struct {
      66,
      true},
     {"old-garbage",
-     {{4.5, 1.3}, {3.6, 10.8}, {NONE, 1.5}, {1.4, 1.4}, {1.3, 1.3}, {1.4, 1.9}, {1.4, 2.1}},
+     {{4.5, 1.3}, {3.6, 10.8}, {NONE, 1.5}, {1.4, 1.4}, {1.3, 1.3}, {1.4, 1.9}, {1.4, 1.6}},
      257,
      32,
      false},
@@ -491,8 +582,9 @@ static void figures_of_a_model_are_changed_by_name(void **state) {
     assert_true(tidei_lab_model_change(&m, "", why, sizeof why));
     assert_memory_equal(&m, &before, sizeof m);
     assert_true(tidei_lab_model_change(
-        &m, "full=5ms,minor_array=12.5ns,heap=64MiB,low=0.9,high=1.1,levels=3,total=16GiB", why,
-        sizeof why));
+        &m, "full=5ms,minor_array=12.5ns,heap=64MiB,low=0.9,high=1.1,levels=3,wait=0,total=16GiB",
+        why, sizeof why));
+    assert_true(m.climbs_at_once && !before.climbs_at_once);
     assert_int_equal(m.full_ns, 5 * MS);
     assert_int_equal(m.minor_array_ps, 12500);
     assert_int_equal(m.heap_mib, 64);
@@ -555,6 +647,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_device_works_beside_the_host),
         cmocka_unit_test(growth_and_climbs_have_their_price),
+        cmocka_unit_test(a_climb_waits_for_the_device_or_not),
+        cmocka_unit_test(what_is_given_back_at_once_is_no_garbage),
+        cmocka_unit_test(policies_are_told_what_they_were_told),
+        cmocka_unit_test(pauses_are_as_they_were_seen),
         cmocka_unit_test(a_pause_hides_behind_device_work),
         cmocka_unit_test(a_minor_collection_leaves_what_is_old),
         cmocka_unit_test(a_collection_stops_threads_that_compute),

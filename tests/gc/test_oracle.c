@@ -39,6 +39,7 @@ static tidei_lab_model any_model(unsigned levels) {
                          .spread_low = 1000,
                          .spread_high = 1000,
                          .stall_ns = roll(0, 3000),
+                         .climbs_at_once = roll(0, 1),
                          .fresh_mib_ns = perhaps(400000),
                          .total = roll(6, 60) * 1024};
     if (roll(0, 2)) {
@@ -57,7 +58,7 @@ static void drop_any(struct writer *w) {
     uint32_t b = (uint32_t)roll(0, w->p.blocks);
     if (b == w->p.blocks || w->dropped[b]) return;
     w->dropped[b] = true;
-    tidei_lab_die(&w->p, 0, b);
+    (roll(0, 3) ? tidei_lab_die : tidei_lab_free)(&w->p, 0, b);
 }
 
 /* Now and then it is dropped before it is made. */

@@ -231,6 +231,42 @@ static void reserve_learns_that_moments_do_not_come(void **state) {
     assert_int_equal(AT_SYNCS(&r, 5 * MS, 800), TIDE_COLLECT_FULL);
 }
 
+/* A window from 200 bytes on, in which one moment hides the pause. True: it was taken, and so
+** little was freed; else the room's end came, where all was found. */
+static bool offer_is_taken(tidei_policy_run *r, uint64_t *s, uint64_t frees) {
+    tidei_policy_in in = in_at(*s * SEC, TIDEI_AT_SYNC, 700),
+                    end = in_at(*s * SEC, TIDEI_AT_ALLOC, 999);
+    in.slack_ns = 5 * MS;
+    end.request = 2;
+    bool taken = level_of(r, in) != 0;
+    if (!taken) assert_int_equal(level_of(r, end), TIDE_COLLECT_FULL);
+    told(r, *s * SEC + 5 * MS, 5 * MS, taken ? 700 : 999, taken ? 700 - frees : 200,
+         TIDE_COLLECT_FULL, true);
+    if (taken) { /* what was not found then is, by the end */
+        ++*s;
+        assert_int_equal(level_of(r, end), TIDE_COLLECT_FULL);
+        told(r, *s * SEC + 5 * MS, 5 * MS, 999, 200, TIDE_COLLECT_FULL, true);
+    }
+    ++*s;
+    return taken;
+}
+
+/* A cheap moment at which little is free does not put off the room's end: more and more windows go
+** by without one, until one was worth it. */
+static void reserve_gives_up_offers_that_free_little(void **state) {
+    static const char taken[] = "11..1......1..............1";
+    (void)state;
+    uint64_t s = 2;
+    tidei_policy_run r = after_one();
+    (void)AT_SYNCS(&r, 5 * MS, 200, 700); /* moments at this distance are known */
+    for (size_t i = 0; i + 1 < sizeof taken; i++)
+        if (offer_is_taken(&r, &s, 20) != (taken[i] == '1')) fail_msg("window %zu", i);
+    for (int i = 0; !offer_is_taken(&r, &s, 400); i++) assert_true(i < 14);
+    assert_true(offer_is_taken(&r, &s, 20));
+    assert_true(offer_is_taken(&r, &s, 20));
+    assert_false(offer_is_taken(&r, &s, 20));
+}
+
 /* An allocation fails though it fits by count: so much stays free from then on. */
 static void reserve_learns_a_margin(void **state) {
     (void)state;
@@ -336,7 +372,9 @@ static void reserve_counts_the_request(void **state) {
     (void)state;
     in.request = 800; /* 80 too much, and 80 may be garbage */
     assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
-    in.request = 801; /* the ladder's business */
+    in.request = 1000; /* so may be the rest, by now */
+    assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
+    in.request = 1001; /* the ladder's business */
     assert_int_equal(level_of(&r, in), 0);
 }
 
@@ -1233,7 +1271,7 @@ static const struct {
     {"half", p_half, .005, {4.9, 1.0}, {0.0, 9.1}, {0.0, 1.0}, 348, 39},
     {"grow", p_grow, .005, {0, 0}, {0.0, 9.0}, {0.0, 0.0}, 341, 0},
     {"short-syncs", p_short, .020, {13.6, 7.0}, {20.2, 20.3}, {7.0, 7.0}, 193, 66},
-    {"old-garbage", p_old, .008, {4.5, 1.3}, {3.6, 10.8}, {1.4, 2.1}, 257, 32},
+    {"old-garbage", p_old, .008, {4.5, 1.3}, {3.6, 10.8}, {1.4, 1.6}, 257, 32},
     {"bursty-slack", p_bursty, .015, {18.9, 8.4}, {15.2, 17.2}, {0.0, 9.4}, -1, 105},
     {"no-sync", p_no_sync, .010, {8.7, 3.0}, {4.7, 4.7}, {3.1, 3.1}, -1, 57},
 };
@@ -1284,6 +1322,7 @@ int main(void) {
         cmocka_unit_test(reserve_weighs_price_and_growth),
         cmocka_unit_test(reserve_foresees_the_queue),
         cmocka_unit_test(reserve_learns_that_moments_do_not_come),
+        cmocka_unit_test(reserve_gives_up_offers_that_free_little),
         cmocka_unit_test(reserve_learns_a_margin),
         cmocka_unit_test(reserve_without_room_waits_for_allocations),
         cmocka_unit_test(no_room_at_all_is_no_reason),

@@ -66,8 +66,8 @@ static int entries(const char *folder) {
 
 static int rounds(int all) { return at_length() ? all : all / 20; }
 
-/* Under a sanitizer, which looks for what was lost itself, and whose own bookkeeping grows, the bytes
-** are not compared. */
+/* Under a sanitizer, which looks for what was lost itself, and whose own bookkeeping grows, the
+** bytes are not compared. */
 static void test_states_come_and_go(void **state) {
     (void)state;
     const int count = rounds(10000), warm = 500; /* until what the process keeps is there */

@@ -1,5 +1,6 @@
-/* test_pool_tide_idle.c: the pool `tide`, over doubles, where nothing may move: whole pages on which
-** nothing lies are mapped elsewhere in place of new memory, as far as nobody has to wait for it. */
+/* test_pool_tide_idle.c: the pool `tide`, over doubles, where nothing may move: whole pages on
+** which nothing lies are mapped elsewhere in place of new memory, as far as nobody has to wait for
+** it. */
 #include "tests/support/tidetest.h"
 #include "tests/doubles/pool_double.h"
 #include "runtime/pool/tide/tide.h"

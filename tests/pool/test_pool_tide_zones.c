@@ -269,9 +269,9 @@ static void for_what_moves_all_is_one_zone(void **state) {
     for (unsigned i = 0; i < BLOCKS; i += 2) put(p, &b[i], 0, 0);
     atomic_store(&dbl.dev.budget->limit, figures(p).backed);
     size_t free = figures(p).cached;
-    assert_int_equal(get(p, free, 0, TIDEI_ALLOC_MOVE | TIDEI_ALLOC_FLUSHED | TIDEI_ALLOC_STEAL,
-                         &large),
-                     TIDE_OK);
+    assert_int_equal(
+        get(p, free, 0, TIDEI_ALLOC_MOVE | TIDEI_ALLOC_FLUSHED | TIDEI_ALLOC_STEAL, &large),
+        TIDE_OK);
     assert_null(heap(p)->borders);
     assert_int_equal(heap(p)->wholes, 0);
     assert_true(balanced(p));

@@ -9,7 +9,7 @@
 
 struct work {
     int signal, status, result;
-    bool loops, exits, sleeps;
+    bool loops, exits, sleeps, eats, prints, deaf;
 };
 
 static int refused; /* errno of fork */
@@ -23,6 +23,13 @@ static void work(void *p) {
     w->result = 42;
     if (w->signal) raise(w->signal);
     if (w->exits) _exit(w->status);
+    if (w->deaf) signal(SIGALRM, SIG_IGN);
+    if (w->prints) printf("not the parent's");
+    for (size_t i = 0; w->eats; i++) { /* and never gives back */
+        char *eaten = malloc((size_t)1 << 30);
+        if (!eaten) abort();
+        eaten[i] = 1;
+    }
     while (*loops) {}
     while (w->sleeps) pause();
 }
@@ -59,11 +66,47 @@ static void a_child_that_ends_itself_gives_nothing_back(void **state) {
     assert_string_equal(end_of(&badly), "ended the process (status 3)");
 }
 
+/* Memory ends for it, and not for its parent. */
+static void what_eats_memory_is_stopped(void **state) {
+    struct work w = {.eats = true};
+    (void)state;
+    assert_string_equal(end_of(&w), "crashed (signal 6)");
+}
+
+/* It ends by exit, which writes what its parent had not sent off yet. */
+static void leave(void *p) {
+    work(p);
+    exit(5);
+}
+
+static void its_output_is_dropped(void **state) {
+    struct work w = {.prints = true};
+    int ends[2], old = dup(STDOUT_FILENO);
+    char got[16] = "";
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    fflush(stdout);
+    dup2(ends[1], STDOUT_FILENO);
+    printf("once");
+    tidei_child_end e = tidei_child_run(leave, &w, sizeof w, 10);
+    fflush(stdout);
+    dup2(old, STDOUT_FILENO);
+    close(old), close(ends[1]);
+    assert_true(e.how == TIDEI_CHILD_EXIT && e.number == 5);
+    assert_int_equal(read(ends[0], got, sizeof got), 4);
+    assert_string_equal(got, "once");
+    close(ends[0]);
+}
+
 static void an_endless_loop_comes_to_an_end(void **state) {
     struct work loops = {.loops = true}, sleeps = {.sleeps = true};
     (void)state;
     assert_string_equal(end_of(&loops), "took more than 1 s");
-    if (test_long()) assert_string_equal(end_of(&sleeps), "took more than 1 s");
+    if (!test_long()) return;
+    struct work stops = {.signal = SIGSTOP}, deaf = {.deaf = true, .sleeps = true};
+    assert_string_equal(end_of(&sleeps), "took more than 1 s");
+    assert_string_equal(end_of(&stops), "took more than 1 s");
+    assert_string_equal(end_of(&deaf), "took more than 1 s");
 }
 
 static void without_a_process_it_says_so(void **state) {
@@ -103,6 +146,8 @@ int main(void) {
         cmocka_unit_test(what_is_done_is_given_back),
         cmocka_unit_test(a_crash_is_the_childs),
         cmocka_unit_test(a_child_that_ends_itself_gives_nothing_back),
+        cmocka_unit_test(what_eats_memory_is_stopped),
+        cmocka_unit_test(its_output_is_dropped),
         cmocka_unit_test(an_endless_loop_comes_to_an_end),
         cmocka_unit_test(without_a_process_it_says_so),
         cmocka_unit_test(threads_have_children_of_their_own),

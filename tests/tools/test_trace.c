@@ -250,17 +250,50 @@ static void the_rest_of_a_recording_is_read(void **state) {
     assert_int_equal(t.run.ns, 72000);
     assert_int_equal(t.ncollections, 2);
     assert_memory_equal(&t.collections[0],
-                        (&(tidei_trace_collection){10000, 100, 2, 4096, 3, 7000, 1, 2, 0}),
+                        (&(tidei_trace_collection){10000, 100, 2, 4096, 3, 7000, 1, 2, 2, 0}),
                         sizeof *t.collections);
     assert_memory_equal(&t.collections[1],
-                        (&(tidei_trace_collection){2000, 0, 0, 0, 0, 0, 0, 1, 1}),
+                        (&(tidei_trace_collection){2000, 0, 0, 0, 0, 0, 0, 3, 1, 1}),
                         sizeof *t.collections);
     /* used at 15, found in the collection that began at 20; 35 and 50 less what stood still */
-    assert_memory_equal(t.moments,
-                        ((tidei_block_moments[]){{10000, 15000, 20000},
-                                                 {12000, 25000, 35000},
-                                                 {55000, 55000, TIDEI_UNTOLD}}),
-                        3 * sizeof *t.moments);
+    static const tidei_block_moments moments[] = {{10000, 15000, 20000, true},
+                                                  {12000, 25000, 35000, false},
+                                                  {55000, 55000, TIDEI_UNTOLD, false}};
+    for (size_t i = 0; i < TIDEI_COUNT(moments); i++) {
+        assert_int_equal(t.moments[i].made, moments[i].made);
+        assert_int_equal(t.moments[i].used, moments[i].used);
+        assert_int_equal(t.moments[i].died, moments[i].died);
+        assert_int_equal(t.moments[i].found, moments[i].found);
+    }
+    tidei_trace_clear(&t);
+}
+
+/* Waits at a sync point are its own until the next block is made; others, and those of a program
+** that stands still, are nobody's. */
+static void waits_belong_to_sync_points(void **state) {
+    static const struct {
+        uint64_t ns, stood_ns, waited_ns;
+    } times[] = {{10000, 0, TIDEI_UNTOLD},
+                 {20000, 0, 7000},
+                 {55000, 5000, TIDEI_UNTOLD},
+                 {65000, 5000, TIDEI_UNTOLD},
+                 {65000, 6000, TIDEI_UNTOLD}};
+    tidei_trace t;
+    (void)state;
+    assert_ok(read_timed(TIDE_HEADER "a,1,8,0,10\ns,0,0,0,20\nC,2,0,0,20\nc,2,0,0,25\n"
+                                     "W,7,0,0,25\nW,8,0,0,26\nw,7,0,0,27\nw,8,0,0,30\n" /* 5 */
+                                     "W,7,0,0,31\nw,7,0,0,33\n"                         /* 2 */
+                                     "a,2,8,0,60\nW,7,0,0,61\nw,7,0,0,62\nw,7,0,0,63\n"
+                                     "s,0,0,0,70\nC,2,0,0,70\nW,7,0,0,70\nw,7,0,0,71\n"
+                                     "f,1,8,0,71\nc,2,8,0,72\n",
+                         &t));
+    assert_int_equal(t.n, TIDEI_COUNT(times));
+    assert_int_equal(t.run.waits, 4);
+    for (size_t i = 0; i < t.n; i++) {
+        assert_int_equal(t.times[i].ns, times[i].ns);
+        assert_int_equal(t.times[i].stood_ns, times[i].stood_ns);
+        assert_int_equal(t.times[i].waited_ns, times[i].waited_ns);
+    }
     tidei_trace_clear(&t);
 }
 
@@ -522,6 +555,7 @@ int main(void) {
         cmocka_unit_test(our_own_form_is_read),
         cmocka_unit_test(what_is_no_event_is_skipped),
         cmocka_unit_test(the_rest_of_a_recording_is_read),
+        cmocka_unit_test(waits_belong_to_sync_points),
         cmocka_unit_test(the_example_of_the_docs_is_read),
         cmocka_unit_test(the_form_of_rmm_is_read),
         cmocka_unit_test(ids_come_and_go),

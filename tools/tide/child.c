@@ -1,28 +1,53 @@
 /* child.c: a child process for code of others; child.h has the model. */
 #include "tools/tide/child.h"
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <stdbool.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define CLOCK_FACTOR 10 /* a machine that is busy with other things is no endless loop */
+#define MEMORY       ((rlim_t)4 << 30) /* that it may take beyond what its parent has */
 
 struct shared {
     volatile int done;
     _Alignas(max_align_t) unsigned char arg[];
 };
 
+/* What the kernel counts against RLIMIT_DATA: the sixth number of this file, in pages; 0: nobody
+** knows. */
+static rlim_t data_bytes(void) {
+    unsigned long long pages = 0;
+    FILE *f = fopen("/proc/self/statm", "re");
+    if (!f) return 0;
+    if (fscanf(f, "%*u %*u %*u %*u %*u %llu", &pages) != 1) pages = 0;
+    fclose(f);
+    return (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
+}
+
+/* What it writes to standard output is not its parent's, nor is what the parent has written there
+** and not yet sent off. */
+static void drop_output(void) {
+    int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (null >= 0) dup2(null, STDOUT_FILENO);
+}
+
 /* It dies of what it does, at once and without a trace, and with its parent. */
 static void be_mortal(unsigned seconds) {
     static const int deadly[] = {SIGSEGV, SIGBUS,  SIGFPE,  SIGILL, SIGABRT,
                                  SIGTRAP, SIGALRM, SIGXCPU, SIGSYS};
     const struct rlimit time = {seconds, seconds + 1}, no_core = {0, 0};
+    rlim_t data = data_bytes();
     sigset_t none;
     for (size_t i = 0; i < sizeof deadly / sizeof *deadly; i++) signal(deadly[i], SIG_DFL);
     sigemptyset(&none);
@@ -30,6 +55,7 @@ static void be_mortal(unsigned seconds) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     setrlimit(RLIMIT_CORE, &no_core);
     setrlimit(RLIMIT_CPU, &time);
+    if (data) setrlimit(RLIMIT_DATA, &(struct rlimit){data + MEMORY, data + MEMORY});
     alarm(CLOCK_FACTOR * seconds);
 }
 
@@ -44,19 +70,42 @@ static tidei_child_end ending(int status, int done, unsigned seconds) {
                 : (tidei_child_end){TIDEI_CHILD_EXIT, WEXITSTATUS(status)};
 }
 
+/* Waits for its end, which may come by no signal that it can hold off: one that has stopped, or
+** ignores the alarm, is late too. Kernels before 5.3 cannot say; there the alarm is all. */
+static bool ends_in_time(pid_t child, unsigned seconds) {
+    struct pollfd end = {.fd = (int)syscall(SYS_pidfd_open, child, 0), .events = POLLIN};
+    struct timespec now, last;
+    if (end.fd < 0) return true;
+    clock_gettime(CLOCK_MONOTONIC, &last);
+    last.tv_sec += CLOCK_FACTOR * (time_t)seconds;
+    int n;
+    do {
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        long long left_ms =
+            (last.tv_sec - now.tv_sec) * 1000LL + (last.tv_nsec - now.tv_nsec) / 1000000;
+        n = poll(&end, 1, left_ms > 0 ? (int)left_ms : 0);
+    } while (n < 0 && errno == EINTR);
+    close(end.fd);
+    return n != 0;
+}
+
 static tidei_child_end run(void (*fn)(void *arg), struct shared *s, unsigned seconds) {
     int status;
     pid_t child = fork();
     if (child < 0) return (tidei_child_end){TIDEI_CHILD_NONE, errno};
     if (!child) {
+        drop_output();
         be_mortal(seconds);
         fn(s->arg);
         s->done = 1;
         _exit(0);
     }
+    bool late = !ends_in_time(child, seconds);
+    if (late) kill(child, SIGKILL);
     while (waitpid(child, &status, 0) < 0)
         if (errno != EINTR) return (tidei_child_end){TIDEI_CHILD_NONE, errno};
-    return ending(status, s->done, seconds);
+    return late ? (tidei_child_end){TIDEI_CHILD_SLOW, (int)seconds}
+                : ending(status, s->done, seconds);
 }
 
 tidei_child_end tidei_child_run(void (*fn)(void *arg), void *arg, size_t bytes, unsigned seconds) {

@@ -3,8 +3,8 @@
 **
 ** Model. The child is a fork: it has all that its parent has. What it is to give back it writes
 ** into a struct that both share; a child that does not come to the end of its function has given
-** nothing back. It may take so many seconds of processor time, and ten times as many of the
-** clock's. */
+** nothing back. It may take so many seconds of processor time, ten times as many of the clock's,
+** and 4 GiB of memory. What it writes to standard output is dropped. */
 #ifndef TIDE_CHILD_H
 #define TIDE_CHILD_H
 

@@ -56,6 +56,9 @@ struct reader {
     uint64_t climbs;           /* of these, climbs and their rungs */
     struct stretch *stretches; /* those that ended, in their order; where times are wanted */
     size_t nstretches, stretches_cap, collections_cap;
+    uint64_t waits,
+        waits_since_us;    /* waits of the host that have begun and not ended; since when */
+    size_t sync;           /* the last sync point; SIZE_MAX: a block was made since then */
     bool collects;         /* between C and c */
     uint64_t collected_us; /* since when; and in collections of the stretch that has begun */
     uint64_t collecting_us;
@@ -325,6 +328,7 @@ static tide_status begin_collection(struct reader *r, uint64_t level) {
     r->next.level = level > 1 ? TIDE_COLLECT_FULL : TIDE_COLLECT_MINOR;
     r->next.forced = r->climbs != 0;
     r->next.dead = 0;
+    r->next.place = r->trace.n;
     return status;
 }
 
@@ -349,9 +353,22 @@ static tide_status end_collection(struct reader *r, uint64_t freed) {
 static tide_status add_event(struct reader *r, tidei_event e) {
     tide_status status = r->trace.n == r->events_cap ? more_events(r) : TIDE_OK;
     if (status != TIDE_OK) return status;
-    if (r->timed) r->trace.times[r->trace.n] = now_ns(r);
+    if (r->timed)
+        r->trace.times[r->trace.n] = (tidei_trace_time){
+            now_ns(r), ns_of(r->took_us + (r->depth ? r->last_us - r->began_us : 0)), TIDEI_UNTOLD};
     r->trace.events[r->trace.n++] = e;
     return TIDE_OK;
+}
+
+/* The host begins to wait, or goes on. The first waits at a sync point are that point's, if the
+** program does not stand still in them. */
+static void count_wait(struct reader *r, bool begins) {
+    if (begins && !r->waits++) r->waits_since_us = r->last_us;
+    if (begins || !r->waits || --r->waits) return;
+    r->trace.run.waits++;
+    if (r->sync == SIZE_MAX || !r->timed || r->depth) return;
+    uint64_t *waited = &r->trace.times[r->sync].waited_ns;
+    *waited = (*waited == TIDEI_UNTOLD ? 0 : *waited) + ns_of(r->last_us - r->waits_since_us);
 }
 
 /* `shown` is the id as the line has it. */
@@ -368,10 +385,11 @@ static tide_status allocate(struct reader *r, uint64_t id, struct text shown, ui
     r->live[slot] = x;
     r->live_n++;
     r->live_bytes += bytes;
+    r->sync = SIZE_MAX;
     tide_status status = add_event(r, (tidei_event){bytes, x.block, TIDEI_EVENT_ALLOC});
     if (status == TIDE_OK && r->timed)
-        r->trace.moments[x.block] =
-            (tidei_block_moments){r->trace.times[r->trace.n - 1], TIDEI_UNTOLD, TIDEI_UNTOLD};
+        r->trace.moments[x.block] = (tidei_block_moments){r->trace.times[r->trace.n - 1].ns,
+                                                          TIDEI_UNTOLD, TIDEI_UNTOLD, false};
     return status;
 }
 
@@ -404,6 +422,7 @@ static tide_status tell_moment(struct reader *r, bool use, uint64_t id, uint64_t
     if (!r->timed) return TIDE_OK;
     tidei_block_moments *m = &r->trace.moments[block];
     uint64_t ns = past_ns(r, us);
+    m->found |= !use && stream;
     *(use ? &m->used : &m->died) = ns > m->made ? ns : m->made; /* to a microsecond */
     if (m->used != TIDEI_UNTOLD && m->used > m->died) m->used = m->died;
     return TIDE_OK;
@@ -436,6 +455,8 @@ static tide_status tell(struct reader *r, const struct text *f, uint64_t id, uin
     case 'c': return end_collection(r, bytes);
     case 'R': return climb(r, true);
     case 'r': return climb(r, false);
+    case 'W':
+    case 'w': count_wait(r, f[0].at[0] == 'W'); return TIDE_OK;
     default: return TIDE_OK;
     }
 }
@@ -461,7 +482,7 @@ static tide_status tide_row(struct reader *r, const struct text *f) {
     switch (f[0].at[0]) {
     case 'a': return allocate(r, id, f[1], bytes, f[2]);
     case 'f': return release(r, id, f[1]);
-    case 's': return add_event(r, (tidei_event){.op = TIDEI_EVENT_SYNC});
+    case 's': r->sync = r->trace.n; return add_event(r, (tidei_event){.op = TIDEI_EVENT_SYNC});
     default: return tell(r, f, id, bytes, other);
     }
 }
@@ -551,6 +572,7 @@ static tide_status read_all(struct reader *r) {
 
 static tide_status read_fd(int fd, struct reader *r, tidei_trace *out) {
     r->file = gzdopen(fd, "rb");
+    r->sync = SIZE_MAX;
     if (!r->file) {
         close(fd);
         return tidei_fail_host_memory(OP, READ_BYTES);

@@ -34,13 +34,24 @@ typedef struct tidei_event {
 #define TIDEI_UNTOLD UINT64_MAX
 typedef struct tidei_block_moments {
     uint64_t made, used, died; /* TIDEI_UNTOLD: there is no such row */
+    bool found;                /* dead, by a collection */
 } tidei_block_moments;
+
+/* When an event happened. */
+typedef struct tidei_trace_time {
+    uint64_t ns;       /* of the program's own time; never falling */
+    uint64_t stood_ns; /* so long the program had stood still by then */
+    /* of a sync point: so long the host waited for the device there; TIDEI_UNTOLD: no row says so
+    ** */
+    uint64_t waited_ns;
+} tidei_trace_time;
 
 typedef struct tidei_trace_collection {
     uint64_t pause_ns, freed;    /* bytes */
     uint64_t arrays, heap;       /* that it looked at; bytes of the collector's own heap */
     uint64_t pending, queued_ns; /* submissions on the device, and how long they take */
     uint64_t dead;               /* blocks that were freed in it */
+    size_t place;                /* among the events: before this one */
     uint32_t level;              /* TIDE_COLLECT_* */
     uint32_t forced;             /* 1: in a climb */
 } tidei_trace_collection;
@@ -54,6 +65,7 @@ typedef struct tidei_trace_run {
     uint64_t idle_us;
     uint64_t fresh_mib_ns, total; /* of the device: what a new MiB takes; bytes */
     uint64_t climbs, climb_ns;    /* outermost; what they took beyond their collections */
+    uint64_t waits;               /* of the host for the device, as far as rows tell */
     uint64_t ns;                  /* from the first row to the last, all stretches included */
 } tidei_trace_run;
 
@@ -62,9 +74,8 @@ typedef struct tidei_trace {
     size_t n;
     size_t blocks; /* allocations in it */
     tidei_trace_run run;
-    /* for who asks for times, or else NULL: of each event, in ns, never falling; of each block; the
-    ** collections */
-    uint64_t *times;
+    /* for who asks for times, or else NULL: of each event; of each block; the collections */
+    tidei_trace_time *times;
     tidei_block_moments *moments;
     tidei_trace_collection *collections;
     size_t ncollections;

@@ -21,6 +21,8 @@
 #define BAD_INPUT 2
 #define RUNS      3
 #define RUNS_MAX  100
+#define SEEDS     20
+#define TIMED     5    /* runs that tell of times, at most */
 #define WAYS_OFF  0.05 /* of the collections; of the overhead: */
 #define TIME_OFF  0.2
 #define PATH_MAXB 4096
@@ -128,6 +130,11 @@ struct figures {
     double collections, overhead; /* percent */
 };
 
+/* Of a run that took so long, and so much of that in collections and climbs. */
+static double overhead(double all_ns, double ns) {
+    return all_ns > ns ? 100 * ns / (all_ns - ns) : 0;
+}
+
 /* A climb asks for a minor collection first: where no collector offers one, there was none. */
 static struct figures measured_in(const tidei_trace *t) {
     double ns = (double)t->run.climb_ns, n = 0;
@@ -136,21 +143,25 @@ static struct figures measured_in(const tidei_trace *t) {
         ns += (double)c->pause_ns;
         n += !(c->forced && c->level == TIDE_COLLECT_MINOR && !c->freed);
     }
-    double own = (double)t->run.ns - ns;
-    return (struct figures){n, own > 0 ? 100 * ns / own : 0};
+    return (struct figures){n, overhead((double)t->run.ns, ns)};
 }
 
+/* What measured_in would find in such runs: their mean over seeds. */
 static tide_status predict(const tidei_lab_program *p, const char *policy, uint64_t limit,
                            struct figures *out) {
     tidei_policy_choice choice = tidei_policy_usual(tidei_policy_find(policy));
-    tidei_lab_figures f;
-    tide_status status = tidei_lab_simulate(
-        p, &(tidei_lab_options){.policy = &choice, .limit = {limit, TIDEI_NO_LIMIT}, .seed = 1},
-        &f);
-    if (status != TIDE_OK) return status;
-    double ns = (double)f.pause_ns + (double)f.forced * (double)p->model.stall_ns;
-    *out =
-        (struct figures){(double)f.collections, p->ideal_ns ? 100 * ns / (double)p->ideal_ns : 0};
+    *out = (struct figures){0};
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        tidei_lab_figures f;
+        tide_status status = tidei_lab_simulate(
+            p,
+            &(tidei_lab_options){.policy = &choice, .limit = {limit, TIDEI_NO_LIMIT}, .seed = seed},
+            &f);
+        if (status != TIDE_OK) return status;
+        double ns = (double)f.pause_ns + (double)f.forced * (double)p->model.stall_ns;
+        out->collections += (double)f.collections / SEEDS;
+        out->overhead += overhead((double)f.ns, ns) / SEEDS;
+    }
     return TIDE_OK;
 }
 
@@ -161,69 +172,105 @@ struct validation {
     unsigned runs;
     const char *folder;
     tidei_lab_program program;
-    unsigned off; /* predictions */
+    bool same;            /* the program takes the same course each time */
+    unsigned off, unsure; /* predictions */
 };
 
-/* The mean of so many runs; *off is half of the 95 % interval of the overhead's. */
+/* A mean of the runs, and half of its 95 % interval. */
+struct mean {
+    double of, off;
+};
+
+static struct mean mean_of(const double *x, unsigned n) {
+    struct mean m = {0};
+    double squares = 0;
+    for (unsigned i = 0; i < n; i++) m.of += x[i] / n;
+    for (unsigned i = 0; i < n; i++) squares += (x[i] - m.of) * (x[i] - m.of);
+    if (n > 1) m.off = tidei_study_student(n - 1) * sqrt(squares / (n - 1) / n);
+    return m;
+}
+
 static tide_status measure(const struct validation *v, const char *policy, const char *limit,
-                           struct figures *mean, double *off) {
-    double overhead[RUNS_MAX], sum = 0;
-    *mean = (struct figures){0};
+                           struct mean *collections, struct mean *overhead_of) {
+    double number[RUNS_MAX], share[RUNS_MAX];
     for (unsigned i = 0; i < v->runs; i++) {
         tidei_trace t;
         tide_status status = record(v->argv, policy, limit, v->folder, &t);
         if (status != TIDE_OK) return status;
         struct figures f = measured_in(&t);
         tidei_trace_clear(&t);
-        overhead[i] = f.overhead;
-        mean->collections += f.collections / v->runs;
-        mean->overhead += f.overhead / v->runs;
+        number[i] = f.collections;
+        share[i] = f.overhead;
     }
-    for (unsigned i = 0; i < v->runs; i++)
-        sum += (overhead[i] - mean->overhead) * (overhead[i] - mean->overhead);
-    *off = v->runs > 1 ? tidei_study_student(v->runs - 1) * sqrt(sum / (v->runs - 1) / v->runs) : 0;
+    *collections = mean_of(number, v->runs);
+    *overhead_of = mean_of(share, v->runs);
     return TIDE_OK;
+}
+
+typedef enum { HOLDS, UNSURE, OFF } verdict;
+
+/* Of a prediction that may be so far from the mean. */
+static verdict judge(double said, struct mean was, double far) {
+    double apart = fabs(said - was.of);
+    return apart <= far ? HOLDS : apart <= was.off ? UNSURE : OFF;
+}
+
+static const char *words_of(verdict number, verdict time) {
+    if (number == OFF) return time == OFF ? "both are off" : "collections are off";
+    if (time == OFF) return "overhead is off";
+    return number == UNSURE || time == UNSURE ? "the runs differ too much" : "holds";
 }
 
 static tide_status compare(struct validation *v, const char *policy, const char *limit) {
     tidei_study_limit l;
-    struct figures said, was;
+    struct figures said;
+    struct mean number, time;
     char bytes[32], text[32] = "none";
-    double off;
     (void)tidei_study_limit_parse(limit, &l);
     uint64_t most = tidei_study_limit_of(&l, &v->program);
     snprintf(bytes, sizeof bytes, "%llu", (unsigned long long)most);
     tide_status status = predict(&v->program, policy, most, &said);
     if (status == TIDE_OK)
-        status = measure(v, policy, most == TIDEI_NO_LIMIT ? NULL : bytes, &was, &off);
+        status = measure(v, policy, most == TIDEI_NO_LIMIT ? NULL : bytes, &number, &time);
     if (status != TIDE_OK) return status;
-    double apart = fabs(said.collections - was.collections);
-    bool number = apart <= fmax(1, WAYS_OFF * was.collections),
-         time = fabs(said.overhead - was.overhead) <= fmax(TIME_OFF * was.overhead, off);
+    verdict a = judge(said.collections, number, fmax(1, WAYS_OFF * number.of)),
+            b = judge(said.overhead, time, TIME_OFF * time.of);
     if (most != TIDEI_NO_LIMIT) tidei_format_bytes(text, sizeof text, (size_t)most, 2);
-    printf("  %-8s %11s %9.1f %9.1f %10.3f %10.3f +- %-7.3f  %s\n", policy, text, said.collections,
-           was.collections, said.overhead, was.overhead, off,
-           number && time ? "holds"
-           : number       ? "overhead is off"
-           : time         ? "collections are off"
-                          : "both are off");
+    printf("  %-8s %11s %9.1f %9.1f +- %-7.1f %9.3f %9.3f +- %-7.3f  %s\n", policy, text,
+           said.collections, number.of, number.off, said.overhead, time.of, time.off,
+           words_of(a, b));
     fflush(stdout);
-    v->off += !(number && time);
+    v->off += a == OFF || b == OFF;
+    v->unsure += a != OFF && b != OFF && (a == UNSURE || b == UNSURE);
     return TIDE_OK;
 }
 
-/* What a climb takes beyond its collection, which a run under `every` does not show: from one more
-** run, at a limit that is not among those compared. */
-static tide_status learn_stall(struct validation *v) {
+/* ---- learning ---- */
+
+/* Runs of the program under `never`, at a limit that is not among those compared. */
+static tide_status time_it(const struct validation *v, uint64_t peak, tidei_trace *t, size_t *n) {
     char limit[32];
-    tidei_trace t;
-    snprintf(limit, sizeof limit, "%llu",
-             (unsigned long long)(v->program.peak[TIDEI_LAB_DEVICE] / 2 * 3));
-    tide_status status = record(v->argv, "never", limit, v->folder, &t);
-    if (status != TIDE_OK) return status;
-    if (t.run.climbs) v->program.model.stall_ns = t.run.climb_ns / t.run.climbs;
-    tidei_trace_clear(&t);
+    snprintf(limit, sizeof limit, "%llu", (unsigned long long)(peak / 2 * 3));
+    for (*n = 0; *n < v->runs && *n < TIMED; ++*n) {
+        tide_status status = record(v->argv, "never", limit, v->folder, &t[*n]);
+        if (status != TIDE_OK) return status;
+    }
     return TIDE_OK;
+}
+
+static tide_status learn(struct validation *v, const tidei_trace *exact) {
+    tidei_trace timed[TIMED];
+    tidei_lab_program p;
+    size_t n = 0;
+    tide_status status = tidei_study_convert(exact, NULL, 0, v->argv[0], &p, &v->same);
+    if (status != TIDE_OK) return status;
+    uint64_t peak = p.peak[TIDEI_LAB_DEVICE];
+    tidei_lab_clear(&p);
+    status = time_it(v, peak, timed, &n);
+    if (status == TIDE_OK)
+        status = tidei_study_convert(exact, timed, n, v->argv[0], &v->program, &v->same);
+    while (n) tidei_trace_clear(&timed[--n]);
+    return status;
 }
 
 static tide_status begin(struct validation *v) {
@@ -236,17 +283,12 @@ static tide_status begin(struct validation *v) {
         status = tidei_fail(TIDE_E_INVALID, OP,
                             "%s does not heed TIDE_POLICY: its deaths are not exact", v->argv[0]);
     else
-        status = tidei_study_convert(&t, v->argv[0], &v->program);
+        status = learn(v, &t);
     tidei_trace_clear(&t);
-    if (status != TIDE_OK) return status;
-    status = learn_stall(v);
-    if (status != TIDE_OK) tidei_lab_clear(&v->program);
     return status;
 }
 
-static tide_status validate(struct validation *v) {
-    tide_status status = begin(v);
-    if (status != TIDE_OK) return status;
+static void show_program(const struct validation *v) {
     const tidei_lab_model *m = &v->program.model;
     char b[32];
     printf("%s: %u arrays in %.3f s of its own, peak live %s; a collection takes %.1f us and "
@@ -255,13 +297,26 @@ static tide_status validate(struct validation *v) {
            tidei_format_bytes(b, sizeof b, (size_t)v->program.peak[TIDEI_LAB_DEVICE], 2),
            (double)m->full_ns / 1e3, (double)m->full_array_ps / 1e3, (double)m->stall_ns / 1e3,
            v->runs);
+    if (!v->same)
+        printf("  its runs make other arrays, or wait at other places: the times are those of the "
+               "run under every\n");
     printf("  %-8s %11s %19s %32s\n", "", "", "collections", "overhead %");
-    printf("  %-8s %11s %9s %9s %10s %10s\n", "policy", "limit", "predicted", "measured",
+    printf("  %-8s %11s %9s %9s %20s %9s\n", "policy", "limit", "predicted", "measured",
            "predicted", "measured");
+}
+
+static tide_status validate(struct validation *v) {
+    tide_status status = begin(v);
+    if (status != TIDE_OK) return status;
+    show_program(v);
     for (size_t l = 0; l < TIDEI_COUNT(limits); l++)
         for (size_t k = 0; status == TIDE_OK && k < TIDEI_COUNT(policies); k++)
             status = compare(v, policies[k], limits[l]);
     tidei_lab_clear(&v->program);
+    if (status == TIDE_OK && v->unsure)
+        printf("of %u predictions the runs differ too much to tell; more of them (--runs) tell "
+               "more\n",
+               v->unsure);
     if (status == TIDE_OK)
         printf("%u of %zu predictions are off\n", v->off,
                TIDEI_COUNT(limits) * TIDEI_COUNT(policies));

@@ -82,11 +82,11 @@ typedef struct tidei_cuda {
     bool stays; /* the context, on threads that have none */
     tidei_cu_device dev;
     tidei_cu_ctx ctx;
-    int sm;                 /* 90 for 9.0 */
-    bool write_value;       /* streams can write words */
-    _Atomic size_t managed; /* bytes of unified memory there are */
-    tidei_cu_alloc_prop page_prop;  /* but for what `shares` says */
-    _Atomic unsigned shares;        /* TIDEI_CUDA_*: who else pages may be handed to */
+    int sm;                        /* 90 for 9.0 */
+    bool write_value;              /* streams can write words */
+    _Atomic size_t managed;        /* bytes of unified memory there are */
+    tidei_cu_alloc_prop page_prop; /* but for what `shares` says */
+    _Atomic unsigned shares;       /* TIDEI_CUDA_*: who else pages may be handed to */
     /* why: the driver's name of the error, or what `lose` was told; static */
     _Atomic(const char *) lost_since;
     char *words;          /* pinned: a line for the fault word, then one a stream */

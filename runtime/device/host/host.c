@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #define DEFAULT_PAGE (64 * TIDEI_KIB)
-#define FRESH_NS     0.15 /* ns a byte: a first touch takes 0.1 to 0.25 ms a MiB */
+#define FRESH_NS     0.15 /* ns a byte: a first touch takes 0.1 to 0.25 ms a MiB, mostly */
 /* Address space a pool reserves: room to remap fragmented pages, but well inside what
 ** ThreadSanitizer's shadow covers. */
 #define VA_FACTOR 4
@@ -499,6 +499,8 @@ tide_status tidei_host_open(const tidei_device_params *p, tidei_device **out) {
     h->base.fault_word = h->fault;
     h->base.fault_addr = (uintptr_t)h->fault;
     h->base.findings = &h->found;
+    atomic_init(&h->fresh_ns, FRESH_NS);
+    h->base.fresh_ns = &h->fresh_ns;
     describe(&h->base.info, p, page);
     if (!join_group(h, p)) {
         tidei_host_free(p->rt, h);

@@ -250,6 +250,7 @@ struct tidei_host {
     tidei_dpage *parked;       /* unmapped pages that have bytes */
     tidei_kept *kept;          /* tried again when others go back, and as the device closes */
     _Atomic bool move_by_copy; /* the kernel lacks MREMAP_DONTUNMAP; tests set it */
+    _Atomic double fresh_ns;   /* that a byte's first touch has taken of late */
     pthread_mutex_t mempools_lock;
     tidei_dmempool *mempools; /* and all that is in them */
     pthread_mutex_t streams_lock;

@@ -159,8 +159,7 @@ tidei_extent *tidei_heap_from_inbox(tidei_heap *p, tidei_cache *c, size_t size, 
     tidei_extent *x =
         sort_inbox(c, size, slot, atomic_load_explicit(&p->cap, memory_order_relaxed), &rest);
     if (!rest) return x;
-    for (const tidei_extent *y = rest; y; y = y->left)
-        tidei_cache_add(&c->held, -(int64_t)y->size);
+    for (const tidei_extent *y = rest; y; y = y->left) tidei_cache_add(&c->held, -(int64_t)y->size);
     tidei_zones_free_chain(p, rest);
     return x;
 }

@@ -42,9 +42,9 @@ typedef struct tidei_cache {
     /* refused: blocks that found no place; hand: the set from which blocks were pushed out last */
     unsigned refused, hand;
     struct tidei_zone *zone; /* where the thread takes blocks that are in no cache */
-    /* met: how often its lock was held by others lately; away: how often others had to help out,
-    ** until away_most */
-    unsigned met, away, away_most;
+    /* met: how often its lock was held by others lately; elsewhere: how often others had to help
+    ** out, until elsewhere_most */
+    unsigned met, elsewhere, elsewhere_most;
     char apart[64];                /* what other threads write is on cache lines of its own */
     _Atomic size_t stolen_from;    /* bytes that other threads took out of the entries */
     _Atomic(tidei_extent *) inbox; /* linked by `left` */

@@ -15,9 +15,9 @@
 ** *Idle* pages are those on which nothing lies and nothing is pending: these alone can be had
 ** without anybody's waiting, in place of new memory.
 ** What must stay true: a page is unmapped only when nothing queued uses its addresses: its free
-** parts were claimed, its blocks moved away, and both are past. One thread at a time; the marks on
-** pages are its own. Whatever fails, the claimed is free again, and blocks are where they were or
-** at their new places. */
+** parts were claimed, its blocks moved elsewhere, and both are past. One thread at a time; the
+** marks on pages are its own. Whatever fails, the claimed is free again, and blocks are where they
+** were or at their new places. */
 #include "runtime/pool/tide/compact.h"
 #include "runtime/pool/tide/relocate.h"
 
@@ -214,8 +214,7 @@ static void claim(tidei_heap *p, tidei_compaction *m, const choice *c) {
 ** or it takes more than `e`. */
 static bool plan(tidei_heap *p, tidei_compaction *m, const effort *e, choice *c) {
     for (unsigned i = 0; i < CHOICES; i++) {
-        if (!choose(p, m->size, e, c) || c->pages > e->pages || c->blocks > e->blocks)
-            return false;
+        if (!choose(p, m->size, e, c) || c->pages > e->pages || c->blocks > e->blocks) return false;
         claim(p, m, c);
         if (tidei_compaction_find_places(p, m)) return true;
         unclaim(p, c);
@@ -240,7 +239,7 @@ static tide_status clear(tidei_heap *p, tidei_compaction *m, const effort *e, ch
     tidei_check(tidei_heap_locked(p));
     *tick = 0;
     if (!e->idle) tidei_compaction_ask(p);
-    if (p->spares.n < descriptors_for(e->pages, e->blocks) || !plan(p, m, e, c)) {
+    if (p->free_list.n < descriptors_for(e->pages, e->blocks) || !plan(p, m, e, c)) {
         choose_none(p);
         return TIDE_E_NOMEM;
     }

@@ -260,7 +260,7 @@ static tide_status gather(tidei_heap *p, tidei_compaction *m, size_t size, uint6
     tidei_check(tidei_heap_locked(p) && p->remapping);
     m->npending = 0;
     tidei_compaction_ask(p);
-    if (!choose(p, size, &c) || p->spares.n < descriptors_for(c.pages)) {
+    if (!choose(p, size, &c) || p->free_list.n < descriptors_for(c.pages)) {
         tidei_pages_choose_none(p);
         return TIDE_E_NOMEM;
     }

@@ -321,7 +321,7 @@ static bool claim(tidei_heap *p, compaction *c, const stretch *w, bool slide) {
         if (is_free(x) ? !claim_free(p, c, x) : !claim_block(p, c, x)) break;
         if (tidei_extent_is(x) == TIDEI_EXTENT_CLAIMED) free += x->size;
     }
-    if (x == end && p->spares.n >= descriptors_for(c->n, slide) &&
+    if (x == end && p->free_list.n >= descriptors_for(c->n, slide) &&
         (!slide || free >= c->size + c->lost))
         return true;
     unclaim_but(p, w->first, x, NULL);

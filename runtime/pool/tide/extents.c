@@ -24,16 +24,16 @@ static_assert(sizeof(tidei_stamps) == sizeof(tidei_extent), "as far behind each"
 
 /* ---- descriptors ---- */
 
-/* A zone with more spares than twice this gives so many to the others. */
-#define SPARES TIDEI_SLAB_EXTENTS
+/* A zone with more free descriptors than twice this gives so many to the others. */
+#define PASSED_ON TIDEI_SLAB_EXTENTS
 
-static void push(tidei_spares *s, tidei_extent *x) {
+static void push(tidei_free_list *s, tidei_extent *x) {
     x->left = s->first;
     s->first = x;
     s->n++;
 }
 
-static tidei_extent *pop(tidei_spares *s) {
+static tidei_extent *pop(tidei_free_list *s) {
     tidei_extent *x = s->first;
     tidei_check(x && tidei_extent_is(x) == TIDEI_EXTENT_UNUSED);
     s->first = x->left;
@@ -41,11 +41,11 @@ static tidei_extent *pop(tidei_spares *s) {
     return x;
 }
 
-static void pass_on(tidei_spares *from, tidei_spares *to, size_t n) {
+static void pass_on(tidei_free_list *from, tidei_free_list *to, size_t n) {
     while (n-- && from->n) push(to, pop(from));
 }
 
-static void add_slab(tidei_heap *p, void *memory, tidei_spares *to) {
+static void add_slab(tidei_heap *p, void *memory, tidei_free_list *to) {
     tidei_slab *slab = (tidei_slab *)tidei_round_up((uintptr_t)memory, TIDEI_LINE);
     slab->memory = memory;
     slab->next = p->slabs;
@@ -62,63 +62,63 @@ tide_status tidei_heap_restock(tidei_heap *p) { return tidei_heap_restock_to(p, 
 
 tide_status tidei_heap_restock_to(tidei_heap *p, size_t n) {
     tidei_check(tidei_heap_locked(p));
-    while (tidei_unlikely(p->spares.n < n)) {
+    while (tidei_unlikely(p->free_list.n < n)) {
         tidei_heap_unlock(p);
         void *memory = tidei_host_alloc(p->base.dev->rt, SLAB_BYTES);
         tidei_heap_lock(p);
         if (!memory) return tidei_fail_host_memory("pool tide", SLAB_BYTES);
-        add_slab(p, memory, &p->spares);
+        add_slab(p, memory, &p->free_list);
     }
     return TIDE_OK;
 }
 
 bool tidei_heap_refill_zone(tidei_heap *p, tidei_zone *z) {
-    tidei_lock_take(&p->spares_lock);
-    pass_on(&p->spares, &z->spares, SPARES);
-    tidei_lock_give(&p->spares_lock);
-    return z->spares.n;
+    tidei_lock_take(&p->free_list_lock);
+    pass_on(&p->free_list, &z->free_list, PASSED_ON);
+    tidei_lock_give(&p->free_list_lock);
+    return z->free_list.n;
 }
 
 tide_status tidei_heap_restock_zone(tidei_heap *p, tidei_zone *z) {
-    while (!z->spares.n && !tidei_heap_refill_zone(p, z)) {
+    while (!z->free_list.n && !tidei_heap_refill_zone(p, z)) {
         tidei_lock_give(&z->lock);
         void *memory = tidei_host_alloc(p->base.dev->rt, SLAB_BYTES);
         tidei_lock_take(&z->lock);
         if (!memory) return tidei_fail_host_memory("pool tide", SLAB_BYTES);
-        tidei_lock_take(&p->spares_lock);
-        add_slab(p, memory, &z->spares);
-        tidei_lock_give(&p->spares_lock);
+        tidei_lock_take(&p->free_list_lock);
+        add_slab(p, memory, &z->free_list);
+        tidei_lock_give(&p->free_list_lock);
     }
     return TIDE_OK;
 }
 
 tidei_extent *tidei_heap_descriptor(tidei_heap *p) {
     tidei_check(tidei_heap_locked(p));
-    return pop(&p->spares);
+    return pop(&p->free_list);
 }
 
 void tidei_heap_undescribe(tidei_heap *p, tidei_extent *x) {
     tidei_check(tidei_heap_locked(p));
     tidei_extent_be(x, TIDEI_EXTENT_UNUSED);
-    push(&p->spares, x);
+    push(&p->free_list, x);
 }
 
 /* For a part of an extent of the zone. */
 static tidei_extent *descriptor_for(tidei_heap *p, tidei_zone *z) {
-    return tidei_likely(z->spares.n) ? pop(&z->spares) : tidei_heap_descriptor(p);
+    return tidei_likely(z->free_list.n) ? pop(&z->free_list) : tidei_heap_descriptor(p);
 }
 
 __attribute__((noinline)) static void hand_on(tidei_heap *p, tidei_zone *z) {
-    tidei_lock_take(&p->spares_lock);
-    pass_on(&z->spares, &p->spares, SPARES);
-    tidei_lock_give(&p->spares_lock);
+    tidei_lock_take(&p->free_list_lock);
+    pass_on(&z->free_list, &p->free_list, PASSED_ON);
+    tidei_lock_give(&p->free_list_lock);
 }
 
 static inline void drop_in(tidei_heap *p, tidei_zone *z, tidei_extent *x) {
     tidei_check(tidei_extent_is(x) != TIDEI_EXTENT_LOOKED_AT);
     tidei_extent_be(x, TIDEI_EXTENT_UNUSED);
-    push(&z->spares, x);
-    if (tidei_unlikely(z->spares.n > 2 * SPARES)) hand_on(p, z);
+    push(&z->free_list, x);
+    if (tidei_unlikely(z->free_list.n > 2 * PASSED_ON)) hand_on(p, z);
 }
 
 void tidei_heap_drop(tidei_heap *p, tidei_extent *x) { drop_in(p, tidei_zone_of(p, x), x); }

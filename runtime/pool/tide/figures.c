@@ -138,7 +138,7 @@ static bool indexes_valid(tidei_heap *p, const census *c) {
     return bytes == c->free_bytes && count == c->free_count;
 }
 
-static bool spares_valid(const tidei_spares *s) {
+static bool free_list_valid(const tidei_free_list *s) {
     size_t listed = 0;
     for (const tidei_extent *x = s->first; x; x = x->left) {
         if (tidei_extent_is(x) != TIDEI_EXTENT_UNUSED) return false;
@@ -151,9 +151,10 @@ bool tidei_heap_valid_locked(tidei_heap *p) {
     census c = {0};
     tidei_check(tidei_heap_locked(p));
     if (!extents_valid(p, &c) || !holes_valid(p) || !tidei_heap_pages_valid(p)) return false;
-    if (!indexes_valid(p, &c) || !tidei_zones_valid(p) || !spares_valid(&p->spares)) return false;
+    if (!indexes_valid(p, &c) || !tidei_zones_valid(p) || !free_list_valid(&p->free_list))
+        return false;
     for (unsigned k = 0; k < tidei_zones(p); k++)
-        if (!spares_valid(&tidei_zone_at(p, k)->spares)) return false;
+        if (!free_list_valid(&tidei_zone_at(p, k)->free_list)) return false;
     tidei_heap_sums t = tidei_heap_tally(p);
     /* What threads count for themselves is exact where nobody is at it. */
     bool alone = !p->ncaches || (p->ncaches == 1 && tidei_heap_cache_of(p, tidei_thread_number));

@@ -153,10 +153,15 @@ static tide_status compact(tidei_heap *p, size_t size, size_t bytes, tidei_strea
     return st == TIDE_OK ? tidei_heap_compact(p, size, TIDEI_MOVES_MAX, s, reach, &lost, out) : st;
 }
 
+/* Whether there are addresses to spare. Where there are not, each page that is mapped elsewhere
+** cuts a hole in two, until none is left that a large request fits in. */
+static bool has_many_addresses(const tidei_heap *p) {
+    return p->span / 2 >= p->base.dev->d->info.total_bytes;
+}
+
 /* Maps pages on which nothing lies side by side, and gets new memory for what is missing. It asks
 ** which work is done, but waits for none. */
-static tide_status use_idle_pages(tidei_heap *p, size_t size, tidei_stream *s,
-                                  tidei_extent **out) {
+static tide_status use_idle_pages(tidei_heap *p, size_t size, tidei_stream *s, tidei_extent **out) {
     if (tidei_reuse_rules(&p->base) & TIDEI_REUSE_DONE) {
         tidei_heap_unlock(p);
         tidei_heap_settle(p);
@@ -184,7 +189,7 @@ static tide_status make_room(tidei_heap *p, size_t size, tidei_stream *s, unsign
         return TIDE_E_NOMEM;
     tide_status st = compact(p, size, bytes, s, reach, grow, out);
     if (st == TIDE_E_NOMEM && must) st = tidei_heap_remap(p, size, s, grow, out);
-    if (st == TIDE_E_NOMEM && !must) st = use_idle_pages(p, size, s, out);
+    if (st == TIDE_E_NOMEM && !must && has_many_addresses(p)) st = use_idle_pages(p, size, s, out);
     p->compact_pause = st == TIDE_E_NOMEM
                            ? tidei_min_size(2 * p->compact_pause + RETRY_FREES, RETRY_FREES_MAX)
                            : 0;
@@ -243,9 +248,8 @@ static tide_status search(tidei_heap *p, size_t size, tidei_stream *s, unsigned 
 
 /* The same, with a free descriptor left afterwards, as there is one now. What may move everything
 ** wants no borders between. */
-__attribute__((noinline)) static tide_status find_elsewhere(tidei_heap *p, size_t size,
-                                                            tidei_stream *s, unsigned flags,
-                                                            tidei_extent **out) {
+__attribute__((noinline)) static tide_status
+find_elsewhere(tidei_heap *p, size_t size, tidei_stream *s, unsigned flags, tidei_extent **out) {
     tidei_saved_error before; /* attempts that failed on the way to success leave no error */
     tidei_error_save(&before);
     tidei_extent *descriptor = tidei_heap_descriptor(p);

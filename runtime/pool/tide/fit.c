@@ -96,8 +96,7 @@ static size_t least_foreign(const tidei_heap *p, const tidei_stream *s, size_t s
     for (unsigned k = 0; k < tidei_zones(p); k++)
         for (unsigned slot = 0; slot < p->size_indexes_end; slot++) {
             tidei_size_index *sh = tidei_zone_own(tidei_zone_at(p, k), slot);
-            const tidei_extent *x =
-                sh && slot != s->slot ? tidei_size_index_fit(sh, size) : NULL;
+            const tidei_extent *x = sh && slot != s->slot ? tidei_size_index_fit(sh, size) : NULL;
             if (x) least = tidei_min_size(least, x->size);
         }
     return least;
@@ -131,8 +130,8 @@ static tidei_extent *oldest_foreign(tidei_heap *p, const tidei_stream *s, size_t
 tidei_extent *tidei_heap_fit(tidei_heap *p, size_t size, tidei_stream *s, tidei_reach reach) {
     tidei_extent *x = tidei_heap_best_own(p, s, size);
     if (!x)
-        x = tidei_heap_best_foreign(p, size, s, reach == TIDEI_REACH_ANY ? TIDEI_REACH_STALE : reach,
-                                    SIZE_MAX);
+        x = tidei_heap_best_foreign(p, size, s,
+                                    reach == TIDEI_REACH_ANY ? TIDEI_REACH_STALE : reach, SIZE_MAX);
     if (!x && reach == TIDEI_REACH_ANY) x = oldest_foreign(p, s, size);
     return x ? x : tidei_heap_best_foreign(p, size, s, reach, SIZE_MAX);
 }

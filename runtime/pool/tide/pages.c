@@ -273,8 +273,8 @@ static bool plan_growth(tidei_heap *p, size_t size, size_t step, tidei_stream *s
 static bool plan_addition(tidei_heap *p, size_t bytes, tidei_stream *s, plan *out) {
     for (tidei_extent *hole = p->holes; hole; hole = hole->right) {
         if (hole->size < bytes) continue;
-        *out = (plan){
-            .hole = hole, .left = usable(p, hole->prev, s), .bytes = bytes, .beside = true};
+        *out =
+            (plan){.hole = hole, .left = usable(p, hole->prev, s), .bytes = bytes, .beside = true};
         return true;
     }
     return false;
@@ -316,7 +316,7 @@ static unsigned zone_for(const tidei_heap *p, const plan *g, const tidei_extent 
 ** CLAIMED. */
 static tide_status carry_out(tidei_heap *p, const plan *g, tidei_extent **out) {
     tidei_page *pages = NULL;
-    tidei_extent *spare[] = {tidei_heap_descriptor(p), tidei_heap_descriptor(p)};
+    tidei_extent *border[] = {tidei_heap_descriptor(p), tidei_heap_descriptor(p)};
     tidei_check(tidei_heap_locked(p));
     tidei_check(tidei_extent_is(g->hole) == TIDEI_EXTENT_HOLE && g->bytes <= g->hole->size);
     tidei_inflight_growth_begin(p->base.dev);
@@ -327,7 +327,7 @@ static tide_status carry_out(tidei_heap *p, const plan *g, tidei_extent **out) {
     tidei_heap_unlock(p);
     tide_status st = back(p, x->off, x->size, most, &pages);
     tidei_heap_lock(p);
-    for (unsigned i = 0; i < TIDEI_COUNT(spare); i++) tidei_heap_undescribe(p, spare[i]);
+    for (unsigned i = 0; i < TIDEI_COUNT(border); i++) tidei_heap_undescribe(p, border[i]);
     if (st != TIDE_OK) {
         tidei_heap_hole(p, x);
         if (g->left) tidei_heap_unclaim(p, g->left);
@@ -447,7 +447,7 @@ static tidei_extent *claim_pages(tidei_heap *p, size_t excess, bool *more) {
             got += pg->bytes;
         }
         if (!first) continue;
-        if (p->spares.n < 2) {
+        if (p->free_list.n < 2) {
             *more = true;
             break;
         }
@@ -507,7 +507,8 @@ size_t tidei_heap_trim(tidei_heap *p, size_t keep) {
         bool stocked = tidei_heap_restock(p) == TIDE_OK;
         tidei_heap_flush(p);
         tidei_zones_join(p); /* a border may lie within a page */
-        size_t idle = p->backed - tidei_heap_used(p), excess = stocked && idle > keep ? idle - keep : 0;
+        size_t idle = p->backed - tidei_heap_used(p),
+               excess = stocked && idle > keep ? idle - keep : 0;
         tidei_inflight_growth_begin(p->base.dev);
         chain = claim_pages(p, excess, &more);
         tidei_heap_unlock(p);

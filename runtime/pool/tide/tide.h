@@ -24,7 +24,7 @@
 **     HOLE --growth or a relocation reserves--> MAPPING --memory is there--> CLAIMED
 **     HOLE <-------------it failed------------- MAPPING
 **     FREE --a thread works on it without the lock--> CLAIMED --it is done--> FREE
-**     CLAIMED --its pages went away--> HOLE
+**     CLAIMED --its pages went elsewhere--> HOLE
 **     FREE, CLAIMED --a request takes it--> CACHED --it is handed out--> LIVE
 **     LIVE <--a thread's cache has it, or hands it out again *--> CACHED
 **     LIVE --its owner is asked--> LOOKED_AT --> LIVE
@@ -90,9 +90,9 @@ typedef struct tidei_heap {
     _Atomic size_t cap;
     /* what follows changes, so it lies on cache lines of its own */
     char apart[64];
-    tidei_spares spares; /* under lock, or a zone's lock and then this one: */
-    tidei_lock spares_lock;
-    uint32_t rank; /* the latest descriptor's; likewise */
+    tidei_free_list free_list; /* under lock, or a zone's lock and then this one: */
+    tidei_lock free_list_lock;
+    uint32_t rank;     /* the latest descriptor's; likewise */
     tidei_slab *slabs; /* likewise */
     /* added to the caches' figures: what threads without a cache count, and threads that empty
     ** others' caches */
@@ -116,8 +116,8 @@ typedef struct tidei_heap {
     /* next slot in the streams' turn: after the one whose pending memory was last waited for */
     unsigned turn;
     size_t most_used; /* what tidei_heap_most_used knows beside the zones' own */
-    /* smaller blocks are cut from the high ends of free pieces; 0 at first; read under a zone's lock
-    ** too */
+    /* smaller blocks are cut from the high ends of free pieces; 0 at first; read under a zone's
+    ** lock too */
     size_t small;
     unsigned wholes; /* threads for which all has to stay one zone */
     uint64_t compactions, bytes_moved, bytes_remapped;

@@ -123,13 +123,13 @@ tidei_size_index *tidei_zone_own_made(tidei_heap *p, tidei_zone *z, unsigned slo
 #define MEETINGS 8
 /* Blocks that a thread takes elsewhere before its zone gets memory of others; twice as many each
 ** time, up to the second: that takes all locks, and a zone that is well stocked runs short too. */
-#define AWAY      32
-#define AWAY_MOST 1024
+#define ELSEWHERE      32
+#define ELSEWHERE_MOST 1024
 #else
-#define MEETING   1
-#define MEETINGS  1
-#define AWAY      2
-#define AWAY_MOST 2
+#define MEETING        1
+#define MEETINGS       1
+#define ELSEWHERE      2
+#define ELSEWHERE_MOST 2
 #endif
 /* For requests of at least this part of a page (2 MiB on GPUs) a thread looks into all zones if its
 ** own has no piece that is at most TIGHT_PART larger: else large pieces fall apart early. With 16
@@ -173,8 +173,8 @@ void tidei_zone_move_in(tidei_cache *c, tidei_zone *z) {
     if (c->zone) atomic_fetch_sub_explicit(&c->zone->tenants, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&z->tenants, 1, memory_order_relaxed);
     c->zone = z;
-    c->met = c->away = 0;
-    c->away_most = AWAY;
+    c->met = c->elsewhere = 0;
+    c->elsewhere_most = ELSEWHERE;
 }
 
 bool tidei_zone_depart(tidei_heap *p, tidei_cache *c) {
@@ -208,7 +208,7 @@ tide_status tidei_zone_enter(tidei_heap *p, tidei_cache *c, uint16_t slot, tidei
         break;
     }
     look_at_freed(p, z, false);
-    tide_status st = tidei_likely(z->spares.n) ? TIDE_OK : tidei_heap_restock_zone(p, z);
+    tide_status st = tidei_likely(z->free_list.n) ? TIDE_OK : tidei_heap_restock_zone(p, z);
     if (st != TIDE_OK) tidei_zone_leave(z);
     *out = z;
     return st;
@@ -227,7 +227,7 @@ static unsigned best_bin(const tidei_zone *z, uint16_t slot, unsigned bin) {
 static bool entered(tidei_heap *p, tidei_zone *z) {
     if (!tidei_lock_try(&z->lock)) return false;
     look_at_freed(p, z, false);
-    if (z->spares.n || tidei_heap_refill_zone(p, z)) return true;
+    if (z->free_list.n || tidei_heap_refill_zone(p, z)) return true;
     tidei_zone_leave(z);
     return false;
 }
@@ -399,7 +399,7 @@ static bool join_over(tidei_heap *p, const tidei_extent *border) {
 
 void tidei_zones_join(tidei_heap *p) {
     tidei_check(tidei_heap_locked(p));
-    for (tidei_extent *x = p->borders; x && p->spares.n >= 2;)
+    for (tidei_extent *x = p->borders; x && p->free_list.n >= 2;)
         x = join_over(p, x) ? p->borders : x->right;
 }
 
@@ -434,9 +434,9 @@ static void give_half(tidei_heap *p, const tidei_zone *to, uint16_t slot) {
 
 void tidei_zone_was_short(tidei_heap *p, tidei_cache *c, uint16_t slot) {
     tidei_saved_error before; /* that this may fail is no matter */
-    if (!c || ++c->away < c->away_most) return;
-    c->away = 0;
-    c->away_most = c->away_most < AWAY_MOST ? 2 * c->away_most : AWAY_MOST;
+    if (!c || ++c->elsewhere < c->elsewhere_most) return;
+    c->elsewhere = 0;
+    c->elsewhere_most = c->elsewhere_most < ELSEWHERE_MOST ? 2 * c->elsewhere_most : ELSEWHERE_MOST;
     tidei_error_save(&before);
     tidei_heap_lock(p);
     tide_status st = tidei_heap_restock_to(p, 4);

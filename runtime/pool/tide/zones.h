@@ -35,17 +35,17 @@ typedef struct tidei_heap tidei_heap;
 typedef struct tidei_cache tidei_cache;
 
 /* Free descriptors, linked by `left`. */
-typedef struct tidei_spares {
+typedef struct tidei_free_list {
     tidei_extent *first;
     size_t n;
-} tidei_spares;
+} tidei_free_list;
 
 typedef struct tidei_zone {
     tidei_lock lock;
-    unsigned number;  /* fixed */
+    unsigned number;          /* fixed */
     _Atomic unsigned tenants; /* threads whose zone it is */
     /* under lock */
-    tidei_spares spares;
+    tidei_free_list free_list;
     size_t used;      /* live, rounding, and what caches and `freed` hold */
     size_t most_used; /* so far */
     tidei_size_index ready, mixed;
@@ -71,8 +71,7 @@ tidei_zone *tidei_zone_try_other(tidei_heap *p, const tidei_cache *c, uint16_t s
                                  unsigned *at);
 /* The same for one whose piece fits a large request better than the thread's own zone has it. NULL:
 ** there is none, or it is held. */
-tidei_zone *tidei_zone_try_tighter(tidei_heap *p, const tidei_cache *c, uint16_t slot,
-                                   size_t size);
+tidei_zone *tidei_zone_try_tighter(tidei_heap *p, const tidei_cache *c, uint16_t slot, size_t size);
 static inline void tidei_zone_leave(tidei_zone *z) { tidei_lock_give(&z->lock); }
 void tidei_zone_move_in(tidei_cache *c, tidei_zone *z); /* z is the cache's thread's now */
 /* The cache's thread goes to a zone that no thread is in; false: host memory is exhausted, or there
