@@ -41,6 +41,7 @@ static tide_status open_host(tidei_runtime *rt, int ordinal, tidei_device *sibli
     tidei_device_params p = {.ordinal = ordinal,
                              .count = rt->set.host_devices,
                              .host_device_memory = rt->set.host_device_memory,
+                             .host_threads = rt->set.host_threads,
                              .host_checker = rt->set.debug > 0,
                              .host_sibling = sibling,
                              .rt = rt};

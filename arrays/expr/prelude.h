@@ -36,6 +36,8 @@ typedef unsigned long long td_u64;
 #define M(f)                f
 #define td_apart_f32(x)     (x)
 #define td_apart_f64(x)     (x)
+#define td_modulus_f32      hypot
+#define td_modulus_f64      hypot
 #else
 typedef int8_t td_i8;
 typedef int16_t td_i16;
@@ -86,16 +88,30 @@ static inline double td_lgamma_f64(double x) {
     int sign;
     return lgamma_r(x, &sign);
 }
+/* hypot(x, y), which takes as long as ten square roots: within 2 ulp from its square, where that is
+** far from overflow and underflow. */
+static inline float td_modulus_f32(float x, float y) {
+    double n = (double)x * x + (double)y * y;
+    return n < 0x1p250 ? (float)__builtin_sqrt(n) : hypotf(x, y);
+}
+static inline double td_modulus_f64(double x, double y) {
+    double n = x * x + y * y;
+    return n > 0x1p-960 && n < 0x1p1000 ? __builtin_sqrt(n) : hypot(x, y);
+}
 /* A product that is rounded by itself. GCC 12 takes alternating sums and differences of products,
-** as complex numbers have them, for its fmaddsub pattern even under -ffp-contract=off. */
+** as complex numbers have them, for its fmaddsub pattern even under -ffp-contract=off, where the
+** processor has it. */
+#if defined(__FMA__) || defined(__AVX512F__)
+#define TD_FUSES
+#endif
 static inline float td_apart_f32(float x) {
-#if defined(__x86_64__)
+#ifdef TD_FUSES
     __asm__("" : "+x"(x));
 #endif
     return x;
 }
 static inline double td_apart_f64(double x) {
-#if defined(__x86_64__)
+#ifdef TD_FUSES
     __asm__("" : "+x"(x));
 #endif
     return x;
@@ -386,7 +402,7 @@ typedef struct td_c128 {
     }                                                                                              \
     TD_FN T TD_NAME(reciprocal, S)(T a) { return TD_NAME(div, S)(td_make_##S(1, 0), a); }          \
     TD_FN T TD_NAME(neg, S)(T a) { return td_make_##S(-a.re, -a.im); }                             \
-    TD_FN R TD_NAME(abs, S)(T a) { return TD_MATH_##RS(hypot)(a.re, a.im); }                       \
+    TD_FN R TD_NAME(abs, S)(T a) { return td_modulus_##RS(a.re, a.im); }                           \
     TD_FN R TD_NAME(angle, S)(T a) { return TD_MATH_##RS(atan2)(a.im, a.re); }                     \
     TD_FN T TD_NAME(complex, RS)(R re, R im) { return td_make_##S(re, im); }                       \
     TD_FN T TD_NAME(conj, S)(T a) { return td_make_##S(a.re, -a.im); }                             \

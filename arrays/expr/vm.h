@@ -54,7 +54,9 @@ typedef struct tidei_vm_kernels {
 void tidei_vm_kernels_base(tidei_vm_kernels *k);
 void tidei_vm_kernels_avx2(tidei_vm_kernels *k);
 void tidei_vm_kernels_avx512(tidei_vm_kernels *k);
-void tidei_vm_kernels_complex(tidei_vm_kernels *k); /* the part that is the same in each */
+/* The loops over complex numbers: those of avx2 are avx512's too. */
+void tidei_vm_kernels_complex_base(tidei_vm_kernels *k);
+void tidei_vm_kernels_complex_avx2(tidei_vm_kernels *k);
 
 /* The sets that this machine can run, best first; NULL beyond the last. */
 const tidei_vm_kernels *tidei_vm_kernels_at(unsigned i);
@@ -79,7 +81,8 @@ typedef struct tidei_vm_call {
     tidei_vm_operand in[TIDEI_INPUTS_MAX], out[TIDEI_OUTS_MAX];
     unsigned char scalars[TIDEI_SCALARS_MAX][16];
 } tidei_vm_call;
-/* Executes on the calling thread; never fails. Needs 128 KiB of stack. */
+/* Executes on the calling thread, and on others of its team where there is much to do; the same
+** bits come however many there are. Never fails. Needs 384 KiB of stack. */
 void tidei_vm_run(const tidei_vm_program *vp, const tidei_vm_call *c);
 
 #endif

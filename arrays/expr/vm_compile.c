@@ -105,6 +105,7 @@ static unsigned destination(compiler *c, unsigned node) {
 static tide_status compile_input(compiler *c, unsigned i) {
     const tidei_node *n = &c->p->nodes[i];
     c->vp->input_width[n->a] = (uint8_t)tide_dtype_size(n->dtype);
+    c->vp->cost += TIDEI_VM_COST_BYTE * c->vp->input_width[n->a];
     c->slot[i] = (uint16_t)(VM_SLOT_INPUT + n->a);
     if (tidei_vm_is_half(n->dtype) && c->computed_with[i]) {
         const unsigned d = destination(c, i);
@@ -112,6 +113,14 @@ static tide_status compile_input(compiler *c, unsigned i) {
         c->slot[i] = (uint16_t)d;
     }
     return TIDE_OK;
+}
+
+/* Functions of the C library are those by which the back ends' results differ; quotients of
+** integers have no vector loops either. */
+static unsigned cost_of(int op, unsigned t) {
+    return tidei_op_ulps(op, (tide_dtype)t) || tidei_op_infos[op].rule == TIDEI_RULE_REAL
+               ? TIDEI_VM_COST_FUNCTION
+               : TIDEI_VM_COST_INSTR;
 }
 
 static tide_status compile_operation(compiler *c, unsigned i) {
@@ -128,6 +137,7 @@ static tide_status compile_operation(compiler *c, unsigned i) {
     for (unsigned j = 0; j < arity; j++) end_operand(c, x[j], i);
     d = destination(c, i);
     emit(c, fn, d, s[0], s[1], s[2]);
+    c->vp->cost += cost_of(n->op, t);
     if (n->op != TIDEI_OP_CAST && tidei_vm_is_half(n->dtype))
         emit(c, k->cast[n->dtype][n->dtype], d, d, d, d);
     c->slot[i] = (uint16_t)d;
@@ -153,6 +163,7 @@ static void compile_out(compiler *c, unsigned o) {
     const unsigned width = (unsigned)tide_dtype_size(n->dtype);
     const unsigned d = VM_SLOT_OUT + o, s = c->slot[p->out_node[o]];
     c->vp->out_width[o] = (uint8_t)width;
+    c->vp->cost += TIDEI_VM_COST_BYTE * width;
     if (s == d) return;
     if (n->op == TIDEI_OP_INPUT) {
         const unsigned in = VM_SLOT_INPUT + n->a; /* the bits as they are, of NaN too */
@@ -172,6 +183,7 @@ static tide_status compile_fold(compiler *c) {
     vp->out_dtype = p->out_dtype[0];
     vp->out_width[0] = (uint8_t)tide_dtype_size(p->out_dtype[0]);
     vp->value = c->slot[p->out_node[0]];
+    vp->cost += TIDEI_VM_COST_INSTR;
     vp->linear |= vp->value == VM_SLOT_LINEAR;
     if (tidei_is_scan(fold)) {
         vp->scan = tidei_scan_find((int)fold - TIDEI_FOLD_CUMSUM, p->acc_dtype);

@@ -1,5 +1,5 @@
 /* vm_kernels.c: the interpreter's vector loops. Compiled once for each instruction set, with VM_SET
-** its name.
+** its name, and VM_COMPLEX_SET that of its loops over complex numbers (vm_complex.c).
 **
 ** What must stay true: every set gives the same bits (no contraction, no reassociation, fixed lanes
 ** in folds). A loop's destination may be one of its operands, element for element: so a loop
@@ -263,7 +263,7 @@ void PASTE(tidei_vm_kernels, VM_SET)(tidei_vm_kernels *k) {
     k->op[TIDEI_OP_NEXTAFTER][TIDE_BF16] = next_bf16;
     enlist_f32(k, TIDE_F32);
     enlist_f64(k, TIDE_F64);
-    tidei_vm_kernels_complex(k);
+    PASTE(tidei_vm_kernels_complex, VM_COMPLEX_SET)(k);
     enlist_casts(k);
     MOVE_ENTRY(1, 0)
     MOVE_ENTRY(2, 1)

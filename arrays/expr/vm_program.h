@@ -34,8 +34,13 @@ struct tidei_vm_program {
     uint8_t fold, acc_dtype, out_dtype;    /* of a fold */
     const tidei_scan_kind *scan;           /* of a scan; else NULL */
     uint16_t value;                        /* the slot of what is folded */
+    unsigned cost;                         /* of a lane, in TIDEI_VM_COSTS_AN_NS */
     tidei_vm_instr instrs[];
 };
+
+/* What a lane takes, roughly: for the decision into how many parts a walk is cut. */
+#define TIDEI_VM_COSTS_AN_NS 8
+enum { TIDEI_VM_COST_BYTE = 1, TIDEI_VM_COST_INSTR = 2, TIDEI_VM_COST_FUNCTION = 80 };
 
 /* Bytes of a value: what a lane of a register holds. */
 static inline unsigned tidei_vm_value_width(unsigned dtype) {

@@ -1,354 +1,35 @@
-/* vm_run.c: executes a compiled program: the walk through the iteration space, block by block, and
-** the folds and the scans.
+/* vm_run.c: executes a compiled program along a walk (vm_walk.h): maps, folds, scans; the team's
+** threads share it where there is much to do.
 **
-** A block is a box of the space: along each dimension one index or a stretch (chunk). Its elements,
-** in row-major order of the box's dimensions, are the lanes. An operand that lies in memory just as
-** the lanes do is used in place; one that is the same in all lanes is splatted, once while its
-** address stays; others are gathered, and scattered back. Folds. Either the box's innermost
-** dimensions are folded ones (by rows: each row of lanes ends as one value), or kept ones (by
-** columns: blocks are added lane by lane). In both, blocks along the folded dimensions first meet
-** lane by lane in an accumulator; float sums and products start a new accumulator every GROUP
-** blocks and join accumulators pairwise, so that errors grow with the logarithm. The order depends
-** on shape and strides alone: every run gives the same bits. Scans. A box is cut in the same two
-** ways; each line's elements are joined one after the other, and its accumulator stays from block
-** to block.
-** What must stay true: nothing here allocates or fails; buffers fit in `scratch` because lanes are
-** chosen so. */
-#include "arrays/expr/vm_program.h"
+** Folds. Either the box's innermost dimensions are folded ones (by rows: each row of lanes ends as
+** one value), or kept ones (by columns: blocks are added lane by lane). In both, blocks along the
+** folded dimensions first meet lane by lane in an accumulator; float sums and products start a new
+** accumulator every GROUP blocks and join accumulators pairwise, so that errors grow with the
+** logarithm. Scans. A box is cut in the same two ways; each line's elements are joined one after
+** the other, and its accumulator stays from block to block.
+** Sharing. Blocks are dealt out in stretches, each to a walk of its own (blocks of kept dimensions,
+** in folds and scans). A fold that has few such blocks is cut along the folded dimensions: segments
+** give partial results, which are joined pairwise.
+** What must stay true: nothing here allocates or fails; the order of a fold depends on its shape,
+** strides and program alone: every run gives the same bits, however many threads there are. */
+#include "arrays/expr/vm_walk.h"
+#include "runtime/device/share.h"
 
 enum {
-    SCRATCH_BYTES = 96 << 10, /* on the stack of the stream's worker */
-    /* what a block's instructions touch; a quarter of a first-level cache was the fastest part */
-    HOT_BYTES = 12 << 10,
-    LANES_MIN = 16, /* 256 nodes of 16 bytes and the rest stay within SCRATCH_BYTES */
-    LANES_MAX = 4096,
     GROUP = 16, /* blocks added one after the other */
     LEVELS_MAX = 64,
-    BUFFER_ALIGN = 64,
-    CACHE_LINE = 64,
-    /* walks over more memory than a second-level cache holds fetch the next block ahead */
-    PREFETCH_BYTES = 1 << 20
+    ROW_LEAST = 256, /* lanes: a block takes about 50 ns beside its lanes */
+    /* what a part of a shared walk takes at least: waking a thread takes 5 to 50 us */
+    PART_NS = 30000,
+    PARTS_MAX = 512,
+    PARTS_ENOUGH = 64,        /* keep the processors of a large machine busy */
+    PARTIALS_BYTES = 32 << 10 /* of a fold's segments, on the stack */
 };
-
-/* Dimensions of a box with more than one index, outermost first, in the order of the lanes. */
-typedef struct box {
-    int n;
-    int dim[TIDE_MAX_RANK];
-} box;
-
-typedef enum { IN_PLACE, SPLAT, PACKED } placement;
-
-/* Memory used in place, of which the next block's part is fetched while the current one is
-** computed. */
-typedef struct fetched {
-    unsigned slot;
-    int64_t ahead; /* bytes from the current block's part to the next one's */
-    size_t bytes;
-} fetched;
-
-typedef struct walk {
-    const tidei_vm_program *p;
-    const tidei_vm_kernels *k;
-    const tidei_vm_call *c;
-    int nd, nk; /* dimensions; the first nk are kept, the others folded */
-    int64_t len[TIDE_MAX_RANK];
-    int64_t chunk[TIDE_MAX_RANK];  /* the box's greatest stretch along each */
-    int64_t at[TIDE_MAX_RANK];     /* the current block's first index ... */
-    int64_t now[TIDE_MAX_RANK];    /* ... and stretch */
-    int64_t linear[TIDE_MAX_RANK]; /* strides of the row-major index ... */
-    int64_t linear_first;          /* ... which is this at the first element */
-    box all, kept;                 /* the box, and its kept dimensions (where results are stored) */
-    size_t lanes;                  /* of the largest block */
-    placement input[TIDEI_INPUTS_MAX], out[TIDEI_OUTS_MAX];
-    unsigned char *input_buffer[TIDEI_INPUTS_MAX], *out_buffer[TIDEI_OUTS_MAX];
-    const unsigned char *splatted[TIDEI_INPUTS_MAX]; /* where the splat in the buffer came from */
-    void *ptr[VM_SLOTS];
-    fetched fetch[TIDEI_INPUTS_MAX + TIDEI_OUTS_MAX];
-    unsigned nfetch;
-    size_t fetch_share; /* lines to fetch before each instruction */
-    size_t used;
-    unsigned char *scratch;
-} walk;
-
-static unsigned char *buffer(walk *w, size_t bytes) {
-    unsigned char *b = w->scratch + w->used;
-    w->used += tidei_round_up(bytes, BUFFER_ALIGN);
-    tidei_check(w->used <= SCRATCH_BYTES);
-    return b;
-}
-
-/* ---- the box ---- */
-static size_t box_lanes(const walk *w, const box *b) {
-    size_t n = 1;
-    for (int i = 0; i < b->n; i++) n *= (size_t)w->now[b->dim[i]];
-    return n;
-}
-static int64_t offset(const walk *w, const int64_t *strides) {
-    int64_t o = 0;
-    for (int d = 0; d < w->nd; d++) o += w->at[d] * strides[d];
-    return o;
-}
-
-/* A stretch of `len` in even pieces of at most `room`, rounded for the vectors' sake. */
-static int64_t even_chunk(int64_t len, int64_t room) {
-    if (len <= room) return len;
-    const int64_t pieces = (len + room - 1) / room;
-    const int64_t even = (len + pieces - 1) / pieces;
-    const int64_t rounded = (even + 15) / 16 * 16;
-    return rounded <= room ? rounded : even;
-}
-/* Gives dimensions first .. last, the innermost first, stretches within `room` lanes; returns the
-** room left (1: none). */
-static int64_t stretch(walk *w, int first, int last, int64_t room) {
-    for (int d = last; d >= first; d--) {
-        w->chunk[d] = even_chunk(w->len[d], room);
-        room = w->chunk[d] < w->len[d] ? 1 : room / w->chunk[d];
-    }
-    return room;
-}
-static void add_dims(walk *w, box *b, int first, int end) {
-    for (int d = first; d < end; d++)
-        if (w->chunk[d] > 1) b->dim[b->n++] = d;
-}
-
-/* The next block along dimensions first .. end-1, the last one fastest; false when there is none,
-** and all are at 0. */
-static bool advance(walk *w, int first, int end) {
-    for (int d = end - 1; d >= first; d--) {
-        w->at[d] += w->chunk[d];
-        if (w->at[d] < w->len[d]) {
-            w->now[d] = w->len[d] - w->at[d] < w->chunk[d] ? w->len[d] - w->at[d] : w->chunk[d];
-            return true;
-        }
-        w->at[d] = 0;
-        w->now[d] = w->chunk[d];
-    }
-    return false;
-}
-
-/* ---- operands ---- */
-static placement place(const walk *w, const box *b, const int64_t *strides) {
-    bool same = true, in_order = true;
-    int64_t expected = 1;
-    for (int i = b->n; i-- > 0;) {
-        const int d = b->dim[i];
-        same &= strides[d] == 0;
-        in_order &= strides[d] == expected && (i == 0 || w->chunk[d] == w->len[d]);
-        expected *= w->chunk[d];
-    }
-    return in_order ? IN_PLACE : same ? SPLAT : PACKED;
-}
-
-/* Elements of an operand's box, between memory (or the sequence of indices) and a packed buffer. */
-typedef struct mover {
-    const tidei_vm_kernels *k;
-    const int64_t *strides;
-    unsigned log2;         /* of the element's width */
-    unsigned char *memory; /* the address of the box's first element */
-    int64_t first;         /* indices: the first one */
-} mover;
-/* Moves two dimensions of the box; o: the offset of their first element from the box's. */
-typedef void move_fn(const mover *m, void *packed, int64_t o, size_t n1, int64_t s1, size_t n0,
-                     int64_t s0);
-
-static void gather(const mover *m, void *packed, int64_t o, size_t n1, int64_t s1, size_t n0,
-                   int64_t s0) {
-    m->k->gather[m->log2](packed, m->memory + (o * ((int64_t)1 << m->log2)), n1, s1, n0, s0);
-}
-static void scatter(const mover *m, void *packed, int64_t o, size_t n1, int64_t s1, size_t n0,
-                    int64_t s0) {
-    m->k->scatter[m->log2](m->memory + (o * ((int64_t)1 << m->log2)), packed, n1, s1, n0, s0);
-}
-static void count_up(const mover *m, void *packed, int64_t o, size_t n1, int64_t s1, size_t n0,
-                     int64_t s0) {
-    m->k->linear(packed, m->first + o, n1, s1, n0, s0);
-}
-
-static void move(const walk *w, const box *b, const mover *m, unsigned char *packed, move_fn *fn) {
-    const int outer = b->n > 2 ? b->n - 2 : 0;
-    const int d1 = b->n > 1 ? b->dim[b->n - 2] : -1, d0 = b->n > 0 ? b->dim[b->n - 1] : -1;
-    const size_t n1 = d1 < 0 ? 1 : (size_t)w->now[d1], n0 = d0 < 0 ? 1 : (size_t)w->now[d0];
-    const int64_t s1 = d1 < 0 ? 0 : m->strides[d1], s0 = d0 < 0 ? 1 : m->strides[d0];
-    int64_t i[TIDE_MAX_RANK] = {0};
-    int d;
-    do {
-        int64_t o = 0;
-        for (d = 0; d < outer; d++) o += i[d] * m->strides[b->dim[d]];
-        fn(m, packed, o, n1, s1, n0, s0);
-        packed += (n1 * n0) << m->log2;
-        while (d-- > 0 && ++i[d] == w->now[b->dim[d]]) i[d] = 0;
-    } while (d >= 0);
-}
-
-static void bind_inputs(walk *w) {
-    const tidei_vm_program *p = w->p;
-    for (unsigned i = 0; i < p->ninputs; i++) {
-        const unsigned width = p->input_width[i];
-        const tidei_vm_operand *x = &w->c->in[i];
-        unsigned char *at;
-        if (!width) continue;
-        at = x->base + offset(w, x->strides) * width;
-        w->ptr[VM_SLOT_INPUT + i] = w->input[i] == IN_PLACE ? at : w->input_buffer[i];
-        if (w->input[i] == PACKED) {
-            const mover m = {w->k, x->strides, tidei_vm_log2(width), at, 0};
-            move(w, &w->all, &m, w->input_buffer[i], gather);
-        } else if (w->input[i] == SPLAT && at != w->splatted[i]) {
-            w->k->splat[tidei_vm_log2(width)](w->input_buffer[i], at, NULL, NULL, w->lanes);
-            w->splatted[i] = at;
-        }
-    }
-    if (p->linear) {
-        const mover m = {w->k, w->linear, tidei_vm_log2(sizeof(int64_t)), NULL,
-                         w->linear_first + offset(w, w->linear)};
-        move(w, &w->all, &m, w->ptr[VM_SLOT_LINEAR], count_up);
-    }
-}
-static unsigned char *out_address(const walk *w, unsigned o) {
-    return w->c->out[o].base + offset(w, w->c->out[o].strides) * w->p->out_width[o];
-}
-static void bind_outs(walk *w) {
-    for (unsigned o = 0; o < w->p->nouts; o++)
-        w->ptr[VM_SLOT_OUT + o] = w->out[o] == IN_PLACE ? out_address(w, o) : w->out_buffer[o];
-}
-static void flush_outs(walk *w) {
-    for (unsigned o = 0; o < w->p->nouts; o++) {
-        const mover m = {w->k, w->c->out[o].strides, tidei_vm_log2(w->p->out_width[o]),
-                         out_address(w, o), 0};
-        if (w->out[o] != IN_PLACE) move(w, &w->kept, &m, w->out_buffer[o], scatter);
-    }
-}
-
-/* ---- instructions ---- */
-/* Prefetches `lines` more cache lines of the next block; *which and *done say how far that has
-** come. */
-static void fetch_ahead(const walk *w, size_t lines, unsigned *which, size_t *done) {
-    while (lines > 0 && *which < w->nfetch) {
-        const fetched *f = &w->fetch[*which];
-        const unsigned char *next = (const unsigned char *)w->ptr[f->slot] + f->ahead;
-        for (; lines > 0 && *done < f->bytes; lines--, *done += CACHE_LINE)
-            __builtin_prefetch(next + *done, 0, 2);
-        if (*done >= f->bytes) {
-            ++*which;
-            *done = 0;
-        }
-    }
-}
-
-static void execute(walk *w, size_t n) {
-    const tidei_vm_instr *q = w->p->instrs, *end = q + w->p->ninstrs;
-    void *const *ptr = w->ptr;
-    unsigned which = 0;
-    size_t done = 0;
-    if (w->nfetch && q == end) fetch_ahead(w, SIZE_MAX, &which, &done);
-    for (; q < end; q++) {
-        if (w->nfetch) fetch_ahead(w, w->fetch_share, &which, &done);
-        q->fn(ptr[q->d], ptr[q->a], ptr[q->b], ptr[q->c], n);
-    }
-}
-
-/* ---- setting up ---- */
-/* Bytes of a lane in all buffers that a block may need. */
-static size_t lane_bytes(const tidei_vm_program *p) {
-    size_t n = p->linear ? 8 : 0;
-    for (unsigned i = 0; i < p->nregs; i++) n += p->reg_width[i];
-    for (unsigned i = 0; i < p->ninputs; i++) n += p->input_width[i];
-    for (unsigned i = 0; i < p->nscalars; i++) n += tidei_vm_value_width(p->scalar_dtype[i]);
-    for (unsigned i = 0; i < p->nouts; i++) n += p->out_width[i];
-    return n;
-}
-static int64_t lanes_for(size_t hot, size_t cold) {
-    const size_t slack = 16 << 10; /* of rounding, and what is small */
-    size_t n = tidei_min_size(HOT_BYTES / (hot + 1), (SCRATCH_BYTES - slack) / (hot + cold + 1));
-    n = n >= 64 ? n / 64 * 64 : n / LANES_MIN * LANES_MIN; /* whole vectors, whole lines of cache */
-    return (int64_t)tidei_min_size(tidei_max_size(n, LANES_MIN), LANES_MAX);
-}
-
-static void walk_init(walk *w, const tidei_vm_program *p, const tidei_vm_call *c,
-                      unsigned char *scratch) {
-    int64_t linear = 1;
-    w->p = p;
-    w->k = p->k;
-    w->c = c;
-    w->scratch = scratch;
-    w->used = 0;
-    w->nd = c->ndim > 0 ? c->ndim : 1;
-    w->nk = c->ndim > 0 ? c->ndim - c->nred : 1;
-    w->all.n = w->kept.n = 0;
-    for (int d = w->nd; d-- > 0;) {
-        w->len[d] = c->ndim > 0 ? c->shape[d] : 1;
-        w->linear[d] = linear;
-        linear *= w->len[d];
-        w->chunk[d] = 1;
-        w->at[d] = 0;
-    }
-    w->linear_first = 0;
-    if (p->scan && c->backwards) {
-        w->linear_first = w->len[w->nd - 1] - 1;
-        w->linear[w->nd - 1] = -1;
-    }
-}
-/* Once the chunks and the boxes are fixed: buffers, and what does not change from block to
-** block. */
-static void walk_prepare(walk *w) {
-    const tidei_vm_program *p = w->p;
-    for (int d = 0; d < w->nd; d++) w->now[d] = w->chunk[d];
-    w->lanes = box_lanes(w, &w->all);
-    for (unsigned i = 0; i < p->nregs; i++)
-        w->ptr[VM_SLOT_REGISTER + i] = buffer(w, w->lanes * p->reg_width[i]);
-    for (unsigned i = 0; i < p->ninputs; i++) {
-        if (!p->input_width[i]) continue;
-        w->input[i] = place(w, &w->all, w->c->in[i].strides);
-        w->splatted[i] = NULL;
-        if (w->input[i] != IN_PLACE) w->input_buffer[i] = buffer(w, w->lanes * p->input_width[i]);
-    }
-    if (p->linear) w->ptr[VM_SLOT_LINEAR] = buffer(w, w->lanes * 8);
-    for (unsigned i = 0; i < p->nscalars; i++) {
-        const unsigned t = p->scalar_dtype[i], width = tidei_vm_value_width(t);
-        const unsigned char *x = w->c->scalars[i];
-        _Alignas(16) unsigned char value[16];
-        if (tidei_vm_is_half(t)) {
-            w->k->load[t](value, x, NULL, NULL, 1);
-            x = value;
-        }
-        w->ptr[VM_SLOT_SCALAR + i] = buffer(w, w->lanes * width);
-        w->k->splat[tidei_vm_log2(width)](w->ptr[VM_SLOT_SCALAR + i], x, NULL, NULL, w->lanes);
-    }
-}
-
-/* The dimension along which the walk goes from block to block, among first .. end-1; -1: one block
-** is all. */
-static int walked(const walk *w, int first, int end) {
-    for (int d = end; d-- > first;)
-        if (w->chunk[d] < w->len[d]) return d;
-    return -1;
-}
-static void fetch_slot(walk *w, unsigned slot, int d, int64_t stride, unsigned width) {
-    const int64_t ahead = w->chunk[d] * stride * (int64_t)width;
-    if (ahead != 0) w->fetch[w->nfetch++] = (fetched){slot, ahead, w->lanes * width};
-}
-/* Decides what is fetched ahead on the way along d. */
-static void fetch_prepare(walk *w, int d, unsigned nouts) {
-    const tidei_vm_program *p = w->p;
-    size_t lines = 0, per_element = 0;
-    double elements = 1;
-    for (int i = 0; i < w->nd; i++) elements *= (double)w->len[i];
-    w->nfetch = 0;
-    for (unsigned i = 0; i < p->ninputs; i++) per_element += p->input_width[i];
-    if (d < 0 || elements * (double)per_element < PREFETCH_BYTES) return;
-    for (unsigned i = 0; i < p->ninputs; i++)
-        if (p->input_width[i] && w->input[i] == IN_PLACE)
-            fetch_slot(w, VM_SLOT_INPUT + i, d, w->c->in[i].strides[d], p->input_width[i]);
-    for (unsigned i = 0; i < nouts; i++)
-        if (w->out[i] == IN_PLACE)
-            fetch_slot(w, VM_SLOT_OUT + i, d, w->c->out[i].strides[d], p->out_width[i]);
-    for (unsigned i = 0; i < w->nfetch; i++) lines += w->fetch[i].bytes / CACHE_LINE + 1;
-    w->fetch_share = p->ninstrs ? lines / p->ninstrs + 1 : lines;
-}
 
 /* ---- without a fold ---- */
 /* Whether output o lies over an input that an instruction still reads once the output is
 ** written. */
-static bool written_too_early(const walk *w, unsigned o) {
+static bool written_too_early(const tidei_walk *w, unsigned o) {
     for (unsigned i = 0; i < w->p->ninputs; i++)
         if (w->p->input_width[i] && w->c->in[i].base == w->c->out[o].base &&
             w->p->input_last[i] > w->p->out_written[o])
@@ -356,23 +37,39 @@ static bool written_too_early(const walk *w, unsigned o) {
     return false;
 }
 
-static void run_map(walk *w) {
-    stretch(w, 0, w->nd - 1, lanes_for(lane_bytes(w->p), 0));
-    add_dims(w, &w->all, 0, w->nd);
+/* Whether all operands lie in place in boxes of a single row, and rows are long enough. What is in
+** place in more than that has been made one row before. */
+static bool rows_in_place(const tidei_walk *w) {
+    bool so = w->len[w->nd - 1] >= ROW_LEAST;
+    for (unsigned i = 0; i < w->p->ninputs; i++)
+        so &= !w->p->input_width[i] || (uint64_t)w->c->in[i].strides[w->nd - 1] <= 1;
+    for (unsigned o = 0; o < w->p->nouts; o++) so &= w->c->out[o].strides[w->nd - 1] == 1;
+    return so;
+}
+
+static void choose_map_box(tidei_walk *w) {
+    tidei_walk_stretch(w, rows_in_place(w) ? w->nd - 1 : 0, w->nd - 1,
+                       tidei_walk_lanes_for(tidei_walk_lane_bytes(w->p), 0));
+    tidei_walk_add_dims(w, &w->all, 0, w->nd);
     w->kept = w->all;
-    walk_prepare(w);
+}
+
+static void run_map(tidei_walk *w, size_t first, size_t n) {
+    choose_map_box(w);
+    tidei_walk_prepare(w);
     for (unsigned o = 0; o < w->p->nouts; o++) {
-        w->out[o] = place(w, &w->kept, w->c->out[o].strides);
-        if (written_too_early(w, o)) w->out[o] = PACKED;
-        if (w->out[o] != IN_PLACE) w->out_buffer[o] = buffer(w, w->lanes * w->p->out_width[o]);
+        w->out[o] = tidei_walk_place(w, &w->kept, w->c->out[o].strides);
+        if (written_too_early(w, o)) w->out[o] = TIDEI_PACKED;
+        if (w->out[o] != TIDEI_IN_PLACE)
+            w->out_buffer[o] = tidei_walk_buffer(w, w->lanes * w->p->out_width[o]);
     }
-    fetch_prepare(w, walked(w, 0, w->nd), w->p->nouts);
-    do {
-        bind_inputs(w);
-        bind_outs(w);
-        execute(w, box_lanes(w, &w->all));
-        flush_outs(w);
-    } while (advance(w, 0, w->nd));
+    tidei_walk_fetch_prepare(w, tidei_walk_way(w, 0, w->nd), w->p->nouts);
+    for (n = tidei_walk_seek(w, 0, w->nd, first, n); n-- > 0; tidei_walk_advance(w, 0, w->nd)) {
+        tidei_walk_bind_inputs(w);
+        tidei_walk_bind_outs(w);
+        tidei_walk_execute(w, tidei_walk_lanes(w, &w->all));
+        tidei_walk_flush_outs(w);
+    }
 }
 
 /* ---- folds ---- */
@@ -417,7 +114,7 @@ static void encode_real(double x, unsigned t, unsigned char out[16]) {
     memcpy(out, wide ? (const void *)d : (const void *)f, wide ? sizeof d : sizeof f);
 }
 
-static void folding_init(folding *f, const walk *w) {
+static void folding_init(folding *f, const tidei_walk *w) {
     const unsigned t = w->p->acc_dtype, fold = w->p->fold;
     *f = (folding){.width = tidei_vm_value_width(t)};
     f->log2 = tidei_vm_log2(f->width);
@@ -433,7 +130,7 @@ static void folding_init(folding *f, const walk *w) {
 
 /* Whether elements along a dimension can be lanes in place: they lie next to each other, or all are
 ** the same. */
-static int badly_placed(const walk *w, int dim) {
+static int badly_placed(const tidei_walk *w, int dim) {
     int n = 0;
     for (unsigned i = 0; i < w->p->ninputs; i++)
         n += w->p->input_width[i] && w->c->in[i].strides[dim] != 0 && w->c->in[i].strides[dim] != 1;
@@ -441,45 +138,47 @@ static int badly_placed(const walk *w, int dim) {
 }
 
 /* Chooses the box; returns how many levels of groups there may be. */
-static int choose_box(walk *w, folding *f) {
+static int choose_box(tidei_walk *w, folding *f) {
     int64_t folded = 1, room;
     int levels = 1;
     for (int d = w->nk; d < w->nd; d++) folded *= w->len[d];
     while (f->grouped && folded >> levels >= GROUP) levels++;
-    room = lanes_for(lane_bytes(w->p) + f->width + (f->join ? 0 : sizeof(int64_t)),
-                     f->width * (size_t)(f->grouped ? levels + 2 : 2)); /* result and count too */
+    room = tidei_walk_lanes_for(
+        tidei_walk_lane_bytes(w->p) + f->width + (f->join ? 0 : sizeof(int64_t)),
+        f->width * (size_t)(f->grouped ? levels + 2 : 2)); /* result and count too */
     f->by_columns = w->nk > 0 && badly_placed(w, w->nd - 1) > badly_placed(w, w->nk - 1);
     if (f->by_columns) {
-        room = stretch(w, 0, w->nk - 1, room);
-        if (room > 1) w->chunk[w->nd - 1] = even_chunk(w->len[w->nd - 1], room);
-        add_dims(w, &w->all, w->nk, w->nd);
-        add_dims(w, &w->all, 0, w->nk);
+        room = tidei_walk_stretch(w, 0, w->nk - 1, room);
+        if (room > 1) w->chunk[w->nd - 1] = tidei_walk_even_chunk(w->len[w->nd - 1], room);
+        tidei_walk_add_dims(w, &w->all, w->nk, w->nd);
+        tidei_walk_add_dims(w, &w->all, 0, w->nk);
     } else {
-        room = stretch(w, w->nk, w->nd - 1, room);
-        if (room > 1) stretch(w, 0, w->nk - 1, room);
-        add_dims(w, &w->all, 0, w->nd);
+        room = tidei_walk_stretch(w, w->nk, w->nd - 1, room);
+        if (room > 1) tidei_walk_stretch(w, 0, w->nk - 1, room);
+        tidei_walk_add_dims(w, &w->all, 0, w->nd);
     }
-    add_dims(w, &w->kept, 0, w->nk);
+    tidei_walk_add_dims(w, &w->kept, 0, w->nk);
     return levels;
 }
 
-static void folding_prepare(folding *f, walk *w, int levels) {
-    const size_t bytes = w->lanes * f->width, results = box_lanes(w, &w->kept);
-    f->acc = buffer(w, bytes);
+static void folding_prepare(folding *f, tidei_walk *w, int levels) {
+    const size_t bytes = w->lanes * f->width, results = tidei_walk_lanes(w, &w->kept);
+    f->acc = tidei_walk_buffer(w, bytes);
     f->nlevels = f->grouped ? levels : 0;
-    for (int i = 0; i < f->nlevels; i++) f->level[i] = buffer(w, bytes);
-    if (!f->join) f->where = (int64_t *)(void *)buffer(w, w->lanes * sizeof(int64_t));
-    f->result = buffer(w, results * (f->join ? f->width : sizeof(int64_t)));
+    for (int i = 0; i < f->nlevels; i++) f->level[i] = tidei_walk_buffer(w, bytes);
+    if (!f->join) f->where = (int64_t *)(void *)tidei_walk_buffer(w, w->lanes * sizeof(int64_t));
+    f->result = tidei_walk_buffer(w, results * (f->join ? f->width : sizeof(int64_t)));
     if (w->p->fold == TIDEI_FOLD_MEAN) {
         _Alignas(16) unsigned char n[16];
         double folded = 1;
         for (int d = w->nk; d < w->nd; d++) folded *= (double)w->len[d];
         encode_real(folded, w->p->acc_dtype, n);
-        f->count = buffer(w, results * f->width);
+        f->count = tidei_walk_buffer(w, results * f->width);
         w->k->splat[f->log2 - (f->parts - 1)](f->count, n, NULL, NULL, results * f->parts);
     }
-    w->out[0] = place(w, &w->kept, w->c->out[0].strides);
-    if (w->out[0] != IN_PLACE) w->out_buffer[0] = buffer(w, results * w->p->out_width[0]);
+    w->out[0] = tidei_walk_place(w, &w->kept, w->c->out[0].strides);
+    if (w->out[0] != TIDEI_IN_PLACE)
+        w->out_buffer[0] = tidei_walk_buffer(w, results * w->p->out_width[0]);
 }
 
 /* The accumulator holds GROUP blocks: joins it with its equals. */
@@ -509,7 +208,7 @@ static void close_all(folding *f) {
     }
 }
 
-static void add_block(folding *f, const walk *w, const void *x, size_t n) {
+static void add_block(folding *f, const tidei_walk *w, const void *x, size_t n) {
     if (f->fill == 0) {
         w->k->copy[f->log2](f->acc, x, NULL, NULL, n);
         if (n < f->lanes)
@@ -520,7 +219,7 @@ static void add_block(folding *f, const walk *w, const void *x, size_t n) {
     f->fill++;
     if (f->grouped && f->fill == GROUP) close_group(f);
 }
-static void add_arg_block(folding *f, const walk *w, const void *x, size_t n) {
+static void add_arg_block(folding *f, const tidei_walk *w, const void *x, size_t n) {
     int64_t now = 0;
     for (int d = w->nk; d < w->nd; d++) now += w->at[d] * w->linear[d];
     if (f->fill++ == 0) {
@@ -534,7 +233,7 @@ static void add_arg_block(folding *f, const walk *w, const void *x, size_t n) {
 
 /* Lanes to results: kept lanes, with the folded ones beside (by rows) or above (by columns) each
 ** other. */
-static void fold_lanes(folding *f, const walk *w, size_t kept) {
+static void fold_lanes(folding *f, const tidei_walk *w, size_t kept) {
     size_t m = f->lanes / kept;
     if (!f->by_columns) {
         const unsigned fold = w->p->fold == TIDEI_FOLD_MEAN ? TIDEI_FOLD_SUM : w->p->fold;
@@ -548,7 +247,7 @@ static void fold_lanes(folding *f, const walk *w, size_t kept) {
     }
     w->k->copy[f->log2](f->result, f->acc, NULL, NULL, kept);
 }
-static void pick_lanes(folding *f, const walk *w, size_t kept) {
+static void pick_lanes(folding *f, const tidei_walk *w, size_t kept) {
     tidei_vm_argpick_fn *pick = w->k->argpick[w->p->fold == TIDEI_FOLD_ARGMAX][w->p->acc_dtype];
     const size_t m = f->lanes / kept;
     const size_t next = f->by_columns ? 1 : m, step = f->by_columns ? kept : 1;
@@ -557,9 +256,9 @@ static void pick_lanes(folding *f, const walk *w, size_t kept) {
         r[i] = pick(f->acc + i * next * f->width, f->where + i * next, m, step);
 }
 
-static void store_results(folding *f, walk *w, size_t kept) {
+static void store_results(folding *f, tidei_walk *w, size_t kept) {
     const unsigned t = w->p->out_dtype;
-    bind_outs(w);
+    tidei_walk_bind_outs(w);
     if (f->count)
         w->k->op[TIDEI_OP_DIV][f->real](f->result, f->result, f->count, NULL, kept * f->parts);
     if (tidei_vm_is_half(t))
@@ -567,98 +266,257 @@ static void store_results(folding *f, walk *w, size_t kept) {
     else
         w->k->copy[tidei_vm_log2(w->p->out_width[0])](w->ptr[VM_SLOT_OUT], f->result, NULL, NULL,
                                                       kept);
-    flush_outs(w);
+    tidei_walk_flush_outs(w);
 }
 
-static void run_fold(walk *w) {
+static void fold_prepare(folding *f, tidei_walk *w) {
+    folding_init(f, w);
+    const int levels = choose_box(w, f);
+    tidei_walk_prepare(w);
+    folding_prepare(f, w, levels);
+    tidei_walk_fetch_prepare(w,
+                             tidei_walk_way(w, w->nk, w->nd) >= 0 ? tidei_walk_way(w, w->nk, w->nd)
+                                                                  : tidei_walk_way(w, 0, w->nk),
+                             0);
+}
+
+/* Folds n blocks of the folded dimensions from number `first` on, which is as large as any, at the
+** kept block where w is: to f->result. */
+static void fold_blocks(folding *f, tidei_walk *w, size_t first, size_t n) {
+    n = tidei_walk_seek(w, w->nk, w->nd, first, n);
+    f->groups = 0;
+    f->fill = 0;
+    f->lanes = tidei_walk_lanes(w, &w->all);
+    for (; n-- > 0; tidei_walk_advance(w, w->nk, w->nd)) {
+        const size_t lanes = tidei_walk_lanes(w, &w->all);
+        tidei_walk_bind_inputs(w);
+        tidei_walk_execute(w, lanes);
+        if (f->join)
+            add_block(f, w, w->ptr[w->p->value], lanes);
+        else
+            add_arg_block(f, w, w->ptr[w->p->value], lanes);
+    }
+    if (f->join) {
+        close_all(f);
+        fold_lanes(f, w, tidei_walk_lanes(w, &w->kept));
+    } else {
+        pick_lanes(f, w, tidei_walk_lanes(w, &w->kept));
+    }
+}
+
+static void run_fold(tidei_walk *w, size_t first, size_t n) {
     folding f;
-    folding_init(&f, w);
-    const int levels = choose_box(w, &f);
-    walk_prepare(w);
-    folding_prepare(&f, w, levels);
-    fetch_prepare(w, walked(w, w->nk, w->nd) >= 0 ? walked(w, w->nk, w->nd) : walked(w, 0, w->nk),
-                  0);
-    do {
-        const size_t kept = box_lanes(w, &w->kept);
-        f.groups = 0;
-        f.fill = 0;
-        f.lanes = box_lanes(w, &w->all);
-        do {
-            const size_t n = box_lanes(w, &w->all);
-            bind_inputs(w);
-            execute(w, n);
-            if (f.join)
-                add_block(&f, w, w->ptr[w->p->value], n);
-            else
-                add_arg_block(&f, w, w->ptr[w->p->value], n);
-        } while (advance(w, w->nk, w->nd));
-        if (f.join) {
-            close_all(&f);
-            fold_lanes(&f, w, kept);
-        } else {
-            pick_lanes(&f, w, kept);
-        }
-        store_results(&f, w, kept);
-    } while (advance(w, 0, w->nk));
+    fold_prepare(&f, w);
+    for (n = tidei_walk_seek(w, 0, w->nk, first, n); n-- > 0; tidei_walk_advance(w, 0, w->nk)) {
+        fold_blocks(&f, w, 0, SIZE_MAX);
+        store_results(&f, w, tidei_walk_lanes(w, &w->kept));
+    }
+}
+
+/* ---- folds in segments ---- */
+/* Partial results of a kept block: for each segment its accumulators, and of arg folds where they
+** were found, less the segment's number, which argpick adds. */
+typedef struct segments {
+    const tidei_vm_program *p;
+    const tidei_vm_call *c;
+    size_t n, block, results; /* segments; the kept block; results of one */
+    unsigned char *values;
+    int64_t *found;
+} segments;
+
+/* Where segment i begins: at a block as large as any, so not the last of its row. */
+static size_t segment_start(const tidei_walk *w, size_t i, size_t n) {
+    const size_t start = tidei_walk_blocks(w, w->nk, w->nd) * i / n;
+    size_t row = 1;
+    for (int d = w->nk; d < w->nd; d++)
+        if (w->chunk[d] > 1 && w->len[d] % w->chunk[d]) row = tidei_walk_pieces(w, d);
+    return i < n && row > 1 && start % row == row - 1 ? start - 1 : start;
+}
+
+/* The values beside the places that pick_lanes found. */
+static void pick_values(const folding *f, const segments *s, size_t segment) {
+    const size_t kept = s->results, m = f->lanes / kept;
+    const size_t next = f->by_columns ? 1 : m, step = f->by_columns ? kept : 1;
+    for (size_t r = 0; r < kept; r++) {
+        const int64_t found = ((const int64_t *)(const void *)f->result)[r];
+        size_t lane = 0;
+        while (f->where[r * next + lane * step] + (int64_t)lane != found) lane++;
+        memcpy(s->values + (segment * kept + r) * f->width,
+               f->acc + (r * next + lane * step) * f->width, f->width);
+        s->found[segment * kept + r] = found - (int64_t)segment;
+    }
+}
+
+static void run_segment(void *user, size_t i) {
+    _Alignas(TIDEI_WALK_ALIGN) unsigned char scratch[TIDEI_WALK_SCRATCH];
+    const segments *s = user;
+    folding f;
+    tidei_walk w;
+    tidei_walk_init(&w, s->p, s->c, scratch);
+    fold_prepare(&f, &w);
+    tidei_walk_seek(&w, 0, w.nk, s->block, 1);
+    const size_t first = segment_start(&w, i, s->n);
+    fold_blocks(&f, &w, first, segment_start(&w, i + 1, s->n) - first);
+    if (f.join)
+        memcpy(s->values + i * s->results * f.width, f.result, s->results * f.width);
+    else
+        pick_values(&f, s, i);
+}
+
+/* All segments' results, in halves, to f->result. */
+static void join_segments(folding *f, const tidei_walk *w, const segments *s) {
+    const size_t r = s->results;
+    if (!f->join) {
+        tidei_vm_argpick_fn *pick = w->k->argpick[w->p->fold == TIDEI_FOLD_ARGMAX][w->p->acc_dtype];
+        for (size_t i = 0; i < r; i++)
+            ((int64_t *)(void *)f->result)[i] =
+                pick(s->values + i * f->width, s->found + i, s->n, r);
+        return;
+    }
+    for (size_t n = s->n, half; n > 1; n -= half) {
+        half = n / 2;
+        f->join(s->values, s->values, s->values + (n - half) * r * f->width, NULL, half * r);
+    }
+    memcpy(f->result, s->values, r * f->width);
+}
+
+static void run_fold_segments(tidei_walk *w, size_t n) {
+    _Alignas(TIDEI_WALK_ALIGN) unsigned char values[PARTIALS_BYTES];
+    int64_t found[PARTIALS_BYTES / sizeof(int64_t)];
+    segments s = {.p = w->p, .c = w->c, .n = n, .values = values, .found = found};
+    folding f;
+    fold_prepare(&f, w);
+    const size_t blocks = tidei_walk_seek(w, 0, w->nk, 0, SIZE_MAX);
+    for (; s.block < blocks; s.block++, tidei_walk_advance(w, 0, w->nk)) {
+        s.results = tidei_walk_lanes(w, &w->kept);
+        tidei_share(n, run_segment, &s);
+        join_segments(&f, w, &s);
+        store_results(&f, w, s.results);
+    }
 }
 
 /* ---- scans ---- */
 /* The box: lines by rows, each with its elements one after the other, or by columns, line beside
 ** line; returns which. */
-static bool choose_scan_box(walk *w) {
+static bool choose_scan_box(tidei_walk *w) {
     const int axis = w->nd - 1;
-    int64_t room = lanes_for(lane_bytes(w->p) + tide_dtype_size(w->p->scan->acc), 0);
+    int64_t room =
+        tidei_walk_lanes_for(tidei_walk_lane_bytes(w->p) + tide_dtype_size(w->p->scan->acc), 0);
     bool by_columns = w->nk > 0 && badly_placed(w, axis) > badly_placed(w, axis - 1);
     if (by_columns) {
-        room = stretch(w, 0, axis - 1, room);
-        w->chunk[axis] = even_chunk(w->len[axis], room);
-        add_dims(w, &w->all, axis, w->nd);
-        add_dims(w, &w->all, 0, axis);
+        room = tidei_walk_stretch(w, 0, axis - 1, room);
+        w->chunk[axis] = tidei_walk_even_chunk(w->len[axis], room);
+        tidei_walk_add_dims(w, &w->all, axis, w->nd);
+        tidei_walk_add_dims(w, &w->all, 0, axis);
     } else {
-        room = stretch(w, axis, axis, room);
-        if (room > 1) stretch(w, 0, axis - 1, room);
-        add_dims(w, &w->all, 0, w->nd);
+        room = tidei_walk_stretch(w, axis, axis, room);
+        if (room > 1) tidei_walk_stretch(w, 0, axis - 1, room);
+        tidei_walk_add_dims(w, &w->all, 0, w->nd);
     }
     w->kept = w->all; /* where results are stored */
     return by_columns;
 }
 
-static void run_scan(walk *w) {
+static void run_scan(tidei_walk *w, size_t first, size_t n) {
     const tidei_scan_kind *kind = w->p->scan;
     const int axis = w->nd - 1;
     const bool by_columns = choose_scan_box(w);
-    walk_prepare(w);
-    w->out[0] = place(w, &w->kept, w->c->out[0].strides);
-    if (w->out[0] != IN_PLACE) w->out_buffer[0] = buffer(w, w->lanes * w->p->out_width[0]);
-    tidei_scan_lanes l = {
-        .so_far = buffer(w, w->lanes / (size_t)w->chunk[axis] * tide_dtype_size(kind->acc))};
-    fetch_prepare(w, walked(w, axis, w->nd) >= 0 ? axis : walked(w, 0, axis), 1);
-    do {
+    tidei_walk_prepare(w);
+    w->out[0] = tidei_walk_place(w, &w->kept, w->c->out[0].strides);
+    if (w->out[0] != TIDEI_IN_PLACE)
+        w->out_buffer[0] = tidei_walk_buffer(w, w->lanes * w->p->out_width[0]);
+    tidei_scan_lanes l = {.so_far = tidei_walk_buffer(w, w->lanes / (size_t)w->chunk[axis] *
+                                                             tide_dtype_size(kind->acc))};
+    tidei_walk_fetch_prepare(
+        w, tidei_walk_way(w, axis, w->nd) >= 0 ? axis : tidei_walk_way(w, 0, axis), 1);
+    for (n = tidei_walk_seek(w, 0, axis, first, n); n-- > 0; tidei_walk_advance(w, 0, axis)) {
         do {
-            bind_inputs(w);
-            bind_outs(w);
-            execute(w, box_lanes(w, &w->all));
+            tidei_walk_bind_inputs(w);
+            tidei_walk_bind_outs(w);
+            tidei_walk_execute(w, tidei_walk_lanes(w, &w->all));
             l.x = w->ptr[w->p->value];
             l.y = w->ptr[VM_SLOT_OUT];
             l.begins = w->at[axis] == 0;
             l.n = (size_t)w->now[axis];
-            l.lines = box_lanes(w, &w->all) / l.n;
+            l.lines = tidei_walk_lanes(w, &w->all) / l.n;
             l.apart = by_columns ? 1 : l.n;
             l.step = by_columns ? l.lines : 1;
             kind->lanes(&l);
-            flush_outs(w);
-        } while (advance(w, axis, w->nd));
-    } while (advance(w, 0, axis));
+            tidei_walk_flush_outs(w);
+        } while (tidei_walk_advance(w, axis, w->nd));
+    }
+}
+
+/* ---- sharing ---- */
+
+/* Runs n of the blocks that can be dealt out, or all there are, from number `first` on. */
+typedef void run_fn(tidei_walk *w, size_t first, size_t n);
+typedef struct sharing {
+    const tidei_vm_program *p;
+    const tidei_vm_call *c;
+    run_fn *run;
+    size_t blocks, parts, segments;
+} sharing;
+
+static void run_part(void *user, size_t i) {
+    _Alignas(TIDEI_WALK_ALIGN) unsigned char scratch[TIDEI_WALK_SCRATCH];
+    const sharing *s = user;
+    const size_t first = s->blocks * i / s->parts;
+    tidei_walk w;
+    tidei_walk_init(&w, s->p, s->c, scratch);
+    if (s->segments > 1)
+        run_fold_segments(&w, s->segments);
+    else
+        s->run(&w, first, s->blocks * (i + 1) / s->parts - first);
+}
+
+static size_t at_least_1(size_t n) { return n ? n : 1; }
+
+static size_t parts_for(double ns, size_t blocks) {
+    return at_least_1(tidei_min_size(tidei_min_size(blocks, PARTS_MAX), (size_t)(ns / PART_NS)));
+}
+
+/* How many segments a fold is cut into along its folded dimensions. */
+static size_t segments_for(const tidei_walk *w, const folding *f, double ns) {
+    const size_t kept = tidei_walk_blocks(w, 0, w->nk), folded = tidei_walk_blocks(w, w->nk, w->nd);
+    const size_t room = PARTIALS_BYTES / tidei_max_size(f->width, sizeof(int64_t));
+    size_t results = 1, n = parts_for(ns / (double)kept, folded / 2);
+    for (int i = 0; i < w->kept.n; i++) results *= (size_t)w->chunk[w->kept.dim[i]];
+    n = tidei_min_size(n, PARTS_ENOUGH / kept);
+    return at_least_1(tidei_min_size(n, room / results));
+}
+
+/* Chooses the box of w as the run will, and cuts it. */
+static void cut(sharing *s, tidei_walk *w, double ns) {
+    folding f;
+    int dealt = w->nd; /* dimensions whose blocks can be dealt out */
+    if (s->run == run_map) {
+        choose_map_box(w);
+    } else if (s->run == run_scan) {
+        choose_scan_box(w);
+        dealt--;
+    } else {
+        folding_init(&f, w);
+        choose_box(w, &f);
+        dealt = w->nk;
+        s->segments = segments_for(w, &f, ns);
+    }
+    s->blocks = tidei_walk_blocks(w, 0, dealt);
+    s->parts = s->segments > 1 ? 1 : parts_for(ns, s->blocks);
 }
 
 void tidei_vm_run(const tidei_vm_program *p, const tidei_vm_call *c) {
-    _Alignas(BUFFER_ALIGN) unsigned char scratch[SCRATCH_BYTES];
-    walk w;
-    walk_init(&w, p, c, scratch);
-    if (p->fold == TIDEI_FOLD_NONE)
-        run_map(&w);
-    else if (p->scan)
-        run_scan(&w);
+    sharing s = {.p = p, .c = c, .blocks = SIZE_MAX, .parts = 1, .segments = 1};
+    double ns = (double)p->cost / TIDEI_VM_COSTS_AN_NS;
+    for (int d = 0; d < c->ndim; d++) ns *= (double)c->shape[d];
+    s.run = p->fold == TIDEI_FOLD_NONE ? run_map : p->scan ? run_scan : run_fold;
+    if (ns >= 2 * PART_NS) {
+        tidei_walk w;
+        tidei_walk_init(&w, p, c, NULL);
+        cut(&s, &w, ns);
+    }
+    if (s.parts > 1)
+        tidei_share(s.parts, run_part, &s);
     else
-        run_fold(&w);
+        run_part(&s, 0);
 }

@@ -79,19 +79,54 @@ typedef struct pl_16 {
 /* The host puts in order, so nobody claims. */
 static inline void places_claim(const void *params) { (void)params; }
 
+/* Whether there is one index array, which says for each element where it is. */
+static inline int pl_is_list(const pl_call *p) {
+    return p->ndim == 1 && p->nlists == 1 && p->lists[0].strides[0];
+}
+#define PL_TAKE_BLOCKS                                                                             \
+    const pl_list *l = &p->lists[0];                                                               \
+    const ga_i64 far_step = p->far_strides[0], near_step = p->near_strides[0];                     \
+    ga_i64 v[GA_BLOCK];                                                                            \
+    for (ga_i64 i = (ga_i64)first, n; i < (ga_i64)end; i += n) {                                   \
+        n = (ga_i64)end - i < GA_BLOCK ? (ga_i64)end - i : GA_BLOCK;                               \
+        if (ga_read_block(l->at, i * l->strides[0], l->strides[0], n, l->size, l->is_signed,       \
+                          l->length, v)) {                                                         \
+            for (ga_i64 j = 0; j < n; j++)                                                         \
+                near[(i + j) * near_step] = far[(i + j) * far_step + v[j] * l->step];              \
+        } else {                                                                                   \
+            for (ga_i64 j = i; j < i + n; j++) {                                                   \
+                pl_spot s = pl_find(p, j);                                                         \
+                near[s.near] = far[s.far];                                                         \
+            }                                                                                      \
+        }                                                                                          \
+    }
 #define PL_TAKE(name, type)                                                                        \
-    static void name(const void *params) {                                                         \
+    static void name##_list(const pl_call *p, type *near, const type *far, size_t first,           \
+                            size_t end) {                                                          \
+        PL_TAKE_BLOCKS                                                                             \
+    }                                                                                              \
+    static void name##_rows(const void *params, size_t first, size_t end) {                        \
         const pl_call *p = params;                                                                 \
         type *near = (type *)p->near;                                                              \
         const type *far = (const type *)p->far;                                                    \
-        PL_LOOP(1, PL_TAKE_ONE)                                                                    \
+        if (pl_is_list(p)) {                                                                       \
+            name##_list(p, near, far, first, end);                                                 \
+            return;                                                                                \
+        }                                                                                          \
+        PL_LOOP((ga_i64)first *pl_across(p), (ga_i64)end *pl_across(p), 1, PL_TAKE_ONE)            \
+    }                                                                                              \
+    static void name(const void *params) {                                                         \
+        const pl_call *p = params;                                                                 \
+        const ga_i64 across = pl_across(p);                                                        \
+        tidei_share_items((size_t)(p->n / across), TIDEI_SHARE_GRAIN / (size_t)across + 1,         \
+                          name##_rows, p);                                                         \
     }
 #define PL_PUT(name, type)                                                                         \
     static void name(const void *params) {                                                         \
         const pl_call *p = params;                                                                 \
         type *far = (type *)p->far;                                                                \
         const type *near = (const type *)p->near;                                                  \
-        PL_LOOP(0, PL_PUT_ONE)                                                                     \
+        PL_LOOP(0, p->n, 0, PL_PUT_ONE)                                                            \
     }
 #define PL_TAKE_ONE(f, n) near[n] = far[f]
 #define PL_PUT_ONE(f, n)  far[f] = near[n]

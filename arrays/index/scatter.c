@@ -2,7 +2,9 @@
 **
 ** Integers, and the least and greatest of anything, come to the same in any order: one kernel of
 ** atomics. Sums and products of floats do not: their indices are sorted stably, and equal ones
-** folded in the order in which they stand, chunk by chunk and level by level (scatter.h). */
+** folded in the order in which they stand, chunk by chunk and level by level (scatter.h). A host
+** goes through them in that order at once, where that takes no more room than they do
+** (scatter_host.c). */
 #include <inttypes.h>
 #include <math.h>
 
@@ -10,6 +12,7 @@
 #include "arrays/expr/copy.h"
 #include "arrays/index/plan.h"
 #include "arrays/index/scatter.h"
+#include "arrays/index/scatter_host.h"
 #include "arrays/index/segments.h"
 #include "arrays/order/sort.h"
 #include <tide/index.h>
@@ -81,8 +84,8 @@ static int copy_dims(int n, const int64_t *shape, const int64_t *a, const int64_
     return 1;
 }
 
-/* The indices as keys of entries: `keys`, an operand that is made. */
-static tide_status make_keys(const tidei_plan *p, int64_t n, tidei_operand *keys) {
+/* The indices, one for each of n entries. */
+static sc_list make_list(const tidei_plan *p, int64_t n) {
     const tidei_operand *indices = p->lists[0].indices;
     const tidei_layout *l = &indices->lay;
     ga_i64 same[TIDE_MAX_RANK];
@@ -94,11 +97,18 @@ static tide_status make_keys(const tidei_plan *p, int64_t n, tidei_operand *keys
                  .fault = tidei_stream_here(indices->rt)->dev->d->fault_addr};
     c.wide = keys_are_wide(c.length);
     c.ndim = copy_dims(l->ndim, l->shape, l->strides, l->strides, c.shape, c.strides, same);
+    return c;
+}
+
+/* The indices as keys of entries: `keys`, an operand that is made. */
+static tide_status make_keys(const tidei_plan *p, int64_t n, tidei_operand *keys) {
+    const tidei_operand *indices = p->lists[0].indices;
+    sc_list c = make_list(p, n);
     tide_status s =
         tidei_operand_make(indices->rt, c.wide ? TIDE_I64 : TIDE_U32, 1, &n, p->op, keys);
     if (s != TIDE_OK) return s;
     tidei_uses u = {.params = &c, .bytes = sizeof c};
-    tidei_uses_add(&u, indices, l->offset, TIDEI_READ, offsetof(sc_list, indices));
+    tidei_uses_add(&u, indices, indices->lay.offset, TIDEI_READ, offsetof(sc_list, indices));
     tidei_uses_add(&u, keys, 0, TIDEI_WRITE, offsetof(sc_list, keys));
     s = tidei_uses_run(&u, indices->rt, &keys_kernel, n, p->op);
     if (s != TIDE_OK) tidei_operand_put(keys);
@@ -227,6 +237,56 @@ static tide_status fold(const tidei_plan *p, const tidei_operand *near, int op) 
     return s;
 }
 
+/* ---- in order, on the host ---- */
+
+#define ROOM_MOST (64 * TIDEI_MIB) /* bytes of tables */
+/* Of a stretch of entries that has its own, at least: elements, and entries for each place, so that
+** tables take little time beside them. */
+#define STRETCH     32768
+#define DENSE       4
+#define TABLES_MOST 64
+/* Places for each entry, up to which it pays to look at each place. */
+#define SPARSE 4
+
+static bool is_for_sums(const tidei_plan *p, const sc_fold *c, tide_dtype t) {
+    const size_t acc = tidei_sums_kinds[t].acc;
+    if (!acc || p->far->st->dev->d->info.flags & TIDEI_DEV_RUNS_TEXT) return false;
+    if (c->op == SC_MUL && tidei_dtype_kind(t) == TIDEI_KIND_COMPLEX) return false;
+    if ((c->op != SC_ADD && c->op != SC_MUL) || !c->n || !c->length || !c->width) return false;
+    return c->length / SPARSE <= c->n && c->length <= (int64_t)(ROOM_MOST / acc) / c->width;
+}
+
+/* Into how many tables; the bits of sums depend on it. */
+static int64_t count_tables(const sc_fold *c, size_t acc) {
+    const int64_t room = (int64_t)(ROOM_MOST / acc) / (c->length * c->width);
+    int64_t n = c->n * c->width / STRETCH;
+    if (n > c->n / DENSE / c->length) n = c->n / DENSE / c->length;
+    if (n > room) n = room;
+    return n < 1 ? 1 : n < TABLES_MOST ? n : TABLES_MOST;
+}
+
+static tide_status add_up(const tidei_plan *p, const tidei_operand *near, const sc_fold *c) {
+    const tide_dtype t = p->far->lay.dtype;
+    const tidei_operand *indices = p->lists[0].indices;
+    const tidei_own_kernel k = {"scatter_sums", NULL, tidei_sums_kinds[t].run};
+    sc_sums x = {.list = make_list(p, c->n), .fold = *c};
+    tidei_operand room;
+    x.ntables = count_tables(c, tidei_sums_kinds[t].acc);
+    x.stretch = (c->n + x.ntables - 1) / x.ntables;
+    int64_t doubles = x.ntables * c->length * c->width * (int64_t)tidei_sums_kinds[t].acc / 8;
+    tide_status s = tidei_operand_make(p->far->rt, TIDE_F64, 1, &doubles, p->op, &room);
+    if (s != TIDE_OK) return s;
+    tidei_uses u = {.params = &x, .bytes = sizeof x};
+    tidei_uses_add(&u, p->far, p->far->lay.offset, TIDEI_READ | TIDEI_WRITE,
+                   offsetof(sc_sums, fold.far));
+    tidei_uses_add(&u, near, near->lay.offset, TIDEI_READ, offsetof(sc_sums, fold.near));
+    tidei_uses_add(&u, indices, indices->lay.offset, TIDEI_READ, offsetof(sc_sums, list.indices));
+    tidei_uses_add(&u, &room, 0, TIDEI_READ | TIDEI_WRITE, offsetof(sc_sums, tables));
+    s = tidei_uses_run(&u, p->far->rt, &k, c->n, p->op);
+    tidei_operand_put(&room);
+    return s;
+}
+
 /* ---- the functions ---- */
 
 tide_status tidei_scatter_plan(const tidei_operand *a, const tidei_operand *indices, int axis,
@@ -259,6 +319,9 @@ static tide_status update(const tidei_plan *p, const tidei_operand *near, void *
     bool integers = tidei_dtype_kind(t) < TIDEI_KIND_FLOAT, small = t == TIDE_F16 || t == TIDE_BF16,
          each = integers || how->op == SC_MIN || how->op == SC_MAX ||
                 (how->op == SC_ADD && how->any_order && !small);
+    sc_fold c;
+    make_fold(p, near, how->op, &c);
+    if (is_for_sums(p, &c, t)) return add_up(p, near, &c);
     if (each) return combine_each(p, near, how->op);
     return how->sorted ? fold_sorted(p, near, p->lists[0].indices, NULL, how->op)
                        : fold(p, near, how->op);

@@ -1,5 +1,5 @@
 /* scatter.h: values combined with what is at their places: one text for both back ends (scatter.c),
-** behind prelude.h, indices.h and spots.h.
+** behind prelude.h, indices.h, spots.h and scatter_params.h.
 **
 ** Two ways. Where the result does not depend on the order (integers, the least and the greatest),
 ** each value is combined at once: scatter_each, with atomics on a device. The least and the
@@ -20,14 +20,11 @@
 #ifndef __CUDACC_RTC__
 #include <math.h>
 #include "arrays/expr/prelude.h"
-#include "arrays/index/spots.h"
+#include "arrays/index/scatter_params.h"
 #define SC_UNROLL
 #else
 #define SC_UNROLL _Pragma("unroll")
 #endif
-
-enum { SC_ADD, SC_MUL, SC_MIN, SC_MAX };
-enum { SC_INT, SC_UINT, SC_F16, SC_BF16, SC_F32, SC_F64 }; /* of a component */
 
 /* ---- in any order ---- */
 
@@ -191,7 +188,7 @@ template <int SIZE> GA_FN void sc_rows(const pl_call *p) {
 #define SC_EACH(name, size)                                                                        \
     static void name(const void *params) {                                                         \
         const pl_call *p = params;                                                                 \
-        PL_LOOP(0, SC_ONE_##size)                                                                  \
+        PL_LOOP(0, p->n, 0, SC_ONE_##size)                                                         \
     }
 #endif
 #ifndef __CUDACC_RTC__ /* devices have no atomics of one byte (scatter.c) */
@@ -202,15 +199,6 @@ SC_EACH(scatter_each_4, 4)
 SC_EACH(scatter_each_8, 8)
 
 /* ---- keys ---- */
-
-typedef struct sc_list { /* indices that become keys */
-    ga_u64 indices, keys;
-    ga_u64 fault, report;
-    ga_i64 n, length; /* indices; elements of the axis: the key of what is left out */
-    int ndim, size, is_signed;
-    int wide; /* keys have 8 bytes, not 4 */
-    ga_i64 shape[PL_RANK], strides[PL_RANK];
-} sc_list;
 
 GA_FN void sc_key(const sc_list *p, ga_i64 i) {
     ga_i64 at = 0, rest = i;
@@ -233,20 +221,6 @@ GA_FN void sc_key(const sc_list *p, ga_i64 i) {
 
 /* ---- in order ---- */
 
-typedef struct sc_fold {
-    ga_u64 far, near;            /* addresses of the first elements */
-    ga_u64 keys, places;         /* of entries; places 0: an entry is where its number says */
-    ga_u64 next_keys, next_near; /* entries of the next level; 0: there is none */
-    ga_i64 n, chunk, chunks;     /* entries */
-    ga_i64 length, step;         /* of far's axis: elements, stride; other keys are left out */
-    ga_i64 width;                /* columns */
-    int op, level;
-    int wide;            /* keys have 8 bytes; those of higher levels always */
-    int ndim, long_ndim; /* of a column's place; of an entry's */
-    ga_i64 shape[PL_RANK], far_strides[PL_RANK], near_strides[PL_RANK];
-    ga_i64 long_shape[PL_RANK], long_strides[PL_RANK];
-} sc_fold;
-
 #define SC_VOID  (1LL << 62) /* in a key: the entry has no value */
 #define SC_AHEAD 8           /* entries that are read before they are folded */
 
@@ -255,16 +229,6 @@ GA_FN ga_i64 sc_entry_key(const sc_fold *p, ga_i64 e) {
 }
 GA_FN ga_i64 sc_plain(ga_i64 key) { return key < 0 ? key : key & ~SC_VOID; }
 GA_FN int sc_void(ga_i64 key) { return key >= 0 && (key & SC_VOID) != 0; }
-
-GA_FN ga_i64 sc_offset(int ndim, const ga_i64 *shape, const ga_i64 *strides, ga_i64 i) {
-    ga_i64 at = 0;
-    for (int d = ndim - 1; d > 0; d--) {
-        ga_i64 rest = kt_quotient(i, shape[d]);
-        at += (i - rest * shape[d]) * strides[d];
-        i = rest;
-    }
-    return ndim > 0 ? at + i * strides[0] : 0;
-}
 
 /* The keys of the entries from e on, void from `last` on, and where their values lie: of a level
 ** above the first, by their number. All keys are read before one is looked at, and all places. */
@@ -285,29 +249,11 @@ GA_FN void sc_read_keys(const sc_fold *p, ga_i64 e, ga_i64 last, ga_i64 *keys, g
         sc_offset(p->long_ndim, p->long_shape, p->long_strides, at[j]);
 }
 
-typedef struct sc_c32 {
-    float re, im;
-} sc_c32;
-typedef struct sc_c64 {
-    double re, im;
-} sc_c64;
 #define SC_SAME(x)          (x)
 #define SC_PLUS(T, a, b)    ((a) + (b))
 #define SC_TIMES(T, a, b)   ((a) * (b))
 #define SC_C_PLUS(T, a, b)  sc_plus_##T(a, b)
 #define SC_C_TIMES(T, a, b) sc_times_##T(a, b)
-#define SC_COMPLEX(T)                                                                              \
-    GA_FN T sc_plus_##T(T a, T b) {                                                                \
-        T r = {a.re + b.re, a.im + b.im};                                                          \
-        return r;                                                                                  \
-    }                                                                                              \
-    GA_FN T sc_times_##T(T a, T b) {                                                               \
-        T r = {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};                              \
-        return r;                                                                                  \
-    }
-SC_COMPLEX(sc_c32)
-SC_COMPLEX(sc_c64)
-
 /* What is known of the run that a chunk is at. */
 #define SC_RUN(name, acc)                                                                          \
     typedef struct sc_run_##name {                                                                 \

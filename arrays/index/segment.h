@@ -5,6 +5,7 @@
 
 #ifndef __CUDACC_RTC__
 #include "arrays/make/indices.h"
+#include "runtime/device/share.h"
 #endif
 
 typedef struct sg_call {
@@ -43,6 +44,7 @@ GA_FN ga_i64 sg_segment(const sg_call *p, ga_i64 i) {
     return low;
 }
 
+#ifdef __CUDACC_RTC__
 GA_FN void sg_one(const sg_call *p, ga_i64 i) {
     if (!p->each && i <= p->segments) sg_check(p, i);
     if (i >= p->n) return;
@@ -52,7 +54,6 @@ GA_FN void sg_one(const sg_call *p, ga_i64 i) {
         ((unsigned *)p->ids)[i] = (unsigned)sg_segment(p, i);
 }
 
-#ifdef __CUDACC_RTC__
 extern "C" __global__ void segment_ids(const sg_call p) {
     ga_i64 all = p.n > p.segments ? p.n : p.segments + 1;
     for (ga_i64 i = (ga_i64)blockIdx.x * blockDim.x + threadIdx.x; i < all;
@@ -60,10 +61,46 @@ extern "C" __global__ void segment_ids(const sg_call p) {
         sg_one(&p, i);
 }
 #else
+static void sg_checks(const void *params, size_t first, size_t end) {
+    for (size_t k = first; k < end; k++) sg_check(params, (ga_i64)k);
+}
+
+/* Where a segment ends that begins at i or before. */
+static inline ga_i64 sg_end(const sg_call *p, ga_i64 segment) {
+    if (p->each) return (segment + 1) * p->each;
+    return segment + 1 < p->segments ? sg_offset(p, segment + 1) : p->n;
+}
+
+/* Segment by segment: those that are empty end before they begin. Most are short: so the first few
+** are written whatever their number is, and then over what is too much. */
+enum { SG_FEW = 4 };
+#define SG_FILL(type)                                                                              \
+    do {                                                                                           \
+        type *ids = (type *)p->ids;                                                                \
+        ga_i64 at = i;                                                                             \
+        if (at + SG_FEW <= last && at < stop)                                                      \
+            for (int j = 0; j < SG_FEW; j++) ids[at++] = (type)segment;                            \
+        for (; at < stop; at++) ids[at] = (type)segment;                                           \
+    } while (0)
+static void sg_fill(const void *params, size_t first, size_t end) {
+    const sg_call *p = params;
+    ga_i64 i = (ga_i64)first, last = (ga_i64)end, segment = sg_segment(p, i);
+    while (i < last) {
+        ga_i64 stop = sg_end(p, segment);
+        if (stop > last || (!p->each && segment + 1 >= p->segments)) stop = last;
+        if (p->wide)
+            SG_FILL(ga_i64);
+        else
+            SG_FILL(unsigned);
+        if (stop > i) i = stop;
+        segment++;
+    }
+}
+
 static void segment_ids(const void *params) {
     const sg_call *p = params;
-    ga_i64 all = p->n > p->segments ? p->n : p->segments + 1;
-    for (ga_i64 i = 0; i < all; i++) sg_one(p, i);
+    if (!p->each) tidei_share_items((size_t)p->segments + 1, TIDEI_SHARE_GRAIN, sg_checks, p);
+    tidei_share_items((size_t)p->n, TIDEI_SHARE_GRAIN, sg_fill, p);
 }
 #endif
 

@@ -11,6 +11,7 @@
 #ifndef __CUDACC_RTC__
 #include "arrays/kernels/text.h"
 #include "arrays/make/indices.h"
+#include "runtime/device/share.h"
 #endif
 
 #define PL_RANK 8
@@ -115,12 +116,15 @@ static inline int pl_rows(const pl_call *p) {
     return 1;
 }
 
-/* Calls MOVE(far, near), the offsets of one element, for each in order; those with a bad index only
-** where BAD. */
-#define PL_LOOP(BAD, MOVE)                                                                         \
-    ga_i64 across = pl_rows(p) ? p->shape[p->ndim - 1] : 1;                                        \
+/* Elements that are moved together: a row, or one. */
+static inline ga_i64 pl_across(const pl_call *p) { return pl_rows(p) ? p->shape[p->ndim - 1] : 1; }
+
+/* Calls MOVE(far, near), the offsets of one element, for each of FIRST .. END-1 in order, which are
+** whole rows; those with a bad index only where BAD. */
+#define PL_LOOP(FIRST, END, BAD, MOVE)                                                             \
+    ga_i64 across = pl_across(p);                                                                  \
     ga_i64 far_step = p->far_strides[p->ndim - 1], near_step = p->near_strides[p->ndim - 1];       \
-    for (ga_i64 i = 0; i < p->n; i += across) {                                                    \
+    for (ga_i64 i = FIRST; i < END; i += across) {                                                 \
         pl_spot s = pl_find(p, i);                                                                 \
         for (ga_i64 j = 0; j < across && (BAD || !s.bad); j++)                                     \
             MOVE((s.far + j * far_step), (s.near + j * near_step));                                \

@@ -5,11 +5,11 @@
 ** behind kernels/text.h and indices.h) for NVRTC. The iteration space is the result's, which is
 ** row-major; the source and the indices have strides over it. A row is its innermost dimension.
 ** What is moved are units: elements, or as many of them side by side as move at once. The host's
-** kernel loops over rows. A device's thread has several groups of units under way, those of its
-** block side by side: a group is one unit, or the neighbouring ones that fill 4 bytes, which find
-** their place once where they lie in one row. Rows that begin anywhere but have their elements side
-** by side are written in words of 16 bytes, each of which comes from the two words of memory that
-** its bytes lie in, or, where a row ends within it, from twice two.
+** kernel loops over parts of rows. A device's thread has several groups of units under way, those
+** of its block side by side: a group is one unit, or the neighbouring ones that fill 4 bytes, which
+** find their place once where they lie in one row. Rows that begin anywhere but have their elements
+** side by side are written in words of 16 bytes, each of which comes from the two words of memory
+** that its bytes lie in, or, where a row ends within it, from twice two.
 ** What must stay true: n < 2^31, as the host cuts larger takes. */
 #ifndef TIDEI_GATHER_H
 #define TIDEI_GATHER_H
@@ -17,6 +17,7 @@
 #ifndef __CUDACC_RTC__
 #include "arrays/kernels/text.h"
 #include "arrays/make/indices.h"
+#include "runtime/device/share.h"
 #endif
 
 typedef struct ga_16 {
@@ -314,23 +315,45 @@ static inline ga_i64 ga_index(const ga_take *p, ga_i64 at) {
     return v < 0 ? 0 : p->length - 1;
 }
 
+/* Units first .. last-1 of a row; those that have an index for themselves in blocks. */
+#define GA_ROW(name, type)                                                                         \
+    static inline void name##_row(const ga_take *p, ga_i64 row, ga_i64 first, ga_i64 last) {       \
+        const ga_i64 across = p->source_strides[p->ndim - 1], step = p->step;                      \
+        const ga_i64 across_indices = p->index_strides[p->ndim - 1];                               \
+        ga_i64 source, index, v[GA_BLOCK];                                                         \
+        ga_row(p, (unsigned)row, &source, &index);                                                 \
+        type *to = (type *)p->out + row * p->shape[p->ndim - 1];                                   \
+        const type *from = (const type *)p->source + source;                                       \
+        if (across_indices == 0) from += ga_index(p, index) * step;                                \
+        for (ga_i64 j = first, n; j < last; j += n) {                                              \
+            n = across_indices == 0 || last - j < GA_BLOCK ? last - j : GA_BLOCK;                  \
+            if (across_indices == 0)                                                               \
+                for (ga_i64 i = j; i < last; i++) to[i] = from[i * across];                        \
+            else if (!ga_read_block(p->indices, index + j * across_indices, across_indices, n,     \
+                                    p->size, p->is_signed, p->length, v))                          \
+                for (ga_i64 i = j; i < j + n; i++)                                                 \
+                    to[i] = from[i * across + ga_index(p, index + i * across_indices) * step];     \
+            else if (across == 0 && step == 1)                                                     \
+                for (ga_i64 i = 0; i < n; i++) to[j + i] = from[v[i]];                             \
+            else                                                                                   \
+                for (ga_i64 i = 0; i < n; i++) to[j + i] = from[(j + i) * across + v[i] * step];   \
+        }                                                                                          \
+    }
+/* Units first .. end-1 of the result, which are parts of rows. */
 #define GA_TAKE(name, type)                                                                        \
+    GA_ROW(name, type)                                                                             \
+    static void name##_items(const void *params, size_t first, size_t end) {                       \
+        const ga_take *p = params;                                                                 \
+        const ga_i64 width = p->shape[p->ndim - 1];                                                \
+        for (ga_i64 i = (ga_i64)first, stop; i < (ga_i64)end; i = stop) {                          \
+            const ga_i64 row = i / width, begin = row * width;                                     \
+            stop = begin + width < (ga_i64)end ? begin + width : (ga_i64)end;                      \
+            name##_row(p, row, i - begin, stop - begin);                                           \
+        }                                                                                          \
+    }                                                                                              \
     static void name(const void *params) {                                                         \
         const ga_take *p = params;                                                                 \
-        ga_i64 width = p->shape[p->ndim - 1], across = p->source_strides[p->ndim - 1];             \
-        ga_i64 across_indices = p->index_strides[p->ndim - 1], source, index;                      \
-        for (ga_i64 row = 0; row * width < p->n; row++) {                                          \
-            ga_row(p, (unsigned)row, &source, &index);                                             \
-            type *to = (type *)p->out + row * width;                                               \
-            const type *from = (const type *)p->source + source;                                   \
-            if (across_indices == 0) {                                                             \
-                from += ga_index(p, index) * p->step;                                              \
-                for (ga_i64 j = 0; j < width; j++) to[j] = from[j * across];                       \
-            } else {                                                                               \
-                for (ga_i64 j = 0; j < width; j++)                                                 \
-                    to[j] = from[j * across + ga_index(p, index + j * across_indices) * p->step];  \
-            }                                                                                      \
-        }                                                                                          \
+        tidei_share_items((size_t)p->n, TIDEI_SHARE_GRAIN, name##_items, p);                       \
     }
 #endif
 GA_TAKE(gather_take_1, unsigned char)

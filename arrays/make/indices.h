@@ -55,4 +55,38 @@ GA_FN ga_i64 ga_from_start(ga_i64 given, ga_i64 length, int is_signed) {
     return given >= 0 ? given : is_signed ? given + length : length;
 }
 
+#ifndef __CUDACC_RTC__
+enum { GA_BLOCK = 256 };
+
+#define GA_READ_ALL(type)                                                                          \
+    if (step == 1)                                                                                 \
+        for (ga_i64 j = 0; j < n; j++) v[j] = (ga_i64)((const type *)address)[at + j];             \
+    else                                                                                           \
+        for (ga_i64 j = 0; j < n; j++) v[j] = (ga_i64)((const type *)address)[at + j * step]
+
+/* n <= GA_BLOCK indices, `step` elements apart, counted from the start of an axis of `length`.
+** Returns whether all are in range; else they are as they were given. */
+static inline int ga_read_block(ga_u64 address, ga_i64 at, ga_i64 step, ga_i64 n, int size,
+                                int is_signed, ga_i64 length, ga_i64 *v) {
+    ga_u64 bad = 0;
+    int left = 0;
+    if (size == 8) {
+        GA_READ_ALL(ga_i64);
+    } else if (size == 4 && is_signed) {
+        GA_READ_ALL(int);
+    } else if (size == 4) {
+        GA_READ_ALL(unsigned);
+    } else {
+        for (ga_i64 j = 0; j < n; j++) v[j] = ga_read(address, at + j * step, size, is_signed);
+    }
+    /* signs, as vectors compare no unsigned numbers */
+    for (ga_i64 j = 0; j < n; j++) bad |= (ga_u64)v[j] | ((ga_u64)length - 1 - (ga_u64)v[j]);
+    if (!(bad >> 63)) return 1;
+    for (ga_i64 j = 0; j < n; j++)
+        left |= (ga_u64)ga_from_start(v[j], length, is_signed) >= (ga_u64)length;
+    for (ga_i64 j = 0; !left && j < n; j++) v[j] = ga_from_start(v[j], length, is_signed);
+    return !left;
+}
+#endif
+
 #endif

@@ -15,6 +15,7 @@
 
 #ifndef __CUDACC_RTC__
 #include "arrays/kernels/text.h"
+#include "runtime/device/share.h"
 #endif
 
 typedef unsigned ph_u32;
@@ -75,9 +76,12 @@ static inline float PH_FLOAT(ph_u32 u) {
     })
 #else
 #define PH_KERNEL(name, type, work)                                                                \
-    static __attribute__((unused)) void name(const void *params) {                                 \
+    static void name##_items(const void *params, size_t first, size_t end) {                       \
         const type *p = params;                                                                    \
-        for (ph_u64 i = 0; i < p->items; i++) work(p, i);                                          \
+        for (ph_u64 i = first; i < end; i++) work(p, i);                                           \
+    }                                                                                              \
+    static __attribute__((unused)) void name(const void *params) {                                 \
+        tidei_share_items(((const type *)params)->items, TIDEI_SHARE_GRAIN, name##_items, params); \
     }
 #endif
 

@@ -7,12 +7,21 @@
 
 #include "arrays/arrays.h"
 #include "arrays/kernels/launch.h"
-#include "arrays/make/philox.h"
+#include "arrays/make/philox_host.h"
 #include "runtime/memory/capture.h"
 
 extern const char tidei_philox_text[];
 
+static const tidei_philox_host *host(void) {
+#ifdef TIDEI_VM_X86 /* the build has it */
+    if (__builtin_cpu_supports("avx2")) return &tidei_philox_host_avx2;
+#endif
+    return &tidei_philox_host_base;
+}
+
+/* A kernel of philox.h; of a draw, whose host function is one of a table. */
 #define KERNEL(name) ((const tidei_own_kernel){#name, tidei_philox_text, name})
+#define DRAW(kind)   ((const tidei_own_kernel){"philox_" #kind, tidei_philox_text, host()->kind})
 
 /* A draw begins where the generator is. */
 static void begin_at(const tide_rng *rng, ph_draw *d) {
@@ -114,9 +123,8 @@ tide_array *tide_random_uniform(tide_runtime *ref, tide_rng *rng, tide_dtype t, 
     tidei_runtime *rt = tidei_entered(ref, op);
     if (!rt || check(rng, t == TIDE_F32 || t == TIDE_F64, t, "f32 or f64", op) != TIDE_OK)
         return NULL;
-    return t == TIDE_F32
-               ? draw(rt, rng, t, ndim, shape, KERNEL(philox_uniform_f32), 4, (ph_draw){0}, op)
-               : draw(rt, rng, t, ndim, shape, KERNEL(philox_uniform_f64), 2, (ph_draw){0}, op);
+    return t == TIDE_F32 ? draw(rt, rng, t, ndim, shape, DRAW(uniform_f32), 4, (ph_draw){0}, op)
+                         : draw(rt, rng, t, ndim, shape, DRAW(uniform_f64), 2, (ph_draw){0}, op);
 }
 
 tide_array *tide_random_normal(tide_runtime *ref, tide_rng *rng, tide_dtype t, int ndim,
@@ -125,18 +133,14 @@ tide_array *tide_random_normal(tide_runtime *ref, tide_rng *rng, tide_dtype t, i
     tidei_runtime *rt = tidei_entered(ref, op);
     if (!rt || check(rng, t == TIDE_F32 || t == TIDE_F64, t, "f32 or f64", op) != TIDE_OK)
         return NULL;
-    return t == TIDE_F32
-               ? draw(rt, rng, t, ndim, shape, KERNEL(philox_normal_f32), 4, (ph_draw){0}, op)
-               : draw(rt, rng, t, ndim, shape, KERNEL(philox_normal_f64), 2, (ph_draw){0}, op);
+    return t == TIDE_F32 ? draw(rt, rng, t, ndim, shape, DRAW(normal_f32), 4, (ph_draw){0}, op)
+                         : draw(rt, rng, t, ndim, shape, DRAW(normal_f64), 2, (ph_draw){0}, op);
 }
 
 tide_array *tide_random_integers(tide_runtime *ref, tide_rng *rng, tide_dtype t, int ndim,
                                  const int64_t *shape, int64_t low, int64_t high) {
-    static const tidei_own_kernel by_log2[] = {
-        {"philox_integers_i8", tidei_philox_text, philox_integers_i8},
-        {"philox_integers_i16", tidei_philox_text, philox_integers_i16},
-        {"philox_integers_i32", tidei_philox_text, philox_integers_i32},
-        {"philox_integers_i64", tidei_philox_text, philox_integers_i64}};
+    const tidei_own_kernel by_log2[] = {DRAW(integers_i8), DRAW(integers_i16), DRAW(integers_i32),
+                                        DRAW(integers_i64)};
     const char *op = "tide_random_integers";
     unsigned char element[16];
     ph_draw d = {.low = (ph_u64)low, .range = (ph_u64)high - (ph_u64)low};

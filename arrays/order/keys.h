@@ -140,6 +140,31 @@ OD_WORD_FN od_word od_bits(od_type t, od_word key) {
     return key & top ? key ^ top : ~key & mask;
 }
 
+/* A real element as f64, by its bits. */
+OD_FN double od_number_of(od_type t, od_u64 bits) {
+    union {
+        od_u64 u;
+        double d;
+    } wide = {bits};
+    union {
+        od_u32 u;
+        float f;
+    } narrow = {(od_u32)bits};
+    if (t.kind == OD_FLOAT) return t.size == 8 ? wide.d : narrow.f;
+    if (t.kind == OD_UNSIGNED) return (double)bits;
+    return (double)((od_i64)(bits << (64 - 8 * t.size)) >> (64 - 8 * t.size));
+}
+
+/* What lies part t of the way from a to b. A distance that is not finite is left out: of an
+** infinity that comes, of both NaN. */
+OD_FN double od_between(double a, double b, double t) {
+    const double d = b - a;
+    return a == b || t == 0 ? a
+           : d - d != 0     ? a * (1 - t) + b * t
+           : t < 0.5        ? a + d * t
+                            : b - d * (1 - t);
+}
+
 /* Where a row begins: offsets of the source and of the results. */
 OD_FN void od_row(const od_rows *s, od_i64 row, od_i64 *source, od_i64 *out) {
     *source = *out = 0;

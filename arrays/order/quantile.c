@@ -1,10 +1,13 @@
-/* quantile.c: medians and quantiles: rows sorted, then read between two elements.
+/* quantile.c: medians and quantiles: rows sorted, then read between two elements; on a host few of
+** them are found without a sort (select_host.c).
 **
 ** Axes that are reduced become one, the last, by a copy where they are several; f16 and bf16 are
 ** widened by it. Positions and what lies between are computed in f64, and rounded once. */
 #include "arrays/arrays.h"
 #include "arrays/expr/copy.h"
+#include "arrays/kernels/launch.h"
 #include "arrays/order/results.h"
+#include "arrays/order/select_host.h"
 #include "arrays/order/sort.h"
 #include "arrays/order/step.h"
 
@@ -57,26 +60,78 @@ static void part_axes(quantile *x, unsigned bits, bool keepdims) {
 
 static bool is_half(tide_dtype t) { return t == TIDE_F16 || t == TIDE_BF16; }
 
-static void sort_rows(quantile *x) {
+/* Makes the reduced axes one, by a copy where they are several. */
+static void make_rows(quantile *x) {
     tide_dtype t = is_half(x->a->lay.dtype) ? TIDE_F32 : x->a->lay.dtype;
-    if (x->reduced != 1 || t != x->a->lay.dtype) {
-        const tidei_operand *copy =
-            tidei_results_make(&x->r, NULL, t, x->rows.lay.ndim, x->rows.lay.shape);
-        if (!copy) return;
-        x->r.status = tidei_store_elements(copy->rt, copy, &x->rows, x->r.op);
-        x->rows = *copy;
-        x->rows.lay.ndim = 2;
-        memcpy(x->rows.lay.shape, (int64_t[]){x->nrows, x->length}, 2 * sizeof(int64_t));
-        memcpy(x->rows.lay.strides, (int64_t[]){x->length, 1}, 2 * sizeof(int64_t));
-    }
-    const tidei_operand *sorted =
+    if (x->reduced == 1 && t == x->a->lay.dtype) return;
+    const tidei_operand *copy =
         tidei_results_make(&x->r, NULL, t, x->rows.lay.ndim, x->rows.lay.shape);
+    if (!copy) return;
+    x->r.status = tidei_store_elements(copy->rt, copy, &x->rows, x->r.op);
+    x->rows = *copy;
+    x->rows.lay.ndim = 2;
+    memcpy(x->rows.lay.shape, (int64_t[]){x->nrows, x->length}, 2 * sizeof(int64_t));
+    memcpy(x->rows.lay.strides, (int64_t[]){x->length, 1}, 2 * sizeof(int64_t));
+}
+
+static void sort_rows(quantile *x) {
+    if (x->r.status != TIDE_OK) return;
+    const tidei_operand *sorted =
+        tidei_results_make(&x->r, NULL, x->rows.lay.dtype, x->rows.lay.ndim, x->rows.lay.shape);
     const tidei_sorting s = {.source = &x->rows, .axis = x->rows.lay.ndim - 1, .values = sorted};
     if (x->r.status == TIDE_OK) x->r.status = tidei_sort(&s, x->r.op);
     if (sorted) x->rows = *sorted;
 }
 
-static void read_between(quantile *x, tide_array **out) {
+/* Quantiles of sorted rows, to `values`, which is f64. */
+static tide_status read_sorted(quantile *x, const tidei_operand *values) {
+    const tidei_step s = {.name = TIDEI_STEP_QUANTILE,
+                          .sorted = &x->rows,
+                          .given = &x->q,
+                          .values = values,
+                          .n = x->q.lay.shape[0] * x->nrows,
+                          .m = x->nrows,
+                          .length = x->length,
+                          .type = x->rows.lay.dtype};
+    return tidei_step_run(&s, x->r.op);
+}
+
+#define ROOM_MOST  (64 * TIDEI_MIB) /* bytes, for rows that are looked at side by side, */
+#define SLOTS_MOST 16               /* and how many these may be */
+
+static bool is_picked(const quantile *x) {
+    return !tidei_order_by_text(x->a) && x->q.lay.shape[0] <= OD_FEW_RANKS && x->length > 0 &&
+           x->length < OD_LONGEST_ROW;
+}
+
+/* The same of rows as they are. */
+static tide_status pick(quantile *x, const tidei_operand *values) {
+    static const tidei_own_kernel k = {"order_quantiles", NULL, tidei_quantiles_host};
+    static const size_t at[] = {offsetof(od_quantiles, source), offsetof(od_quantiles, q),
+                                offsetof(od_quantiles, values), offsetof(od_quantiles, room)};
+    od_quantiles p = {.nq = x->q.lay.shape[0], .type = tidei_order_type(x->rows.lay.dtype, false)};
+    const int64_t each = tidei_quantiles_room(x->length), most = (int64_t)ROOM_MOST / 8 / each;
+    tidei_operand room;
+    if (p.nq * x->nrows == 0) return TIDE_OK;
+    tidei_order_rows(&x->rows.lay, x->rows.lay.ndim - 1, x->length, &p.space);
+    p.slots = most < 1 ? 1 : most < SLOTS_MOST ? most : SLOTS_MOST;
+    if (p.slots > x->nrows) p.slots = x->nrows;
+    int64_t words = p.slots * each;
+    tide_status s = tidei_operand_make(x->a->rt, TIDE_U64, 1, &words, x->r.op, &room);
+    if (s != TIDE_OK) return s;
+    const tidei_use uses[] = {
+        tidei_operand_use(&x->rows, TIDEI_READ), tidei_operand_use(&x->q, TIDEI_READ),
+        tidei_operand_use(values, TIDEI_WRITE), tidei_operand_use(&room, TIDEI_WRITE)};
+    p.source = tidei_order_first(&x->rows, &uses[0]);
+    p.q = tidei_order_first(&x->q, &uses[1]);
+    p.values = tidei_order_first(values, &uses[2]);
+    p.room = tidei_order_first(&room, &uses[3]);
+    s = tidei_run_own(x->a->rt, &k, uses, 4, &p, sizeof p, at, (uint64_t)x->nrows, x->r.op);
+    tidei_operand_put(&room);
+    return s;
+}
+
+static void find_quantiles(quantile *x, tide_array **out) {
     const tide_dtype t = x->a->lay.dtype;
     const bool direct = tidei_dtype_kind(t) != TIDEI_KIND_FLOAT || t == TIDE_F64;
     const tidei_operand *result =
@@ -86,15 +141,7 @@ static void read_between(quantile *x, tide_array **out) {
     if (!direct)
         x->r.status = tidei_operand_make(x->a->rt, TIDE_F64, x->ndim, x->shape, x->r.op, &wide);
     if (x->r.status != TIDE_OK) return;
-    tidei_step s = {.name = TIDEI_STEP_QUANTILE,
-                    .sorted = &x->rows,
-                    .given = &x->q,
-                    .values = direct ? result : &wide,
-                    .n = x->q.lay.shape[0] * x->nrows,
-                    .m = x->nrows,
-                    .length = x->length,
-                    .type = x->rows.lay.dtype};
-    x->r.status = tidei_step_run(&s, x->r.op);
+    x->r.status = (is_picked(x) ? pick : read_sorted)(x, direct ? result : &wide);
     if (direct) return;
     if (x->r.status == TIDE_OK)
         x->r.status = tidei_store_elements(result->rt, result, &wide, x->r.op);
@@ -119,8 +166,9 @@ static void run(quantile *x, const int *axes, int n, int keepdims, tide_array **
                                  TIDE_MAX_RANK);
         return;
     }
-    sort_rows(x);
-    if (x->r.status == TIDE_OK) read_between(x, out);
+    make_rows(x);
+    if (!is_picked(x)) sort_rows(x);
+    if (x->r.status == TIDE_OK) find_quantiles(x, out);
 }
 
 /* One number for all rows. */

@@ -10,6 +10,7 @@
 #include <math.h>
 #include "arrays/kernels/text.h"
 #include "arrays/order/keys.h"
+#include "runtime/device/share.h"
 #endif
 
 typedef struct od_steps {
@@ -110,18 +111,7 @@ OD_FN void od_along(const od_steps *p, od_i64 i) {
 }
 
 OD_FN double od_number(od_type t, od_u64 a, od_i64 i) {
-    const od_u64 bits = od_load(a, i, t.size);
-    union {
-        od_u64 u;
-        double d;
-    } wide = {bits};
-    union {
-        od_u32 u;
-        float f;
-    } narrow = {(od_u32)bits};
-    if (t.kind == OD_FLOAT) return t.size == 8 ? wide.d : narrow.f;
-    if (t.kind == OD_UNSIGNED) return (double)bits;
-    return (double)((od_i64)(bits << (64 - 8 * t.size)) >> (64 - 8 * t.size));
+    return od_number_of(t, od_load(a, i, t.size));
 }
 
 /* Quantile i / m of sorted row i % m, whose length is `length`: f64. */
@@ -134,14 +124,10 @@ OD_FN void od_quantile(const od_steps *p, od_i64 i) {
         return;
     }
     const od_i64 below = (od_i64)at < last ? (od_i64)at : last;
-    const double t = at - (double)below, a = od_number(p->type, p->sorted, first + below),
-                 b = od_number(p->type, p->sorted, first + (below < last ? below + 1 : last)),
-                 d = b - a;
-    /* a distance that is not finite is left out: of an infinity that comes, of both NaN */
-    OD_AT(double, p->values, i) = a == b || t == 0 ? a
-                                  : d - d != 0     ? a * (1 - t) + b * t
-                                  : t < 0.5        ? a + d * t
-                                                   : b - d * (1 - t);
+    OD_AT(double, p->values, i) =
+        od_between(od_number(p->type, p->sorted, first + below),
+                   od_number(p->type, p->sorted, first + (below < last ? below + 1 : last)),
+                   at - (double)below);
 }
 
 /* ---- bins: m of them, each as wide as all others, the last one with its end ---- */
@@ -205,9 +191,13 @@ OD_FN void od_start(const od_steps *p, od_i64 i) {
     }
 #else
 #define OD_EACH(name, fn)                                                                          \
-    static void name(const void *params) {                                                         \
+    static void name##_items(const void *params, size_t first, size_t end) {                       \
         const od_steps *p = params;                                                                \
-        for (od_i64 i = 0; i < p->n; i++) fn(p, i);                                                \
+        for (od_i64 i = (od_i64)first; i < (od_i64)end; i++) fn(p, i);                             \
+    }                                                                                              \
+    static void name(const void *params) {                                                         \
+        tidei_share_items((size_t)((const od_steps *)params)->n, TIDEI_SHARE_GRAIN, name##_items,  \
+                          params);                                                                 \
     }
 #endif
 #if WANTS(order_find)
@@ -291,23 +281,39 @@ extern "C" __global__ void __launch_bounds__(256) order_weigh(const od_steps p) 
 }
 #endif
 #else
-static void order_bins(const void *params) {
-    const od_steps *p = params;
+/* Of few bins each stretch of elements has counts of its own at first. */
+enum { OD_OWN_BINS = 2048 };
+static void order_bins_items(const void *params, size_t first, size_t end) {
+    const od_steps here = *(const od_steps *)params, *p = &here; /* which no count overwrites */
+    od_i64 own[OD_OWN_BINS], *counts = p->m > OD_OWN_BINS ? (od_i64 *)p->counts : own;
     double low, high;
     od_range(p, &low, &high);
-    for (od_i64 i = 0; i < p->n; i++) {
+    for (od_i64 bin = 0; counts == own && bin < p->m; bin++) own[bin] = 0;
+    for (od_i64 i = (od_i64)first; i < (od_i64)end; i++) {
         const od_i64 bin = od_bin_of(p, low, high, i);
-        if (bin >= 0) OD_AT(od_i64, p->counts, bin)++;
+        if (bin >= 0) counts[bin]++;
     }
+    for (od_i64 bin = 0; counts == own && bin < p->m; bin++)
+        if (own[bin])
+            __atomic_fetch_add(&OD_AT(od_i64, p->counts, bin), own[bin], __ATOMIC_RELAXED);
 }
-static void order_weigh(const void *params) {
+static void order_bins(const void *params) {
     const od_steps *p = params;
-    for (od_i64 bin = 0; bin < p->n; bin++) {
+    const size_t n = (size_t)p->n, grain = 4 * TIDEI_SHARE_GRAIN;
+    tidei_share_items(n, p->m > OD_OWN_BINS ? n : grain, order_bins_items, p);
+}
+static void order_weigh_items(const void *params, size_t first, size_t end) {
+    const od_steps *p = params;
+    for (od_i64 bin = (od_i64)first; bin < (od_i64)end; bin++) {
         double sum = 0;
         for (od_i64 i = OD_AT(od_i64, p->starts, bin); i < OD_AT(od_i64, p->starts, bin + 1); i++)
             sum += OD_AT(double, p->given, OD_AT(od_i64, p->order, i));
         OD_AT(double, p->values, bin) = sum;
     }
+}
+static void order_weigh(const void *params) {
+    const size_t bins = (size_t)((const od_steps *)params)->n;
+    tidei_share_items(bins, bins / 64 + 1, order_weigh_items, params);
 }
 #endif
 

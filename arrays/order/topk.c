@@ -1,11 +1,13 @@
-/* topk.c: the first k of each row in its order: picked by a block a row (select.cu) where kernels
-** are text, few are wanted, and the rows keep the device busy or are short; else by a sort. */
+/* topk.c: the first k of each row in its order, where few are wanted: picked by a block a row
+** (select.cu) where kernels are text and the rows keep the device busy or are short, by a heap on a
+** host (select_host.c); else by a sort. */
 #include <inttypes.h>
 
 #include "arrays/arrays.h"
 #include "arrays/expr/copy.h"
 #include "arrays/kernels/launch.h"
 #include "arrays/order/results.h"
+#include "arrays/order/select_host.h"
 #include "arrays/order/sort.h"
 #include "arrays/order/types.h"
 
@@ -16,7 +18,8 @@
 extern const char tidei_order_select_text[];
 
 static const tidei_own_kernel kernels[] = {{"order_top_32", tidei_order_select_text, NULL},
-                                           {"order_top_64", tidei_order_select_text, NULL}};
+                                           {"order_top_64", tidei_order_select_text, NULL}},
+                              host_kernel = {"order_top", NULL, tidei_top_host};
 
 typedef struct topk {
     const tidei_operand *a, *values, *indices; /* the results may be NULL */
@@ -26,12 +29,12 @@ typedef struct topk {
     const char *op;
 } topk;
 
-static bool is_for_blocks(const topk *t) {
+static bool is_picked(const topk *t) {
     const tidei_layout *l = &t->a->lay;
     int64_t n = l->shape[t->axis];
-    return tidei_order_by_text(t->a) && t->k <= OD_TOP && n < (int64_t)1 << 32 &&
-           tidei_dtype_kind(l->dtype) != TIDEI_KIND_COMPLEX &&
-           (n <= LONG || tidei_layout_size(l) / n >= MANY_ROWS);
+    if (t->k > OD_TOP || tidei_dtype_kind(l->dtype) == TIDEI_KIND_COMPLEX) return false;
+    return !tidei_order_by_text(t->a) ||
+           (n < (int64_t)1 << 32 && (n <= LONG || tidei_layout_size(l) / n >= MANY_ROWS));
 }
 
 static void add(const tidei_operand *o, unsigned mode, od_u64 *address, tidei_use *uses,
@@ -40,7 +43,7 @@ static void add(const tidei_operand *o, unsigned mode, od_u64 *address, tidei_us
     *address = tidei_order_first(o, &uses[(*n)++]);
 }
 
-static tide_status by_blocks(const topk *t) {
+static tide_status pick(const topk *t) {
     size_t at[3] = {offsetof(od_top, sort.source)};
     tidei_use uses[3];
     unsigned n = 0;
@@ -56,7 +59,9 @@ static tide_status by_blocks(const topk *t) {
         at[n] = offsetof(od_top, sort.indices);
         add(t->indices, TIDEI_WRITE, &p.sort.indices, uses, &n);
     }
-    return tidei_run_own(t->a->rt, &kernels[p.sort.type.size == 8], uses, n, &p, sizeof p, at,
+    const tidei_own_kernel *k =
+        tidei_order_by_text(t->a) ? &kernels[p.sort.type.size == 8] : &host_kernel;
+    return tidei_run_own(t->a->rt, k, uses, n, &p, sizeof p, at,
                          (uint64_t)p.sort.space.rows * TIDEI_OWN_BLOCK, t->op);
 }
 
@@ -97,7 +102,7 @@ static tide_status run(topk *t, int axis, tide_array **values, tide_array **indi
     if (values) t->values = tidei_results_make(&r, values, l->dtype, l->ndim, shape);
     if (indices) t->indices = tidei_results_make(&r, indices, TIDE_I64, l->ndim, shape);
     if (r.status == TIDE_OK && tidei_layout_size(l) > 0 && t->k > 0)
-        r.status = is_for_blocks(t) ? by_blocks(t) : by_sort(t);
+        r.status = is_picked(t) ? pick(t) : by_sort(t);
     return tidei_results_end(&r);
 }
 

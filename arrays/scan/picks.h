@@ -8,6 +8,10 @@
 #ifndef TIDEI_PICKS_H
 #define TIDEI_PICKS_H
 
+#ifndef __CUDACC_RTC__
+#include "runtime/device/share.h"
+#endif
+
 typedef long long pk_i64;
 typedef unsigned long long pk_u64;
 typedef struct pk_16 {
@@ -190,38 +194,87 @@ PK_FN unsigned pk_list(unsigned found, unsigned *warps, unsigned short *list) {
             *to = *is;                                                                             \
         })
 #else
-/* Each row of the mask: a run of the innermost dimension, whose first place and offset are told. */
-#define PK_ROWS(p, is, ...)                                                                        \
-    pk_i64 width = p->at.shape[p->at.ndim - 1], step = p->at.strides[p->at.ndim - 1];              \
-    for (pk_i64 row = 0; row < p->n; row += width) {                                               \
-        pk_i64 offset = pk_offset(&p->at, p->at.strides, row);                                     \
-        for (pk_i64 i = row; i < row + width; i++)                                                 \
-            if (is(p, offset + (i - row) * step)) { __VA_ARGS__ }                                  \
+/* The place beyond the last one of a tile. */
+static inline pk_i64 pk_end(const pk_pick *p, pk_i64 tile) {
+    const pk_i64 end = (tile + 1) * PK_TILE;
+    return end < p->n ? end : p->n;
+}
+/* The places of a tile, from `first` to `end`, row by row of the innermost dimension: a run from
+** place i to `stop`, of which the first is `at` in the mask. */
+#define PK_RUNS(p, first, end, ...)                                                                \
+    const pk_i64 width = p->at.shape[p->at.ndim - 1], step = p->at.strides[p->at.ndim - 1];        \
+    for (pk_i64 i = first, stop; i < end; i = stop) {                                              \
+        const pk_i64 row = pk_quotient(i, width) * width,                                          \
+                     at = pk_offset(&p->at, p->at.strides, row) + (i - row) * step;                \
+        stop = row + width < end ? row + width : end;                                              \
+        __VA_ARGS__                                                                                \
     }
-#define PK_COUNT(size)                                                                             \
-    static void picks_count_##size(const void *params) {                                           \
-        const pk_pick *p = params;                                                                 \
-        pk_i64 *counts = (pk_i64 *)p->counts;                                                      \
-        for (pk_i64 i = 0; i < p->n; i += PK_TILE) counts[i / PK_TILE] = 0;                        \
-        PK_ROWS(p, pk_is_##size, counts[i / PK_TILE]++;)                                           \
-    }
-#define PK_WHERE(size)                                                                             \
-    static void picks_where_##size(const void *params) {                                           \
-        const pk_pick *p = params;                                                                 \
-        pk_i64 at = 0;                                                                             \
-        PK_ROWS(p, pk_is_##size, pk_tell(p, i, at++);)                                             \
-    }
-#define PK_MOVE(name, type, to, is)                                                                \
+
+/* Tiles begin .. end-1, and all of them, shared. */
+#define PK_KERNEL(name)                                                                            \
     static void name(const void *params) {                                                         \
         const pk_pick *p = params;                                                                 \
-        type *line = (type *)p->line;                                                              \
-        PK_ROWS(                                                                                   \
-            p, pk_is_1, type *items = (type *)p->items + pk_offset(&p->at, p->strides, i);         \
-            if (p->same) line = (type *)p->line; for (pk_i64 k = 0; k < p->inner; k++, line++) {   \
-                type *item = items + pk_offset(&p->within, p->within.strides, k);                  \
-                *to = *is;                                                                         \
-            })                                                                                     \
+        tidei_share_items((size_t)((p->n + PK_TILE - 1) / PK_TILE), TIDEI_SHARE_GRAIN / PK_TILE,   \
+                          name##_tiles, p);                                                        \
     }
+/* Counts; and pk_list_<size>: the places of a tile that are one, counted from its first, and how
+** many these are, without a branch for each, which nobody could foresee. */
+#define PK_COUNT(size)                                                                             \
+    static void picks_count_##size##_tiles(const void *params, size_t begin, size_t end) {         \
+        const pk_pick *p = params;                                                                 \
+        for (pk_i64 tile = (pk_i64)begin; tile < (pk_i64)end; tile++) {                            \
+            pk_i64 found = 0;                                                                      \
+            PK_RUNS(p, tile *PK_TILE, pk_end(p, tile), {                                           \
+                if (step == 1)                                                                     \
+                    for (pk_i64 k = 0; k < stop - i; k++) found += pk_is_##size(p, at + k);        \
+                else                                                                               \
+                    for (pk_i64 k = 0; k < stop - i; k++) found += pk_is_##size(p, at + k * step); \
+            })                                                                                     \
+            ((pk_i64 *)p->counts)[tile] = found;                                                   \
+        }                                                                                          \
+    }                                                                                              \
+    PK_KERNEL(picks_count_##size)                                                                  \
+    static inline pk_i64 pk_list_##size(const pk_pick *p, pk_i64 tile, unsigned short *list) {     \
+        const pk_i64 first = tile * PK_TILE;                                                       \
+        pk_i64 n = 0;                                                                              \
+        PK_RUNS(                                                                                   \
+            p, first, pk_end(p, tile), for (pk_i64 k = 0; k < stop - i; k++) {                     \
+                list[n] = (unsigned short)(i + k - first);                                         \
+                n += pk_is_##size(p, at + k * step);                                               \
+            })                                                                                     \
+        return n;                                                                                  \
+    }
+#define PK_WHERE(size)                                                                             \
+    static void picks_where_##size##_tiles(const void *params, size_t begin, size_t end) {         \
+        const pk_pick *p = params;                                                                 \
+        unsigned short list[PK_TILE];                                                              \
+        for (pk_i64 tile = (pk_i64)begin; tile < (pk_i64)end; tile++) {                            \
+            const pk_i64 from = ((const pk_i64 *)p->counts)[tile],                                 \
+                         all = pk_list_##size(p, tile, list);                                      \
+            for (pk_i64 j = 0; j < all; j++) pk_tell(p, tile *PK_TILE + list[j], from + j);        \
+        }                                                                                          \
+    }                                                                                              \
+    PK_KERNEL(picks_where_##size)
+#define PK_MOVE(name, type, to, is)                                                                \
+    static void name##_tiles(const void *params, size_t begin, size_t end) {                       \
+        const pk_pick *p = params;                                                                 \
+        unsigned short list[PK_TILE];                                                              \
+        for (pk_i64 tile = (pk_i64)begin; tile < (pk_i64)end; tile++) {                            \
+            const pk_i64 all = pk_list_1(p, tile, list);                                           \
+            type *line = (type *)p->line;                                                          \
+            if (!p->same) line += ((const pk_i64 *)p->counts)[tile] * p->inner;                    \
+            for (pk_i64 j = 0; j < all; j++) {                                                     \
+                type *items =                                                                      \
+                    (type *)p->items + pk_offset(&p->at, p->strides, tile * PK_TILE + list[j]);    \
+                if (p->same) line = (type *)p->line;                                               \
+                for (pk_i64 k = 0; k < p->inner; k++, line++) {                                    \
+                    type *item = items + pk_offset(&p->within, p->within.strides, k);              \
+                    *to = *is;                                                                     \
+                }                                                                                  \
+            }                                                                                      \
+        }                                                                                          \
+    }                                                                                              \
+    PK_KERNEL(name)
 #endif
 #define PK_MOVES(size, type)                                                                       \
     PK_MOVE(picks_get_##size, type, line, item)                                                    \

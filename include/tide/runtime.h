@@ -112,6 +112,9 @@ typedef struct tide_config {
     ** f32; "high": factors rounded to TF32, 10 bits of fraction; "medium": to bf16, 7 bits. Sums
     ** are in f32 (tide/linalg.h). The host is always exact */
     const char *matmul_precision;
+    /* TIDE_HOST_THREADS: how many threads share an operation on a host device, 1 to 1024. Results
+    ** do not depend on it. Default: the processors that the process may use */
+    int host_threads;
 } tide_config;
 
 /* Opens a runtime on a device; others of its kind can be used beside it (tide/device.h). `config`

@@ -210,6 +210,10 @@ static bool parse_devices(const char *text, void *field, size_t cap) {
     return (void)cap, parse_int(text, 1, 16, field);
 }
 
+static bool parse_threads(const char *text, void *field, size_t cap) {
+    return (void)cap, parse_int(text, 1, TIDEI_HOST_THREADS_MAX, field);
+}
+
 static bool parse_peers(const char *text, void *field, size_t cap) {
     return tidei_peers_parse(text) && parse_text(text, field, cap);
 }
@@ -254,6 +258,8 @@ static const struct {
      SETTING(host_device_memory), FIELD_TEXT, offsetof(tide_config, host_device_memory)},
     {"TIDE_HOST_DEVICES", "1 to 16", parse_devices, SETTING(host_devices), FIELD_INT,
      offsetof(tide_config, host_devices)},
+    {"TIDE_HOST_THREADS", "1 to 1024", parse_threads, SETTING(host_threads), FIELD_INT,
+     offsetof(tide_config, host_threads)},
     {"TIDE_PEERS", TIDEI_PEERS_WANTED, parse_peers, SETTING(peers), FIELD_TEXT,
      offsetof(tide_config, peers)},
     {"TIDE_LOG", "silent, error, warning, info or debug", parse_level, SETTING(log_level),

@@ -27,6 +27,7 @@ typedef struct tidei_settings {
     uint64_t collect_wait_ns;
     size_t host_device_memory; /* 0: default */
     int host_devices;
+    int host_threads; /* 0: default */
     int log_level;
     /* debug_sample: one of so many allocations is looked at; 0: as the level says */
     int debug, debug_sample;
@@ -51,7 +52,8 @@ typedef struct tidei_settings {
 /* To what the factors of products of f32 may be rounded: not at all, to TF32, to bf16. */
 enum { TIDEI_PRECISION_HIGHEST, TIDEI_PRECISION_HIGH, TIDEI_PRECISION_MEDIUM };
 
-#define TIDEI_SAMPLE_MOST 1000000000
+#define TIDEI_SAMPLE_MOST      1000000000
+#define TIDEI_HOST_THREADS_MAX 1024
 #ifdef TIDEI_HAVE_BOEHM
 #define TIDEI_COLLECTOR_DEFAULT "boehm"
 #else

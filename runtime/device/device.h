@@ -369,6 +369,7 @@ typedef struct tidei_device_params {
     int count;                 /* host: how many host devices there are; 0: not said */
     size_t host_device_memory; /* host: ceiling; 0: half of min(RAM, cgroup limit) */
     size_t host_page;          /* host: page_bytes; 0: 64 KiB */
+    int host_threads;          /* host: that share large operations; 0: the processors */
     bool host_checker;         /* host: check the order of accesses */
     /* (may be NULL) host: another host device, which stays open as long. The two share the checker,
     ** as work of both may use the same memory */

@@ -2,7 +2,7 @@
 ** statistics, permutations. */
 #include <math.h>
 
-#include "arrays/make/philox.h"
+#include "arrays/make/philox_host.h"
 #include "tests/arrays/compiles.h"
 #include "tests/doubles/emulated_device.h"
 #include "tests/support/tidetest.h"
@@ -320,6 +320,55 @@ static void draws_are_the_same_on_every_device(void **state) {
         for (int64_t n = 1; n < 5000; n = n < 36 ? n + 1 : 3 * n + 1) check_draw(rt, &kinds[k], n);
 }
 
+/* The host's vectors against the same made one by one, bit for bit, in each instruction set. */
+typedef struct vectored {
+    size_t at; /* in the table */
+    void (*plain)(const void *params);
+    size_t size; /* bytes of an element */
+    ph_u64 low, range;
+} vectored;
+
+static void check_vectors(const tidei_philox_host *table, const vectored *v, size_t n) {
+    const size_t a_vector = PH_VECTOR / v->size, bytes = (n + a_vector) * v->size;
+    unsigned char *want = calloc(1, bytes), *got = calloc(1, bytes);
+    void (*run)(const void *params);
+    ph_draw d = {.items = (n + a_vector - 1) / a_vector,
+                 .out = (ph_u64)(uintptr_t)want,
+                 .n = n,
+                 .counter = 0xfffffffcu,
+                 .keys = ph_schedule(0x89abcdefu, 0x1234567u),
+                 .low = v->low,
+                 .range = v->range};
+    memcpy(&run, (const char *)table + v->at, sizeof run);
+    v->plain(&d);
+    d.out = (ph_u64)(uintptr_t)got;
+    run(&d);
+    assert_memory_equal(got, want, bytes); /* nothing beyond the end either */
+    free(want), free(got);
+}
+
+static void vectors_on_the_host_are_the_same(void **state) {
+    static const ph_u64 all = (ph_u64)1 << 32;
+#define VECTORED(kind, size, low, range)                                                           \
+    { offsetof(tidei_philox_host, kind), philox_##kind, size, low, range }
+    const vectored kinds[] = {
+        VECTORED(uniform_f32, 4, 0, 0),        VECTORED(uniform_f64, 8, 0, 0),
+        VECTORED(normal_f32, 4, 0, 0),         VECTORED(normal_f64, 8, 0, 0),
+        VECTORED(integers_i8, 1, 0, 256),      VECTORED(integers_i16, 2, 65000, 999),
+        VECTORED(integers_i32, 4, 0, all),     VECTORED(integers_i64, 8, 5, all),
+        VECTORED(integers_i64, 8, 0, all - 1), VECTORED(integers_i32, 4, 7, 1),
+    };
+    const tidei_philox_host *tables[] = {&tidei_philox_host_base, NULL};
+    (void)state;
+#ifdef TIDEI_VM_X86
+    if (__builtin_cpu_supports("avx2")) tables[1] = &tidei_philox_host_avx2;
+#endif
+    for (size_t t = 0; t < TIDEI_COUNT(tables) && tables[t]; t++)
+        for (size_t k = 0; k < TIDEI_COUNT(kinds); k++)
+            for (size_t n = 1; n < 100000; n = n < 300 ? n + 1 : 5 * n + 1)
+                check_vectors(tables[t], &kinds[k], n);
+}
+
 static void wrong_arguments_are_refused(void **state) {
     tide_runtime *rt = *state;
     tide_rng rng = {1, 5};
@@ -437,6 +486,7 @@ int main(void) {
         cmocka_unit_test(the_wide_form_is_a_192_bit_product),
         CASE(the_counter_moves_by_the_blocks_used),
         CASE(draws_are_the_same_on_every_device),
+        cmocka_unit_test(vectors_on_the_host_are_the_same),
         cmocka_unit_test_setup_teardown(draws_are_the_same_on_every_device, open_emulated,
                                         close_runtime),
         CASE(wrong_arguments_are_refused),

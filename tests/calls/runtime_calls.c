@@ -193,6 +193,7 @@ static void spoil(world *w, tide_config *c) {
         c->collect_wait = ONE_OF(w, const char *, "", "soon", "-1ms", "3601s", "50", "1e9s");
         break;
     case 24: c->matmul_precision = ONE_OF(w, const char *, "", "exact", "High", "0"); break;
+    case 25: c->host_threads = ONE_OF(w, int, -1, 1025, INT32_MIN); break;
     default: c->spill = ONE_OF(w, int, 3, -1); break;
     }
 }
@@ -252,6 +253,7 @@ static void draw_config(world *w, runtime *r, tide_config *c) {
         .spill = ONE_OF(w, int, TIDE_DEFAULT, TIDE_DEFAULT, TIDE_ON),
         .collect_wait = ONE_OF(w, const char *, NULL, "0", "200us", "1ms"),
         .matmul_precision = ONE_OF(w, const char *, NULL, NULL, "highest", "high", "medium"),
+        .host_threads = ONE_OF(w, int, 0, 0, 1, 3),
     };
     r->checked = c->debug > 0;
 }
@@ -267,9 +269,10 @@ static const char *say_config(world *w, const tide_config *c) {
     return say(w,
                "%zu, %s%s%s.gc_early = %d, .deterministic = %d, .host_devices = %d, .log_level = "
                "%d, .debug = %d, "
-               ".thread_streams = %d, .debug_sample = %d, .spill = %d",
+               ".thread_streams = %d, .debug_sample = %d, .spill = %d, .host_threads = %d",
                c->struct_size, start, more, rest, c->gc_early, c->deterministic, c->host_devices,
-               c->log_level, c->debug, c->thread_streams, c->debug_sample, c->spill);
+               c->log_level, c->debug, c->thread_streams, c->debug_sample, c->spill,
+               c->host_threads);
 }
 
 static runtime *empty_place(world *w) {

@@ -213,7 +213,7 @@ static void write_file(const char *dir, const char *name, const char *text) {
     fclose(f);
 }
 
-static void the_smallest_cgroup_limit_counts(void **state) {
+static void the_smallest_cgroup_limits_count(void **state) {
     (void)state;
     char dir[] = "/tmp/tide-cgroup-XXXXXX", self[64], clean[64];
     assert_non_null(mkdtemp(dir));
@@ -233,9 +233,25 @@ static void the_smallest_cgroup_limit_counts(void **state) {
     assert_int_equal(tidei_host_cgroup_limit(self, dir), 3000000);
     write_file(dir, "self", "nonsense\n\n::\n");
     assert_true(tidei_host_cgroup_limit(self, dir) == SIZE_MAX);
+    assert_true(tidei_host_cgroup_processors(self, dir) == SIZE_MAX);
+    write_file(dir, "self", "0::/a/b/c\n");
+    assert_true(tidei_host_cgroup_processors(self, dir) == SIZE_MAX);
+    write_file(dir, "a/b/c/cpu.max", "max 100000\n");
+    assert_true(tidei_host_cgroup_processors(self, dir) == SIZE_MAX);
+    write_file(dir, "a/b/cpu.max", "450000 100000\n"); /* half a processor is one more */
+    assert_int_equal(tidei_host_cgroup_processors(self, dir), 5);
+    write_file(dir, "cpu.max", "50000 100000\n");
+    assert_int_equal(tidei_host_cgroup_processors(self, dir), 1);
+    write_file(dir, "self", "7:cpu,cpuacct:/a\n");
+    write_file(dir, "cpu/a/cpu.cfs_quota_us", "-1\n");
+    write_file(dir, "cpu/a/cpu.cfs_period_us", "100000\n");
+    assert_true(tidei_host_cgroup_processors(self, dir) == SIZE_MAX);
+    write_file(dir, "cpu/a/cpu.cfs_quota_us", "300000\n");
+    assert_int_equal(tidei_host_cgroup_processors(self, dir), 3);
     snprintf(clean, sizeof clean, "rm -r %s", dir);
     assert_int_equal(system(clean), 0);
     assert_true(tidei_host_default_memory() > TIDEI_MIB);
+    assert_true(tidei_host_processors() >= 1);
 }
 
 /* ---- forks ---- */
@@ -460,7 +476,7 @@ int main(void) {
         cmocka_unit_test(unmapped_addresses_fault),
         cmocka_unit_test(the_page_size_is_the_callers_wish),
         cmocka_unit_test(bad_arguments_are_refused),
-        cmocka_unit_test(the_smallest_cgroup_limit_counts),
+        cmocka_unit_test(the_smallest_cgroup_limits_count),
         cmocka_unit_test(a_forks_child_gives_back_without_waiting),
         cmocka_unit_test(every_failed_allocation_is_an_error_and_no_leak),
         cmocka_unit_test(waiting_needs_no_memory),

@@ -120,6 +120,7 @@ static void check_settings(const tidei_settings *s) {
             ends(s->cache_dir, sizeof s->cache_dir));
     REQUIRE(ends(s->trace, sizeof s->trace));
     REQUIRE(s->host_devices >= 1 && s->host_devices <= 16);
+    REQUIRE(s->host_threads >= 0 && s->host_threads <= TIDEI_HOST_THREADS_MAX);
     REQUIRE(s->log_level == TIDE_LOG_SILENT ||
             (s->log_level >= TIDE_LOG_ERROR && s->log_level <= TIDE_LOG_DEBUG));
     REQUIRE(s->debug >= 0 && s->debug <= 2 && s->debug_sample >= 0 &&

@@ -76,7 +76,7 @@ tide_thread_allow_scalar tide_thread_allow_scalar.on tide_topk.largest tide_var.
 """.split()
 # Ints that are numbers, by their names; and results that are.
 NUMBERS = """
-axis axis1 axis2 debug debug_sample depth device edge_items host_devices line_width n ndim order
+axis axis1 axis2 debug debug_sample depth device edge_items host_devices host_threads line_width n ndim order
 owner precision reserved threads value
 """.split()
 NUMBER_RESULTS = """

@@ -218,7 +218,8 @@ static const char *default_of(const char *name, const char *device) {
                  {"TIDE_COLLECTOR", TIDEI_COLLECTOR_DEFAULT},
                  {"TIDE_RELEASE_THRESHOLD", "adaptive"},
                  {"TIDE_PINNED_LIMIT", "50%"},
-                 {"TIDE_PEERS", "all"}};
+                 {"TIDE_PEERS", "all"},
+                 {"TIDE_HOST_THREADS", "the processors"}};
     for (size_t i = 0; i < TIDEI_COUNT(words); i++)
         if (!strcmp(name, words[i].name)) return words[i].value;
     return "none";

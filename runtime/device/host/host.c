@@ -354,12 +354,20 @@ static tide_status host_fill(tidei_device *d, tidei_dstream *s, tidei_addr dst, 
 
 static bool is_host(const tidei_device *d);
 
-static tidei_host_group *group_new(tidei_runtime *rt, bool checker) {
-    tidei_host_group *g = tidei_host_alloc(rt, sizeof *g);
+static unsigned default_threads(void) {
+    return (unsigned)tidei_min_size(tidei_host_processors(), TIDEI_HOST_THREADS_MAX);
+}
+
+static tidei_host_group *group_new(const tidei_device_params *p) {
+    tidei_host_group *g = tidei_host_alloc(p->rt, sizeof *g);
     if (!g) return NULL;
-    g->checker = checker ? tidei_checker_open(rt) : NULL;
-    if (g->checker || !checker) return g;
-    tidei_host_free(rt, g);
+    g->threads = p->host_threads ? (unsigned)p->host_threads : default_threads();
+    g->team = tidei_team_open(p->rt, g->threads);
+    g->checker = p->host_checker ? tidei_checker_open(p->rt) : NULL;
+    if (g->team && (g->checker || !p->host_checker)) return g;
+    tidei_checker_close(g->checker);
+    tidei_team_close(g->team, false);
+    tidei_host_free(p->rt, g);
     return NULL;
 }
 
@@ -367,15 +375,16 @@ static tidei_host_group *group_new(tidei_runtime *rt, bool checker) {
 static bool join_group(tidei_host *h, const tidei_device_params *p) {
     tidei_device *sibling = p->host_sibling;
     if (sibling && !is_host(sibling)) sibling = tidei_fault_inner(sibling);
-    h->group = sibling ? host_of(sibling)->group : group_new(p->rt, p->host_checker);
+    h->group = sibling ? host_of(sibling)->group : group_new(p);
     if (!h->group) return false;
     atomic_fetch_add(&h->group->devices, 1);
     h->checker = h->group->checker;
     return true;
 }
 
-static void leave_group(tidei_host *h) {
+static void leave_group(tidei_host *h, bool forked) {
     if (atomic_fetch_sub(&h->group->devices, 1) != 1) return;
+    tidei_team_close(h->group->team, forked);
     tidei_checker_close(h->group->checker);
     tidei_host_free(h->rt, h->group);
 }
@@ -395,7 +404,7 @@ static void host_close(tidei_device *d) {
     }
     host_speak(d);
     if (!child) tidei_host_memory_close(h);
-    leave_group(h);
+    leave_group(h, child);
     pthread_mutex_destroy(&h->findings_lock);
     pthread_mutex_destroy(&h->streams_lock);
     pthread_mutex_destroy(&h->mempools_lock);

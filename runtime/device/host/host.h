@@ -2,11 +2,13 @@
 **
 **   host.c     the table: opening, streams, events, work
 **   queue.c    a stream's command queue and the worker thread that empties it
+**   team.c     the threads that help the workers with large operations
 **   memory.c   reservations, pages, the ceiling
 **   mempool.c  pools in stream order, as a driver offers them
 **   graph.c    graphs: lists of launches
 **   check.c    the checker of the order of accesses
 **   state.c    what all parts ask: lost, forked, and findings of the checker that wait to be logged
+**   machine.c  what this process may use of the machine
 **
 ** What must stay true. ThreadSanitizer sees only those orders between threads that the program
 ** asked for: a submission orders its command after the submitter; an event's wait orders one worker
@@ -59,6 +61,18 @@ void tidei_bell_ring(tidei_bell *b);                  /* count + 1 */
 void tidei_bell_signal(tidei_bell *b, uint64_t bits); /* LOST, STOP */
 /* Returns the word once its count has reached `count` or one of `bits` is set. */
 uint64_t tidei_bell_wait(tidei_bell *b, uint64_t count, uint64_t bits);
+/* How often a thread looks before it goes to sleep. */
+int tidei_host_spins(void);
+
+/* ---- teams (team.c) ---- */
+
+typedef struct tidei_team tidei_team;
+/* A team of so many threads, leader included; NULL: host memory is exhausted. */
+tidei_team *tidei_team_open(tidei_runtime *rt, unsigned threads);
+/* Nobody shares work any more; t may be NULL. */
+void tidei_team_close(tidei_team *t, bool forked);
+/* From now on this thread shares its work with the team (NULL: with nobody). */
+void tidei_team_serve(tidei_team *t);
 
 /* ---- the checker (check.c) ---- */
 
@@ -137,6 +151,7 @@ struct tidei_dstream {
     unsigned id;
     bool open; /* under host->streams_lock */
     pthread_t worker;
+    tidei_team *team; /* the group's; under ThreadSanitizer its own */
     /* submitters, under lock */
     pthread_mutex_t lock;
     struct tidei_chunk *tail, *oldest; /* being filled; the first one not taken back yet */
@@ -223,10 +238,13 @@ struct tidei_dpage {
     tidei_dpage *next, **prev; /* unmapped ones that have bytes, under memory_lock */
 };
 
-/* What the host devices of a runtime share, so that the checker sees the work of all. */
+/* What the host devices of a runtime share, so that the checker sees the work of all, and that
+** there are no more threads than processors. */
 typedef struct tidei_host_group {
     _Atomic unsigned devices, streams; /* open; made so far, which names them */
     tidei_checker *checker;            /* NULL: off */
+    unsigned threads;                  /* of a team */
+    tidei_team *team;
 } tidei_host_group;
 
 /* Addresses that the system refused to take back. */
@@ -326,11 +344,15 @@ void tidei_host_note_wait(tidei_dstream *s, tidei_dstream *of, uint64_t record);
 /* The host has waited for a stream; no lock held. */
 void tidei_host_mempools_synced(tidei_host *h);
 
-/* ---- the default ceiling ---- */
+/* ---- the machine (machine.c) ---- */
 
+size_t tidei_host_physical_memory(void);
 /* The memory limit that control groups set on this process, as /proc/self/cgroup (`self`) and the
 ** hierarchy's mount point say; SIZE_MAX if there is none. */
 size_t tidei_host_cgroup_limit(const char *self, const char *mount);
+/* Likewise how many processors' time they grant it. */
+size_t tidei_host_cgroup_processors(const char *self, const char *mount);
+size_t tidei_host_processors(void); /* that this process may use, >= 1 */
 
 #define TIDEI_HOST_ALIGN                                                                           \
     256 /* bytes; of blocks: as cuda's, so that code tested here meets the same addresses there */

@@ -16,12 +16,10 @@
 ** could not be unmapped: they are empty); a parked page's bytes are where `at` says; `used` counts
 ** every page and every raw block that is not pinned. */
 #include "runtime/device/host/host.h"
-#include "runtime/base/files.h"
 #include "runtime/base/text.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -117,19 +115,6 @@ void tidei_host_memory_close(tidei_host *h) {
         next = k->next;
         tidei_host_free(h->rt, k);
     }
-}
-
-size_t tidei_host_address_room(void) {
-    struct rlimit r;
-    char text[128];
-    const char *at = text;
-    uint64_t pages = 0;
-    if (getrlimit(RLIMIT_AS, &r) || r.rlim_cur == RLIM_INFINITY || r.rlim_cur > SIZE_MAX)
-        return SIZE_MAX;
-    tidei_file_text("/proc/self/statm", text, sizeof text);
-    tidei_read_digits(&at, &pages); /* if that fails: as if nothing were in use */
-    size_t used = (size_t)pages * (size_t)sysconf(_SC_PAGESIZE);
-    return r.rlim_cur > used ? (size_t)r.rlim_cur - used : 0;
 }
 
 /* Addresses are the process's own: where they are short, the device's memory is not. */
@@ -384,21 +369,16 @@ tide_status tidei_host_unmap(tidei_device *d, tidei_addr addr, tidei_dpage *cons
 
 /* ---- raw memory ---- */
 
-static size_t physical_memory(void) {
-    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    return pages > 0 && page > 0 ? (size_t)pages * (size_t)page : TIDEI_GIB;
-}
-
 /* Whether the kind counts against the ceiling. Unified memory may all be on the device, so it
 ** counts. Pinned memory is the host's own and does not, but no machine pins more than it has. */
 static bool counts(tidei_mem_kind kind) { return kind != TIDEI_MEM_PINNED; }
 
 static tide_status admit(tidei_host *h, tidei_mem_kind kind, size_t bytes) {
     if (counts(kind)) return count(h, "raw_alloc", bytes);
-    if (bytes <= physical_memory()) return TIDE_OK;
+    if (bytes <= tidei_host_physical_memory()) return TIDE_OK;
     return tidei_fail(TIDE_E_HOST_NOMEM, "raw_alloc",
                       "%s: %zu bytes of pinned memory asked, the machine has %zu",
-                      h->base.info.name, bytes, physical_memory());
+                      h->base.info.name, bytes, tidei_host_physical_memory());
 }
 
 /* Memory comes from malloc, so that sanitizers see each block's end. */
@@ -432,60 +412,4 @@ void tidei_host_raw_free(tidei_device *d, tidei_mem_kind kind, tidei_addr addr, 
     }
     if (counts(kind)) uncount(h, bytes);
     free(at(addr));
-}
-
-/* ---- the default ceiling ---- */
-
-/* The number in a file of a control group; SIZE_MAX if there is no file, or "max" in it. */
-static size_t read_limit(const char *path) {
-    char text[64];
-    const char *at = text;
-    uint64_t v;
-    return tidei_file_text(path, text, sizeof text) > 0 && tidei_read_digits(&at, &v) ? v
-                                                                                      : SIZE_MAX;
-}
-
-/* The smallest limit of a group and the groups around it. The group's path may mean nothing here (a
-** container sees the host's path, and its own group at the root), which the root at the end
-** answers. */
-static size_t limit_upward(const char *mount, const char *sub, const char *group,
-                           const char *file) {
-    char dir[1024], path[3072];
-    size_t limit = SIZE_MAX;
-    tidei_format(dir, sizeof dir, "%s", group);
-    for (;;) {
-        tidei_format(path, sizeof path, "%s%s%s/%s", mount, sub, dir, file);
-        limit = tidei_min_size(limit, read_limit(path));
-        char *slash = strrchr(dir, '/');
-        if (!slash) return limit;
-        *slash = 0;
-    }
-}
-
-size_t tidei_host_cgroup_limit(const char *self, const char *mount) {
-    char text[16384], *after = NULL; /* a dozen lines at most */
-    size_t limit = SIZE_MAX;
-    if (tidei_file_text(self, text, sizeof text) < 0) return SIZE_MAX;
-    for (char *line = strtok_r(text, "\n", &after); line; line = strtok_r(NULL, "\n", &after)) {
-        /* "hierarchy:controllers:/group" */
-        char *controllers = strchr(line, ':'),
-             *group = controllers ? strchr(controllers + 1, ':') : NULL;
-        if (!group) continue;
-        *controllers++ = 0;
-        *group++ = 0;
-        if (!strcmp(line, "0") && !*controllers)
-            limit = tidei_min_size(limit, limit_upward(mount, "", group, "memory.max"));
-        for (char *rest = NULL, *c = strtok_r(controllers, ",", &rest); c;
-             c = strtok_r(NULL, ",", &rest))
-            if (!strcmp(c, "memory"))
-                limit = tidei_min_size(
-                    limit, limit_upward(mount, "/memory", group, "memory.limit_in_bytes"));
-    }
-    return limit;
-}
-
-size_t tidei_host_default_memory(void) {
-    return tidei_min_size(physical_memory(),
-                          tidei_host_cgroup_limit("/proc/self/cgroup", "/sys/fs/cgroup")) /
-           2;
 }

@@ -58,7 +58,7 @@ void tidei_bell_signal(tidei_bell *b, uint64_t bits) {
 ** a burst of small commands the next one comes within that time. With a single processor the ringer
 ** cannot run meanwhile, so there is no spinning. */
 #define SPINS 400 /* pauses; about 5 to 20 us */
-static int spins(void) {
+int tidei_host_spins(void) {
     static _Atomic int known = -1; /* the machine's; -1: not asked yet */
     int n = atomic_load_explicit(&known, memory_order_relaxed);
     if (n < 0) {
@@ -69,7 +69,7 @@ static int spins(void) {
 }
 
 uint64_t tidei_bell_wait(tidei_bell *b, uint64_t count, uint64_t bits) {
-    int left = spins();
+    int left = tidei_host_spins();
     for (;;) {
         uint64_t w = atomic_load_explicit(&b->word, memory_order_relaxed);
         if (tidei_bell_count(w) >= count || (w & bits))
@@ -459,6 +459,7 @@ static const command *next_command(tidei_dstream *s) {
 static void *work(void *arg) {
     tidei_dstream *s = arg;
     tidei_serves = s->host->rt;
+    tidei_team_serve(s->team);
     for (uint64_t done = 0;;) {
         uint64_t w = tidei_bell_wait(&s->work, done + 1, TIDEI_BELL_LOST | TIDEI_BELL_STOP);
         uint64_t count = tidei_bell_count(w);
@@ -492,9 +493,22 @@ static void free_chunks(tidei_dstream *s) {
     s->tail = s->oldest = s->run = NULL;
 }
 
+/* Under ThreadSanitizer the stream's own team: see team.c. */
+static bool open_team(tidei_dstream *s) {
+    tidei_host_group *g = s->host->group;
+    s->team = TIDEI_TSAN ? tidei_team_open(s->host->rt, g->threads) : g->team;
+    return s->team != NULL;
+}
+static void close_team(tidei_dstream *s, bool forked) {
+    if (TIDEI_TSAN) tidei_team_close(s->team, forked);
+}
+
 tide_status tidei_hqueue_open(tidei_dstream *s) {
-    struct tidei_chunk *c = chunk_new(s, CHUNK_BYTES);
-    if (!c) return tidei_fail_host_memory("stream_new", sizeof *c + CHUNK_BYTES);
+    struct tidei_chunk *c = open_team(s) ? chunk_new(s, CHUNK_BYTES) : NULL;
+    if (!c) {
+        close_team(s, false);
+        return tidei_fail_host_memory("stream_new", sizeof *c + CHUNK_BYTES);
+    }
     s->oldest = s->run = c;
     s->tail_at = s->run_at = 0;
     s->submitted = s->recorded_at = s->chunks_taken = 0;
@@ -505,6 +519,7 @@ tide_status tidei_hqueue_open(tidei_dstream *s) {
     int rc = start_worker(s);
     if (rc != 0) {
         free_chunks(s);
+        close_team(s, false);
         return tidei_fail(TIDE_E_DEVICE, "stream_new",
                           "%s: a thread for stream %u could not be started: %s",
                           s->host->base.info.name, s->id, tidei_errno_text(rc));
@@ -518,10 +533,12 @@ tide_status tidei_hqueue_open(tidei_dstream *s) {
 void tidei_hqueue_close(tidei_dstream *s, bool forked) {
     if (forked) { /* another thread of the parent may have held the lock */
         free_chunks(s);
+        close_team(s, true);
         return;
     }
     tidei_bell_signal(&s->work, TIDEI_BELL_STOP);
     tidei_join(s->worker);
+    close_team(s, false);
     pthread_mutex_lock(&s->lock);
     free_chunks(s);
     pthread_mutex_unlock(&s->lock);

@@ -1,0 +1,64 @@
+/* scatter_params.h: what the kernels that combine values at places get, and where they find an
+** element of either side: one text for both back ends, behind indices.h and spots.h. */
+#ifndef TIDEI_SCATTER_PARAMS_H
+#define TIDEI_SCATTER_PARAMS_H
+
+#ifndef __CUDACC_RTC__
+#include "arrays/index/spots.h"
+#endif
+
+enum { SC_ADD, SC_MUL, SC_MIN, SC_MAX };
+enum { SC_INT, SC_UINT, SC_F16, SC_BF16, SC_F32, SC_F64 }; /* of a component */
+
+typedef struct sc_list { /* indices that become keys */
+    ga_u64 indices, keys;
+    ga_u64 fault, report;
+    ga_i64 n, length; /* indices; elements of the axis: the key of what is left out */
+    int ndim, size, is_signed;
+    int wide; /* keys have 8 bytes, not 4 */
+    ga_i64 shape[PL_RANK], strides[PL_RANK];
+} sc_list;
+
+typedef struct sc_fold {
+    ga_u64 far, near;            /* addresses of the first elements */
+    ga_u64 keys, places;         /* of entries; places 0: an entry is where its number says */
+    ga_u64 next_keys, next_near; /* entries of the next level; 0: there is none */
+    ga_i64 n, chunk, chunks;     /* entries */
+    ga_i64 length, step;         /* of far's axis: elements, stride; other keys are left out */
+    ga_i64 width;                /* columns */
+    int op, level;
+    int wide;            /* keys have 8 bytes; those of higher levels always */
+    int ndim, long_ndim; /* of a column's place; of an entry's */
+    ga_i64 shape[PL_RANK], far_strides[PL_RANK], near_strides[PL_RANK];
+    ga_i64 long_shape[PL_RANK], long_strides[PL_RANK];
+} sc_fold;
+
+GA_FN ga_i64 sc_offset(int ndim, const ga_i64 *shape, const ga_i64 *strides, ga_i64 i) {
+    ga_i64 at = 0;
+    for (int d = ndim - 1; d > 0; d--) {
+        ga_i64 rest = kt_quotient(i, shape[d]);
+        at += (i - rest * shape[d]) * strides[d];
+        i = rest;
+    }
+    return ndim > 0 ? at + i * strides[0] : 0;
+}
+
+typedef struct sc_c32 {
+    float re, im;
+} sc_c32;
+typedef struct sc_c64 {
+    double re, im;
+} sc_c64;
+#define SC_COMPLEX(T)                                                                              \
+    GA_FN T sc_plus_##T(T a, T b) {                                                                \
+        T r = {a.re + b.re, a.im + b.im};                                                          \
+        return r;                                                                                  \
+    }                                                                                              \
+    GA_FN T sc_times_##T(T a, T b) {                                                               \
+        T r = {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};                              \
+        return r;                                                                                  \
+    }
+SC_COMPLEX(sc_c32)
+SC_COMPLEX(sc_c64)
+
+#endif
