@@ -155,7 +155,9 @@ static void each_level_gives_what_it_says(void **state) {
 static void many_graphs_share_little_memory(void **state) {
     enum { GRAPHS = 20 };
     (void)state;
-    for (unsigned p = 0; p < TEST_POOLS; p++) {
+    const unsigned pools =
+        test_on_host() ? TEST_POOLS : 2; /* others take 32 MiB of a GPU at once */
+    for (unsigned p = 0; p < pools; p++) {
         tide_runtime *rt = test_open(&(tide_config){
             .collector = "refcount", .debug = 1, .limit = "4MiB", .pool = test_pool(p)});
         adder x = {rt, 3, NULL};

@@ -88,23 +88,16 @@ static void config_wins_over_environment(void **state) {
 /* Each bad value of the environment warns, naming variable and value, and the default stays; in the
 ** config it fails. */
 static void bad_values_are_warned_of_or_refused(void **state) {
-    static const char *const rows[][2] = {{"TIDE_DEVICE", "gpu"},
-                                          {"TIDE_DEVICE", "cuda:x"},
-                                          {"TIDE_DEVICE", "cuda:99999"},
-                                          {"TIDE_GC_EARLY", "maybe"},
-                                          {"TIDE_HOST_DEVICE_MEMORY", "1"},
-                                          {"TIDE_HOST_DEVICES", "0"},
-                                          {"TIDE_HOST_THREADS", "0"},
-                                          {"TIDE_LOG", "loud"},
-                                          {"TIDE_CACHE_DIR", "here"},
-                                          {"TIDE_DEBUG", "3"},
-                                          {"TIDE_DEBUG", "sample:0"},
-                                          {"TIDE_DEBUG", "sample:"},
-                                          {"TIDE_DEBUG", "sample:9x"},
-                                          {"TIDE_DEBUG", "sample: 9"},
-                                          {"TIDE_CACHE_MAX", "big"},
-                                          {"TIDE_HANDLE_CACHE", "50%"},
-                                          {"TIDE_MATMUL", "High"}};
+    static const char *const rows[][2] = {
+        {"TIDE_DEVICE", "gpu"},           {"TIDE_DEVICE", "cuda:x"},
+        {"TIDE_DEVICE", "cuda:99999"},    {"TIDE_GC_EARLY", "maybe"},
+        {"TIDE_HOST_DEVICE_MEMORY", "1"}, {"TIDE_HOST_DEVICES", "0"},
+        {"TIDE_HOST_THREADS", "0"},       {"TIDE_LOG", "loud"},
+        {"TIDE_CACHE_DIR", "here"},       {"TIDE_DEBUG", "3"},
+        {"TIDE_DEBUG", "sample:0"},       {"TIDE_DEBUG", "sample:"},
+        {"TIDE_DEBUG", "sample:9x"},      {"TIDE_DEBUG", "sample: 9"},
+        {"TIDE_CACHE_MAX", "big"},        {"TIDE_HANDLE_CACHE", "50%"},
+        {"TIDE_MATMUL", "High"}};
     tidei_settings plain, s;
     (void)state;
     assert_ok(read_settings(NULL, &plain));
