@@ -16,6 +16,13 @@ template <int N, class E> TD_FN tide_vec<E, N> tide_array_get(const E *p, bool f
     for (int k = 0; k < N; k++) x.v[k] = e;
     return x;
 }
+/* Elements that lie anywhere. */
+template <int N, class E> TD_FN tide_vec<E, N> tide_elements(const E *p) {
+    tide_vec<E, N> x;
+#pragma unroll
+    for (int k = 0; k < N; k++) x.v[k] = p[k];
+    return x;
+}
 template <int N, class E> TD_FN void tide_put(E *p, const tide_vec<E, N> &x) {
     *reinterpret_cast<tide_vec<E, N> *>(p) = x;
 }

@@ -199,6 +199,20 @@ static void say_set(writer *w, operand_set set, const char *type) {
          type);
 }
 
+/* How a vector of input i is loaded, and its first element. */
+static void say_get(writer *w, unsigned i) {
+    static const char *const ways[] = {
+        "    x.i%u = tide_vectors<tide_V>(p.i%u)[q.i%u];\n",
+        "    x.i%u = tide_array_get<tide_V>(p.i%u + q.i%u, true);\n",
+        "    x.i%u = *tide_vectors<tide_V>(p.i%u + q.i%u);\n",
+        "    x.i%u = tide_elements<tide_V>(p.i%u + q.i%u);\n"};
+    const int way = w->f->splat >> i & 1   ? 1
+                    : !w->f->uneven        ? 0
+                    : w->f->loose >> i & 1 ? 3
+                                           : 2;
+    sayf(&w->t, ways[way], i, i, i);
+}
+
 /* tide_x or tide_y: a vector of a set's inputs, and how it is loaded. */
 static void say_vectors(writer *w, operand_set set, const char *type, const char *vector) {
     text *t = &w->t;
@@ -208,12 +222,22 @@ static void say_vectors(writer *w, operand_set set, const char *type, const char
             sayf(t, "    tide_vec<td_%s, tide_V> i%u;\n", tide_dtype_name(dtype_of(w, i)), i);
     sayf(t, "};\nTD_FN void tide_get(const tide_p &p, const %s &q, %s &x) {\n", type, vector);
     for (unsigned i = 0; i < w->p->ninputs; i++)
-        if (is_in(w, set, i))
-            sayf(t,
-                 w->f->splat >> i & 1 ? "    x.i%u = tide_array_get<tide_V>(p.i%u + q.i%u, true);\n"
-                                      : "    x.i%u = tide_vectors<tide_V>(p.i%u)[q.i%u];\n",
-                 i, i, i);
+        if (is_in(w, set, i)) say_get(w, i);
+    sayf(t, "}\nTD_FN void tide_get_one(const tide_p &p, const %s &q, %s &x) {\n", type, vector);
+    for (unsigned i = 0; i < w->p->ninputs; i++)
+        if (is_in(w, set, i)) sayf(t, "    x.i%u.v[0] = p.i%u[q.i%u];\n", i, i, i);
     say(t, "}\n");
+}
+
+/* tide_behind: of the input that leads. */
+static void say_behind(writer *w) {
+    text *t = &w->t;
+    say(t, "TD_FN td_u32 tide_behind(const tide_p &p, const tide_early &q) {\n");
+    if (w->f->uneven)
+        sayf(t, "    return (td_u64)(p.i%u + q.i%u) / sizeof(*p.i%u) %% tide_V;\n}\n", w->f->lead,
+             w->f->lead, w->f->lead);
+    else
+        say(t, "    return 0;\n}\n");
 }
 
 static void say_results(writer *w) {
@@ -225,7 +249,13 @@ static void say_results(writer *w) {
     say(t, "};\nTD_FN void tide_put_all(const tide_p &p, const tide_outs &q, const tide_z &z) {\n");
     for (unsigned i = 0; i < w->p->nouts; i++)
         if (!(w->f->single >> i & 1))
-            sayf(t, "    tide_vectors<tide_V>(p.o%u)[q.o%u] = z.o%u;\n", i, i, i);
+            sayf(t,
+                 w->f->uneven ? "    *tide_vectors<tide_V>(p.o%u + q.o%u) = z.o%u;\n"
+                              : "    tide_vectors<tide_V>(p.o%u)[q.o%u] = z.o%u;\n",
+                 i, i, i);
+    say(t, "}\nTD_FN void tide_put_one(const tide_p &p, const tide_outs &q, const tide_z &z) {\n");
+    for (unsigned i = 0; i < w->p->nouts; i++)
+        if (!(w->f->single >> i & 1)) sayf(t, "    p.o%u[q.o%u] = z.o%u.v[0];\n", i, i, i);
     say(t, "}\n");
 }
 
@@ -319,11 +349,8 @@ static void say_arg(text *t, unsigned i, int fold, int acc) {
          "        v = better ? y : v;\n        i = better ? step : i;\n    }\n",
          i, value, value, not_less);
     sayf(t,
-         "    TD_MEMBER void place(const tide_place &at) {\n"
-         "        if (i >= 0)\n"
-         "            i = (td_i32)(tide_form == 2 ? tide_number(at, i, 0)\n"
-         "                                        : tide_number(at, i / tide_V, i %% tide_V));\n"
-         "    }\n"
+         "    TD_MEMBER void place(const tide_place &at, int w) {\n"
+         "        if (i >= 0) i = tide_settled(at, w, i);\n    }\n"
          "    TD_MEMBER void join(const tide_f%u &b) {\n"
          "        const bool better = b.v != b.v ? v == v : b.v %s v && v == v;\n"
          "        const bool equal = b.v == v || (b.v != b.v && v != v);\n"
@@ -352,7 +379,7 @@ static void say_accumulator(text *t, const tidei_program *p, unsigned i) {
     else
         say_operation(t, operation_of(fold), acc, acc, "n", (const char *const[]){"v", "y"});
     sayf(t,
-         "    if (on) v = n;\n    }\n    TD_MEMBER void place(const tide_place &) {}\n"
+         "    if (on) v = n;\n    }\n    TD_MEMBER void place(const tide_place &, int) {}\n"
          "    TD_MEMBER void join(const tide_f%u &b) { add(b.v, true, 0); }\n",
          i);
 }
@@ -384,8 +411,8 @@ static bool is_fold_of(const writer *w, unsigned i, unsigned stage) {
 
 /* The accumulators of a stage. */
 static void say_stage_folds(writer *w, unsigned stage) {
-    static const char *const all[] = {"start()", "place(at)"};
-    static const char *const params[] = {"", "const tide_place &at"};
+    static const char *const all[] = {"start()", "place(at, w)"};
+    static const char *const params[] = {"", "const tide_place &at, int w"};
     text *t = &w->t;
     for (unsigned i = 0; i < w->p->nnodes; i++)
         if (is_fold_of(w, i, stage)) {
@@ -493,12 +520,12 @@ static void say_constants(writer *w, const tidei_chain_traits *k) {
          "#define TIDE_K %d\n#define TIDE_CLUSTER%s\n"
          "#define TD_MEMBER __device__ __forceinline__\n"
          "constexpr int tide_form = %d, tide_V = %d, tide_U = %d, tide_R = %d, tide_W = %d, "
-         "tide_K = %d, tide_B = %u, tide_M = %u;\nconstexpr bool tide_has_late = %d;\n",
+         "tide_K = %d, tide_B = %u, tide_M = %u;\nconstexpr bool tide_uneven = %d, tide_has_late = %d;\n",
          f->blocks, f->blocks > 1 ? " __cluster_dims__(TIDE_K, 1, 1)" : "", f->kind, f->vec,
          f->unroll, f->rows, f->kind == TIDEI_CHAIN_COLUMNS ? f->vec : f->rows, f->blocks, threads,
-         least_blocks(w, k, threads), f->late != 0);
+         least_blocks(w, k, threads), f->uneven, f->late != 0);
     say(&w->t,
-        "struct tide_place;\nTD_FN td_u32 tide_number(const tide_place &at, int u, int v);\n");
+        "struct tide_place;\nTD_FN td_i32 tide_settled(const tide_place &at, int w, td_i32 step);\n");
 }
 
 char *tidei_chain_text(tidei_runtime *rt, const tidei_program *p, const tidei_chain_traits *k,
@@ -517,6 +544,7 @@ char *tidei_chain_text(tidei_runtime *rt, const tidei_program *p, const tidei_ch
     say_set(&w, FLATS, "tide_flats");
     say_vectors(&w, EARLY, "tide_early", "tide_x");
     say_vectors(&w, LATE, "tide_late", "tide_y");
+    say_behind(&w);
     say_results(&w);
     say_row(&w);
     say_flats(&w);

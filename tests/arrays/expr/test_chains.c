@@ -161,15 +161,61 @@ static void compare_one(const char *text, tide_dtype t, int ndim, const int64_t 
 
 /* ---- forms ---- */
 
-/* Lanes of a warp, a block, clusters; vectors where the length is a multiple of 4. */
+/* Lanes of a warp, a block, clusters; vectors where the length is a multiple of 4, and else but for
+** a row's ends. */
 static void rows_of_any_length(void **state) {
-    static const int64_t lengths[] = {1,   2,    3,    7,    8,    31,   32,   33,    100,   128,
-                                      260, 1000, 1024, 2052, 8192, 8196, 8193, 20000, 65536, 65001};
+    static const int64_t lengths[] = {1,    2,    3,    7,    8,    31,   32,   33,    100,   128,
+                                      260,  1000, 1023, 1024, 2052, 4097, 8192, 8196,  8193,  20000,
+                                      65536, 65001};
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(lengths); i++) {
         const int64_t shape[] = {lengths[i] > 5000 ? 2 : i % 3 ? 5 : 40, lengths[i]};
         compare_one(SOFTMAX("-1"), TIDE_F32, 2, shape, PLAIN, 1, 1);
     }
+}
+
+/* Rows that begin anywhere between vectors: several results, the first of equals, elements that are
+** numbered, weights that lie otherwise and are folded or not, types of several widths. */
+static void uneven_rows(void **state) {
+    static const int64_t lengths[] = {9, 17, 21, 33, 65, 70, 127, 130, 1023, 4097, 9001, 33001};
+    static const uint8_t types[] = {TIDE_F32, TIDE_F16, TIDE_BF16, TIDE_F64, TIDE_I8};
+    (void)state;
+    for (size_t i = 0; i < TIDEI_COUNT(lengths); i++) {
+        const int64_t n = lengths[i], shape[] = {n > 4000 ? 3 : 21, n};
+        const pair in[] = {pair_of(types[i % 4], 2, shape, PLAIN),
+                           pair_of(types[i % 4], 1, &n, PLAIN), pair_of(TIDE_F32, 1, &n, PLAIN)};
+        compare("(x, g, b) -> let d = x - mean(x * b, axis=1, keepdims=true);"
+                " (d * g + b, argmax(x, axis=1), sum(x * index(1), axis=1), max(d, axis=1))",
+                in, 3, 4, 1);
+    }
+    for (size_t i = 0; i < TIDEI_COUNT(types); i++)
+        compare_one("(x) -> (argmin(x, axis=1), x - max(x, axis=1, keepdims=true) + index(0))",
+                    types[i], 2, (const int64_t[]){30, 45}, PLAIN, 2, 1);
+    const pair masked[] = {pair_of(TIDE_F32, 2, (const int64_t[]){11, 37}, PLAIN),
+                           pair_of(TIDE_BOOL, 2, (const int64_t[]){11, 37}, PLAIN)};
+    compare("(x, m) -> let y = where(m, x, -9); y - mean(y, axis=1, keepdims=true)", masked, 2, 1,
+            1);
+}
+
+/* Views that begin anywhere, read and written; elements beside them keep what they have. */
+static void uneven_views(void **state) {
+    static const char text[] = "(x) -> x - max(x, axis=1, keepdims=true)";
+    (void)state;
+    for (int first = 0; first < 5; first++)
+        for (int last = 60; last < 64; last++) {
+            char range[32];
+            const int64_t shape[] = {5, 65};
+            const pair x = pair_of(first % 2 ? TIDE_F16 : TIDE_F32, 2, shape, PLAIN),
+                       y = pair_of(first % 2 ? TIDE_F16 : TIDE_F32, 2, shape, PLAIN);
+            snprintf(range, sizeof range, ":, %d:%d", first, last);
+            for (int side = 0; side < 2; side++) {
+                tide_array *from = tide_slice(x.on[side], range), *to = tide_slice(y.on[side], range);
+                assert_ok(tide_map_into(to, text, from));
+                assert_ok(tide_map_into(from, text, from));
+            }
+            check_same(text, 0, x.on[0], x.on[1]);
+            check_same(text, 0, y.on[0], y.on[1]);
+        }
 }
 
 /* Rows that run across memory. */
@@ -335,7 +381,7 @@ static void nothing_and_one(void **state) {
 
 /* The bits of a row are its own: no other row, and no other run, changes them. */
 static void a_rows_bits_are_its_own(void **state) {
-    static const int64_t lengths[] = {24, 100, 3000, 9000};
+    static const int64_t lengths[] = {24, 33, 100, 1023, 3000, 9000, 9001};
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(lengths); i++) {
         const int64_t n = lengths[i];
@@ -473,7 +519,11 @@ static void check_plan(const tidei_chain_plan *p, int64_t rows, int64_t n) {
                   groups = warp      ? (threads >> p->shift) * f->rows
                            : columns ? side
                                      : 1;
-    assert_int_equal(p->vectors * v, n);
+    if (f->uneven) { /* what goes alone has a lane each */
+        assert_int_equal(p->vectors, n / v);
+        assert_true(!columns && v > 1 && n >= v && lanes >= 2 * v - 2);
+    } else
+        assert_int_equal(p->vectors * v, n);
     assert_int_equal(p->rows * w, rows);
     assert_true(p->part * f->blocks >= p->vectors && lanes * f->unroll >= p->part);
     assert_true((int64_t)p->grid / f->blocks * groups >= p->rows);
@@ -490,8 +540,11 @@ static void forms_follow_from_shapes(void **state) {
         uint8_t type, turned, kind, vec, blocks;
     } cases[] = {
         {8192, 4096, 0, TIDE_F32, 0, TIDEI_CHAIN_BLOCK, 4, 1},
-        {8192, 4095, 0, TIDE_F32, 0, TIDEI_CHAIN_BLOCK, 1, 1},
-        {8192, 4096, 1, TIDE_F32, 0, TIDEI_CHAIN_BLOCK, 1, 1},
+        {8192, 4095, 0, TIDE_F32, 0, TIDEI_CHAIN_BLOCK, 4, 1},
+        {8192, 4096, 1, TIDE_F32, 0, TIDEI_CHAIN_BLOCK, 4, 1},
+        {8192, 50257, 0, TIDE_F16, 0, TIDEI_CHAIN_BLOCK, 8, 2},
+        {8192, 33, 0, TIDE_F32, 0, TIDEI_CHAIN_LANES, 4, 1},
+        {8192, 33, 0, TIDE_F16, 0, TIDEI_CHAIN_LANES, 4, 1},
         {32, 32, 0, TIDE_F32, 0, TIDEI_CHAIN_LANES, 4, 1},
         {1 << 20, 7, 0, TIDE_F32, 0, TIDEI_CHAIN_LANES, 1, 1},
         {8192, 4096, 0, TIDE_F16, 0, TIDEI_CHAIN_BLOCK, 8, 1},
@@ -579,6 +632,8 @@ static void forms_compile(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         CASE(rows_of_any_length),
+        CASE(uneven_rows),
+        CASE(uneven_views),
         CASE(columns_of_any_length),
         CASE(rows_that_do_not_fit),
         CASE(layouts_and_types),
