@@ -36,6 +36,27 @@ template <int N, class E> TD_FN const tide_vec<E, N> *tide_vectors(const E *p) {
     return reinterpret_cast<const tide_vec<E, N> *>(p);
 }
 
+/* Vectors that no cache need keep. */
+template <int BYTES> struct tide_word { typedef uint4 type; };
+template <> struct tide_word<8> { typedef uint2 type; };
+template <> struct tide_word<4> { typedef td_u32 type; };
+template <> struct tide_word<2> { typedef td_u16 type; };
+template <> struct tide_word<1> { typedef td_u8 type; };
+template <class X> union tide_worded {
+    typename tide_word<sizeof(X)>::type w;
+    X x;
+};
+template <class X> TD_FN X tide_stream_get(const X *p) {
+    tide_worded<X> u;
+    u.w = __ldcs(reinterpret_cast<const decltype(u.w) *>(p));
+    return u.x;
+}
+template <class X> TD_FN void tide_stream_put(X *p, const X &x) {
+    tide_worded<X> u;
+    u.x = x;
+    __stcs(reinterpret_cast<decltype(u.w) *>(p), u.w);
+}
+
 /* The greater one and the lesser one: NaN wins, 0.0 is greater than -0.0, so that the order of many
 ** does not matter. */
 TD_FN td_f32 tide_most(td_f32 a, td_f32 b) {

@@ -2,6 +2,8 @@
 ** (tidei_cuda_chain_text), after the program's own part, which gives
 **   tide_form         0: a row is a few lanes' of a warp; 1: a block's, or that of tide_K blocks, a
 **                     cluster; 2: rows run across memory, neighbouring threads work on neighbouring ones
+**   tide_L            lanes of a row (form 0)
+**   tide_nested       rows lie along more than one dimension
 **   tide_V, tide_U    elements of a vector; vectors that a thread keeps of a row
 **   tide_R            rows that a thread works on beside each other (form 0), else 1
 **   tide_W            results of a thread: tide_R, or tide_V in form 2, where vectors lie across rows
@@ -58,16 +60,16 @@ TD_FN void tide_divide_uneven(const tide_p &p, tide_place &at, int r, td_u32 beh
 TD_FN tide_place tide_here(const tide_p &p) {
     const td_u32 t = threadIdx.x, block = blockIdx.x / tide_K, rank = blockIdx.x % tide_K;
     tide_place at;
-    at.lanes = tide_form == 0   ? 1u << p.shift
+    at.lanes = tide_form == 0   ? tide_L
                : tide_form == 1 ? blockDim.x
                                 : blockDim.x >> p.shift;
     at.across = tide_form == 2 ? 1u << p.shift : 1;
-    at.lane = tide_form == 0 ? t & (at.lanes - 1) : tide_form == 1 ? t : t >> p.shift;
+    at.lane = tide_form == 0 ? t % tide_L : tide_form == 1 ? t : t >> p.shift;
     at.column = tide_form == 2 ? t & (at.across - 1) : 0;
     at.first = rank * p.part;
 #pragma unroll
     for (int r = 0; r < tide_R; r++) {
-        at.row[r] = tide_form == 0 ? (block * tide_R + r) * (blockDim.x >> p.shift) + (t >> p.shift)
+        at.row[r] = tide_form == 0 ? (block * tide_R + r) * (blockDim.x / tide_L) + t / tide_L
                     : tide_form == 1 ? block
                                      : block * at.across + at.column;
         tide_divide(p, at, r, p.vectors);
@@ -79,13 +81,14 @@ TD_FN tide_place tide_here(const tide_p &p) {
 
 /* From the first row to row k. */
 template <class Q> TD_FN void tide_locate(const tide_p &p, td_u32 k, Q &q) {
+    if (tide_nested)
 #pragma unroll 1
-    for (td_u32 d = 0; d < p.last; d++) {
-        const td_u32 over = tide_quotient(p.div[d], k);
-        tide_step(p, d, k - over * p.div[d].d, q);
-        k = over;
-    }
-    tide_step(p, p.last, k, q);
+        for (td_u32 d = 0; d < p.last; d++) {
+            const td_u32 over = tide_quotient(p.div[d], k);
+            tide_step(p, d, k - over * p.div[d].d, q);
+            k = over;
+        }
+    tide_step(p, tide_nested ? p.last : 0, k, q);
 }
 
 TD_FN bool tide_on(const tide_place &at, int r, int u) {
@@ -258,7 +261,7 @@ TD_FN void tide_stages_from(const tide_p &p, const tide_place &at, tide_kept &k,
         typedef typename tide_stage<S>::fold ACC;
         ACC a[tide_W];
         tide_fold_row<S>(p, at, k, a);
-        tide_join_warp(at, tide_form == 0 ? at.lanes : 32, a);
+        tide_join_warp(at, tide_form == 0 ? tide_L : 32, a);
         if (tide_form != 0) tide_join_block(p, at, a, (ACC *)(room + (S % 2) * p.room));
         if (tide_K > 1) tide_join_cluster(p, at, a, (ACC *)(room + (2 + S % 2) * p.room));
 #pragma unroll

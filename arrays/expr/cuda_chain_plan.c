@@ -20,12 +20,10 @@
 #define CHAIN_CLUSTER 8u
 /* bytes that the lanes of a row read side by side, if there are so many */
 #define CHAIN_LINE 128u
-/* the same of rows that vectors do not fit, at least, and where none of these is written: what
-** lanes leave to later loads comes from the cache then */
-#define CHAIN_NARROW      16u
-#define CHAIN_NARROW_READ 8u
 /* where rows run across memory: bytes side by side at least */
 #define CHAIN_ACROSS 64u
+/* more bytes than any device's caches hold */
+#define CHAIN_CACHE ((int64_t)64 << 20)
 /* a thread's unrolled body, in instructions: beyond, compilers take long */
 #define CHAIN_COST 2048u
 /* results of a thread beside each other: each has accumulators and values of its own */
@@ -55,6 +53,7 @@ typedef struct layout {
     int kept, last;  /* dimensions that stay; the folded one */
     uint32_t widest; /* bytes of an element */
     uint32_t early;  /* bytes of all inputs that are kept from the beginning, one element each */
+    int64_t moved;   /* bytes of all that has more than one element a row */
     unsigned lead;   /* the input that moves most bytes */
     uint32_t uneven; /* elements of a vector where rows may begin anywhere; 0: they may not */
     bool columns;
@@ -66,13 +65,19 @@ static bool same_for_all_rows(const layout *l, const tidei_view *v) {
     return true;
 }
 
+static int64_t bytes_of(const tidei_call *c, const tidei_view *v, uint32_t bytes) {
+    int64_t moved = bytes;
+    for (int d = 0; d < c->ndim; d++)
+        if (v->strides[d]) moved *= c->shape[d];
+    return moved;
+}
+
 /* Looks at an input that has an element for each of the row. How the one lies that moves most bytes
 ** decides: `most` so far. */
 static void look(layout *l, unsigned i, uint32_t bytes, int64_t *most) {
     const tidei_view *v = &l->c->in[i];
-    int64_t moved = bytes;
-    for (int d = 0; d < l->c->ndim; d++)
-        if (v->strides[d]) moved *= l->c->shape[d];
+    const int64_t moved = bytes_of(l->c, v, bytes);
+    l->moved += moved;
     if (moved <= *most) return;
     *most = moved;
     l->lead = i;
@@ -102,8 +107,10 @@ static void look_at_operands(layout *l, const tidei_chain_traits *k, tidei_chain
         const uint32_t bytes = (uint32_t)tidei_dtype_size(p->out_dtype[i]);
         if (l->c->out[i].strides[l->last] == 0 && l->c->shape[l->last] > 1)
             f->single |= (uint8_t)(1u << i);
-        else if (bytes > l->widest)
-            l->widest = bytes;
+        else {
+            l->moved += bytes_of(l->c, &l->c->out[i], bytes);
+            if (bytes > l->widest) l->widest = bytes;
+        }
     }
 }
 
@@ -243,25 +250,29 @@ static uint32_t lanes_of(uint32_t m, uint32_t bytes, uint32_t room) {
     return lanes;
 }
 
-/* Instructions of a row's lanes, roughly: those of a row, of a vector, of what goes alone, of
-** joining. */
-static uint32_t cost_of(const tidei_chain_traits *k, const sharing *s) {
-    const uint32_t steps = (uint32_t)__builtin_ctz(s->lanes);
+/* What a row costs, roughly, in instructions of a lane: those of a row, of a vector, of what goes
+** alone, of joining; then lines that the cache is asked for, and pieces of them that are written, of
+** which a multiprocessor takes one in the time of 64 and 32 instructions. */
+static uint32_t cost_of(const layout *l, const tidei_chain_traits *k, const tidei_chain_form *f,
+                        const sharing *s) {
+    const uint32_t bytes = l->widest ? l->widest : 8, steps = (uint32_t)__builtin_ctz(s->lanes),
+                   rows = 32 / s->lanes, wide = s->lanes * s->vec * bytes,
+                   span = rows * (uint32_t)l->c->shape[l->last] * bytes,
+                   lines = least(rows * (1 + wide / CHAIN_LINE), 1 + span / CHAIN_LINE);
+    const bool written = f->single != (1u << l->c->prog->nouts) - 1;
     return s->lanes * (16 + s->unroll * (4 + s->vec * k->cost) + (s->uneven ? 12 + k->cost : 0) +
-                       6 * k->stages * steps);
+                       6 * k->stages * steps) +
+           s->unroll * 64 * lines / rows + (written ? s->unroll * (32 + wide) : 0);
 }
 
 /* The cheapest way by vectors of v elements, if there is a better one than `best`. */
 static void try_lanes(const layout *l, const tidei_chain_traits *k, const tidei_chain_form *f,
                       uint32_t v, bool uneven, sharing *best) {
-    const uint32_t n = (uint32_t)l->c->shape[l->last], m = n / v, room = room_of(l, k, v),
-                   bytes = v * (l->widest ? l->widest : 8);
-    const bool written = f->single != (1u << l->c->prog->nouts) - 1;
-    const uint32_t narrow = written ? CHAIN_NARROW : CHAIN_NARROW_READ;
-    for (uint32_t lanes = uneven ? alone_of(v) : 1; lanes <= 32; lanes *= 2) {
-        sharing s = {v, lanes, m ? pow2_up(quotient_up(m, lanes)) : 0, 0, uneven};
-        if (!s.unroll || s.unroll > room || (lanes * bytes < narrow && lanes < m)) continue;
-        s.cost = cost_of(k, &s);
+    const uint32_t m = (uint32_t)l->c->shape[l->last] / v, room = room_of(l, k, v);
+    for (uint32_t lanes = uneven ? alone_of(v) : 1; m && lanes <= 32; lanes *= 2) {
+        sharing s = {v, lanes, pow2_up(quotient_up(m, lanes)), 0, uneven};
+        if (s.unroll > room) continue;
+        s.cost = cost_of(l, k, f, &s);
         if (s.cost < best->cost) *best = s;
     }
 }
@@ -276,15 +287,17 @@ static bool give_to_lanes(const layout *l, const tidei_chain_traits *k, unsigned
     if (f->vec > 1 && m <= 32 * room) {
         s.lanes = lanes_of(m, f->vec * (l->widest ? l->widest : 8), room);
         s.unroll = pow2_up(quotient_up(m, s.lanes));
-        s.cost = cost_of(k, &s);
+        s.cost = cost_of(l, k, f, &s);
     } else if (f->vec == 1)
         try_lanes(l, k, f, 1, false, &s);
     for (uint32_t v = l->uneven; v > 1; v /= 2) try_lanes(l, k, f, v, true, &s);
     if (!s.unroll) return false;
     if (s.uneven) make_uneven(l, f, s.vec);
     f->kind = TIDEI_CHAIN_LANES;
+    f->lanes = (uint8_t)s.lanes;
     f->unroll = (uint8_t)s.unroll;
-    f->rows = (uint8_t)least(room_of(l, k, s.vec) / s.unroll, CHAIN_ROWS);
+    f->rows = (uint8_t)least(room_of(l, k, s.vec) / (s.unroll + s.uneven), CHAIN_ROWS);
+    if (!f->rows) f->rows = 1;
     out->vectors = out->part = n / s.vec;
     out->shift = (uint32_t)__builtin_ctz(s.lanes);
     out->threads = TIDEI_CHAIN_SMALL;
@@ -297,7 +310,8 @@ static bool give_to_lanes(const layout *l, const tidei_chain_traits *k, unsigned
 }
 
 /* A row to blocks of whole warps. */
-static bool give_to_blocks(tidei_chain_plan *out, uint32_t room, uint32_t most_blocks) {
+static bool give_to_blocks(tidei_chain_plan *out, int64_t moved, uint32_t room,
+                           uint32_t most_blocks) {
     tidei_chain_form *f = &out->form;
     uint32_t blocks = 1;
     while (blocks < most_blocks && quotient_up(out->vectors, blocks) > CHAIN_THREADS * room)
@@ -306,6 +320,7 @@ static bool give_to_blocks(tidei_chain_plan *out, uint32_t room, uint32_t most_b
     out->threads = quotient_up(quotient_up(out->part, room), 32) * 32;
     if (out->threads > CHAIN_THREADS) return false;
     f->kind = TIDEI_CHAIN_BLOCK;
+    f->streams = moved > CHAIN_CACHE;
     f->unroll = (uint8_t)room;
     f->blocks = (uint8_t)blocks;
     out->shift = 0;
@@ -320,9 +335,9 @@ static bool give_row(const layout *l, const tidei_chain_traits *k, const tidei_d
     const uint32_t v = out->form.vec, room = room_of(l, k, v),
                    blocks = info->sm_major >= 9 && (l->uneven || !alone) ? CHAIN_CLUSTER : 1;
     out->vectors = (uint32_t)l->c->shape[l->last] / v;
-    return give_to_blocks(out, room, blocks) ||
+    return give_to_blocks(out, l->moved, room, blocks) ||
            (!alone && room <= 16 && k->cost * 2 * room * v <= CHAIN_COST &&
-            give_to_blocks(out, 2 * room, blocks));
+            give_to_blocks(out, l->moved, 2 * room, blocks));
 }
 
 /* Rows across memory: a block works on neighbouring ones, each of which has a power of two of its
@@ -389,7 +404,8 @@ bool tidei_chain_choose(const tidei_call *c, const tidei_chain_traits *k, bool f
         if (__builtin_mul_overflow(rows, c->shape[d], &rows)) return false;
     if (rows >= CHAIN_LARGE) return false;
     memset(&out->form, 0, sizeof out->form);
-    out->form.rows = out->form.blocks = 1;
+    out->form.rows = out->form.blocks = out->form.lanes = 1;
+    out->form.nested = l.kept > 1;
     look_at_operands(&l, k, &out->form);
     if (is_for_tiles(&l, &out->form)) return false;
     choose_vectors(&l, &out->form);

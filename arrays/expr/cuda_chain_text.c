@@ -199,18 +199,26 @@ static void say_set(writer *w, operand_set set, const char *type) {
          type);
 }
 
-/* How a vector of input i is loaded, and its first element. */
+/* The address of an operand's vector. */
+static const char *vector_at(const writer *w, char kind, unsigned i, char at[64]) {
+    tidei_format(at, 64,
+                 w->f->uneven ? "tide_vectors<tide_V>(p.%c%u + q.%c%u)"
+                              : "tide_vectors<tide_V>(p.%c%u) + q.%c%u",
+                 kind, i, kind, i);
+    return at;
+}
+
+/* How a vector of input i is loaded. */
 static void say_get(writer *w, unsigned i) {
-    static const char *const ways[] = {
-        "    x.i%u = tide_vectors<tide_V>(p.i%u)[q.i%u];\n",
-        "    x.i%u = tide_array_get<tide_V>(p.i%u + q.i%u, true);\n",
-        "    x.i%u = *tide_vectors<tide_V>(p.i%u + q.i%u);\n",
-        "    x.i%u = tide_elements<tide_V>(p.i%u + q.i%u);\n"};
-    const int way = w->f->splat >> i & 1   ? 1
-                    : !w->f->uneven        ? 0
-                    : w->f->loose >> i & 1 ? 3
-                                           : 2;
-    sayf(&w->t, ways[way], i, i, i);
+    text *t = &w->t;
+    if (w->f->splat >> i & 1)
+        sayf(t, "    x.i%u = tide_array_get<tide_V>(p.i%u + q.i%u, true);\n", i, i, i);
+    else if (w->f->loose >> i & 1)
+        sayf(t, "    x.i%u = tide_elements<tide_V>(p.i%u + q.i%u);\n", i, i, i);
+    else
+        sayf(t, w->f->streams && is_in(w, EARLY, i) ? "    x.i%u = tide_stream_get(%s);\n"
+                                                    : "    x.i%u = *(%s);\n",
+             i, vector_at(w, 'i', i, (char[64]){0}));
 }
 
 /* tide_x or tide_y: a vector of a set's inputs, and how it is loaded. */
@@ -249,10 +257,8 @@ static void say_results(writer *w) {
     say(t, "};\nTD_FN void tide_put_all(const tide_p &p, const tide_outs &q, const tide_z &z) {\n");
     for (unsigned i = 0; i < w->p->nouts; i++)
         if (!(w->f->single >> i & 1))
-            sayf(t,
-                 w->f->uneven ? "    *tide_vectors<tide_V>(p.o%u + q.o%u) = z.o%u;\n"
-                              : "    tide_vectors<tide_V>(p.o%u)[q.o%u] = z.o%u;\n",
-                 i, i, i);
+            sayf(t, w->f->streams ? "    tide_stream_put(%s, z.o%u);\n" : "    *(%s) = z.o%u;\n",
+                 vector_at(w, 'o', i, (char[64]){0}), i);
     say(t, "}\nTD_FN void tide_put_one(const tide_p &p, const tide_outs &q, const tide_z &z) {\n");
     for (unsigned i = 0; i < w->p->nouts; i++)
         if (!(w->f->single >> i & 1)) sayf(t, "    p.o%u[q.o%u] = z.o%u.v[0];\n", i, i, i);
@@ -299,9 +305,12 @@ static void say_nodes(writer *w, bool *needed, const bool *unknown) {
     }
 }
 
+/* A value of bf16 is its upper half. */
 static void say_stored(writer *w, unsigned out) {
     const int t = w->p->out_dtype[out];
-    if (is_half(t))
+    if (t == TIDE_BF16)
+        sayf(&w->t, "td_cut_bf16(n%u);\n", w->p->out_node[out]);
+    else if (is_half(t))
         sayf(&w->t, "td_store_%s(n%u);\n", tide_dtype_name(t), w->p->out_node[out]);
     else
         sayf(&w->t, "n%u;\n", w->p->out_node[out]);
@@ -498,7 +507,7 @@ static void say_final(writer *w) {
 ** 1024 threads, if their values fit 64 registers or nearly, else fewer. */
 static unsigned least_blocks(const writer *w, const tidei_chain_traits *k, unsigned threads) {
     const tidei_chain_form *f = w->f;
-    const unsigned elements = (unsigned)f->vec * f->unroll * f->rows;
+    const unsigned elements = ((unsigned)f->vec * f->unroll + f->uneven) * f->rows;
     unsigned kept = 0, late = 0;
     for (unsigned i = 0; i < w->p->ninputs; i++) {
         const unsigned bytes = (unsigned)tide_dtype_size(w->p->input_dtype[i]);
@@ -519,12 +528,13 @@ static void say_constants(writer *w, const tidei_chain_traits *k) {
     sayf(&w->t,
          "#define TIDE_K %d\n#define TIDE_CLUSTER%s\n"
          "#define TD_MEMBER __device__ __forceinline__\n"
-         "constexpr int tide_form = %d, tide_V = %d, tide_U = %d, tide_R = %d, tide_W = %d, "
-         "tide_K = %d, tide_B = %u, tide_M = %u;\nconstexpr bool tide_uneven = %d, tide_has_late = %d;\n",
-         f->blocks, f->blocks > 1 ? " __cluster_dims__(TIDE_K, 1, 1)" : "", f->kind, f->vec,
+         "constexpr int tide_form = %d, tide_L = %d, tide_V = %d, tide_U = %d, tide_R = %d, tide_W = %d, "
+         "tide_K = %d, tide_B = %u, tide_M = %u;\nconstexpr bool tide_nested = %d, tide_uneven = %d, tide_has_late = %d;\n",
+         f->blocks, f->blocks > 1 ? " __cluster_dims__(TIDE_K, 1, 1)" : "", f->kind, f->lanes, f->vec,
          f->unroll, f->rows, f->kind == TIDEI_CHAIN_COLUMNS ? f->vec : f->rows, f->blocks, threads,
-         least_blocks(w, k, threads), f->uneven, f->late != 0);
+         least_blocks(w, k, threads), f->nested, f->uneven, f->late != 0);
     say(&w->t,
+        "#ifndef td_cut_bf16\n#define td_cut_bf16(f) td_store_bf16(f)\n#endif\n"
         "struct tide_place;\nTD_FN td_i32 tide_settled(const tide_place &at, int w, td_i32 step);\n");
 }
 
