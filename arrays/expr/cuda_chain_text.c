@@ -534,7 +534,7 @@ static void say_constants(writer *w, const tidei_chain_traits *k) {
          f->unroll, f->rows, f->kind == TIDEI_CHAIN_COLUMNS ? f->vec : f->rows, f->blocks, threads,
          least_blocks(w, k, threads), f->nested, f->uneven, f->late != 0);
     say(&w->t,
-        "#ifndef td_cut_bf16\n#define td_cut_bf16(f) td_store_bf16(f)\n#endif\n"
+        "#ifndef TD_CUTS\n#define td_cut_bf16(f) td_store_bf16(f)\n#endif\n"
         "struct tide_place;\nTD_FN td_i32 tide_settled(const tide_place &at, int w, td_i32 step);\n");
 }
 

@@ -248,6 +248,12 @@ TD_FN td_bf16 td_to_bf16(td_f32 f) {
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(0.0f), "f"(f));
     return (td_bf16)both;
 }
+/* Of a float that bf16 represents. */
+TD_FN td_bf16 td_cut_bf16(td_f32 f) {
+    td_bf16 h;
+    asm("{\n.reg .b16 low;\nmov.b32 {low, %0}, %1;\n}" : "=h"(h) : "f"(f));
+    return h;
+}
 TD_FN td_f32 td_near_bf16(td_f32 f) {
     td_u32 both;
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(f), "f"(0.0f));
