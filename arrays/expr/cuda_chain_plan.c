@@ -16,6 +16,9 @@
 ** would not fit their registers. */
 #define CHAIN_BYTES   128u
 #define CHAIN_THREADS TIDEI_CHAIN_LARGE
+/* vectors of a row that a thread of a block has at least: with fewer, threads would do little but
+** wait for each other; with more, fewer threads have loads under way */
+#define CHAIN_FEW 4u
 /* blocks of a cluster that every device with clusters takes */
 #define CHAIN_CLUSTER 8u
 /* bytes that the lanes of a row read side by side, if there are so many */
@@ -317,6 +320,7 @@ static bool give_to_blocks(tidei_chain_plan *out, int64_t moved, uint32_t room,
     while (blocks < most_blocks && quotient_up(out->vectors, blocks) > CHAIN_THREADS * room)
         blocks *= 2;
     out->part = quotient_up(out->vectors, blocks);
+    while (room > CHAIN_FEW && quotient_up(out->part, room / 2) <= CHAIN_THREADS) room /= 2;
     out->threads = quotient_up(quotient_up(out->part, room), 32) * 32;
     if (out->threads > CHAIN_THREADS) return false;
     f->kind = TIDEI_CHAIN_BLOCK;
