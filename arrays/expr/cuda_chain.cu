@@ -26,6 +26,8 @@
 **                     settled the rest of; settle: computes what is known of a row by now; take: adds
 **                     an element; end: from accumulators to values. tide_stages: how many have folds
 **   tide_final        computes an element of each result
+**   tide_final_shared the same, with quotients by values of the row through these values' reciprocals
+**                     (tide_share computes them), and whether all of these are right: `divides`
 ** Every thread loads all of its elements before it uses the first, and keeps them in registers: a
 ** row is read once. What must stay true: how elements are joined depends on the shape alone; and all
 ** threads of a row have the same values of it, since of two that are joined either may come first. */
@@ -270,6 +272,22 @@ TD_FN void tide_stages_from(const tide_p &p, const tide_place &at, tide_kept &k,
     }
 }
 
+/* ---- results ---- */
+
+/* The results of a vector of row r. */
+TD_FN void tide_finish(const tide_p &p, const tide_place &at, const tide_kept &k, int r, int u,
+                       const tide_y &y, tide_z &z) {
+    bool divides = true;
+#pragma unroll
+    for (int v = 0; v < tide_V; v++)
+        tide_final_shared(p, k.u[tide_form == 2 ? v : r], tide_linear(p, at, r, u, v), k.x[r][u], y,
+                          v, z, divides);
+    if (divides) return;
+#pragma unroll
+    for (int v = 0; v < tide_V; v++)
+        tide_final(p, k.u[tide_form == 2 ? v : r], tide_linear(p, at, r, u, v), k.x[r][u], y, v, z);
+}
+
 /* ---- the whole ---- */
 
 TD_FN void tide_fetch(const tide_p &p, tide_place &at, tide_kept &k) {
@@ -319,7 +337,9 @@ TD_FN void tide_store_alone(const tide_p &p, const tide_place &at, const tide_ke
     tide_put_one(p, to, z);
 }
 
-TD_FN void tide_store(const tide_p &p, const tide_place &at, const tide_kept &k) {
+TD_FN void tide_store(const tide_p &p, const tide_place &at, tide_kept &k) {
+#pragma unroll
+    for (int w = 0; w < tide_W; w++) tide_share(k.u[w]);
 #pragma unroll
     for (int r = 0; r < tide_R; r++) {
         /* few at once, for they take registers beside what is kept */
@@ -346,10 +366,7 @@ TD_FN void tide_store(const tide_p &p, const tide_place &at, const tide_kept &k)
                 const int u = first + i;
                 if (tide_on(at, r, u)) {
                     tide_z z;
-#pragma unroll
-                    for (int v = 0; v < tide_V; v++)
-                        tide_final(p, k.u[tide_form == 2 ? v : r], tide_linear(p, at, r, u, v),
-                                   k.x[r][u], y[i], v, z);
+                    tide_finish(p, at, k, r, u, y[i], z);
                     tide_put_all(p, to, z);
                 }
                 tide_skip(p, tide_apart(at), to);

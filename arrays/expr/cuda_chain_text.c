@@ -9,6 +9,9 @@
 
 extern const char tidei_cuda_base_text[], tidei_cuda_chain_text[];
 
+/* elements of a thread from which on their divisor's reciprocal is worth it */
+#define SHARED_LEAST 4
+
 /* ---- levels and traits ---- */
 
 static int operands_of(const tidei_node *n) {
@@ -145,6 +148,8 @@ typedef struct writer {
     const tidei_program *p;
     const tidei_chain_form *f;
     tidei_chain_levels l;
+    bool shared[TIDEI_NODES_MAX]; /* quotients through their divisor's reciprocal */
+    bool sharing;                 /* writing what takes these so */
 } writer;
 
 /* Which operands, as inputs and then outs, are among those of a struct. */
@@ -271,9 +276,46 @@ static bool is_member(const writer *w, unsigned i) { /* of tide_u */
     return w->l.single[i] && w->p->nodes[i].op != TIDEI_OP_SCALAR;
 }
 
+/* Quotients of the results by a value of the row, where a thread has several. */
+static void find_shared(writer *w) {
+    bool needed[TIDEI_NODES_MAX] = {0};
+    if (w->f->vec * w->f->unroll < SHARED_LEAST || w->f->kind == TIDEI_CHAIN_COLUMNS) return;
+    for (unsigned i = 0; i < w->p->nouts; i++)
+        needed[w->p->out_node[i]] |= !(w->f->single >> i & 1);
+    mark_cone(w->p, needed);
+    for (unsigned i = 0; i < w->p->nnodes; i++) {
+        const tidei_node *n = &w->p->nodes[i];
+        w->shared[i] = needed[i] && n->op == TIDEI_OP_DIV && !w->l.single[i] &&
+                       is_member(w, n->b) && !strcmp(value_name(n->dtype), "f32");
+    }
+}
+
+/* Whether node i is a divisor of such. */
+static bool is_shared_by(const writer *w, unsigned i) {
+    for (unsigned k = i + 1; k < w->p->nnodes; k++)
+        if (w->shared[k] && w->p->nodes[k].b == i) return true;
+    return false;
+}
+
+/* tide_share: what is needed of divisors. */
+static void say_share(writer *w) {
+    say(&w->t, "TD_FN void tide_share(tide_u &k) {\n");
+    for (unsigned i = 0; i < w->p->nnodes; i++)
+        if (is_shared_by(w, i)) sayf(&w->t, "    k.d%u = tide_divisor_of(k.n%u);\n", i, i);
+    say(&w->t, "}\n");
+}
+
+static void say_shared(text *t, const tidei_node *n, unsigned i) {
+    sayf(t, "    const td_f32 n%u = ", i);
+    if (is_half(n->dtype)) sayf(t, "td_round_%s", tide_dtype_name(n->dtype));
+    sayf(t, "(tide_divided(n%u, n%u, k.d%u, divides));\n", n->a, n->b, n->b);
+}
+
 /* struct tide_u. */
 static void say_row(writer *w) {
     say(&w->t, "struct tide_u {\n");
+    for (unsigned i = 0; i < w->p->nnodes; i++)
+        if (is_shared_by(w, i)) sayf(&w->t, "    tide_divisor d%u;\n", i);
     for (unsigned i = 0; i < w->p->nnodes; i++)
         if (is_member(w, i)) sayf(&w->t, "    td_%s n%u;\n", value_name(w->p->nodes[i].dtype), i);
     say(&w->t, "};\n");
@@ -301,7 +343,10 @@ static void say_nodes(writer *w, bool *needed, const bool *unknown) {
             sayf(&w->t, "    const td_%s x%u = %c.i%u.v[v];\n",
                  tide_dtype_name(p->input_dtype[n->a]), n->a, w->f->late >> n->a & 1 ? 'y' : 'x',
                  n->a);
-        say_node(&w->t, p, i);
+        if (w->sharing && w->shared[i])
+            say_shared(&w->t, n, i);
+        else
+            say_node(&w->t, p, i);
     }
 }
 
@@ -485,14 +530,18 @@ static void say_stages(writer *w, unsigned stages) {
     }
 }
 
-static void say_final(writer *w) {
+/* tide_final, or tide_final_shared. */
+static void say_final(writer *w, bool sharing) {
     bool needed[TIDEI_NODES_MAX] = {0};
     for (unsigned i = 0; i < w->p->nouts; i++)
         needed[w->p->out_node[i]] |= !(w->f->single >> i & 1);
-    say(&w->t,
-        "TD_FN void tide_final(const tide_p &p, const tide_u &k, td_i64 linear, const tide_x "
-        "&x, const tide_y &y, int v, tide_z &z) {\n");
+    sayf(&w->t,
+         "TD_FN void tide_final%s(const tide_p &p, const tide_u &k, td_i64 linear, const tide_x "
+         "&x, const tide_y &y, int v, tide_z &z%s) {\n",
+         sharing ? "_shared" : "", sharing ? ", bool &divides" : "");
+    w->sharing = sharing;
     say_nodes(w, needed, NULL);
+    w->sharing = false;
     for (unsigned i = 0; i < w->p->nouts; i++) {
         if (w->f->single >> i & 1) continue;
         sayf(&w->t, "    z.o%u.v[v] = ", i);
@@ -556,10 +605,13 @@ char *tidei_chain_text(tidei_runtime *rt, const tidei_program *p, const tidei_ch
     say_vectors(&w, LATE, "tide_late", "tide_y");
     say_behind(&w);
     say_results(&w);
+    find_shared(&w);
     say_row(&w);
     say_flats(&w);
     say_stages(&w, k->stages);
-    say_final(&w);
+    say_share(&w);
+    say_final(&w, false);
+    say_final(&w, true);
     say(t, tidei_cuda_chain_text);
     if (!t->failed) return t->at;
     tidei_host_free(rt, t->at);

@@ -367,6 +367,65 @@ static void special_values(void **state) {
     assert_true(signbit(tide_item_f64(s[0])));
 }
 
+/* ---- quotients by a value of the row ---- */
+
+static float float_of(uint32_t bits) {
+    float f;
+    memcpy(&f, &bits, 4);
+    return f;
+}
+
+/* x with x / d as near as there is one to the middle between two floats: where x is 2^shift times
+** as large in units of d's last place, x = odd * d / 2 + `residue` of these. Both of 24 digits; 0:
+** there is none. */
+static uint32_t hard_dividend(uint32_t d, int shift, int residue) {
+    uint64_t x = (uint64_t)((int64_t)d + residue) % d;
+    for (int i = 0; i < shift; i++) x = (x & 1 ? x + d : x) / 2; /* d is odd */
+    if (x < 1u << 23) x += d;
+    return x >= 1u << 23 && x < 1u << 24 && (x >= d) == (shift == 24) ? (uint32_t)x : 0;
+}
+
+/* Rows of 64: all of one divisor. */
+static void fill_quotients(float *x, float *d, int row) {
+    static const uint32_t special[] = {0,          0x80000000, 1,          0x80000001, 0x007fffff,
+                                       0x00800000, 0x7f7fffff, 0x7f800000, 0xff800000, 0x7fc00000,
+                                       0x0d800000, 0x0d7fffff, 0x717fffff, 0x71800000, 0x3f800000};
+    const uint32_t digits = (uint32_t)(unit() * 0x1p22) * 2 + (1u << 23) + 1,
+                   near = row % 3 ? digits : (1u << 24) - 1 - 2 * (uint32_t)(row % 64);
+    const int scale = (int)(unit() * 60) - 30;
+    const uint32_t bits = (uint32_t)(unit() * 0x1p24) << 8 | (uint32_t)(unit() * 256);
+    const float by = row % 5 == 4   ? float_of(row % 2 ? bits : special[row / 5 % 15])
+                     : row % 5 == 3 ? ldexpf(1, scale)
+                                    : ldexpf((float)near, scale - 23);
+    for (int i = 0; i < 64; i++) {
+        const uint32_t hard =
+            near > 1u << 23 ? hard_dividend(near, 24 + i % 2, (i / 2 % 8) - 4 + (i / 2 % 8 > 3)) : 0;
+        d[i] = by;
+        x[i] = i < 32 && hard ? ldexpf((float)hard, (int)(unit() * 140) - 70)
+               : i < 48       ? (float)((unit() - 0.5) * exp2(unit() * 240 - 120))
+                              : float_of(special[(i + row) % 15]);
+    }
+}
+
+/* They have the bits of division, whatever is divided. */
+static void quotients_are_exact(void **state) {
+    enum { ROWS = 600 };
+    static float x[ROWS][64], d[ROWS][64], got[ROWS][64];
+    static const int64_t shape[] = {ROWS, 64};
+    (void)state;
+    for (int row = 0; row < ROWS; row++) fill_quotients(x[row], d[row], row);
+    tide_array *quotients =
+        tide_map(rt, "(x, d) -> x / max(d, axis=1, keepdims=true)",
+                 tide_from_host(rt, TIDE_F32, 2, shape, x), tide_from_host(rt, TIDE_F32, 2, shape, d));
+    assert_ok(tide_to_host(quotients, got, sizeof got));
+    for (int row = 0; row < ROWS; row++)
+        for (int i = 0; i < 64; i++) {
+            const float want = x[row][i] / d[row][i];
+            if (memcmp(&want, &got[row][i], 4) && !(isnan(want) && isnan(got[row][i])))
+                fail_msg("%a / %a is %a, not %a", x[row][i], d[row][i], got[row][i], want);
+        }
+}
+
 static void nothing_and_one(void **state) {
     static const int64_t shapes[][2] = {{0, 4}, {3, 0}, {1, 1}, {4, 1}, {1, 8}};
     (void)state;
@@ -644,6 +703,7 @@ int main(void) {
         CASE(folds_of_pairs),
         CASE(chains_among_other_values),
         CASE(special_values),
+        CASE(quotients_are_exact),
         CASE(nothing_and_one),
         CASE(a_rows_bits_are_its_own),
         CASE(over_what_is_read),
