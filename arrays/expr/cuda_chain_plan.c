@@ -254,8 +254,8 @@ static uint32_t lanes_of(uint32_t m, uint32_t bytes, uint32_t room) {
 }
 
 /* What a row costs, roughly, in instructions of a lane: those of a row, of a vector, of what goes
-** alone, of joining; then lines that the cache is asked for, and pieces of them that are written, of
-** which a multiprocessor takes one in the time of 64 and 32 instructions. */
+** alone, of joining; then lines that the cache is asked for, and pieces of them that are written,
+** of which a multiprocessor takes one in the time of 64 and 32 instructions. */
 static uint32_t cost_of(const layout *l, const tidei_chain_traits *k, const tidei_chain_form *f,
                         const sharing *s) {
     const uint32_t bytes = l->widest ? l->widest : 8, steps = (uint32_t)__builtin_ctz(s->lanes),
@@ -284,8 +284,7 @@ static void try_lanes(const layout *l, const tidei_chain_traits *k, const tidei_
 static bool give_to_lanes(const layout *l, const tidei_chain_traits *k, unsigned sm_count,
                           tidei_chain_plan *out) {
     tidei_chain_form *f = &out->form;
-    const uint32_t n = (uint32_t)l->c->shape[l->last], m = n / f->vec,
-                   room = room_of(l, k, f->vec);
+    const uint32_t n = (uint32_t)l->c->shape[l->last], m = n / f->vec, room = room_of(l, k, f->vec);
     sharing s = {.vec = f->vec, .cost = UINT32_MAX};
     if (f->vec > 1 && m <= 32 * room) {
         s.lanes = lanes_of(m, f->vec * (l->widest ? l->widest : 8), room);

@@ -221,8 +221,9 @@ static void say_get(writer *w, unsigned i) {
     else if (w->f->loose >> i & 1)
         sayf(t, "    x.i%u = tide_elements<tide_V>(p.i%u + q.i%u);\n", i, i, i);
     else
-        sayf(t, w->f->streams && is_in(w, EARLY, i) ? "    x.i%u = tide_stream_get(%s);\n"
-                                                    : "    x.i%u = *(%s);\n",
+        sayf(t,
+             w->f->streams && is_in(w, EARLY, i) ? "    x.i%u = tide_stream_get(%s);\n"
+                                                 : "    x.i%u = *(%s);\n",
              i, vector_at(w, 'i', i, (char[64]){0}));
 }
 
@@ -577,14 +578,16 @@ static void say_constants(writer *w, const tidei_chain_traits *k) {
     sayf(&w->t,
          "#define TIDE_K %d\n#define TIDE_CLUSTER%s\n"
          "#define TD_MEMBER __device__ __forceinline__\n"
-         "constexpr int tide_form = %d, tide_L = %d, tide_V = %d, tide_U = %d, tide_R = %d, tide_W = %d, "
-         "tide_K = %d, tide_B = %u, tide_M = %u;\nconstexpr bool tide_nested = %d, tide_uneven = %d, tide_has_late = %d;\n",
-         f->blocks, f->blocks > 1 ? " __cluster_dims__(TIDE_K, 1, 1)" : "", f->kind, f->lanes, f->vec,
-         f->unroll, f->rows, f->kind == TIDEI_CHAIN_COLUMNS ? f->vec : f->rows, f->blocks, threads,
-         least_blocks(w, k, threads), f->nested, f->uneven, f->late != 0);
-    say(&w->t,
-        "#ifndef TD_CUTS\n#define td_cut_bf16(f) td_store_bf16(f)\n#endif\n"
-        "struct tide_place;\nTD_FN td_i32 tide_settled(const tide_place &at, int w, td_i32 step);\n");
+         "constexpr int tide_form = %d, tide_L = %d, tide_V = %d, tide_U = %d, tide_R = %d, tide_W "
+         "= %d, "
+         "tide_K = %d, tide_B = %u, tide_M = %u;\nconstexpr bool tide_nested = %d, tide_uneven = "
+         "%d, tide_has_late = %d;\n",
+         f->blocks, f->blocks > 1 ? " __cluster_dims__(TIDE_K, 1, 1)" : "", f->kind, f->lanes,
+         f->vec, f->unroll, f->rows, f->kind == TIDEI_CHAIN_COLUMNS ? f->vec : f->rows, f->blocks,
+         threads, least_blocks(w, k, threads), f->nested, f->uneven, f->late != 0);
+    say(&w->t, "#ifndef TD_CUTS\n#define td_cut_bf16(f) td_store_bf16(f)\n#endif\n"
+               "struct tide_place;\nTD_FN td_i32 tide_settled(const tide_place &at, int w, td_i32 "
+               "step);\n");
 }
 
 char *tidei_chain_text(tidei_runtime *rt, const tidei_program *p, const tidei_chain_traits *k,

@@ -164,9 +164,9 @@ static void compare_one(const char *text, tide_dtype t, int ndim, const int64_t 
 /* Lanes of a warp, a block, clusters; vectors where the length is a multiple of 4, and else but for
 ** a row's ends. */
 static void rows_of_any_length(void **state) {
-    static const int64_t lengths[] = {1,    2,    3,    7,    8,    31,   32,   33,    100,   128,
-                                      260,  1000, 1023, 1024, 2052, 4097, 8192, 8196,  8193,  20000,
-                                      65536, 65001};
+    static const int64_t lengths[] = {1,    2,    3,    7,     8,     31,   32,   33,
+                                      100,  128,  260,  1000,  1023,  1024, 2052, 4097,
+                                      8192, 8196, 8193, 20000, 65536, 65001};
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(lengths); i++) {
         const int64_t shape[] = {lengths[i] > 5000 ? 2 : i % 3 ? 5 : 40, lengths[i]};
@@ -209,7 +209,8 @@ static void uneven_views(void **state) {
                        y = pair_of(first % 2 ? TIDE_F16 : TIDE_F32, 2, shape, PLAIN);
             snprintf(range, sizeof range, ":, %d:%d", first, last);
             for (int side = 0; side < 2; side++) {
-                tide_array *from = tide_slice(x.on[side], range), *to = tide_slice(y.on[side], range);
+                tide_array *from = tide_slice(x.on[side], range),
+                           *to = tide_slice(y.on[side], range);
                 assert_ok(tide_map_into(to, text, from));
                 assert_ok(tide_map_into(from, text, from));
             }
@@ -399,7 +400,8 @@ static void fill_quotients(float *x, float *d, int row) {
                                     : ldexpf((float)near, scale - 23);
     for (int i = 0; i < 64; i++) {
         const uint32_t hard =
-            near > 1u << 23 ? hard_dividend(near, 24 + i % 2, (i / 2 % 8) - 4 + (i / 2 % 8 > 3)) : 0;
+            near > 1u << 23 ? hard_dividend(near, 24 + i % 2, (i / 2 % 8) - 4 + (i / 2 % 8 > 3))
+                            : 0;
         d[i] = by;
         x[i] = i < 32 && hard ? ldexpf((float)hard, (int)(unit() * 140) - 70)
                : i < 48       ? (float)((unit() - 0.5) * exp2(unit() * 240 - 120))
@@ -414,9 +416,9 @@ static void quotients_are_exact(void **state) {
     static const int64_t shape[] = {ROWS, 64};
     (void)state;
     for (int row = 0; row < ROWS; row++) fill_quotients(x[row], d[row], row);
-    tide_array *quotients =
-        tide_map(rt, "(x, d) -> x / max(d, axis=1, keepdims=true)",
-                 tide_from_host(rt, TIDE_F32, 2, shape, x), tide_from_host(rt, TIDE_F32, 2, shape, d));
+    tide_array *quotients = tide_map(rt, "(x, d) -> x / max(d, axis=1, keepdims=true)",
+                                     tide_from_host(rt, TIDE_F32, 2, shape, x),
+                                     tide_from_host(rt, TIDE_F32, 2, shape, d));
     assert_ok(tide_to_host(quotients, got, sizeof got));
     for (int row = 0; row < ROWS; row++)
         for (int i = 0; i < 64; i++) {
@@ -690,24 +692,12 @@ static void forms_compile(void **state) {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, begin_both, end_both)
 int main(void) {
     const struct CMUnitTest tests[] = {
-        CASE(rows_of_any_length),
-        CASE(uneven_rows),
-        CASE(uneven_views),
-        CASE(columns_of_any_length),
-        CASE(rows_that_do_not_fit),
-        CASE(layouts_and_types),
-        CASE(several_results),
-        CASE(other_inputs),
-        CASE(positions),
-        CASE(folds_that_lie_across),
-        CASE(folds_of_pairs),
-        CASE(chains_among_other_values),
-        CASE(special_values),
-        CASE(quotients_are_exact),
-        CASE(nothing_and_one),
-        CASE(a_rows_bits_are_its_own),
-        CASE(over_what_is_read),
-        CASE(two_destinations),
+        CASE(rows_of_any_length),      CASE(uneven_rows),          CASE(uneven_views),
+        CASE(columns_of_any_length),   CASE(rows_that_do_not_fit), CASE(layouts_and_types),
+        CASE(several_results),         CASE(other_inputs),         CASE(positions),
+        CASE(folds_that_lie_across),   CASE(folds_of_pairs),       CASE(chains_among_other_values),
+        CASE(special_values),          CASE(quotients_are_exact),  CASE(nothing_and_one),
+        CASE(a_rows_bits_are_its_own), CASE(over_what_is_read),    CASE(two_destinations),
         CASE(folds_of_short_rows),
     };
     const struct CMUnitTest plans[] = {
