@@ -18,6 +18,13 @@ template <int N, class E> TD_FN tide_vec<E, N> tide_array_get(const E *p, bool f
     for (int k = 0; k < N; k++) x.v[k] = e;
     return x;
 }
+/* Elements that lie anywhere. */
+template <int N, class E> TD_FN tide_vec<E, N> tide_elements(const E *p) {
+    tide_vec<E, N> x;
+#pragma unroll
+    for (int k = 0; k < N; k++) x.v[k] = p[k];
+    return x;
+}
 template <int N, class E> TD_FN void tide_put(E *p, const tide_vec<E, N> &x) {
     *reinterpret_cast<tide_vec<E, N> *>(p) = x;
 }
@@ -29,6 +36,27 @@ template <int N, class E> TD_FN tide_vec<E, N> *tide_vectors(E *p) {
 }
 template <int N, class E> TD_FN const tide_vec<E, N> *tide_vectors(const E *p) {
     return reinterpret_cast<const tide_vec<E, N> *>(p);
+}
+
+/* Vectors that no cache need keep. */
+template <int BYTES> struct tide_word { typedef uint4 type; };
+template <> struct tide_word<8> { typedef uint2 type; };
+template <> struct tide_word<4> { typedef td_u32 type; };
+template <> struct tide_word<2> { typedef td_u16 type; };
+template <> struct tide_word<1> { typedef td_u8 type; };
+template <class X> union tide_worded {
+    typename tide_word<sizeof(X)>::type w;
+    X x;
+};
+template <class X> TD_FN X tide_stream_get(const X *p) {
+    tide_worded<X> u;
+    u.w = __ldcs(reinterpret_cast<const decltype(u.w) *>(p));
+    return u.x;
+}
+template <class X> TD_FN void tide_stream_put(X *p, const X &x) {
+    tide_worded<X> u;
+    u.x = x;
+    __stcs(reinterpret_cast<decltype(u.w) *>(p), u.w);
 }
 
 /* The greater one and the lesser one: NaN wins, 0.0 is greater than -0.0, so that the order of many
@@ -56,6 +84,28 @@ TD_FN td_f64 tide_most(td_f64 a, td_f64 b) {
 }
 TD_FN td_f64 tide_least(td_f64 a, td_f64 b) {
     return a == b ? td_from_bits_f64(td_bits_f64(a) | td_bits_f64(b)) : a < b || a != a ? a : b;
+}
+
+/* What many are divided by: its reciprocal, correctly rounded, and whether quotients by it may be
+** had from that. A product with the reciprocal, corrected once by what it leaves, is the quotient as
+** division rounds it, where nothing on the way overflows or loses digits: for dividends from 2^-100
+** to 2^100 and divisors from 2^-24 to 2^24, roughly. (The product is less than 1.5 last places off,
+** and the correction less than 2^-23 of that; a quotient comes no nearer to the middle between two
+** floats than 1/2D of a last place, D the divisor's 24 digits. All pairs that come so near that
+** this does not decide give the quotient: tests go through some.) */
+struct tide_divisor {
+    td_f32 reciprocal;
+    td_u32 span;
+};
+TD_FN tide_divisor tide_divisor_of(td_f32 d) {
+    const td_u32 exponent = td_bits_f32(d) << 1 >> 24;
+    return {1.0f / d, exponent - 103 <= 48 ? 200u << 24 : 0};
+}
+/* `divides` becomes false where the quotient may be another one. */
+TD_FN td_f32 tide_divided(td_f32 x, td_f32 d, const tide_divisor &by, bool &divides) {
+    const td_f32 near = x * by.reciprocal;
+    divides &= (td_bits_f32(x) << 1) - (27u << 24) < by.span;
+    return fma(fma(-near, d, x), by.reciprocal, near);
 }
 
 /* A scalar parameter. */

@@ -2,17 +2,23 @@
 ** (tidei_cuda_chain_text), after the program's own part, which gives
 **   tide_form         0: a row is a few lanes' of a warp; 1: a block's, or that of tide_K blocks, a
 **                     cluster; 2: rows run across memory, neighbouring threads work on neighbouring ones
+**   tide_L            lanes of a row (form 0)
+**   tide_nested       rows lie along more than one dimension
 **   tide_V, tide_U    elements of a vector; vectors that a thread keeps of a row
 **   tide_R            rows that a thread works on beside each other (form 0), else 1
 **   tide_W            results of a thread: tide_R, or tide_V in form 2, where vectors lie across rows
 **   tide_B, tide_M    threads of a block at most; blocks of a multiprocessor at least
+**   tide_uneven       rows begin and end anywhere: vectors are those that lie within a row as a whole,
+**                     and what is before and behind them goes alone, an element a lane. Offsets then
+**                     count elements, else vectors
 **   tide_p            the parameters
 **   tide_early        addresses of the inputs that are kept from the beginning: tide_step, tide_goto,
 **                     tide_skip move along kept dimensions, the row, the row by a thread's steps;
-**                     tide_x: a vector of them; tide_get
+**                     tide_x: a vector of them; tide_get; tide_get_one: the first element of one;
+**                     tide_behind: how many elements one is behind a boundary of a vector
 **   tide_late         the same of inputs that only the last stage reads and that the cache keeps,
 **                     being the same for all rows; tide_y
-**   tide_outs         the same of results that have all elements; tide_z, tide_put_all
+**   tide_outs         the same of results that have all elements; tide_z, tide_put_all, tide_put_one
 **   tide_flats        addresses of what has one element a row, inputs and results; tide_step
 **   tide_u            the values of a row: such inputs, folds, what follows from both
 **   tide_flat, tide_put_flat   read and write them
@@ -20,6 +26,8 @@
 **                     settled the rest of; settle: computes what is known of a row by now; take: adds
 **                     an element; end: from accumulators to values. tide_stages: how many have folds
 **   tide_final        computes an element of each result
+**   tide_final_shared the same, with quotients by values of the row through these values' reciprocals
+**                     (tide_share computes them), and whether all of these are right: `divides`
 ** Every thread loads all of its elements before it uses the first, and keeps them in registers: a
 ** row is read once. What must stay true: how elements are joined depends on the shape alone; and all
 ** threads of a row have the same values of it, since of two that are joined either may come first. */
@@ -27,53 +35,95 @@ struct tide_place {
     td_u32 lane, lanes;   /* among the threads of a row, in this block; how many they are */
     td_u32 across;        /* neighbouring lanes of a row are this many threads apart */
     td_u32 column;        /* rows before this one in the block (form 2) */
-    td_u32 first, count;  /* the block's vectors of the row */
+    td_u32 first;         /* of the block's vectors of a row */
     td_u32 row[tide_R];   /* in form 2 a group of tide_V rows */
+    td_u32 count[tide_R]; /* the block's vectors of it; none beyond the last row */
+    td_u32 head[tide_R];  /* its elements before its first vector */
+    td_i32 alone[tide_R]; /* its element that this thread takes alone; negative: none */
 };
+
+/* The block's vectors of a row that has so many. */
+TD_FN void tide_divide(const tide_p &p, tide_place &at, int r, td_u32 vectors) {
+    const td_u32 left = vectors <= at.first ? 0 : vectors - at.first;
+    at.count[r] = at.row[r] >= p.rows ? 0 : left < p.part ? left : p.part;
+}
+
+/* The same of a row that begins so many elements behind a boundary. There are as many lanes as
+** there can be elements that go alone. */
+TD_FN void tide_divide_uneven(const tide_p &p, tide_place &at, int r, td_u32 behind) {
+    const td_u32 n = (td_u32)p.count, head = (tide_V - behind) % tide_V,
+                 vectors = (n - head) / tide_V,
+                 alone = at.lane < head ? at.lane : at.lane + vectors * tide_V;
+    tide_divide(p, at, r, vectors);
+    at.head[r] = head;
+    at.alone[r] = at.first == 0 && at.row[r] < p.rows && alone < n ? (td_i32)alone : -1;
+}
 
 TD_FN tide_place tide_here(const tide_p &p) {
     const td_u32 t = threadIdx.x, block = blockIdx.x / tide_K, rank = blockIdx.x % tide_K;
     tide_place at;
-    at.lanes = tide_form == 0   ? 1u << p.shift
+    at.lanes = tide_form == 0   ? tide_L
                : tide_form == 1 ? blockDim.x
                                 : blockDim.x >> p.shift;
     at.across = tide_form == 2 ? 1u << p.shift : 1;
-    at.lane = tide_form == 0 ? t & (at.lanes - 1) : tide_form == 1 ? t : t >> p.shift;
+    at.lane = tide_form == 0 ? t % tide_L : tide_form == 1 ? t : t >> p.shift;
     at.column = tide_form == 2 ? t & (at.across - 1) : 0;
     at.first = rank * p.part;
-    at.count = p.vectors <= at.first           ? 0
-               : p.vectors - at.first < p.part ? p.vectors - at.first
-                                               : p.part;
 #pragma unroll
-    for (int r = 0; r < tide_R; r++)
-        at.row[r] = tide_form == 0 ? (block * tide_R + r) * (blockDim.x >> p.shift) + (t >> p.shift)
+    for (int r = 0; r < tide_R; r++) {
+        at.row[r] = tide_form == 0 ? (block * tide_R + r) * (blockDim.x / tide_L) + t / tide_L
                     : tide_form == 1 ? block
                                      : block * at.across + at.column;
+        tide_divide(p, at, r, p.vectors);
+        at.head[r] = 0;
+        at.alone[r] = -1;
+    }
     return at;
 }
 
 /* From the first row to row k. */
 template <class Q> TD_FN void tide_locate(const tide_p &p, td_u32 k, Q &q) {
+    if (tide_nested)
 #pragma unroll 1
-    for (td_u32 d = 0; d < p.last; d++) {
-        const td_u32 over = tide_quotient(p.div[d], k);
-        tide_step(p, d, k - over * p.div[d].d, q);
-        k = over;
-    }
-    tide_step(p, p.last, k, q);
+        for (td_u32 d = 0; d < p.last; d++) {
+            const td_u32 over = tide_quotient(p.div[d], k);
+            tide_step(p, d, k - over * p.div[d].d, q);
+            k = over;
+        }
+    tide_step(p, tide_nested ? p.last : 0, k, q);
 }
 
-TD_FN bool tide_on(const tide_p &p, const tide_place &at, int r, int u) {
-    return at.lane + u * at.lanes < at.count && at.row[r] < p.rows;
+TD_FN bool tide_on(const tide_place &at, int r, int u) {
+    return at.lane + u * at.lanes < at.count[r];
 }
-/* The number within the row of element v of a thread's vector u. */
-TD_FN td_u32 tide_number(const tide_place &at, int u, int v) {
+/* The number within row r of element v of a thread's vector u. */
+TD_FN td_u32 tide_number(const tide_place &at, int r, int u, int v) {
     const td_u32 i = at.first + at.lane + u * at.lanes;
-    return tide_form == 2 ? i : i * tide_V + v;
+    return tide_form == 2 ? i : at.head[r] + i * tide_V + v;
 }
 TD_FN td_i64 tide_linear(const tide_p &p, const tide_place &at, int r, int u, int v) {
     const td_i64 row = tide_form == 2 ? (td_i64)at.row[r] * tide_V + v : at.row[r];
-    return row * p.count + tide_number(at, u, v);
+    return row * p.count + tide_number(at, r, u, v);
+}
+TD_FN td_i64 tide_linear_alone(const tide_p &p, const tide_place &at, int r) {
+    return (td_i64)at.row[r] * p.count + at.alone[r];
+}
+
+/* The number of the element that a thread's accumulator w took at this step (take). */
+TD_FN td_i32 tide_settled(const tide_place &at, int w, td_i32 step) {
+    if (tide_form == 2) return (td_i32)tide_number(at, 0, step, 0);
+    if (tide_uneven && step == tide_U * tide_V) return at.alone[w];
+    return (td_i32)tide_number(at, w, step / tide_V, step % tide_V);
+}
+
+/* How far a thread's first vector is within a row, and the others from each other, as offsets
+** count. */
+TD_FN td_u32 tide_begin(const tide_place &at, int r) {
+    const td_u32 i = at.first + at.lane;
+    return tide_uneven ? at.head[r] + i * tide_V : i;
+}
+TD_FN td_u32 tide_apart(const tide_place &at) {
+    return tide_uneven ? at.lanes * tide_V : at.lanes;
 }
 
 /* ---- joining what the threads of a row have ---- */
@@ -153,8 +203,26 @@ TD_FN void tide_join_cluster(const tide_p &p, const tide_place &at, ACC (&a)[tid
 
 struct tide_kept {
     tide_x x[tide_R][tide_U];
+    tide_x one[tide_R]; /* its first element: what goes alone */
     tide_u u[tide_W];
 };
+
+/* Few threads of a block have an element alone, but most lanes of short rows. */
+template <int S, class ACC>
+TD_FN void tide_fold_alone(const tide_p &p, const tide_place &at, const tide_kept &k,
+                           ACC (&a)[tide_W]) {
+#pragma unroll
+    for (int r = 0; r < tide_R; r++) {
+        const bool on = at.alone[r] >= 0;
+        ACC lone;
+        lone.start();
+        if (tide_form == 0 || on)
+            tide_stage<S>::take(p, k.u[r], tide_linear_alone(p, at, r), k.one[r], 0, on,
+                                tide_U * tide_V, lone);
+        lone.place(at, r);
+        a[r].join(lone);
+    }
+}
 
 template <int S, class ACC>
 TD_FN void tide_fold_row(const tide_p &p, const tide_place &at, const tide_kept &k, ACC (&a)[tide_W]) {
@@ -169,7 +237,7 @@ TD_FN void tide_fold_row(const tide_p &p, const tide_place &at, const tide_kept 
     for (int r = 0; r < tide_R; r++)
 #pragma unroll
         for (int u = 0; u < tide_U; u++) {
-            const bool on = tide_on(p, at, r, u);
+            const bool on = tide_on(at, r, u);
 #pragma unroll
             for (int v = 0; v < tide_V; v++) {
                 const int w = tide_form == 2 ? v : r, e = tide_form == 2 ? u : u * tide_V + v;
@@ -180,10 +248,11 @@ TD_FN void tide_fold_row(const tide_p &p, const tide_place &at, const tide_kept 
 #pragma unroll
     for (int w = 0; w < tide_W; w++) {
 #pragma unroll
-        for (int c = 0; c < chains; c++) part[w][c].place(at);
+        for (int c = 0; c < chains; c++) part[w][c].place(at, w);
         a[w] = part[w][0];
         if (chains > 1) a[w].join(part[w][chains - 1]);
     }
+    if (tide_uneven) tide_fold_alone<S>(p, at, k, a);
 }
 
 template <int S>
@@ -194,7 +263,7 @@ TD_FN void tide_stages_from(const tide_p &p, const tide_place &at, tide_kept &k,
         typedef typename tide_stage<S>::fold ACC;
         ACC a[tide_W];
         tide_fold_row<S>(p, at, k, a);
-        tide_join_warp(at, tide_form == 0 ? at.lanes : 32, a);
+        tide_join_warp(at, tide_form == 0 ? tide_L : 32, a);
         if (tide_form != 0) tide_join_block(p, at, a, (ACC *)(room + (S % 2) * p.room));
         if (tide_K > 1) tide_join_cluster(p, at, a, (ACC *)(room + (2 + S % 2) * p.room));
 #pragma unroll
@@ -203,21 +272,46 @@ TD_FN void tide_stages_from(const tide_p &p, const tide_place &at, tide_kept &k,
     }
 }
 
+/* ---- results ---- */
+
+/* The results of a vector of row r. */
+TD_FN void tide_finish(const tide_p &p, const tide_place &at, const tide_kept &k, int r, int u,
+                       const tide_y &y, tide_z &z) {
+    bool divides = true;
+#pragma unroll
+    for (int v = 0; v < tide_V; v++)
+        tide_final_shared(p, k.u[tide_form == 2 ? v : r], tide_linear(p, at, r, u, v), k.x[r][u], y,
+                          v, z, divides);
+    if (divides) return;
+#pragma unroll
+    for (int v = 0; v < tide_V; v++)
+        tide_final(p, k.u[tide_form == 2 ? v : r], tide_linear(p, at, r, u, v), k.x[r][u], y, v, z);
+}
+
 /* ---- the whole ---- */
 
-TD_FN void tide_fetch(const tide_p &p, const tide_place &at, tide_kept &k) {
+TD_FN void tide_fetch(const tide_p &p, tide_place &at, tide_kept &k) {
 #pragma unroll
     for (int r = 0; r < tide_R; r++) {
         tide_early q = tide_early();
         tide_locate(p, at.row[r], q);
-        tide_goto(p, at.first + at.lane, q);
+        if (tide_uneven) {
+            tide_early one = q;
+            tide_divide_uneven(p, at, r, tide_behind(p, q));
+            tide_goto(p, at.alone[r], one);
+            if (at.alone[r] >= 0)
+                tide_get_one(p, one, k.one[r]);
+            else
+                k.one[r] = tide_x();
+        }
+        tide_goto(p, tide_begin(at, r), q);
 #pragma unroll
         for (int u = 0; u < tide_U; u++) {
-            if (tide_on(p, at, r, u))
+            if (tide_on(at, r, u))
                 tide_get(p, q, k.x[r][u]);
             else
                 k.x[r][u] = tide_x();
-            tide_skip(p, at.lanes, q);
+            tide_skip(p, tide_apart(at), q);
         }
     }
 #pragma unroll
@@ -230,7 +324,22 @@ TD_FN void tide_fetch(const tide_p &p, const tide_place &at, tide_kept &k) {
     }
 }
 
-TD_FN void tide_store(const tide_p &p, const tide_place &at, const tide_kept &k) {
+/* The results of an element that goes alone, whose row begins at `to`. */
+TD_FN void tide_store_alone(const tide_p &p, const tide_place &at, const tide_kept &k, int r,
+                            tide_outs to) {
+    tide_late q = tide_late();
+    tide_y y;
+    tide_z z;
+    tide_goto(p, at.alone[r], q);
+    tide_goto(p, at.alone[r], to);
+    tide_get_one(p, q, y);
+    tide_final(p, k.u[r], tide_linear_alone(p, at, r), k.one[r], y, 0, z);
+    tide_put_one(p, to, z);
+}
+
+TD_FN void tide_store(const tide_p &p, const tide_place &at, tide_kept &k) {
+#pragma unroll
+    for (int w = 0; w < tide_W; w++) tide_share(k.u[w]);
 #pragma unroll
     for (int r = 0; r < tide_R; r++) {
         /* few at once, for they take registers beside what is kept */
@@ -240,29 +349,27 @@ TD_FN void tide_store(const tide_p &p, const tide_place &at, const tide_kept &k)
                                                         : 2;
         tide_late q = tide_late();
         tide_outs to = tide_outs();
-        tide_goto(p, at.first + at.lane, q); /* the same in all rows */
+        tide_goto(p, tide_begin(at, r), q); /* the same in all rows, but for where vectors begin */
         tide_locate(p, at.row[r], to);
-        tide_goto(p, at.first + at.lane, to);
+        if (tide_uneven && at.alone[r] >= 0) tide_store_alone(p, at, k, r, to);
+        tide_goto(p, tide_begin(at, r), to);
 #pragma unroll
         for (int first = 0; first < tide_U; first += some) {
             tide_y y[some];
 #pragma unroll
             for (int i = 0; i < some; i++) {
-                if (tide_on(p, at, r, first + i)) tide_get(p, q, y[i]);
-                tide_skip(p, at.lanes, q);
+                if (tide_on(at, r, first + i)) tide_get(p, q, y[i]);
+                tide_skip(p, tide_apart(at), q);
             }
 #pragma unroll
             for (int i = 0; i < some; i++) {
                 const int u = first + i;
-                if (tide_on(p, at, r, u)) {
+                if (tide_on(at, r, u)) {
                     tide_z z;
-#pragma unroll
-                    for (int v = 0; v < tide_V; v++)
-                        tide_final(p, k.u[tide_form == 2 ? v : r], tide_linear(p, at, r, u, v),
-                                   k.x[r][u], y[i], v, z);
+                    tide_finish(p, at, k, r, u, y[i], z);
                     tide_put_all(p, to, z);
                 }
-                tide_skip(p, at.lanes, to);
+                tide_skip(p, tide_apart(at), to);
             }
         }
         if (at.lane == 0 && at.first == 0 && at.row[r] < p.rows) {
@@ -278,7 +385,7 @@ TD_FN void tide_store(const tide_p &p, const tide_place &at, const tide_kept &k)
 extern "C" __global__ void TIDE_CLUSTER __launch_bounds__(tide_B, tide_M)
     tide_k(const __grid_constant__ tide_p p) {
     extern __shared__ __align__(16) char tide_room[];
-    const tide_place at = tide_here(p);
+    tide_place at = tide_here(p);
     tide_kept k;
 #if TIDE_K > 1
     __cluster_barrier_arrive(); /* before one writes into another's memory, that has begun */

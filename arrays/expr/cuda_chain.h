@@ -27,16 +27,22 @@ typedef enum {
 /* Compared as bytes. Inputs and outs are bits. */
 typedef struct tidei_chain_form {
     uint8_t kind;
-    uint8_t vec;    /* elements of a vector */
-    uint8_t unroll; /* vectors that a thread keeps of a row */
-    uint8_t rows;   /* rows of a thread beside each other (LANES) */
-    uint8_t blocks; /* of a cluster */
-    uint8_t dense;  /* along a row all elements lie one after the other (not COLUMNS) */
-    uint8_t large;  /* blocks of more than TIDEI_CHAIN_SMALL threads */
-    uint8_t single; /* outs with one element a row */
-    uint16_t flat;  /* inputs with one element a row */
-    uint16_t late;  /* inputs that no fold reads and that are the same for all rows */
-    uint16_t splat; /* inputs with one element for a vector (COLUMNS) */
+    uint8_t vec;     /* elements of a vector */
+    uint8_t unroll;  /* vectors that a thread keeps of a row */
+    uint8_t lanes;   /* of a row (LANES) */
+    uint8_t rows;    /* rows of a thread beside each other (LANES) */
+    uint8_t blocks;  /* of a cluster */
+    uint8_t dense;   /* along a row all elements lie one after the other (not COLUMNS) */
+    uint8_t large;   /* blocks of more than TIDEI_CHAIN_SMALL threads */
+    uint8_t single;  /* outs with one element a row */
+    uint8_t nested;  /* rows lie along more than one dimension */
+    uint8_t uneven;  /* rows begin and end anywhere within vectors (cuda_chain.cu) */
+    uint8_t lead;    /* uneven: the input whose boundaries count */
+    uint8_t streams; /* so many bytes that no cache keeps them for another kernel (BLOCK) */
+    uint16_t flat;   /* inputs with one element a row */
+    uint16_t late;   /* inputs that no fold reads and that are the same for all rows */
+    uint16_t splat;  /* inputs with one element for a vector (COLUMNS) */
+    uint16_t loose;  /* uneven: inputs that lie otherwise, and are loaded by elements */
 } tidei_chain_form;
 
 /* What is true of a program in all calls. */

@@ -2,7 +2,9 @@
 ** parameters.
 **
 ** Model: pure arithmetic on shapes and strides, as cuda_plan.c. A row is loaded by vectors where
-** all operands lie so, else by elements. It goes to so many threads that each has CHAIN_BYTES of
+** all operands lie so; where they do not, but are dense and each row begins equally far behind a
+** boundary in all of them, by vectors but for what is before the first boundary and behind the
+** last; else by elements. It goes to so many threads that each has CHAIN_BYTES of
 ** it: to lanes of a warp, a block, a cluster of blocks; beyond that threads take twice as much, and
 ** beyond that it is not kept at all.
 ** What must stay true: every element is visited once, and which threads a row's elements go to
@@ -14,12 +16,19 @@
 ** would not fit their registers. */
 #define CHAIN_BYTES   128u
 #define CHAIN_THREADS TIDEI_CHAIN_LARGE
+/* Vectors of a row that a thread of a block has at least where results have all elements: with
+** fewer, threads would do little but wait for each other; with more, fewer threads have loads under
+** way (8192 rows of 4096 on an H200: a layer norm takes 97, 68.8, 70.2 us with 2, 4, 8). Where a row
+** has one result, what is joined costs more: an argmax takes 78, 48, 38 us. */
+#define CHAIN_FEW 4u
 /* blocks of a cluster that every device with clusters takes */
 #define CHAIN_CLUSTER 8u
 /* bytes that the lanes of a row read side by side, if there are so many */
 #define CHAIN_LINE 128u
 /* where rows run across memory: bytes side by side at least */
 #define CHAIN_ACROSS 64u
+/* more bytes than any device's caches hold */
+#define CHAIN_CACHE ((int64_t)64 << 20)
 /* a thread's unrolled body, in instructions: beyond, compilers take long */
 #define CHAIN_COST 2048u
 /* results of a thread beside each other: each has accumulators and values of its own */
@@ -49,8 +58,16 @@ typedef struct layout {
     int kept, last;  /* dimensions that stay; the folded one */
     uint32_t widest; /* bytes of an element */
     uint32_t early;  /* bytes of all inputs that are kept from the beginning, one element each */
+    int64_t moved;   /* bytes of all that has more than one element a row */
+    unsigned lead;   /* the input that moves most bytes */
+    uint32_t uneven; /* elements of a vector where rows may begin anywhere; 0: they may not */
     bool columns;
 } layout;
+
+/* Whether some result has all elements. */
+static bool has_all(const layout *l, const tidei_chain_form *f) {
+    return f->single != (1u << l->c->prog->nouts) - 1;
+}
 
 static bool same_for_all_rows(const layout *l, const tidei_view *v) {
     for (int d = 0; d < l->kept; d++)
@@ -58,15 +75,24 @@ static bool same_for_all_rows(const layout *l, const tidei_view *v) {
     return true;
 }
 
+static int64_t bytes_of(const tidei_call *c, const tidei_view *v, uint32_t bytes) {
+    int64_t moved = bytes;
+    for (int d = 0; d < c->ndim; d++)
+        if (v->strides[d]) moved *= c->shape[d];
+    return moved;
+}
+
 /* Looks at an input that has an element for each of the row. How the one lies that moves most bytes
 ** decides: `most` so far. */
-static void look(layout *l, const tidei_view *v, uint32_t bytes, int64_t *most) {
-    int64_t moved = bytes;
-    for (int d = 0; d < l->c->ndim; d++)
-        if (v->strides[d]) moved *= l->c->shape[d];
-    if (moved <= *most || !l->kept) return;
-    const int64_t a = magnitude(v->strides[l->kept - 1]), b = magnitude(v->strides[l->last]);
+static void look(layout *l, unsigned i, uint32_t bytes, int64_t *most) {
+    const tidei_view *v = &l->c->in[i];
+    const int64_t moved = bytes_of(l->c, v, bytes);
+    l->moved += moved;
+    if (moved <= *most) return;
     *most = moved;
+    l->lead = i;
+    if (!l->kept) return;
+    const int64_t a = magnitude(v->strides[l->kept - 1]), b = magnitude(v->strides[l->last]);
     l->columns = a != 0 && a < b;
 }
 
@@ -80,7 +106,7 @@ static void look_at_operands(layout *l, const tidei_chain_traits *k, tidei_chain
             f->flat |= (uint16_t)(1u << i);
             continue;
         }
-        look(l, v, bytes, &most);
+        look(l, i, bytes, &most);
         if (bytes > l->widest) l->widest = bytes;
         if (!(k->folded >> i & 1) && l->kept && same_for_all_rows(l, v))
             f->late |= (uint16_t)(1u << i);
@@ -91,8 +117,10 @@ static void look_at_operands(layout *l, const tidei_chain_traits *k, tidei_chain
         const uint32_t bytes = (uint32_t)tidei_dtype_size(p->out_dtype[i]);
         if (l->c->out[i].strides[l->last] == 0 && l->c->shape[l->last] > 1)
             f->single |= (uint8_t)(1u << i);
-        else if (bytes > l->widest)
-            l->widest = bytes;
+        else {
+            l->moved += bytes_of(l->c, &l->c->out[i], bytes);
+            if (bytes > l->widest) l->widest = bytes;
+        }
     }
 }
 
@@ -111,7 +139,7 @@ static bool are_pairs(const tidei_call *c, int i, int j) {
 /* Folds of pairs whose rows are many more than what is read: kernels that have tiles of them at
 ** hand read each operand less often than those of rows, which would compute little else. */
 static bool is_for_tiles(const layout *l, const tidei_chain_form *f) {
-    if (f->single != (1u << l->c->prog->nouts) - 1) return false;
+    if (has_all(l, f)) return false;
     for (int i = 0; i < l->kept; i++)
         for (int j = i + 1; j < l->kept; j++)
             if (are_pairs(l->c, i, j)) return true;
@@ -151,13 +179,54 @@ static bool is_dense(const layout *l, const tidei_chain_form *f) {
     return true;
 }
 
+/* Whether each row begins equally far behind a boundary of v elements in both. */
+static bool lie_alike(const layout *l, const tidei_view *a, const tidei_view *b, int64_t v) {
+    if ((a->offset - b->offset) % v) return false;
+    for (int d = 0; d < l->kept; d++)
+        if ((a->strides[d] - b->strides[d]) % v) return false;
+    return true;
+}
+
+/* Whether b has fewer rows than a, so that the cache keeps them. */
+static bool is_repeated(const layout *l, const tidei_view *a, const tidei_view *b) {
+    for (int d = 0; d < l->kept; d++)
+        if (a->strides[d] && !b->strides[d]) return true;
+    return false;
+}
+
+/* Whether rows may begin anywhere: finds what has boundaries of its own. */
+static bool are_alike(const layout *l, const tidei_chain_form *f, uint32_t v, uint16_t *loose) {
+    const tidei_program *p = l->c->prog;
+    const tidei_view *lead = &l->c->in[l->lead];
+    *loose = 0;
+    if (!l->early || f->late >> l->lead & 1) return false;
+    for (unsigned i = 0; i < p->ninputs; i++) {
+        if (f->flat >> i & 1 || lie_alike(l, lead, &l->c->in[i], v)) continue;
+        if (!is_repeated(l, lead, &l->c->in[i])) return false;
+        *loose |= (uint16_t)(1u << i);
+    }
+    for (unsigned i = 0; i < p->nouts; i++)
+        if (!(f->single >> i & 1) && !lie_alike(l, lead, &l->c->out[i], v)) return false;
+    return true;
+}
+
 static void choose_vectors(layout *l, tidei_chain_form *f) {
     const int along = l->columns ? l->kept - 1 : l->last;
-    uint32_t v = pow2_down(least(8, l->widest ? 16 / least(l->widest, 16) : 1));
+    const uint32_t most = pow2_down(least(8, l->widest ? 16 / least(l->widest, 16) : 1));
+    uint32_t v = most;
+    uint16_t loose;
     while (v > 1 && !vectors_fit(l, f, along, v)) v /= 2;
     if (v == 1) f->splat = 0;
     f->vec = (uint8_t)v;
     f->dense = !l->columns && is_dense(l, f);
+    l->uneven = v < most && f->dense && are_alike(l, f, most, &loose) ? most : 0;
+}
+
+static void make_uneven(const layout *l, tidei_chain_form *f, uint32_t v) {
+    f->uneven = true;
+    f->lead = (uint8_t)l->lead;
+    f->vec = (uint8_t)v;
+    are_alike(l, f, v, &f->loose);
 }
 
 /* ---- who works on what ---- */
@@ -174,35 +243,96 @@ static uint32_t room_of(const layout *l, const tidei_chain_traits *k, uint32_t v
     return u;
 }
 
-/* A row to a few lanes of a warp: so many that they read whole lines. */
-static void give_to_lanes(tidei_chain_plan *out, uint32_t bytes, uint32_t room, unsigned sm_count) {
+/* Elements that go alone, in a row of uneven vectors, and so its lanes at least. */
+static uint32_t alone_of(uint32_t v) { return pow2_up(2 * v - 2); }
+
+/* How lanes of a warp could have a row. */
+typedef struct sharing {
+    uint32_t vec, lanes, unroll, cost;
+    bool uneven;
+} sharing;
+
+/* So many lanes that they read whole lines, without taking more than there is room for. */
+static uint32_t lanes_of(uint32_t m, uint32_t bytes, uint32_t room) {
+    const uint32_t line = bytes < CHAIN_LINE ? CHAIN_LINE / bytes : 1;
+    uint32_t lanes = least(least(pow2_up(m), pow2_up(line)), 32);
+    while (pow2_up(quotient_up(m, lanes)) > room) lanes *= 2;
+    return lanes;
+}
+
+/* What a row costs, roughly, in instructions of a lane: those of a row, of a vector, of what goes
+** alone, of joining; then lines that the cache is asked for, and pieces of them that are written,
+** of which a multiprocessor takes one in the time of 64 and 32 instructions. */
+static uint32_t cost_of(const layout *l, const tidei_chain_traits *k, const tidei_chain_form *f,
+                        const sharing *s) {
+    const uint32_t bytes = l->widest ? l->widest : 8, steps = (uint32_t)__builtin_ctz(s->lanes),
+                   rows = 32 / s->lanes, wide = s->lanes * s->vec * bytes,
+                   span = rows * (uint32_t)l->c->shape[l->last] * bytes,
+                   lines = least(rows * (1 + wide / CHAIN_LINE), 1 + span / CHAIN_LINE);
+    const bool written = has_all(l, f);
+    return s->lanes * (16 + s->unroll * (4 + s->vec * k->cost) + (s->uneven ? 12 + k->cost : 0) +
+                       6 * k->stages * steps) +
+           s->unroll * 64 * lines / rows + (written ? s->unroll * (32 + wide) : 0);
+}
+
+/* The cheapest way by vectors of v elements, if there is a better one than `best`. */
+static void try_lanes(const layout *l, const tidei_chain_traits *k, const tidei_chain_form *f,
+                      uint32_t v, bool uneven, sharing *best) {
+    const uint32_t m = (uint32_t)l->c->shape[l->last] / v, room = room_of(l, k, v);
+    for (uint32_t lanes = uneven ? alone_of(v) : 1; m && lanes <= 32; lanes *= 2) {
+        sharing s = {v, lanes, pow2_up(quotient_up(m, lanes)), 0, uneven};
+        if (s.unroll > room) continue;
+        s.cost = cost_of(l, k, f, &s);
+        if (s.cost < best->cost) *best = s;
+    }
+}
+
+/* A row to a few lanes of a warp; false where it is too long. */
+static bool give_to_lanes(const layout *l, const tidei_chain_traits *k, unsigned sm_count,
+                          tidei_chain_plan *out) {
     tidei_chain_form *f = &out->form;
-    const uint32_t m = out->vectors, line = bytes < CHAIN_LINE ? CHAIN_LINE / bytes : 1;
-    uint32_t lanes = least(least(pow2_up(m), pow2_up(line)), 32), unroll;
-    while ((unroll = pow2_up(quotient_up(m, lanes))) > room) lanes *= 2;
+    const uint32_t n = (uint32_t)l->c->shape[l->last], m = n / f->vec, room = room_of(l, k, f->vec);
+    sharing s = {.vec = f->vec, .cost = UINT32_MAX};
+    if (f->vec > 1 && m <= 32 * room) {
+        s.lanes = lanes_of(m, f->vec * (l->widest ? l->widest : 8), room);
+        s.unroll = pow2_up(quotient_up(m, s.lanes));
+        s.cost = cost_of(l, k, f, &s);
+    } else if (f->vec == 1)
+        try_lanes(l, k, f, 1, false, &s);
+    for (uint32_t v = l->uneven; v > 1; v /= 2) try_lanes(l, k, f, v, true, &s);
+    if (!s.unroll) return false;
+    if (s.uneven) make_uneven(l, f, s.vec);
     f->kind = TIDEI_CHAIN_LANES;
-    f->unroll = (uint8_t)unroll;
-    f->rows = (uint8_t)least(room / unroll, CHAIN_ROWS);
-    out->part = m;
-    out->shift = (uint32_t)__builtin_ctz(lanes);
+    f->lanes = (uint8_t)s.lanes;
+    f->unroll = (uint8_t)s.unroll;
+    f->rows = (uint8_t)least(room_of(l, k, s.vec) / (s.unroll + s.uneven), CHAIN_ROWS);
+    if (!f->rows) f->rows = 1;
+    out->vectors = out->part = n / s.vec;
+    out->shift = (uint32_t)__builtin_ctz(s.lanes);
     out->threads = TIDEI_CHAIN_SMALL;
     /* small blocks where there are few, so that all multiprocessors have some */
     uint32_t rows = f->rows * out->threads >> out->shift;
     while (out->threads > 32 && (uint64_t)rows * 2 * sm_count > out->rows)
         out->threads /= 2, rows /= 2;
     out->grid = quotient_up(out->rows, rows);
+    return true;
 }
 
 /* A row to blocks of whole warps. */
-static bool give_to_blocks(tidei_chain_plan *out, uint32_t room, uint32_t most_blocks) {
+static bool give_to_blocks(const layout *l, tidei_chain_plan *out, uint32_t room,
+                           uint32_t most_blocks) {
     tidei_chain_form *f = &out->form;
+    const bool written = has_all(l, f);
     uint32_t blocks = 1;
     while (blocks < most_blocks && quotient_up(out->vectors, blocks) > CHAIN_THREADS * room)
         blocks *= 2;
     out->part = quotient_up(out->vectors, blocks);
+    while (written && room > CHAIN_FEW && quotient_up(out->part, room / 2) <= CHAIN_THREADS)
+        room /= 2;
     out->threads = quotient_up(quotient_up(out->part, room), 32) * 32;
     if (out->threads > CHAIN_THREADS) return false;
     f->kind = TIDEI_CHAIN_BLOCK;
+    f->streams = l->moved > CHAIN_CACHE;
     f->unroll = (uint8_t)room;
     f->blocks = (uint8_t)blocks;
     out->shift = 0;
@@ -212,17 +342,14 @@ static bool give_to_blocks(tidei_chain_plan *out, uint32_t room, uint32_t most_b
 
 static bool give_row(const layout *l, const tidei_chain_traits *k, const tidei_device_info *info,
                      bool alone, tidei_chain_plan *out) {
+    if (give_to_lanes(l, k, (unsigned)info->sm_count, out)) return true;
+    if (l->uneven) make_uneven(l, &out->form, l->uneven);
     const uint32_t v = out->form.vec, room = room_of(l, k, v),
-                   blocks = info->sm_major >= 9 && !alone ? CHAIN_CLUSTER : 1;
+                   blocks = info->sm_major >= 9 && (l->uneven || !alone) ? CHAIN_CLUSTER : 1;
     out->vectors = (uint32_t)l->c->shape[l->last] / v;
-    if (out->vectors <= 32 * room) {
-        const uint32_t bytes = v * (l->widest ? l->widest : 8);
-        give_to_lanes(out, bytes, room, (unsigned)info->sm_count);
-        return true;
-    }
-    return give_to_blocks(out, room, blocks) ||
+    return give_to_blocks(l, out, room, blocks) ||
            (!alone && room <= 16 && k->cost * 2 * room * v <= CHAIN_COST &&
-            give_to_blocks(out, 2 * room, blocks));
+            give_to_blocks(l, out, 2 * room, blocks));
 }
 
 /* Rows across memory: a block works on neighbouring ones, each of which has a power of two of its
@@ -289,7 +416,8 @@ bool tidei_chain_choose(const tidei_call *c, const tidei_chain_traits *k, bool f
         if (__builtin_mul_overflow(rows, c->shape[d], &rows)) return false;
     if (rows >= CHAIN_LARGE) return false;
     memset(&out->form, 0, sizeof out->form);
-    out->form.rows = out->form.blocks = 1;
+    out->form.rows = out->form.blocks = out->form.lanes = 1;
+    out->form.nested = l.kept > 1;
     look_at_operands(&l, k, &out->form);
     if (is_for_tiles(&l, &out->form)) return false;
     choose_vectors(&l, &out->form);
@@ -325,7 +453,7 @@ void tidei_chain_params(const tidei_call *c, const tidei_chain_plan *plan, tidei
     uint32_t *numbers = (uint32_t *)(div + TIDE_MAX_RANK);
     for (unsigned i = 0; i < n; i++) {
         const tidei_view *o = i < nin ? &c->in[i] : &c->out[i - nin];
-        const bool vectors = moves_by_vectors(c, &plan->form, i);
+        const bool vectors = !plan->form.uneven && moves_by_vectors(c, &plan->form, i);
         for (int d = 0; d < kept; d++) {
             const int64_t stride = o->strides[kept - 1 - d] * (columns && d == 0 ? v : 1);
             strides[(unsigned)d * n + i] = vectors ? stride / v : stride;

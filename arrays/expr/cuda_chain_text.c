@@ -9,6 +9,9 @@
 
 extern const char tidei_cuda_base_text[], tidei_cuda_chain_text[];
 
+/* elements of a thread from which on their divisor's reciprocal is worth it */
+#define SHARED_LEAST 4
+
 /* ---- levels and traits ---- */
 
 static int operands_of(const tidei_node *n) {
@@ -145,6 +148,8 @@ typedef struct writer {
     const tidei_program *p;
     const tidei_chain_form *f;
     tidei_chain_levels l;
+    bool shared[TIDEI_NODES_MAX]; /* quotients through their divisor's reciprocal */
+    bool sharing;                 /* writing what takes these so */
 } writer;
 
 /* Which operands, as inputs and then outs, are among those of a struct. */
@@ -199,6 +204,29 @@ static void say_set(writer *w, operand_set set, const char *type) {
          type);
 }
 
+/* The address of an operand's vector. */
+static const char *vector_at(const writer *w, char kind, unsigned i, char at[64]) {
+    tidei_format(at, 64,
+                 w->f->uneven ? "tide_vectors<tide_V>(p.%c%u + q.%c%u)"
+                              : "tide_vectors<tide_V>(p.%c%u) + q.%c%u",
+                 kind, i, kind, i);
+    return at;
+}
+
+/* How a vector of input i is loaded. */
+static void say_get(writer *w, unsigned i) {
+    text *t = &w->t;
+    if (w->f->splat >> i & 1)
+        sayf(t, "    x.i%u = tide_array_get<tide_V>(p.i%u + q.i%u, true);\n", i, i, i);
+    else if (w->f->loose >> i & 1)
+        sayf(t, "    x.i%u = tide_elements<tide_V>(p.i%u + q.i%u);\n", i, i, i);
+    else
+        sayf(t,
+             w->f->streams && is_in(w, EARLY, i) ? "    x.i%u = tide_stream_get(%s);\n"
+                                                 : "    x.i%u = *(%s);\n",
+             i, vector_at(w, 'i', i, (char[64]){0}));
+}
+
 /* tide_x or tide_y: a vector of a set's inputs, and how it is loaded. */
 static void say_vectors(writer *w, operand_set set, const char *type, const char *vector) {
     text *t = &w->t;
@@ -208,12 +236,22 @@ static void say_vectors(writer *w, operand_set set, const char *type, const char
             sayf(t, "    tide_vec<td_%s, tide_V> i%u;\n", tide_dtype_name(dtype_of(w, i)), i);
     sayf(t, "};\nTD_FN void tide_get(const tide_p &p, const %s &q, %s &x) {\n", type, vector);
     for (unsigned i = 0; i < w->p->ninputs; i++)
-        if (is_in(w, set, i))
-            sayf(t,
-                 w->f->splat >> i & 1 ? "    x.i%u = tide_array_get<tide_V>(p.i%u + q.i%u, true);\n"
-                                      : "    x.i%u = tide_vectors<tide_V>(p.i%u)[q.i%u];\n",
-                 i, i, i);
+        if (is_in(w, set, i)) say_get(w, i);
+    sayf(t, "}\nTD_FN void tide_get_one(const tide_p &p, const %s &q, %s &x) {\n", type, vector);
+    for (unsigned i = 0; i < w->p->ninputs; i++)
+        if (is_in(w, set, i)) sayf(t, "    x.i%u.v[0] = p.i%u[q.i%u];\n", i, i, i);
     say(t, "}\n");
+}
+
+/* tide_behind: of the input that leads. */
+static void say_behind(writer *w) {
+    text *t = &w->t;
+    say(t, "TD_FN td_u32 tide_behind(const tide_p &p, const tide_early &q) {\n");
+    if (w->f->uneven)
+        sayf(t, "    return (td_u64)(p.i%u + q.i%u) / sizeof(*p.i%u) %% tide_V;\n}\n", w->f->lead,
+             w->f->lead, w->f->lead);
+    else
+        say(t, "    return 0;\n}\n");
 }
 
 static void say_results(writer *w) {
@@ -225,7 +263,11 @@ static void say_results(writer *w) {
     say(t, "};\nTD_FN void tide_put_all(const tide_p &p, const tide_outs &q, const tide_z &z) {\n");
     for (unsigned i = 0; i < w->p->nouts; i++)
         if (!(w->f->single >> i & 1))
-            sayf(t, "    tide_vectors<tide_V>(p.o%u)[q.o%u] = z.o%u;\n", i, i, i);
+            sayf(t, w->f->streams ? "    tide_stream_put(%s, z.o%u);\n" : "    *(%s) = z.o%u;\n",
+                 vector_at(w, 'o', i, (char[64]){0}), i);
+    say(t, "}\nTD_FN void tide_put_one(const tide_p &p, const tide_outs &q, const tide_z &z) {\n");
+    for (unsigned i = 0; i < w->p->nouts; i++)
+        if (!(w->f->single >> i & 1)) sayf(t, "    p.o%u[q.o%u] = z.o%u.v[0];\n", i, i, i);
     say(t, "}\n");
 }
 
@@ -235,9 +277,46 @@ static bool is_member(const writer *w, unsigned i) { /* of tide_u */
     return w->l.single[i] && w->p->nodes[i].op != TIDEI_OP_SCALAR;
 }
 
+/* Quotients of the results by a value of the row, where a thread has several. */
+static void find_shared(writer *w) {
+    bool needed[TIDEI_NODES_MAX] = {0};
+    if (w->f->vec * w->f->unroll < SHARED_LEAST || w->f->kind == TIDEI_CHAIN_COLUMNS) return;
+    for (unsigned i = 0; i < w->p->nouts; i++)
+        needed[w->p->out_node[i]] |= !(w->f->single >> i & 1);
+    mark_cone(w->p, needed);
+    for (unsigned i = 0; i < w->p->nnodes; i++) {
+        const tidei_node *n = &w->p->nodes[i];
+        w->shared[i] = needed[i] && n->op == TIDEI_OP_DIV && !w->l.single[i] &&
+                       is_member(w, n->b) && !strcmp(value_name(n->dtype), "f32");
+    }
+}
+
+/* Whether node i is a divisor of such. */
+static bool is_shared_by(const writer *w, unsigned i) {
+    for (unsigned k = i + 1; k < w->p->nnodes; k++)
+        if (w->shared[k] && w->p->nodes[k].b == i) return true;
+    return false;
+}
+
+/* tide_share: what is needed of divisors. */
+static void say_share(writer *w) {
+    say(&w->t, "TD_FN void tide_share(tide_u &k) {\n");
+    for (unsigned i = 0; i < w->p->nnodes; i++)
+        if (is_shared_by(w, i)) sayf(&w->t, "    k.d%u = tide_divisor_of(k.n%u);\n", i, i);
+    say(&w->t, "}\n");
+}
+
+static void say_shared(text *t, const tidei_node *n, unsigned i) {
+    sayf(t, "    const td_f32 n%u = ", i);
+    if (is_half(n->dtype)) sayf(t, "td_round_%s", tide_dtype_name(n->dtype));
+    sayf(t, "(tide_divided(n%u, n%u, k.d%u, divides));\n", n->a, n->b, n->b);
+}
+
 /* struct tide_u. */
 static void say_row(writer *w) {
     say(&w->t, "struct tide_u {\n");
+    for (unsigned i = 0; i < w->p->nnodes; i++)
+        if (is_shared_by(w, i)) sayf(&w->t, "    tide_divisor d%u;\n", i);
     for (unsigned i = 0; i < w->p->nnodes; i++)
         if (is_member(w, i)) sayf(&w->t, "    td_%s n%u;\n", value_name(w->p->nodes[i].dtype), i);
     say(&w->t, "};\n");
@@ -265,13 +344,19 @@ static void say_nodes(writer *w, bool *needed, const bool *unknown) {
             sayf(&w->t, "    const td_%s x%u = %c.i%u.v[v];\n",
                  tide_dtype_name(p->input_dtype[n->a]), n->a, w->f->late >> n->a & 1 ? 'y' : 'x',
                  n->a);
-        say_node(&w->t, p, i);
+        if (w->sharing && w->shared[i])
+            say_shared(&w->t, n, i);
+        else
+            say_node(&w->t, p, i);
     }
 }
 
+/* A value of bf16 is its upper half. */
 static void say_stored(writer *w, unsigned out) {
     const int t = w->p->out_dtype[out];
-    if (is_half(t))
+    if (t == TIDE_BF16)
+        sayf(&w->t, "td_cut_bf16(n%u);\n", w->p->out_node[out]);
+    else if (is_half(t))
         sayf(&w->t, "td_store_%s(n%u);\n", tide_dtype_name(t), w->p->out_node[out]);
     else
         sayf(&w->t, "n%u;\n", w->p->out_node[out]);
@@ -319,11 +404,8 @@ static void say_arg(text *t, unsigned i, int fold, int acc) {
          "        v = better ? y : v;\n        i = better ? step : i;\n    }\n",
          i, value, value, not_less);
     sayf(t,
-         "    TD_MEMBER void place(const tide_place &at) {\n"
-         "        if (i >= 0)\n"
-         "            i = (td_i32)(tide_form == 2 ? tide_number(at, i, 0)\n"
-         "                                        : tide_number(at, i / tide_V, i %% tide_V));\n"
-         "    }\n"
+         "    TD_MEMBER void place(const tide_place &at, int w) {\n"
+         "        if (i >= 0) i = tide_settled(at, w, i);\n    }\n"
          "    TD_MEMBER void join(const tide_f%u &b) {\n"
          "        const bool better = b.v != b.v ? v == v : b.v %s v && v == v;\n"
          "        const bool equal = b.v == v || (b.v != b.v && v != v);\n"
@@ -352,7 +434,7 @@ static void say_accumulator(text *t, const tidei_program *p, unsigned i) {
     else
         say_operation(t, operation_of(fold), acc, acc, "n", (const char *const[]){"v", "y"});
     sayf(t,
-         "    if (on) v = n;\n    }\n    TD_MEMBER void place(const tide_place &) {}\n"
+         "    if (on) v = n;\n    }\n    TD_MEMBER void place(const tide_place &, int) {}\n"
          "    TD_MEMBER void join(const tide_f%u &b) { add(b.v, true, 0); }\n",
          i);
 }
@@ -384,8 +466,8 @@ static bool is_fold_of(const writer *w, unsigned i, unsigned stage) {
 
 /* The accumulators of a stage. */
 static void say_stage_folds(writer *w, unsigned stage) {
-    static const char *const all[] = {"start()", "place(at)"};
-    static const char *const params[] = {"", "const tide_place &at"};
+    static const char *const all[] = {"start()", "place(at, w)"};
+    static const char *const params[] = {"", "const tide_place &at, int w"};
     text *t = &w->t;
     for (unsigned i = 0; i < w->p->nnodes; i++)
         if (is_fold_of(w, i, stage)) {
@@ -449,14 +531,18 @@ static void say_stages(writer *w, unsigned stages) {
     }
 }
 
-static void say_final(writer *w) {
+/* tide_final, or tide_final_shared. */
+static void say_final(writer *w, bool sharing) {
     bool needed[TIDEI_NODES_MAX] = {0};
     for (unsigned i = 0; i < w->p->nouts; i++)
         needed[w->p->out_node[i]] |= !(w->f->single >> i & 1);
-    say(&w->t,
-        "TD_FN void tide_final(const tide_p &p, const tide_u &k, td_i64 linear, const tide_x "
-        "&x, const tide_y &y, int v, tide_z &z) {\n");
+    sayf(&w->t,
+         "TD_FN void tide_final%s(const tide_p &p, const tide_u &k, td_i64 linear, const tide_x "
+         "&x, const tide_y &y, int v, tide_z &z%s) {\n",
+         sharing ? "_shared" : "", sharing ? ", bool &divides" : "");
+    w->sharing = sharing;
     say_nodes(w, needed, NULL);
+    w->sharing = false;
     for (unsigned i = 0; i < w->p->nouts; i++) {
         if (w->f->single >> i & 1) continue;
         sayf(&w->t, "    z.o%u.v[v] = ", i);
@@ -471,7 +557,7 @@ static void say_final(writer *w) {
 ** 1024 threads, if their values fit 64 registers or nearly, else fewer. */
 static unsigned least_blocks(const writer *w, const tidei_chain_traits *k, unsigned threads) {
     const tidei_chain_form *f = w->f;
-    const unsigned elements = (unsigned)f->vec * f->unroll * f->rows;
+    const unsigned elements = ((unsigned)f->vec * f->unroll + f->uneven) * f->rows;
     unsigned kept = 0, late = 0;
     for (unsigned i = 0; i < w->p->ninputs; i++) {
         const unsigned bytes = (unsigned)tide_dtype_size(w->p->input_dtype[i]);
@@ -491,13 +577,16 @@ static void say_constants(writer *w, const tidei_chain_traits *k) {
     const unsigned threads = f->large ? TIDEI_CHAIN_LARGE : TIDEI_CHAIN_SMALL;
     sayf(&w->t,
          "#define TIDE_K %d\n#define TIDE_CLUSTER%s\n"
-         "constexpr int tide_form = %d, tide_V = %d, tide_U = %d, tide_R = %d, tide_W = %d, "
-         "tide_K = %d, tide_B = %u, tide_M = %u;\nconstexpr bool tide_has_late = %d;\n",
-         f->blocks, f->blocks > 1 ? " __cluster_dims__(TIDE_K, 1, 1)" : "", f->kind, f->vec,
-         f->unroll, f->rows, f->kind == TIDEI_CHAIN_COLUMNS ? f->vec : f->rows, f->blocks, threads,
-         least_blocks(w, k, threads), f->late != 0);
-    say(&w->t,
-        "struct tide_place;\nTD_FN td_u32 tide_number(const tide_place &at, int u, int v);\n");
+         "constexpr int tide_form = %d, tide_L = %d, tide_V = %d, tide_U = %d, tide_R = %d, "
+         "tide_W = %d, tide_K = %d, tide_B = %u, tide_M = %u;\nconstexpr bool tide_nested = %d, "
+         "tide_uneven = "
+         "%d, tide_has_late = %d;\n",
+         f->blocks, f->blocks > 1 ? " __cluster_dims__(TIDE_K, 1, 1)" : "", f->kind, f->lanes,
+         f->vec, f->unroll, f->rows, f->kind == TIDEI_CHAIN_COLUMNS ? f->vec : f->rows, f->blocks,
+         threads, least_blocks(w, k, threads), f->nested, f->uneven, f->late != 0);
+    say(&w->t, "#ifndef TD_CUTS\n#define td_cut_bf16(f) td_store_bf16(f)\n#endif\n"
+               "struct tide_place;\nTD_FN td_i32 tide_settled(const tide_place &at, int w, td_i32 "
+               "step);\n");
 }
 
 char *tidei_chain_text(tidei_runtime *rt, const tidei_program *p, const tidei_chain_traits *k,
@@ -516,11 +605,15 @@ char *tidei_chain_text(tidei_runtime *rt, const tidei_program *p, const tidei_ch
     say_set(&w, FLATS, "tide_flats");
     say_vectors(&w, EARLY, "tide_early", "tide_x");
     say_vectors(&w, LATE, "tide_late", "tide_y");
+    say_behind(&w);
     say_results(&w);
+    find_shared(&w);
     say_row(&w);
     say_flats(&w);
     say_stages(&w, k->stages);
-    say_final(&w);
+    say_share(&w);
+    say_final(&w, false);
+    say_final(&w, true);
     say(t, tidei_cuda_chain_text);
     if (!t->failed) return t->at;
     tidei_host_free(rt, t->at);

@@ -105,7 +105,7 @@ static inline void say_halves(text *t, const tidei_program *p) {
     say(t, "#ifdef TD_CONVERTS\n#define td_load_f16(h) td_of_f16(h)\n"
            "#define td_store_f16(f) td_to_f16(f)\n#define td_round_f16(f) td_of_f16(td_to_f16(f))\n"
            "#define td_store_bf16(f) td_to_bf16(f)\n"
-           "#define td_round_bf16(f) td_load_bf16(td_to_bf16(f))\n#endif\n");
+           "#define td_round_bf16(f) td_near_bf16(f)\n#define TD_CUTS\n#endif\n");
 }
 
 /* The type that the operation of a node computes in. */

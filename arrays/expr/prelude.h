@@ -258,10 +258,22 @@ TD_FN td_f32 td_of_f16(td_f16 h) {
     asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h));
     return f;
 }
+/* bf16 by twos, of which one is 0: by ones it takes a unit that converts much less at a time. */
 TD_FN td_bf16 td_to_bf16(td_f32 f) {
+    td_u32 both;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(0.0f), "f"(f));
+    return (td_bf16)both;
+}
+/* Of a float that bf16 represents. */
+TD_FN td_bf16 td_cut_bf16(td_f32 f) {
     td_bf16 h;
-    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(f));
+    asm("{\n.reg .b16 low;\nmov.b32 {low, %0}, %1;\n}" : "=h"(h) : "f"(f));
     return h;
+}
+TD_FN td_f32 td_near_bf16(td_f32 f) {
+    td_u32 both;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(f), "f"(0.0f));
+    return td_from_bits_f32(both);
 }
 #endif
 TD_FN td_f32 td_load_f16(td_f16 h) {
@@ -293,7 +305,7 @@ TD_FN td_bf16 td_store_bf16(td_f32 f) {
 /* The value of the element type that is nearest to f: what ends every operation on f16 and bf16. */
 #ifdef TD_CONVERTS
 TD_FN td_f32 td_round_f16(td_f32 f) { return f != f ? f : td_of_f16(td_to_f16(f)); }
-TD_FN td_f32 td_round_bf16(td_f32 f) { return f != f ? f : td_load_bf16(td_to_bf16(f)); }
+TD_FN td_f32 td_round_bf16(td_f32 f) { return f != f ? f : td_near_bf16(f); }
 #else
 TD_FN td_f32 td_round_f16(td_f32 f) { return td_load_f16(td_store_f16(f)); }
 TD_FN td_f32 td_round_bf16(td_f32 f) { return td_load_bf16(td_store_bf16(f)); }

@@ -110,15 +110,13 @@ static bool same_strides(int n, const int64_t *a, const int64_t *b) {
     return true;
 }
 
-/* The view of input k, which a pass reads; false where another pass has another one of it. Passes
-** over the whole space have the same. */
+/* The view of input k, which a pass reads; false where another pass has another one of it. */
 static bool add_input(const tidei_run *r, const tidei_chain *ch, const space *sp, place p,
                       unsigned k, uint32_t *seen, tidei_call *c) {
     const tidei_operand *o = tidei_run_source(r, ch->pass.in[k]);
     const tidei_shape *s = shape_of(sp, p);
     int64_t own[TIDE_MAX_RANK], strides[TIDE_MAX_RANK];
     const bool again = *seen >> k & 1;
-    if (again && p == ALL) return true;
     tidei_broadcast_strides(&o->lay, s->ndim, s->dim, own);
     put_strides(sp, p, own, again ? strides : c->in[k].strides);
     if (again) return same_strides(sp->all.ndim, strides, c->in[k].strides);

@@ -53,22 +53,41 @@ static ahead **place_of(tidei_aheads *a, const char *key, size_t key_bytes) {
     return at;
 }
 
-/* Enters x and starts its thread. False: it is not wanted, or cannot be had. */
-static bool start(tidei_aheads *a, ahead *x) {
-    if (a->n >= a->most || *place_of(a, x->key, x->key_bytes)) return false;
-    if (tidei_own_thread_start(&x->thread, compile, x)) return false;
-    x->next = a->first;
-    a->first = x;
-    a->n++;
-    return true;
-}
-
 static ahead *take_out(tidei_aheads *a, ahead **at) {
     ahead *x = *at;
     if (!x) return NULL;
     *at = x->next;
     a->n--;
     return x;
+}
+
+/* Waits for its thread. */
+static void end(ahead *x) {
+    tidei_join(x->thread);
+    free(x->key);
+    tidei_host_free(x->of->rt, x);
+}
+
+/* Drops one that is done and that nobody has asked for: the kernel came from elsewhere. */
+static void drop_done(tidei_aheads *a) {
+    ahead **at = &a->first;
+    while (*at && !(*at)->done) at = &(*at)->next;
+    ahead *x = take_out(a, at);
+    if (!x) return;
+    free(x->image);
+    end(x);
+}
+
+/* Enters x and starts its thread. False: it is not wanted, or cannot be had. */
+static bool start(tidei_aheads *a, ahead *x) {
+    if (*place_of(a, x->key, x->key_bytes)) return false;
+    if (a->n >= a->most) drop_done(a);
+    if (a->n >= a->most) return false;
+    if (tidei_own_thread_start(&x->thread, compile, x)) return false;
+    x->next = a->first;
+    a->first = x;
+    a->n++;
+    return true;
 }
 
 /* ---- beginning and taking ---- */
@@ -116,11 +135,9 @@ bool tidei_ahead_take(tidei_aheads *a, const char *key, size_t key_bytes, void *
     ahead *x = take_out(a, place_of(a, key, key_bytes));
     pthread_mutex_unlock(&a->lock);
     if (!x) return false;
-    tidei_join(x->thread);
     *image = x->image;
     *image_bytes = x->image_bytes;
-    free(x->key);
-    tidei_host_free(a->rt, x);
+    end(x);
     return *image != NULL;
 }
 

@@ -71,9 +71,9 @@ struct binding {
     later *later;
     _Atomic bool *waiting; /* it has something */
     opened *all, *current;
-    /* pacing: what Lua's collector has not been told of yet, and of how many arrays it comes; at
+    /* pacing: what Lua's collector has not been told of yet; arrays made and their bytes; at
     ** how much it is looked at again; what makes a cycle of it; cycles since what is old was */
-    double debt, made, look_at, cycle, since_old;
+    double debt, made, made_bytes, look_at, cycle, since_old;
     uint64_t spent_ns, asked_ns; /* in steps, since that time */
     /* arrays that were found dead, and are released as others are made */
     tide_array **found;

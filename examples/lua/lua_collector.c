@@ -73,7 +73,7 @@ static double least_limit(const binding *b) {
 
 /* How many may wait to be released, by the size of those that were made lately. */
 static void set_found_most(binding *b) {
-    double bytes = (b->debt - DEBT_OF_EACH * b->made) / (b->made > 1 ? b->made : 1);
+    double bytes = b->made_bytes / (b->made > 1 ? b->made : 1);
     b->found_most = 0;
     if (bytes > SMALL_ARRAY) return;
     double most = least_limit(b) / FOUND_SHARE / (bytes > 1 ? bytes : 1);
@@ -121,6 +121,7 @@ static void pressure(void *user, int64_t delta_bytes) {
     opened *o = user;
     double debt = o->of->debt + (double)delta_bytes; /* what Lua found by itself is paid */
     o->of->debt = debt > 0 ? debt : 0;
+    if (delta_bytes > 0) o->of->made_bytes += (double)delta_bytes;
 }
 
 static bool bind_to_thread(opened *o) {
@@ -177,7 +178,7 @@ static void adjust(binding *b, uint64_t now) {
 /* Runs one of the two, which no error leaves: that of somebody's finalizer is nobody's here. */
 static void run(lua_State *L, binding *b, lua_CFunction what, double kib) {
     set_found_most(b);
-    b->debt = b->made = 0, b->collecting = true;
+    b->debt = b->made = b->made_bytes = 0, b->collecting = true;
     lua_pushcfunction(L, what);
     lua_pushinteger(L, kib < 1 ? 1 : kib > 1e9 ? 1000000000 : (lua_Integer)kib);
     if (lua_pcall(L, 1, 0, 0) != 0) lua_pop(L, 1);

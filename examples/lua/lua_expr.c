@@ -30,7 +30,7 @@ void operands_read(lua_State *L, binding *b, const char *name, int first, operan
     int top = lua_gettop(L);
     bool tables = false;
     if (top - first >= TIDE_MAX_ARGS) fail(L, "%s: more than %d operands", name, TIDE_MAX_ARGS);
-    luaL_checkstack(L, TIDE_MAX_ARGS + TIDE_MAX_RESULTS, name);
+    luaL_checkstack(L, TIDE_MAX_ARGS + TIDE_MAX_RESULTS + 10, name);
     o->n = (size_t)(top - first + 1);
     for (int i = first; i <= top; i++) {
         if (value_arg(L, b, i, &o->at[i - first])) continue;

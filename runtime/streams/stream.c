@@ -94,6 +94,14 @@ static void give_begun(tidei_stream *s) {
         tidei_stream_tick(s);
 }
 
+uint64_t tidei_stream_last_tick(tidei_stream *s) {
+    pthread_mutex_lock(&s->lock);
+    give_begun(s);
+    uint64_t tick = atomic_load_explicit(&s->submitted, memory_order_relaxed);
+    pthread_mutex_unlock(&s->lock);
+    return tick;
+}
+
 /* Queues a write of the word for everything submitted so far; under s->lock. A failure is no error
 ** of the caller's: it only means that completion is not learnt this way, and waits go through the
 ** stream itself. */
@@ -452,6 +460,7 @@ static tide_status wait_mark(tidei_stream *s, tidei_stream *from, const tidei_ma
 tide_status tidei_stream_follow(tidei_stream *s, tidei_stream *from, uint64_t tick) {
     tide_status status = TIDE_OK;
     pthread_mutex_lock(&from->lock);
+    give_begun(from); /* one that was known as the stream retired is nobody else's */
     if (!from->ds) { /* retired: all its work is complete */
         raise_to(&s->seen[from->slot], tick);
     } else {

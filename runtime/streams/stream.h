@@ -195,11 +195,8 @@ static inline uint64_t tidei_stream_next_tick(tidei_stream *s) {
     atomic_store_explicit(&s->begun, true, memory_order_release);
     return tick;
 }
-/* The last tick that anybody may know. */
-static inline uint64_t tidei_stream_last_tick(const tidei_stream *s) {
-    bool begun = atomic_load_explicit(&s->begun, memory_order_acquire);
-    return atomic_load_explicit(&s->submitted, memory_order_acquire) + begun;
-}
+/* The last tick that anybody may know by now, which is given out. Takes s->lock. */
+uint64_t tidei_stream_last_tick(tidei_stream *s);
 /* Both under s->lock. Returns the next tick; the second, once the tick's work is queued, publishes
 ** or makes a mark where that is due. */
 uint64_t tidei_stream_tick(tidei_stream *s);

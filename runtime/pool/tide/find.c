@@ -189,7 +189,10 @@ static tide_status make_room(tidei_heap *p, size_t size, tidei_stream *s, unsign
         return TIDE_E_NOMEM;
     tide_status st = compact(p, size, bytes, s, reach, grow, out);
     if (st == TIDE_E_NOMEM && must) st = tidei_heap_remap(p, size, s, grow, out);
-    if (st == TIDE_E_NOMEM && !must && has_many_addresses(p)) st = use_idle_pages(p, size, s, out);
+    if (st == TIDE_E_NOMEM && !must && has_many_addresses(p)) {
+        st = use_idle_pages(p, size, s, out);
+        if (st != TIDE_OK && st != TIDE_E_LOST) st = TIDE_E_NOMEM; /* growing may do all the same */
+    }
     p->compact_pause = st == TIDE_E_NOMEM
                            ? tidei_min_size(2 * p->compact_pause + RETRY_FREES, RETRY_FREES_MAX)
                            : 0;

@@ -380,6 +380,8 @@ static void pool_close(tidei_pool *pool) {
     tidei_heap *p = (tidei_heap *)pool;
     tidei_device *d = pool->dev->d;
     tidei_runtime *rt = pool->dev->rt;
+    tidei_heap_lock(p); /* which looks at what was freed while a zone's lock was held */
+    tidei_heap_unlock(p);
     tidei_heap_unmap_all(p);
     if (p->addr) d->ops->unreserve(d, p->addr, p->span);
     tidei_zones_close(p);

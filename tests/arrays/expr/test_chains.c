@@ -161,15 +161,62 @@ static void compare_one(const char *text, tide_dtype t, int ndim, const int64_t 
 
 /* ---- forms ---- */
 
-/* Lanes of a warp, a block, clusters; vectors where the length is a multiple of 4. */
+/* Lanes of a warp, a block, clusters; vectors where the length is a multiple of 4, and else but for
+** a row's ends. */
 static void rows_of_any_length(void **state) {
-    static const int64_t lengths[] = {1,   2,    3,    7,    8,    31,   32,   33,    100,   128,
-                                      260, 1000, 1024, 2052, 8192, 8196, 8193, 20000, 65536, 65001};
+    static const int64_t lengths[] = {1,    2,    3,    7,     8,     31,   32,   33,
+                                      100,  128,  260,  1000,  1023,  1024, 2052, 4097,
+                                      8192, 8196, 8193, 20000, 65536, 65001};
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(lengths); i++) {
         const int64_t shape[] = {lengths[i] > 5000 ? 2 : i % 3 ? 5 : 40, lengths[i]};
         compare_one(SOFTMAX("-1"), TIDE_F32, 2, shape, PLAIN, 1, 1);
     }
+}
+
+/* Rows that begin anywhere between vectors: several results, the first of equals, elements that are
+** numbered, weights that lie otherwise and are folded or not, types of several widths. */
+static void uneven_rows(void **state) {
+    static const int64_t lengths[] = {9, 17, 21, 33, 65, 70, 127, 130, 1023, 4097, 9001, 33001};
+    static const uint8_t types[] = {TIDE_F32, TIDE_F16, TIDE_BF16, TIDE_F64, TIDE_I8};
+    (void)state;
+    for (size_t i = 0; i < TIDEI_COUNT(lengths); i++) {
+        const int64_t n = lengths[i], shape[] = {n > 4000 ? 3 : 21, n};
+        const pair in[] = {pair_of(types[i % 4], 2, shape, PLAIN),
+                           pair_of(types[i % 4], 1, &n, PLAIN), pair_of(TIDE_F32, 1, &n, PLAIN)};
+        compare("(x, g, b) -> let d = x - mean(x * b, axis=1, keepdims=true);"
+                " (d * g + b, argmax(x, axis=1), sum(x * index(1), axis=1), max(d, axis=1))",
+                in, 3, 4, 1);
+    }
+    for (size_t i = 0; i < TIDEI_COUNT(types); i++)
+        compare_one("(x) -> (argmin(x, axis=1), x - max(x, axis=1, keepdims=true) + index(0))",
+                    types[i], 2, (const int64_t[]){30, 45}, PLAIN, 2, 1);
+    const pair masked[] = {pair_of(TIDE_F32, 2, (const int64_t[]){11, 37}, PLAIN),
+                           pair_of(TIDE_BOOL, 2, (const int64_t[]){11, 37}, PLAIN)};
+    compare("(x, m) -> let y = where(m, x, -9); y - mean(y, axis=1, keepdims=true)", masked, 2, 1,
+            1);
+}
+
+/* Views that begin anywhere, read and written; elements beside them keep what they have. */
+static void uneven_views(void **state) {
+    static const char text[] = "(x) -> x - max(x, axis=1, keepdims=true)";
+    (void)state;
+    for (int first = 0; first < 5; first++)
+        for (int last = 60; last < 64; last++) {
+            char range[32];
+            const int64_t shape[] = {5, 65};
+            const pair x = pair_of(first % 2 ? TIDE_F16 : TIDE_F32, 2, shape, PLAIN),
+                       y = pair_of(first % 2 ? TIDE_F16 : TIDE_F32, 2, shape, PLAIN);
+            snprintf(range, sizeof range, ":, %d:%d", first, last);
+            for (int side = 0; side < 2; side++) {
+                tide_array *from = tide_slice(x.on[side], range),
+                           *to = tide_slice(y.on[side], range);
+                assert_ok(tide_map_into(to, text, from));
+                assert_ok(tide_map_into(from, text, from));
+            }
+            check_same(text, 0, x.on[0], x.on[1]);
+            check_same(text, 0, y.on[0], y.on[1]);
+        }
 }
 
 /* Rows that run across memory. */
@@ -271,6 +318,7 @@ static void folds_that_lie_across(void **state) {
     const pair two[] = {pair_of(TIDE_F32, 2, square, PLAIN), pair_of(TIDE_F32, 1, square, PLAIN)};
     /* y along the rows, and along the sums */
     compare("(x, y) -> (x * y - max(x, axis=1, keepdims=true), sum(x, axis=1) + y)", two, 2, 2, 0);
+    compare("(x, y) -> (sum(x, axis=1) + y, x * y - max(x, axis=1, keepdims=true))", two, 2, 2, 0);
 }
 
 /* Rows of pairs are not kept: each operand would be read as often as there are rows. */
@@ -321,6 +369,66 @@ static void special_values(void **state) {
     assert_true(signbit(tide_item_f64(s[0])));
 }
 
+/* ---- quotients by a value of the row ---- */
+
+static float float_of(uint32_t bits) {
+    float f;
+    memcpy(&f, &bits, 4);
+    return f;
+}
+
+/* x with x / d as near as there is one to the middle between two floats: where x is 2^shift times
+** as large in units of d's last place, x = odd * d / 2 + `residue` of these. Both of 24 digits; 0:
+** there is none. */
+static uint32_t hard_dividend(uint32_t d, int shift, int residue) {
+    uint64_t x = (uint64_t)((int64_t)d + residue) % d;
+    for (int i = 0; i < shift; i++) x = (x & 1 ? x + d : x) / 2; /* d is odd */
+    if (x < 1u << 23) x += d;
+    return x >= 1u << 23 && x < 1u << 24 && (x >= d) == (shift == 24) ? (uint32_t)x : 0;
+}
+
+/* Rows of 64: all of one divisor. */
+static void fill_quotients(float *x, float *d, int row) {
+    static const uint32_t special[] = {0,          0x80000000, 1,          0x80000001, 0x007fffff,
+                                       0x00800000, 0x7f7fffff, 0x7f800000, 0xff800000, 0x7fc00000,
+                                       0x0d800000, 0x0d7fffff, 0x717fffff, 0x71800000, 0x3f800000};
+    const uint32_t digits = (uint32_t)(unit() * 0x1p22) * 2 + (1u << 23) + 1,
+                   near = row % 3 ? digits : (1u << 24) - 1 - 2 * (uint32_t)(row % 64);
+    const int scale = (int)(unit() * 60) - 30;
+    const uint32_t bits = (uint32_t)(unit() * 0x1p24) << 8 | (uint32_t)(unit() * 256);
+    const float by = row % 5 == 4   ? float_of(row % 2 ? bits : special[row / 5 % 15])
+                     : row % 5 == 3 ? ldexpf(1, scale)
+                                    : ldexpf((float)near, scale - 23);
+    for (int i = 0; i < 64; i++) {
+        const uint32_t hard =
+            near > 1u << 23 ? hard_dividend(near, 24 + i % 2, (i / 2 % 8) - 4 + (i / 2 % 8 > 3))
+                            : 0;
+        d[i] = by;
+        x[i] = i < 32 && hard ? ldexpf((float)hard, (int)(unit() * 140) - 70)
+               : i < 48       ? (float)((unit() - 0.5) * exp2(unit() * 240 - 120))
+                              : float_of(special[(i + row) % 15]);
+    }
+}
+
+/* They have the bits of division, whatever is divided. */
+static void quotients_are_exact(void **state) {
+    enum { ROWS = 600 };
+    static float x[ROWS][64], d[ROWS][64], got[ROWS][64];
+    static const int64_t shape[] = {ROWS, 64};
+    (void)state;
+    for (int row = 0; row < ROWS; row++) fill_quotients(x[row], d[row], row);
+    tide_array *quotients = tide_map(rt, "(x, d) -> x / max(d, axis=1, keepdims=true)",
+                                     tide_from_host(rt, TIDE_F32, 2, shape, x),
+                                     tide_from_host(rt, TIDE_F32, 2, shape, d));
+    assert_ok(tide_to_host(quotients, got, sizeof got));
+    for (int row = 0; row < ROWS; row++)
+        for (int i = 0; i < 64; i++) {
+            const float want = x[row][i] / d[row][i];
+            if (memcmp(&want, &got[row][i], 4) && !(isnan(want) && isnan(got[row][i])))
+                fail_msg("%a / %a is %a, not %a", x[row][i], d[row][i], got[row][i], want);
+        }
+}
+
 static void nothing_and_one(void **state) {
     static const int64_t shapes[][2] = {{0, 4}, {3, 0}, {1, 1}, {4, 1}, {1, 8}};
     (void)state;
@@ -335,7 +443,7 @@ static void nothing_and_one(void **state) {
 
 /* The bits of a row are its own: no other row, and no other run, changes them. */
 static void a_rows_bits_are_its_own(void **state) {
-    static const int64_t lengths[] = {24, 100, 3000, 9000};
+    static const int64_t lengths[] = {24, 33, 100, 1023, 3000, 9000, 9001};
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(lengths); i++) {
         const int64_t n = lengths[i];
@@ -473,7 +581,11 @@ static void check_plan(const tidei_chain_plan *p, int64_t rows, int64_t n) {
                   groups = warp      ? (threads >> p->shift) * f->rows
                            : columns ? side
                                      : 1;
-    assert_int_equal(p->vectors * v, n);
+    if (f->uneven) { /* what goes alone has a lane each */
+        assert_int_equal(p->vectors, n / v);
+        assert_true(!columns && v > 1 && n >= v && lanes >= 2 * v - 2);
+    } else
+        assert_int_equal(p->vectors * v, n);
     assert_int_equal(p->rows * w, rows);
     assert_true(p->part * f->blocks >= p->vectors && lanes * f->unroll >= p->part);
     assert_true((int64_t)p->grid / f->blocks * groups >= p->rows);
@@ -490,10 +602,13 @@ static void forms_follow_from_shapes(void **state) {
         uint8_t type, turned, kind, vec, blocks;
     } cases[] = {
         {8192, 4096, 0, TIDE_F32, 0, TIDEI_CHAIN_BLOCK, 4, 1},
-        {8192, 4095, 0, TIDE_F32, 0, TIDEI_CHAIN_BLOCK, 1, 1},
-        {8192, 4096, 1, TIDE_F32, 0, TIDEI_CHAIN_BLOCK, 1, 1},
+        {8192, 4095, 0, TIDE_F32, 0, TIDEI_CHAIN_BLOCK, 4, 1},
+        {8192, 4096, 1, TIDE_F32, 0, TIDEI_CHAIN_BLOCK, 4, 1},
+        {8192, 50257, 0, TIDE_F16, 0, TIDEI_CHAIN_BLOCK, 8, 4},
+        {8192, 129, 0, TIDE_F32, 0, TIDEI_CHAIN_LANES, 4, 1},
+        {8192, 65, 0, TIDE_F16, 0, TIDEI_CHAIN_LANES, 4, 1},
         {32, 32, 0, TIDE_F32, 0, TIDEI_CHAIN_LANES, 4, 1},
-        {1 << 20, 7, 0, TIDE_F32, 0, TIDEI_CHAIN_LANES, 1, 1},
+        {1 << 20, 7, 0, TIDE_F32, 0, TIDEI_CHAIN_LANES, 2, 1},
         {8192, 4096, 0, TIDE_F16, 0, TIDEI_CHAIN_BLOCK, 8, 1},
         {8192, 4096, 0, TIDE_F64, 0, TIDEI_CHAIN_BLOCK, 2, 1},
         {1024, 32768, 0, TIDE_F32, 0, TIDEI_CHAIN_BLOCK, 4, 2},
@@ -578,21 +693,12 @@ static void forms_compile(void **state) {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, begin_both, end_both)
 int main(void) {
     const struct CMUnitTest tests[] = {
-        CASE(rows_of_any_length),
-        CASE(columns_of_any_length),
-        CASE(rows_that_do_not_fit),
-        CASE(layouts_and_types),
-        CASE(several_results),
-        CASE(other_inputs),
-        CASE(positions),
-        CASE(folds_that_lie_across),
-        CASE(folds_of_pairs),
-        CASE(chains_among_other_values),
-        CASE(special_values),
-        CASE(nothing_and_one),
-        CASE(a_rows_bits_are_its_own),
-        CASE(over_what_is_read),
-        CASE(two_destinations),
+        CASE(rows_of_any_length),      CASE(uneven_rows),          CASE(uneven_views),
+        CASE(columns_of_any_length),   CASE(rows_that_do_not_fit), CASE(layouts_and_types),
+        CASE(several_results),         CASE(other_inputs),         CASE(positions),
+        CASE(folds_that_lie_across),   CASE(folds_of_pairs),       CASE(chains_among_other_values),
+        CASE(special_values),          CASE(quotients_are_exact),  CASE(nothing_and_one),
+        CASE(a_rows_bits_are_its_own), CASE(over_what_is_read),    CASE(two_destinations),
         CASE(folds_of_short_rows),
     };
     const struct CMUnitTest plans[] = {
