@@ -87,12 +87,12 @@ TD_FN td_f64 tide_least(td_f64 a, td_f64 b) {
 }
 
 /* What many are divided by: its reciprocal, correctly rounded, and whether quotients by it may be
-** had from that. A product with the reciprocal, corrected once by what it leaves, is the quotient as
-** division rounds it, where nothing on the way overflows or loses digits: for dividends from 2^-100
-** to 2^100 and divisors from 2^-24 to 2^24, roughly. (The product is less than 1.5 last places off,
-** and the correction less than 2^-23 of that; a quotient comes no nearer to the middle between two
-** floats than 1/2D of a last place, D the divisor's 24 digits. All pairs that come so near that
-** this does not decide give the quotient: tests go through some.) */
+** had from that. A product with the reciprocal, corrected once by what it leaves, is the quotient
+** as division rounds it, where nothing on the way overflows or loses digits: for dividends from
+** 2^-100 to 2^100 and divisors from 2^-24 to 2^24, roughly. (The product is less than 1.5 last
+** places off, and the correction less than 2^-23 of that; a quotient comes no nearer to the middle
+** between two floats than 1/2D of a last place, D the divisor's 24 digits. All pairs that come so
+** near that this does not decide give the quotient: tests go through some.) */
 struct tide_divisor {
     td_f32 reciprocal;
     td_u32 span;

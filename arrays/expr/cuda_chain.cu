@@ -1,36 +1,43 @@
 /* cuda_chain.cu: folds over rows and what hangs on them, in one kernel. Embedded as text
 ** (tidei_cuda_chain_text), after the program's own part, which gives
 **   tide_form         0: a row is a few lanes' of a warp; 1: a block's, or that of tide_K blocks, a
-**                     cluster; 2: rows run across memory, neighbouring threads work on neighbouring ones
+**                     cluster; 2: rows run across memory, neighbouring threads work on neighbouring
+**                     ones
 **   tide_L            lanes of a row (form 0)
 **   tide_nested       rows lie along more than one dimension
 **   tide_V, tide_U    elements of a vector; vectors that a thread keeps of a row
 **   tide_R            rows that a thread works on beside each other (form 0), else 1
-**   tide_W            results of a thread: tide_R, or tide_V in form 2, where vectors lie across rows
+**   tide_W            results of a thread: tide_R, or tide_V in form 2, where vectors lie across
+**                     rows
 **   tide_B, tide_M    threads of a block at most; blocks of a multiprocessor at least
-**   tide_uneven       rows begin and end anywhere: vectors are those that lie within a row as a whole,
-**                     and what is before and behind them goes alone, an element a lane. Offsets then
-**                     count elements, else vectors
+**   tide_uneven       rows begin and end anywhere: vectors are those that lie within a row as a
+**                     whole, and what is before and behind them goes alone, an element a lane.
+**                     Offsets then count elements, else vectors
 **   tide_p            the parameters
-**   tide_early        addresses of the inputs that are kept from the beginning: tide_step, tide_goto,
-**                     tide_skip move along kept dimensions, the row, the row by a thread's steps;
-**                     tide_x: a vector of them; tide_get; tide_get_one: the first element of one;
-**                     tide_behind: how many elements one is behind a boundary of a vector
+**   tide_early        addresses of the inputs that are kept from the beginning: tide_step,
+**                     tide_goto, tide_skip move along kept dimensions, the row, the row by a
+**                     thread's steps; tide_x: a vector of them; tide_get; tide_get_one: the first
+**                     element of one; tide_behind: how many elements one is behind a boundary of a
+**                     vector
 **   tide_late         the same of inputs that only the last stage reads and that the cache keeps,
 **                     being the same for all rows; tide_y
-**   tide_outs         the same of results that have all elements; tide_z, tide_put_all, tide_put_one
+**   tide_outs         the same of results that have all elements; tide_z, tide_put_all,
+**                     tide_put_one
 **   tide_flats        addresses of what has one element a row, inputs and results; tide_step
 **   tide_u            the values of a row: such inputs, folds, what follows from both
 **   tide_flat, tide_put_flat   read and write them
 **   tide_stage<s>     fold: accumulators of this stage's folds, all over bodies that earlier stages
-**                     settled the rest of; settle: computes what is known of a row by now; take: adds
-**                     an element; end: from accumulators to values. tide_stages: how many have folds
+**                     settled the rest of; settle: computes what is known of a row by now; take:
+**                     adds an element; end: from accumulators to values. tide_stages: how many have
+**                     folds
 **   tide_final        computes an element of each result
-**   tide_final_shared the same, with quotients by values of the row through these values' reciprocals
-**                     (tide_share computes them), and whether all of these are right: `divides`
+**   tide_final_shared the same, with quotients by values of the row through these values'
+**                     reciprocals (tide_share computes them), and whether all of these are right:
+**                     `divides`
 ** Every thread loads all of its elements before it uses the first, and keeps them in registers: a
-** row is read once. What must stay true: how elements are joined depends on the shape alone; and all
-** threads of a row have the same values of it, since of two that are joined either may come first. */
+** row is read once. What must stay true: how elements are joined depends on the shape alone; and
+** all threads of a row have the same values of it, since of two that are joined either may come
+** first. */
 struct tide_place {
     td_u32 lane, lanes;   /* among the threads of a row, in this block; how many they are */
     td_u32 across;        /* neighbouring lanes of a row are this many threads apart */

@@ -1,12 +1,16 @@
 /* cuda_fold.cu: a body folded over the reduced dimensions. Embedded as text (tidei_cuda_fold_text),
 ** after cuda_locate.cu and the program's own part, which gives
-**   tide_V, tide_U    elements of a group, which load as one vector; groups that a thread has under way
-**   tide_W            results of a thread: tide_V where the vectors lie along the kept dimensions, else 1
-**   tide_mode         0: vectors along one reduced dimension; 1: along the innermost kept one; 2: single elements
+**   tide_V, tide_U    elements of a group, which load as one vector; groups that a thread has under
+**                     way
+**   tide_W            results of a thread: tide_V where the vectors lie along the kept dimensions,
+**                     else 1
+**   tide_mode         0: vectors along one reduced dimension; 1: along the innermost kept one; 2:
+**                     single elements
 **   tide_p, tide_at, tide_x, tide_step, tide_load as in cuda_map.cu, with 64-bit offsets;
 **                     tide_single: as tide_step along the reduced dimension of mode 0, counted in
 **                     elements; tide_hop: adds offsets; tide_linear: the linear index at an offset
-**   tide_acc          an accumulator: tide_start, tide_take (the body's value at an element), tide_join, tide_end
+**   tide_acc          an accumulator: tide_start, tide_take (the body's value at an element),
+**                     tide_join, tide_end
 ** A block has 2^p.cshift columns of threads; a column works on one group of results (blockIdx.x)
 ** and one stretch of the reduced elements (blockIdx.y), its threads (lanes) in turn. What threads
 ** found is joined in shared memory, in an order fixed by the shape; where several blocks share a
