@@ -201,6 +201,9 @@ void tidei_stamps_add(tidei_stamps *s, tidei_stamp x) {
 /* Streams have no half on the device here, which only the pool `driver` asks for: it is not tested
 ** over doubles. */
 tidei_dstream *tidei_stream_hold(tidei_stream *s) { return (void)s, NULL; }
+uint64_t tidei_stream_last_tick(tidei_stream *s) {
+    return atomic_load_explicit(&s->submitted, memory_order_acquire);
+}
 void tidei_stream_let_go(tidei_stream *s) { (void)s; }
 tidei_stream *tidei_stream_at(tidei_dev *d, unsigned slot) {
     return atomic_load(&d->rt->streams->at[slot]);

@@ -280,14 +280,15 @@ static void check_timed(const tidei_trace *t, const uint8_t *bytes, size_t n) {
     require(!memcmp(&t->run, &timed.run, sizeof t->run), "another run where times are wanted");
     for (size_t i = 0; i < timed.n; i++) {
         const tidei_event *e = &timed.events[i];
-        require(!i || timed.times[i] >= timed.times[i - 1], "time falls");
+        require(!i || timed.times[i].ns >= timed.times[i - 1].ns, "time falls");
         if (e->op == TIDEI_EVENT_SYNC) continue;
         const tidei_block_moments *m = &timed.moments[e->block];
-        if (e->op == TIDEI_EVENT_ALLOC) require(m->made == timed.times[i], "made at another time");
+        if (e->op == TIDEI_EVENT_ALLOC)
+            require(m->made == timed.times[i].ns, "made at another time");
         require(m->used >= m->made && m->died >= m->made, "used or dead before it was made");
         require(m->used == TIDEI_UNTOLD || m->used <= m->died, "used when it was dead");
         if (e->op == TIDEI_EVENT_FREE && m->died != TIDEI_UNTOLD)
-            require(m->died <= timed.times[i], "dead behind its free");
+            require(m->died <= timed.times[i].ns, "dead behind its free");
     }
     tidei_trace_clear(&timed);
 }

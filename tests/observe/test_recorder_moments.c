@@ -22,7 +22,7 @@ static const tidei_block_moments *moments_of(const tidei_trace *t, uint64_t byte
     for (size_t i = 0; i < t->n; i++) {
         if (t->events[i].bytes != bytes) continue;
         m = &t->moments[t->events[i].block];
-        if (t->events[i].op == TIDEI_EVENT_FREE) *freed = t->times[i];
+        if (t->events[i].op == TIDEI_EVENT_FREE) *freed = t->times[i].ns;
     }
     assert_non_null(m);
     return m;
@@ -132,9 +132,9 @@ static void moments_are_in_order(void **state) {
         if (t.events[i].op != TIDEI_EVENT_FREE) continue;
         const tidei_block_moments *m = &t.moments[t.events[i].block];
         if (m->used != TIDEI_UNTOLD)
-            used++, assert_true(m->used >= m->made && m->used <= t.times[i]);
+            used++, assert_true(m->used >= m->made && m->used <= t.times[i].ns);
         if (m->died != TIDEI_UNTOLD)
-            died++, assert_true(m->died >= m->made && m->died <= t.times[i]);
+            died++, assert_true(m->died >= m->made && m->died <= t.times[i].ns);
     }
     assert_int_equal(used, t.run.used);
     assert_int_equal(died, t.run.exact);
