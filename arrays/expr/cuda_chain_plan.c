@@ -18,8 +18,8 @@
 #define CHAIN_THREADS TIDEI_CHAIN_LARGE
 /* Vectors of a row that a thread of a block has at least where results have all elements: with
 ** fewer, threads would do little but wait for each other; with more, fewer threads have loads under
-** way (8192 rows of 4096 on an H200: a layer norm takes 97, 68.8, 70.2 us with 2, 4, 8). Where a row
-** has one result, what is joined costs more: an argmax takes 78, 48, 38 us. */
+** way (8192 rows of 4096 on an H200: a layer norm takes 97, 68.8, 70.2 us with 2, 4, 8). Where a
+** row has one result, what is joined costs more: an argmax takes 78, 48, 38 us. */
 #define CHAIN_FEW 4u
 /* blocks of a cluster that every device with clusters takes */
 #define CHAIN_CLUSTER 8u

@@ -62,8 +62,8 @@ TIDE_API tide_array *tide_from_host(tide_runtime *rt, tide_dtype t, int ndim, co
 
 /* Copies all elements to host memory in row-major order. `bytes` must be what they take, and `dst`
 ** have so many: else TIDE_E_INVALID. A sync point: an index that tide_take found out of range is
-** told here (TIDE_E_BOUNDS). On failure `dst` may have been written in part. Several MiB of a GPU go
-** in pieces: of what another thread writes meanwhile some may have come. May collect. Blocks. */
+** told here (TIDE_E_BOUNDS). On failure `dst` may have been written in part. Several MiB of a GPU
+** go in pieces: of what another thread writes meanwhile some may have come. May collect. Blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_to_host(tide_array *a, void *dst, size_t bytes);
 /* Reads the one element of an array that has one, of any rank; else TIDE_E_SHAPE. Bool comes as
 ** TIDE_ARG_BOOL and signed integers as TIDE_ARG_INT (both in value.i), unsigned ones as

@@ -53,7 +53,8 @@ int tidei_own_thread_start(pthread_t *out, void *(*fn)(void *arg), void *arg) {
 
 #endif
 
-/* EINVAL: there are more than a set has room for, which are more than anything here makes use of. */
+/* EINVAL: there are more than a set has room for, which are more than anything here makes use of.
+** */
 unsigned tidei_processors(void) {
     cpu_set_t may;
     if (sched_getaffinity(0, sizeof may, &may)) return errno == EINVAL ? CPU_SETSIZE : 1;

@@ -392,6 +392,27 @@ static void making(tide_runtime *rt) {
     DROP(outlives);
 }
 
+static tide_status doubled(void *user, const tide_arg *args, size_t n, tide_array **outs,
+                           size_t m) {
+    (void)user, (void)n, (void)m;
+    outs[0] = tide_add(args[0].value.array, args[0].value.array);
+    return outs[0] ? TIDE_OK : tide_error_last()->status;
+}
+static void graphs(tide_runtime *rt) {
+    tide_array *x = CALL(tide_arange, rt, TIDE_F64, 0, 100, 1), *out = NULL;
+    const tide_arg arg = CALL(tide_arg_array, x);
+    tide_graph_figures figures = {.struct_size = sizeof figures};
+    tide_graph *g = CALL(tide_graph_new, rt, doubled, NULL);
+    for (int run = 0; run < 3; run++) { /* called, captured, queued */
+        OK(tide_graph_run, g, &arg, 1, &out, 1);
+        DROP(out);
+    }
+    OK(tide_graph_info, g, &figures);
+    OK(tide_graph_reset, g);
+    DO(tide_graph_release, g);
+    DROP(x);
+}
+
 static void expressions(tide_runtime *rt) {
     tide_array *x = CALL(tide_arange, rt, TIDE_F64, 0, 100, 1), *out = NULL, *second = NULL;
     const tide_arg arg = CALL(tide_arg_array, x);
@@ -615,6 +636,7 @@ static void whole_program(const tide_config *c) {
     texts(rt);
     making(rt);
     expressions(rt);
+    graphs(rt);
     algebra(rt);
     memory(rt);
     pools(rt);

@@ -1,6 +1,7 @@
 /* test_child.c: code in a child process: how it ends, and what it gives back. */
 #include "tools/tide/child.h"
 #include "tests/support/tidetest.h"
+#include <sys/mman.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -26,8 +27,10 @@ static void work(void *p) {
     if (w->deaf) signal(SIGALRM, SIG_IGN);
     if (w->prints) printf("not the parent's");
     for (size_t i = 0; w->eats; i++) { /* and never gives back */
-        char *eaten = malloc((size_t)1 << 30);
-        if (!eaten) abort();
+        /* not malloc, which MALLOC_PERTURB_ lets fill what it gives */
+        char *eaten =
+            mmap(NULL, (size_t)1 << 30, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (eaten == MAP_FAILED) abort();
         eaten[i] = 1;
     }
     while (*loops) {}
