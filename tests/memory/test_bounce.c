@@ -162,7 +162,7 @@ static void parts_of_arrays_and_work_around_them(void **state) {
 static void the_ring_counts_and_gives_way(void **state) {
     tide_device_figures f = {.struct_size = sizeof f};
     (void)state;
-    tide_runtime *rt = open_on(open_bus(), NULL);
+    tide_runtime *rt = open_on(open_bus(), &(tide_config){.pool = "tide"});
     round_trip(rt, 40 * MIB, 0, 1);
     assert_ok(tide_device_info(rt, &f));
     size_t backed = f.pinned.backed;

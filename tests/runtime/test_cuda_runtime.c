@@ -148,7 +148,7 @@ static void large_copies_pass_through_pinned_memory(void **state) {
     tide_device_figures f = {.struct_size = sizeof f};
     (void)state;
     for (size_t i = 0; i < n; i++) sent[i] = (unsigned char)(i * 7 + i / 1000);
-    tide_runtime *rt = open_cuda(NULL);
+    tide_runtime *rt = open_cuda(&(tide_config){.pool = "tide"});
     for (int pinned = 0; pinned < 2; pinned++) {
         int copies = fake.copies;
         fake.pinned_source = pinned; /* by the program itself */
