@@ -461,7 +461,7 @@ tide_status tidei_stream_follow(tidei_stream *s, tidei_stream *from, uint64_t ti
     tide_status status = TIDE_OK;
     pthread_mutex_lock(&from->lock);
     give_begun(from); /* one that was known as the stream retired is nobody else's */
-    if (!from->ds) { /* retired: all its work is complete */
+    if (!from->ds) {  /* retired: all its work is complete */
         raise_to(&s->seen[from->slot], tick);
     } else {
         expect_followers(from, tick);
