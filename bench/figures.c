@@ -15,6 +15,12 @@ double bench_quantile(double *v, size_t n, double q) {
 }
 double bench_median(double *v, size_t n) { return bench_quantile(v, n, 0.5); }
 
+bool bench_wants_family(const bench *b, const char *family) {
+    const size_t n = strlen(family);
+    return !b->chosen || (!strncmp(b->chosen, family, n) && b->chosen[n] == '_' &&
+                          (!strcmp(b->chosen + n, "_worst") || atoi(b->chosen + n + 1)));
+}
+
 void bench_note(bench *b, double value, const char *unit, const char *name, ...) {
     va_list ap;
     if (b->figures == BENCH_FIGURES) {

@@ -169,18 +169,11 @@ static bool sweep(bench *b, const family *f) {
     return true;
 }
 
-/* Whether the figure that is wanted is this family's. */
-static bool is_wanted(const bench *b, const family *f) {
-    const size_t n = strlen(f->name);
-    return !b->chosen || (!strncmp(b->chosen, f->name, n) && b->chosen[n] == '_' &&
-                          (!strcmp(b->chosen + n, "_worst") || atoi(b->chosen + n + 1)));
-}
-
 int bench_sweep(bench *b) {
     if (!bench_open(b, NULL, NULL, false)) return bench_failed("tide_open");
     if (!bench_on_cuda(b)) return bench_skipped("these sizes are a GPU's");
     for (size_t i = 0; i < TIDEI_COUNT(families); i++)
-        if (is_wanted(b, &families[i]) && !sweep(b, &families[i]))
+        if (bench_wants_family(b, families[i].name) && !sweep(b, &families[i]))
             return bench_failed(families[i].name);
     return bench_done(b, "softmax_f32_worst");
 }
