@@ -44,7 +44,7 @@ tide_array *bench_normal(tide_runtime *rt, tide_rng *rng, tide_dtype t, int ndim
 
 __attribute__((format(printf, 4, 5))) void bench_note(bench *b, double value, const char *unit,
                                                       const char *name, ...);
-/* Of sweeps: whether the figure that is wanted is of this family, "family_LENGTH" or "family_worst". */
+/* Of sweeps: whether the figure wanted is one of this family: "family_LENGTH", "family_worst". */
 bool bench_wants_family(const bench *b, const char *family);
 /* The figures noted so far are the result, and this is the one that a bar is for. Returns the exit
 ** status. */
