@@ -140,7 +140,10 @@ static bool calls_libraries(const program *p) {
 }
 static void with_memory_moved_between(void **state) {
     circumstance c = {.name = "moved",
-                      .config = {.collector = "refcount", .debug = 1, .limit = "6MiB"},
+                      .config = {.collector = "refcount",
+                                 .debug = 1,
+                                 .limit = "6MiB",
+                                 .pool = "tide"}, /* which moves */
                       .before = crumble,
                       .disturbs = true};
     (void)state;
