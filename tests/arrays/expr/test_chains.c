@@ -26,12 +26,11 @@ static int close_both(void **state) {
 }
 static int begin_both(void **state) {
     (void)state;
-    if (!rt) skip();
     return tide_scope_begin(rt) || tide_scope_begin(host);
 }
 static int end_both(void **state) {
     (void)state;
-    return rt ? tide_scope_end(rt) || tide_scope_end(host) : 0;
+    return tide_scope_end(rt) || tide_scope_end(host);
 }
 
 /* ---- arrays on both ---- */
@@ -707,5 +706,6 @@ int main(void) {
         cmocka_unit_test(forms_compile),
     };
     int failed = cmocka_run_group_tests_name("plans", plans, NULL, NULL);
+    if (test_on_host() && !can_emulate()) return failed; /* no kernel runs here */
     return failed + cmocka_run_group_tests_name("emulated", tests, open_both, close_both);
 }
