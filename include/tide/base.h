@@ -39,8 +39,9 @@
 **   (tide/device.h). Work is queued on the current stream: the one that the calling thread has on
 **   its current device (tide_stream_set), the default one at first. A contract ends with two
 **   sentences:
-**   "May collect": it may make room in device memory, that is climb the reclaim ladder
-**   (tide/reclaim.h), run collectors and caches' slots, and so wait. "Never collects": not that.
+**   "May collect": it may make room in device memory, that is bring free pages together
+**   (TIDE_POOL_REUSE_WAIT), climb the reclaim ladder (tide/reclaim.h), run collectors and caches'
+**   slots, and so wait. "Never collects": not that.
 **   "Blocks": it waits for queued device work even where there is memory. "May block": it does so
 **   sometimes; the text says when. "Never blocks": it waits for no device work, but for what "May
 **   collect" says; where free memory goes back to the driver, which may wait for all work

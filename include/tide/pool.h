@@ -68,7 +68,9 @@ enum {
     TIDE_POOL_REUSE_FOLLOW = 2, /* if that stream waits for the work anyway */
     TIDE_POOL_REUSE_DONE = 3,   /* if the work happens to be done */
     /* always, rather than take more from the driver: the stream is made to wait; `tide` leaves a
-    ** part alone, so that streams can work side by side */
+    ** part alone, so that streams can work side by side. Where that much is free for the stream
+    ** itself, in pieces between blocks that may not move, `tide` waits for its work, and brings
+    ** the free pages together */
     TIDE_POOL_REUSE_WAIT = 4,
     /* pool `split`: pieces of so many bytes and more stay whole; SIZE_MAX: all are split */
     TIDE_POOL_MAX_SPLIT = 5,

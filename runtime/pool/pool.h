@@ -59,7 +59,8 @@ enum {
     TIDEI_REUSE_FOLLOW = 1, /* the stream is ordered after that work by a wait; chains count */
     /* the work is known to be done. Depends on timing: off in a deterministic pool */
     TIDEI_REUSE_DONE = 2,
-    /* rather than grow, the pool may make the stream wait for that work, on the device */
+    /* rather than grow, the pool may make the stream wait for that work, on the device; and may
+    ** wait on the host for the stream itself, to map its free pages elsewhere */
     TIDEI_REUSE_WAIT = 4
 };
 
@@ -119,8 +120,8 @@ struct tidei_pool_ops {
     ** state. Work is complete. */
     void (*close)(tidei_pool *p);
     /* bytes > 0. TIDE_E_NOMEM (without composing a report) when it does not fit; other errors are
-    ** the device's. Only with TIDEI_ALLOC_MOVE may it wait for a stream; but the pool `none` waits
-    ** where its frees would have to. */
+    ** the device's. It may wait for a stream only with TIDEI_ALLOC_MOVE, and for s itself under the
+    ** rule TIDEI_REUSE_WAIT; but the pool `none` waits where its frees would have to. */
     tide_status (*alloc)(tidei_pool *p, size_t bytes, tidei_stream *s, unsigned flags,
                          tidei_block *out);
     /* Says that the block may be moved, by the pool's mover, and names its owner. NULL: the pool

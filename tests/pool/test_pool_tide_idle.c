@@ -1,6 +1,6 @@
 /* test_pool_tide_idle.c: the pool `tide`, over doubles, where nothing may move: whole pages on
 ** which nothing lies are mapped elsewhere in place of new memory, as far as nobody has to wait for
-** it. */
+** another stream. */
 #include "tests/support/tidetest.h"
 #include "tests/doubles/pool_double.h"
 #include "runtime/pool/tide/tide.h"
@@ -32,6 +32,8 @@ static void bench_close(bench *b) {
         if (b->piece[i].priv) put(b->p, &b->piece[i], 0, 0);
         put(b->p, &b->wall[i], 0, 0);
     }
+    for (unsigned stream = 0; stream < 2; stream++) double_complete(stream, PIECES);
+    b->p->ops->settle(b->p);
     b->p->ops->trim(b->p, 0);
     assert_int_equal(figures(b->p).backed, 0);
     close_clean(b->p);
@@ -75,27 +77,20 @@ static void the_rest_is_new_memory(void **state) {
     bench_close(&b);
 }
 
-/* Pages with pending work stay where they are; once it is done, as the pool finds by itself, they
-** serve. */
-static void nobody_waits_for_pending_work(void **state) {
+/* Pages with another stream's work stay where they are; once it is done, as the pool finds by
+** itself, they serve. */
+static void nobody_waits_for_work_of_others(void **state) {
     (void)state;
     bench b;
     bench_open(&b);
     give(&b, 3, 1, 7);
-    give(&b, 9, 0, 8);
     size_t backed = figures(b.p).backed;
     tidei_block first = must(b.p, 2 * LONG * PAGE, 0);
     assert_true(figures(b.p).backed > backed);
     assert_int_equal(figures(b.p).bytes_remapped, 0);
-    assert_int_equal(dbl.calls[CALL_WAIT], 0);
-    double_complete(0, 8);
-    double_complete(1, 7);
+    give(&b, 9, 1, 8);
+    double_complete(1, 8);
     backed = figures(b.p).backed;
-    /* after a search in vain the next one comes some frees later */
-    for (unsigned i = 0; i < 64; i++) {
-        tidei_block x = must(b.p, KIB, 0);
-        put(b.p, &x, 0, 0);
-    }
     tidei_block second = must(b.p, 2 * LONG * PAGE, 0);
     /* but for pages that the walls reach into */
     assert_true(figures(b.p).backed < backed + LONG * PAGE / 2);
@@ -103,6 +98,64 @@ static void nobody_waits_for_pending_work(void **state) {
     assert_int_equal(dbl.calls[CALL_WAIT], 0);
     put(b.p, &first, 0, 0);
     put(b.p, &second, 0, 0);
+    bench_close(&b);
+}
+
+/* Where much is free for the requester's stream at once, the host waits for that stream rather than
+** that the pool grows. */
+static void own_pending_pages_are_waited_for(void **state) {
+    (void)state;
+    bench b;
+    bench_open(&b);
+    give(&b, 3, 0, 7);
+    give(&b, 9, 0, 8);
+    size_t backed = figures(b.p).backed;
+    tidei_block large = must(b.p, 2 * LONG * PAGE, 0);
+    assert_int_equal(figures(b.p).backed, backed);
+    assert_true(figures(b.p).bytes_remapped >= LONG * PAGE);
+    assert_int_equal(dbl.calls[CALL_WAIT], 1);
+    assert_true(balanced(b.p));
+    put(b.p, &large, 0, 0);
+    bench_close(&b);
+}
+
+/* ... but not where the rules say that nobody waits. */
+static void without_the_rule_nobody_waits(void **state) {
+    (void)state;
+    bench b;
+    bench_open(&b);
+    atomic_fetch_and(&b.p->attrs.reuse, ~(unsigned)TIDEI_REUSE_WAIT);
+    give(&b, 3, 0, 7);
+    give(&b, 9, 0, 8);
+    size_t backed = figures(b.p).backed;
+    tidei_block large = must(b.p, 2 * LONG * PAGE, 0);
+    assert_true(figures(b.p).backed > backed);
+    assert_int_equal(figures(b.p).bytes_remapped, 0);
+    assert_int_equal(dbl.calls[CALL_WAIT], 0);
+    put(b.p, &large, 0, 0);
+    bench_close(&b);
+}
+
+/* Pages go beside a free piece with the requester's own work, which stays pending on the whole. */
+static void own_pending_work_beside_the_pages_is_no_matter(void **state) {
+    (void)state;
+    bench b;
+    bench_open(&b);
+    atomic_fetch_and(&b.p->attrs.reuse, ~(unsigned)TIDEI_REUSE_WAIT);
+    put(b.p, &b.wall[PIECES - 1], 0, 9);
+    give(&b, PIECES - 1, 0, 9); /* at the end of all memory */
+    give(&b, 3, 0, 0);
+    give(&b, 9, 0, 0);
+    size_t backed = figures(b.p).backed;
+    tidei_block large = must(b.p, 2 * LONG * PAGE, 0);
+    assert_int_equal(figures(b.p).backed, backed);
+    assert_true(figures(b.p).bytes_remapped > 0);
+    assert_int_equal(dbl.calls[CALL_WAIT], 0);
+    assert_int_equal(large.stamps.n, 1);
+    assert_int_equal(tidei_stamps_at(&large.stamps)[0].tick, 9);
+    assert_true(balanced(b.p));
+    put(b.p, &large, 0, 9);
+    b.wall[PIECES - 1] = must(b.p, PAGE, 0);
     bench_close(&b);
 }
 
@@ -130,14 +183,15 @@ static void every_refusal_leaves_order(void **state) {
         tide_status with;
     } calls[] = {{CALL_HOST, TIDE_E_HOST_NOMEM}, {CALL_BACK, TIDE_E_NOMEM},
                  {CALL_PAGE_NEW, TIDE_E_DEVICE}, {CALL_MAP, TIDE_E_DEVICE},
-                 {CALL_MAP, TIDE_E_NOMEM},       {CALL_UNMAP, TIDE_E_DEVICE}};
+                 {CALL_MAP, TIDE_E_NOMEM},       {CALL_UNMAP, TIDE_E_DEVICE},
+                 {CALL_WAIT, TIDE_E_DEVICE}};
     for (unsigned k = 0; k < TIDEI_COUNT(calls); k++) {
         bool failed = true;
         for (long after = 0; failed; after++) {
             bench b;
             tidei_block large = {0};
             bench_open(&b);
-            for (unsigned i = 1; i < PIECES; i += 3) give(&b, i, 0, 0);
+            for (unsigned i = 1; i < PIECES; i += 3) give(&b, i, 0, i);
             dbl.fail_with = calls[k].with;
             dbl.fail_after[calls[k].call] = after;
             tide_status st = get(b.p, 4 * LONG * PAGE, 0, 0, &large);
@@ -155,7 +209,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(idle_pages_stand_in_for_new_memory),
         cmocka_unit_test(the_rest_is_new_memory),
-        cmocka_unit_test(nobody_waits_for_pending_work),
+        cmocka_unit_test(nobody_waits_for_work_of_others),
+        cmocka_unit_test(own_pending_pages_are_waited_for),
+        cmocka_unit_test(without_the_rule_nobody_waits),
+        cmocka_unit_test(own_pending_work_beside_the_pages_is_no_matter),
         cmocka_unit_test(few_idle_pages_stay),
         cmocka_unit_test(every_refusal_leaves_order),
     };

@@ -12,8 +12,9 @@
 ** are as many as the request needs beyond the free pieces beside the hole they go to; of equal ones
 ** those beside holes, since no piece reaches across a hole. The blocks move in stream order; then
 ** the host waits for what is pending on the pages, and they are relocated (relocate.h).
-** *Idle* pages are those on which nothing lies and nothing is pending: these alone can be had
-** without anybody's waiting, in place of new memory.
+** In place of new memory, *vacant* pages go beside each other: those on which nothing lies. Nobody
+** waits where nothing is pending on them either: such pages are *idle*. What the requester's own
+** stream has pending beside the hole stays pending on the piece.
 ** What must stay true: a page is unmapped only when nothing queued uses its addresses: its free
 ** parts were claimed, its blocks moved elsewhere, and both are past. One thread at a time; the
 ** marks on pages are its own. Whatever fails, the claimed is free again, and blocks are where they
@@ -31,19 +32,27 @@
 #define CHOICES  16
 #define STAYS    SIZE_MAX
 
-/* Of the bytes wanted idle pages have to be at least this part, or it is not worth unmapping and
-** mapping them: 60 us each on a GPU, where new ones cost 100. */
-#define IDLE_PART 16
+/* Of the bytes wanted vacant pages have to be at least this part, or it is not worth unmapping and
+** mapping them: 60 us each on a GPU, where new ones cost 100; and each cuts free memory up. */
+#define VACANT_PART 2
+
+/* Which pages will do. */
+typedef enum kind {
+    ALL,  /* those with blocks, too */
+    MINE, /* vacant ones with no work pending but the requester's */
+    IDLE  /* vacant ones with no work pending */
+} kind;
 
 /* How much is to be done about a request; grows from try to try. */
 typedef struct effort {
-    bool idle;            /* only idle pages will do */
-    size_t cost;          /* of a page at most; COST_CHEAP or COST_MOST; idle: 0 */
+    kind kind;
+    size_t cost;          /* of a page at most; COST_CHEAP or COST_MOST; vacant ones: 0 */
     size_t pages, blocks; /* to be mapped elsewhere, to be moved */
 } effort;
 
 typedef struct choice {
-    bool idle;                   /* as the effort has it */
+    kind kind;                   /* as the effort has it */
+    uint16_t slot;               /* the requester's stream */
     tidei_extent *hole;          /* where the pages go: to its low end, */
     bool high;                   /* or to the high one */
     tidei_extent *below, *above; /* free pieces beside it that become part of the piece, or NULL */
@@ -63,25 +72,34 @@ static bool is_out(const tidei_extent *x) {
 
 /* ---- which pages ---- */
 
-/* Of a free piece beside a hole, or on a page: whether it can be had as it is. */
-static bool serves(const tidei_extent *x, bool idle) {
-    return is_free(x) && (!idle || x->slot == TIDEI_SLOT_READY);
+/* Whether a free piece on a page can be had as it is. */
+static bool serves(const choice *c, const tidei_extent *x) {
+    return is_free(x) && (c->kind == ALL || x->slot == TIDEI_SLOT_READY ||
+                          (c->kind == MINE && x->slot == c->slot));
 }
-static tidei_extent *if_serves(tidei_extent *x, bool idle) {
-    return x && serves(x, idle) ? x : NULL;
+/* The same beside a hole; then it is no page that goes. */
+static tidei_extent *side(const choice *c, tidei_extent *x) {
+    return x && (serves(c, x) || (is_free(x) && x->slot == c->slot)) ? x : NULL;
 }
 static size_t size_of(const tidei_extent *x) { return x ? x->size : 0; }
 
-/* The least that makes `size` bytes at this hole. */
-static choice target_at(const tidei_heap *p, tidei_extent *hole, size_t size, bool idle) {
-    tidei_extent *below = if_serves(hole->prev, idle), *above = if_serves(hole->next, idle);
+/* The least that makes `size` bytes at this hole; `like`: the kind, and for whom. */
+static choice target_at(const tidei_heap *p, tidei_extent *hole, size_t size, const choice *like) {
+    choice c = {.kind = like->kind, .slot = like->slot, .hole = hole};
+    tidei_extent *below = side(&c, hole->prev), *above = side(&c, hole->next);
     size_t low = size_of(below), high = size_of(above), most = tidei_max_size(low, high);
-    size_t need = most < size ? tidei_round_up(size - most, p->page_bytes) : p->page_bytes;
-    if (hole->size < need && below && above && low + hole->size + high >= size)
-        return (choice){
-            .idle = idle, .hole = hole, .below = below, .above = above, .need = hole->size};
-    if (low >= high) return (choice){.idle = idle, .hole = hole, .below = below, .need = need};
-    return (choice){.idle = idle, .hole = hole, .above = above, .need = need, .high = true};
+    c.need = most < size ? tidei_round_up(size - most, p->page_bytes) : p->page_bytes;
+    if (hole->size < c.need && below && above && low + hole->size + high >= size) {
+        c.below = below;
+        c.above = above;
+        c.need = hole->size;
+    } else if (low >= high) {
+        c.below = below;
+    } else {
+        c.above = above;
+        c.high = true;
+    }
+    return c;
 }
 
 /* Fewer pages, or else more free memory beside them: what is left over is in one piece. */
@@ -91,10 +109,10 @@ static bool better(const choice *a, const choice *b) {
 }
 
 /* The best of the holes that are long enough. */
-static bool choose_target(const tidei_heap *p, size_t size, bool idle, choice *c) {
-    *c = (choice){.hole = NULL};
+static bool choose_target(const tidei_heap *p, size_t size, choice *c) {
+    *c = (choice){.kind = c->kind, .slot = c->slot};
     for (tidei_extent *hole = p->holes; hole; hole = hole->right) {
-        choice a = target_at(p, hole, size, idle);
+        choice a = target_at(p, hole, size, c);
         if (a.need <= hole->size && better(&a, c)) *c = a;
     }
     return c->hole;
@@ -106,8 +124,8 @@ static size_t cost_of(const tidei_page *pg, const tidei_extent *x, const choice 
     size_t cost = 0, wanted = (c->need - c->bytes) / pg->bytes + 1;
     if (tidei_page_displaced(pg)) return STAYS; /* a relocation was refused: the device is lost */
     for (; x && x->off < tidei_page_end(pg); x = x->next) {
-        if (serves(x, c->idle) && x != c->below && x != c->above) continue;
-        if (c->idle || !is_live(x) || x->fixed) return STAYS;
+        if (serves(c, x) && x != c->below && x != c->above) continue;
+        if (c->kind != ALL || !is_live(x) || x->fixed) return STAYS;
         if (x->leaves) continue;
         cost += (x->size + TIDEI_MOVE_COST) /
                 tidei_min_size(tidei_max_size(x->size / pg->bytes, 1), wanted);
@@ -154,7 +172,7 @@ static void choose_none(tidei_heap *p) {
 /* False: there are not enough; c->bytes is less than c->need. */
 static bool choose(tidei_heap *p, size_t size, const effort *e, choice *c) {
     choose_none(p);
-    if (!choose_target(p, size, e->idle, c)) return false;
+    if (!choose_target(p, size, c)) return false;
     for (size_t eighths = 0; c->bytes < c->need && eighths <= e->cost;
          eighths = eighths ? 2 * eighths : 1) {
         choose_up_to(p, eighths, true, c);
@@ -165,11 +183,12 @@ static bool choose(tidei_heap *p, size_t size, const effort *e, choice *c) {
 
 /* ---- pieces of pages ---- */
 
+/* Who is ordered after what is pending on the sides need not wait for it. */
 static void claim_sides(tidei_heap *p, tidei_compaction *m, const choice *c) {
     tidei_extent *sides[] = {c->below, c->above};
     for (unsigned i = 0; i < TIDEI_COUNT(sides); i++) {
         if (!sides[i]) continue;
-        tidei_compaction_note(m, sides[i]);
+        if (c->kind == ALL) tidei_compaction_note(m, sides[i]);
         tidei_heap_claim(p, sides[i]);
     }
 }
@@ -238,7 +257,7 @@ static tide_status clear(tidei_heap *p, tidei_compaction *m, const effort *e, ch
     tide_status st = TIDE_OK;
     tidei_check(tidei_heap_locked(p));
     *tick = 0;
-    if (!e->idle) tidei_compaction_ask(p);
+    if (e->kind == ALL) tidei_compaction_ask(p);
     if (p->free_list.n < descriptors_for(e->pages, e->blocks) || !plan(p, m, e, c)) {
         choose_none(p);
         return TIDE_E_NOMEM;
@@ -332,8 +351,8 @@ static tide_status remap(tidei_heap *p, const tidei_compaction *m, choice *c, ui
     tide_status st = wait_for(p, m, tick);
     if (st == TIDE_OK) st = tidei_heap_restock_to(p, descriptors_for(c->pages, 0));
     if (st != TIDE_OK) return abandon(p, c, st);
-    if (c->below) tidei_heap_be_ready(p, c->below);
-    if (c->above) tidei_heap_be_ready(p, c->above);
+    if (c->kind == ALL && c->below) tidei_heap_be_ready(p, c->below);
+    if (c->kind == ALL && c->above) tidei_heap_be_ready(p, c->above);
     tidei_page *runs = make_runs(p);
     tidei_relocation_stock(p, &c->r, runs);
     st = tidei_relocate(p, &c->r, runs);
@@ -361,13 +380,13 @@ static tide_status attempt(tidei_heap *p, tidei_compaction *m, const effort *e, 
 }
 
 /* New memory where the pages are to go, for those that are missing or some of them. */
-static tide_status add(tidei_heap *p, size_t size, bool idle, size_t bytes) {
+static tide_status add(tidei_heap *p, size_t size, const choice *like, size_t bytes) {
     tide_status st = TIDE_E_NOMEM;
     for (; bytes && st == TIDE_E_NOMEM; bytes = bytes / 2 / p->page_bytes * p->page_bytes) {
         tidei_extent *more;
-        choice c;
+        choice c = *like;
         if ((st = tidei_heap_restock(p)) != TIDE_OK) return st;
-        if (!choose_target(p, size, idle, &c)) return TIDE_E_NOMEM;
+        if (!choose_target(p, size, &c)) return TIDE_E_NOMEM;
         st = tidei_heap_add_at(p, c.hole, c.high, tidei_min_size(bytes, c.hole->size), &more);
         if (st == TIDE_OK) tidei_heap_unclaim(p, more);
     }
@@ -377,7 +396,7 @@ static tide_status add(tidei_heap *p, size_t size, bool idle, size_t bytes) {
 /* What there is to be done, by a look at it while others go on, who may add part of as much
 ** again. */
 static bool look(tidei_heap *p, const tidei_compaction *m, effort *e, choice *c) {
-    if (!e->idle) tidei_compaction_ask(p);
+    if (e->kind == ALL) tidei_compaction_ask(p);
     bool enough = choose(p, m->size, e, c);
     choose_none(p);
     e->pages = tidei_max_size(e->pages, c->pages + c->pages / 4 + 4);
@@ -388,22 +407,23 @@ static bool look(tidei_heap *p, const tidei_compaction *m, effort *e, choice *c)
 /* TIDE_E_NOMEM with *again: it is worth another try. */
 static tide_status try_once(tidei_heap *p, tidei_compaction *m, effort *e, bool grow, bool *again,
                             tidei_extent **out) {
-    choice c = {.hole = NULL};
+    const choice like = {.kind = e->kind, .slot = m->s->slot};
+    choice c = like;
     tide_status st = TIDE_E_NOMEM;
     *again = true;
     if (look(p, m, e, &c)) {
         if (e->blocks > m->cap) return st; /* with room for so many the next time */
-        c = (choice){.hole = NULL};
+        c = like;
         st = attempt(p, m, e, &c, out);
         if (st != TIDE_E_NOMEM || c.claimed) return *again = false, st;
         e->pages = tidei_max_size(e->pages, c.pages);
         e->blocks = tidei_max_size(e->blocks, c.blocks);
     }
     if (c.bytes >= c.need) return st;
-    if (e->idle && c.bytes < c.need / IDLE_PART) return *again = false, st;
-    if (grow) st = add(p, m->size, e->idle, c.need - c.bytes);
+    if (e->kind != ALL && c.bytes < c.need / VACANT_PART) return *again = false, st;
+    if (grow) st = add(p, m->size, &like, c.need - c.bytes);
     if (st != TIDE_E_NOMEM) return st == TIDE_OK ? TIDE_E_NOMEM : st;
-    *again = !e->idle && e->cost == COST_CHEAP;
+    *again = e->kind == ALL && e->cost == COST_CHEAP;
     e->cost = COST_MOST;
     return st;
 }
@@ -431,6 +451,7 @@ tide_status tidei_heap_remap(tidei_heap *p, size_t size, tidei_stream *s, bool g
     return remap_with(p, size, s, (effort){.cost = COST_CHEAP}, grow, out);
 }
 
-tide_status tidei_heap_remap_idle(tidei_heap *p, size_t size, tidei_stream *s, tidei_extent **out) {
-    return remap_with(p, size, s, (effort){.idle = true}, true, out);
+tide_status tidei_heap_remap_vacant(tidei_heap *p, size_t size, tidei_stream *s, bool waits,
+                                    tidei_extent **out) {
+    return remap_with(p, size, s, (effort){.kind = waits ? MINE : IDLE}, true, out);
 }

@@ -159,9 +159,18 @@ static bool has_many_addresses(const tidei_heap *p) {
     return p->span / 2 >= p->base.dev->d->info.total_bytes;
 }
 
+/* Whether so much is free, for s at once, that waiting for s itself is better than growing: as
+** where other streams hold memory (reach_of). */
+static bool worth_waiting(tidei_heap *p, size_t size, const tidei_stream *s) {
+    size_t near = tidei_heap_own_bytes(p, s);
+    return tidei_reuse_rules(&p->base) & TIDEI_REUSE_WAIT && near >= size &&
+           near > tidei_heap_most_used(p) / FAR_PART;
+}
+
 /* Maps pages on which nothing lies side by side, and gets new memory for what is missing. It asks
-** which work is done, but waits for none. */
-static tide_status use_idle_pages(tidei_heap *p, size_t size, tidei_stream *s, tidei_extent **out) {
+** which work is done, and waits for the stream's own only where much is free. */
+static tide_status use_vacant_pages(tidei_heap *p, size_t size, tidei_stream *s,
+                                    tidei_extent **out) {
     if (tidei_reuse_rules(&p->base) & TIDEI_REUSE_DONE) {
         tidei_heap_unlock(p);
         tidei_heap_settle(p);
@@ -169,8 +178,23 @@ static tide_status use_idle_pages(tidei_heap *p, size_t size, tidei_stream *s, t
         if ((*out = tidei_heap_best_own(p, s, size))) return TIDE_OK;
     }
     tidei_zones_unite(p);
-    tide_status st = tidei_heap_remap_idle(p, size, s, out);
+    tide_status st = tidei_heap_remap_vacant(p, size, s, worth_waiting(p, size, s), out);
     tidei_zones_part(p);
+    return st;
+}
+
+/* Moving blocks, the last resort last; after one in vain others are left out for a while. */
+static tide_status move_blocks(tidei_heap *p, size_t size, size_t bytes, tidei_stream *s,
+                               tidei_reach reach, unsigned flags, tidei_extent **out) {
+    bool must = flags & TIDEI_ALLOC_MOVE, grow = !(flags & TIDEI_ALLOC_NO_GROW);
+    uint64_t frees = tidei_heap_tally(p).frees;
+    if (!must && frees < p->compact_after) return TIDE_E_NOMEM;
+    tide_status st = compact(p, size, bytes, s, reach, grow, out);
+    if (st == TIDE_E_NOMEM && must) st = tidei_heap_remap(p, size, s, grow, out);
+    p->compact_pause = st == TIDE_E_NOMEM
+                           ? tidei_min_size(2 * p->compact_pause + RETRY_FREES, RETRY_FREES_MAX)
+                           : 0;
+    p->compact_after = frees + p->compact_pause;
     return st;
 }
 
@@ -178,26 +202,17 @@ static tide_status use_idle_pages(tidei_heap *p, size_t size, tidei_stream *s, t
 ** a size index, or CLAIMED. */
 static tide_status make_room(tidei_heap *p, size_t size, tidei_stream *s, unsigned flags,
                              tidei_extent **out) {
-    bool must = flags & TIDEI_ALLOC_MOVE, grow = !(flags & TIDEI_ALLOC_NO_GROW);
+    bool must = flags & TIDEI_ALLOC_MOVE;
     size_t bytes;
     tidei_check(tidei_heap_locked(p));
     if (!must && !tight(p, size)) return TIDE_E_NOMEM;
     tidei_reach reach = reach_of(p, size, s, flags, &bytes);
     if ((*out = tidei_heap_fit(p, size, s, reach))) return TIDE_OK;
-    uint64_t frees = tidei_heap_tally(p).frees;
-    if (!p->base.mover || bytes < size / LITTLE_PART || (!must && frees < p->compact_after))
-        return TIDE_E_NOMEM;
-    tide_status st = compact(p, size, bytes, s, reach, grow, out);
-    if (st == TIDE_E_NOMEM && must) st = tidei_heap_remap(p, size, s, grow, out);
-    if (st == TIDE_E_NOMEM && !must && has_many_addresses(p)) {
-        st = use_idle_pages(p, size, s, out);
-        if (st != TIDE_OK && st != TIDE_E_LOST) st = TIDE_E_NOMEM; /* growing may do all the same */
-    }
-    p->compact_pause = st == TIDE_E_NOMEM
-                           ? tidei_min_size(2 * p->compact_pause + RETRY_FREES, RETRY_FREES_MAX)
-                           : 0;
-    p->compact_after = frees + p->compact_pause;
-    return st;
+    if (!p->base.mover || bytes < size / LITTLE_PART) return TIDE_E_NOMEM;
+    tide_status st = move_blocks(p, size, bytes, s, reach, flags, out);
+    if (st != TIDE_E_NOMEM || must || !has_many_addresses(p)) return st;
+    st = use_vacant_pages(p, size, s, out);
+    return st == TIDE_OK || st == TIDE_E_LOST ? st : TIDE_E_NOMEM; /* growing may do all the same */
 }
 
 /* Attempts: other threads may take what was gathered before it is in one piece, and some of it may
