@@ -159,17 +159,18 @@ static bool has_many_addresses(const tidei_heap *p) {
     return p->span / 2 >= p->base.dev->d->info.total_bytes;
 }
 
-/* Whether so much is free, for s at once, that waiting for s itself is better than growing: as
-** where other streams hold memory (reach_of). */
+/* Whether waiting for s itself is better than growing: so much is free for s at once, as where
+** other streams hold memory (reach_of), and growth would be more than the slack that is allowed
+** anyway. */
 static bool worth_waiting(tidei_heap *p, size_t size, const tidei_stream *s) {
-    size_t near = tidei_heap_own_bytes(p, s);
+    size_t near = tidei_heap_own_bytes(p, s), most = tidei_heap_most_used(p);
     return tidei_reuse_rules(&p->base) & TIDEI_REUSE_WAIT && near >= size &&
-           near > tidei_heap_most_used(p) / FAR_PART;
+           near > most / FAR_PART && size > most / SLACK_PART;
 }
 
 /* Maps pages on which nothing lies side by side, and gets new memory for what is missing. It asks
-** which work is done, and waits for the stream's own only where much is free. */
-static tide_status use_vacant_pages(tidei_heap *p, size_t size, tidei_stream *s,
+** which work is done, and if it `waits` waits for the stream's own. */
+static tide_status use_vacant_pages(tidei_heap *p, size_t size, tidei_stream *s, bool waits,
                                     tidei_extent **out) {
     if (tidei_reuse_rules(&p->base) & TIDEI_REUSE_DONE) {
         tidei_heap_unlock(p);
@@ -178,17 +179,16 @@ static tide_status use_vacant_pages(tidei_heap *p, size_t size, tidei_stream *s,
         if ((*out = tidei_heap_best_own(p, s, size))) return TIDE_OK;
     }
     tidei_zones_unite(p);
-    tide_status st = tidei_heap_remap_vacant(p, size, s, worth_waiting(p, size, s), out);
+    tide_status st = tidei_heap_remap_vacant(p, size, s, waits, out);
     tidei_zones_part(p);
     return st;
 }
 
-/* Moving blocks, the last resort last; after one in vain others are left out for a while. */
+/* Moving blocks, the last resort last. */
 static tide_status move_blocks(tidei_heap *p, size_t size, size_t bytes, tidei_stream *s,
                                tidei_reach reach, unsigned flags, tidei_extent **out) {
     bool must = flags & TIDEI_ALLOC_MOVE, grow = !(flags & TIDEI_ALLOC_NO_GROW);
     uint64_t frees = tidei_heap_tally(p).frees;
-    if (!must && frees < p->compact_after) return TIDE_E_NOMEM;
     tide_status st = compact(p, size, bytes, s, reach, grow, out);
     if (st == TIDE_E_NOMEM && must) st = tidei_heap_remap(p, size, s, grow, out);
     p->compact_pause = st == TIDE_E_NOMEM
@@ -202,16 +202,20 @@ static tide_status move_blocks(tidei_heap *p, size_t size, size_t bytes, tidei_s
 ** a size index, or CLAIMED. */
 static tide_status make_room(tidei_heap *p, size_t size, tidei_stream *s, unsigned flags,
                              tidei_extent **out) {
-    bool must = flags & TIDEI_ALLOC_MOVE;
+    bool must = flags & TIDEI_ALLOC_MOVE, again, waits;
     size_t bytes;
+    tide_status st = TIDE_E_NOMEM;
     tidei_check(tidei_heap_locked(p));
     if (!must && !tight(p, size)) return TIDE_E_NOMEM;
     tidei_reach reach = reach_of(p, size, s, flags, &bytes);
     if ((*out = tidei_heap_fit(p, size, s, reach))) return TIDE_OK;
     if (!p->base.mover || bytes < size / LITTLE_PART) return TIDE_E_NOMEM;
-    tide_status st = move_blocks(p, size, bytes, s, reach, flags, out);
+    again = must || tidei_heap_tally(p).frees >= p->compact_after;
+    if (again) st = move_blocks(p, size, bytes, s, reach, flags, out);
     if (st != TIDE_E_NOMEM || must || !has_many_addresses(p)) return st;
-    st = use_vacant_pages(p, size, s, out);
+    waits = worth_waiting(p, size, s);
+    if (!again && !waits) return st;
+    st = use_vacant_pages(p, size, s, waits, out);
     return st == TIDE_OK || st == TIDE_E_LOST ? st : TIDE_E_NOMEM; /* growing may do all the same */
 }
 
