@@ -245,6 +245,38 @@ static void nothing_grows_while_a_zone_is_held(void **state) {
     close_clean(other.p);
 }
 
+/* Of all held zones a request waits for the one that has a piece: it comes to an end while another
+** zone's lock is held all the time. */
+static void a_request_waits_for_one_zone(void **state) {
+    (void)state;
+    pthread_t thread;
+    other.p = open_uncached(16 * MIB);
+    tidei_block a = must(other.p, PAGE / 2, 0), b;
+    depart(other.p);
+    b = must(other.p, PAGE, 0);
+    put(other.p, &b, 0, 0);
+    tidei_zone *has_piece = cache(other.p)->zone, *first = &heap(other.p)->zone;
+    atomic_fetch_add(&first->tenants, 1); /* it is not vacant */
+    depart(other.p);
+    tidei_zone *has_none = cache(other.p)->zone;
+    assert_int_equal(tidei_zones(heap(other.p)), 3);
+    atomic_fetch_sub(&first->tenants, 1);
+    pthread_barrier_init(&other.ready, NULL, 2);
+    assert_int_equal(pthread_create(&thread, NULL, take_one, &other), 0);
+    pthread_barrier_wait(&other.ready);
+    tidei_lock_take(&has_none->lock);
+    tidei_lock_take(&has_piece->lock);
+    for (unsigned i = 0; i < 1000; i++) sched_yield();
+    tidei_lock_give(&has_piece->lock);
+    pthread_join(thread, NULL);
+    tidei_lock_give(&has_none->lock);
+    pthread_barrier_destroy(&other.ready);
+    assert_int_equal(zone_of(&other.b), has_piece->number);
+    put(other.p, &a, 0, 0);
+    put(other.p, &other.b, 0, 0);
+    close_clean(other.p);
+}
+
 /* ---- what moves ---- */
 
 /* Blocks between free pieces of several zones are moved, or their pages mapped elsewhere, for a
@@ -339,6 +371,7 @@ int main(void) {
         cmocka_unit_test(a_free_waits_for_nobody),
         cmocka_unit_test(a_deterministic_pool_stays_one_zone),
         cmocka_unit_test(nothing_grows_while_a_zone_is_held),
+        cmocka_unit_test(a_request_waits_for_one_zone),
         cmocka_unit_test(for_what_moves_all_is_one_zone),
         cmocka_unit_test(every_failure_leaves_order),
         cmocka_unit_test(without_host_memory_threads_stay),

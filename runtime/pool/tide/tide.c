@@ -69,7 +69,7 @@ static inline tidei_extent *take_in(tidei_heap *p, tidei_zone *z, uint16_t slot,
 static tidei_extent *take_elsewhere(tidei_heap *p, tidei_cache *c, uint16_t slot, size_t size) {
     tidei_extent *x = NULL;
     tidei_zone *z;
-    for (unsigned at = 0; !x && (z = tidei_zone_try_other(p, c, slot, size, &at));)
+    for (unsigned at = 0; !x && (z = tidei_zone_enter_other(p, c, slot, size, &at));)
         x = take_in(p, z, slot, size);
     if (x) tidei_zone_was_short(p, c, slot);
     return x;

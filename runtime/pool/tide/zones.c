@@ -223,24 +223,31 @@ static unsigned best_bin(const tidei_zone *z, uint16_t slot, unsigned bin) {
     return ready < pending ? ready : pending;
 }
 
-/* Enters the zone unless its lock is held, or it has no free descriptor. */
-static bool entered(tidei_heap *p, tidei_zone *z) {
-    if (!tidei_lock_try(&z->lock)) return false;
+/* Enters the zone unless it has no free descriptor, or its lock is held and the thread does not
+** wait for it. */
+static bool entered(tidei_heap *p, tidei_zone *z, bool waits) {
+    if (waits)
+        tidei_lock_take(&z->lock);
+    else if (!tidei_lock_try(&z->lock))
+        return false;
     look_at_freed(p, z, false);
     if (z->free_list.n || tidei_heap_refill_zone(p, z)) return true;
     tidei_zone_leave(z);
     return false;
 }
 
+/* In the first round a thread passes by zones whose locks are held, in the second it waits for one
+** at a time: all the locks that it would take else stop everybody. */
 #define ROUNDS 2
 
-tidei_zone *tidei_zone_try_other(tidei_heap *p, const tidei_cache *c, uint16_t slot, size_t size,
-                                 unsigned *at) {
+tidei_zone *tidei_zone_enter_other(tidei_heap *p, const tidei_cache *c, uint16_t slot, size_t size,
+                                   unsigned *at) {
     unsigned n = tidei_zones(p), first = here(p, c)->number + 1,
              bin = tidei_size_index_bin(&p->zone.ready, size);
     while (*at < ROUNDS * (n - 1)) {
+        bool waits = *at >= n - 1;
         tidei_zone *z = tidei_zone_at(p, (first + (*at)++ % (n - 1)) % n);
-        if (best_bin(z, slot, bin) < TIDEI_INDEX_BINS && entered(p, z)) return z;
+        if (best_bin(z, slot, bin) < TIDEI_INDEX_BINS && entered(p, z, waits)) return z;
     }
     return NULL;
 }
@@ -257,7 +264,7 @@ tidei_zone *tidei_zone_try_tighter(tidei_heap *p, const tidei_cache *c, uint16_t
         unsigned there = best_bin(z, slot, bin);
         if (there < found) best = z, found = there;
     }
-    return best != home && entered(p, best) ? best : NULL;
+    return best != home && entered(p, best, false) ? best : NULL;
 }
 
 /* ---- freeing ---- */

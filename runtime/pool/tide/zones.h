@@ -10,8 +10,9 @@
 ** Neighbours that have memory belong to the same zone, or a *border* lies between them, an extent
 ** without bytes. So a thread that holds its zone's lock may cut, join and link what belongs to the
 ** zone: of a border, or a hole, it changes only the link on its side.
-**   an allocation  takes from its thread's zone; else from another one that has a piece and is not
-**                  held at that moment; else find.c searches, under the pool's lock
+**   an allocation  takes from its thread's zone; else from another one that has a piece: from one
+**                  that is not held at that moment, or else it waits for it; else find.c searches,
+**                  under the pool's lock
 **   a free         goes to the block's zone; if that is held, onto a list (`freed`) that whoever
 **                  has the lock next empties
 **   the pool's lock is all zones' locks, taken in order: under it they are one pool
@@ -65,10 +66,11 @@ tidei_size_index *tidei_zone_own_made(tidei_heap *p, tidei_zone *z, unsigned slo
 /* Takes the lock of the calling thread's zone, which then has a size index for the slot and a free
 ** descriptor. `c`: the thread's cache, or NULL. TIDE_E_HOST_NOMEM. */
 tide_status tidei_zone_enter(tidei_heap *p, tidei_cache *c, uint16_t slot, tidei_zone **out);
-/* Tries to enter another zone than the thread's, one that may well have a piece of this size, and
-** has a free descriptor. *at: 0 at first, then as the last call left it. NULL: no more. */
-tidei_zone *tidei_zone_try_other(tidei_heap *p, const tidei_cache *c, uint16_t slot, size_t size,
-                                 unsigned *at);
+/* Enters another zone than the thread's, one that may well have a piece of this size, and has a
+** free descriptor: first those whose lock is free, then the others. *at: 0 at first, then as the
+** last call left it. NULL: no more. */
+tidei_zone *tidei_zone_enter_other(tidei_heap *p, const tidei_cache *c, uint16_t slot, size_t size,
+                                   unsigned *at);
 /* The same for one whose piece fits a large request better than the thread's own zone has it. NULL:
 ** there is none, or it is held. */
 tidei_zone *tidei_zone_try_tighter(tidei_heap *p, const tidei_cache *c, uint16_t slot, size_t size);
