@@ -312,6 +312,27 @@ static void for_what_moves_all_is_one_zone(void **state) {
     close_clean(p);
 }
 
+/* Pieces of half a page each stay free between blocks that may not move, in two zones. */
+static void a_request_in_vain_leaves_zones_as_they_are(void **state) {
+    (void)state;
+    enum { BLOCKS = 24 };
+    tidei_block b[BLOCKS], large;
+    tidei_pool *p = open_uncached(64 * MIB);
+    p->mover = &double_mover;
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        if (i == BLOCKS / 2) depart(p);
+        b[i] = must(p, PAGE / 2, 0);
+    }
+    for (unsigned i = 0; i < BLOCKS; i += 2) put(p, &b[i], 0, 0);
+    large = must(p, PAGE, 0);
+    assert_non_null(heap(p)->borders);
+    assert_int_equal(zone_of(&b[1]), 0);
+    assert_int_equal(zone_of(&b[BLOCKS - 1]), 1);
+    put(p, &large, 0, 0);
+    for (unsigned i = 1; i < BLOCKS; i += 2) put(p, &b[i], 0, 0);
+    close_clean(p);
+}
+
 /* ---- failures ---- */
 
 static tidei_pool *open_parted(unsigned k) {
@@ -373,6 +394,7 @@ int main(void) {
         cmocka_unit_test(nothing_grows_while_a_zone_is_held),
         cmocka_unit_test(a_request_waits_for_one_zone),
         cmocka_unit_test(for_what_moves_all_is_one_zone),
+        cmocka_unit_test(a_request_in_vain_leaves_zones_as_they_are),
         cmocka_unit_test(every_failure_leaves_order),
         cmocka_unit_test(without_host_memory_threads_stay),
     };

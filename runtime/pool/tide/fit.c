@@ -45,6 +45,12 @@ tidei_extent *tidei_zone_fit(tidei_zone *z, uint16_t slot, size_t size) {
                                                : better(x, tidei_size_index_fit(&z->ready, size));
 }
 
+bool tidei_heap_any_ready(tidei_heap *p, size_t size) {
+    for (unsigned k = 0; k < tidei_zones(p); k++)
+        if (tidei_size_index_fit(&tidei_zone_at(p, k)->ready, size)) return true;
+    return false;
+}
+
 tidei_extent *tidei_heap_best_own(tidei_heap *p, const tidei_stream *s, size_t size) {
     tidei_extent *x = NULL;
     for (unsigned k = 0; k < tidei_zones(p); k++)

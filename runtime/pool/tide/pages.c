@@ -418,12 +418,6 @@ static void claim_part(tidei_heap *p, tidei_extent *x, size_t low, size_t high) 
     }
 }
 
-static bool any_ready(tidei_heap *p, size_t size) {
-    for (unsigned k = 0; k < tidei_zones(p); k++)
-        if (tidei_size_index_fit(&tidei_zone_at(p, k)->ready, size)) return true;
-    return false;
-}
-
 /* Claims whole pages in ready extents until that is `excess` bytes; the claimed extents are chained
 ** by `left`. At most one batch an extent, so that the device refuses all of it or nothing. Stops
 ** early when free descriptors run out: *more. */
@@ -432,7 +426,7 @@ static tidei_extent *claim_pages(tidei_heap *p, size_t excess, bool *more) {
     tidei_page *pg = p->last_page;
     size_t got = 0;
     *more = false;
-    if (!any_ready(p, p->page_bytes)) return NULL;
+    if (!tidei_heap_any_ready(p, p->page_bytes)) return NULL;
     for (tidei_extent *x = p->last; x && got < excess; x = x->prev) {
         if (tidei_extent_is(x) != TIDEI_EXTENT_FREE || x->slot != TIDEI_SLOT_READY ||
             x->size < p->page_bytes)

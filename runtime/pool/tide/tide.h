@@ -238,6 +238,8 @@ typedef enum tidei_reach {
     TIDEI_REACH_ANY
 } tidei_reach;
 bool tidei_heap_reaches(tidei_heap *p, tidei_reach reach, tidei_stream *s, tidei_extent *x);
+/* Under the lock: is a piece of at least `size` ready? */
+bool tidei_heap_any_ready(tidei_heap *p, size_t size);
 /* Under the lock: the best piece of what is ready and of the stream's own; and of what others'
 ** work is pending on, among the first `looks` of each size index. NULL: none. */
 tidei_extent *tidei_heap_best_own(tidei_heap *p, const tidei_stream *s, size_t size);
