@@ -106,7 +106,7 @@ typedef struct tidei_heap {
     size_t backed, claimed;
     /* caches_end: the highest number of a thread with one */
     unsigned ncaches, caches_end;
-    /* of streams that have used the pool: */
+    /* of streams that have used the pool; slots: read under a zone's lock too */
     bool slots[TIDEI_STREAMS_MAX];
     unsigned nslots;
     bool shared;               /* there are several; read under a zone's lock too */

@@ -89,13 +89,19 @@ size_t tidei_heap_most_used(tidei_heap *p) {
 
 /* ---- size indexes ---- */
 
-static void enter_own(tidei_heap *p, tidei_zone *z, unsigned slot, tidei_size_index **made) {
-    tidei_size_index *none = NULL;
-    if (*made && atomic_compare_exchange_strong(&z->own[slot], &none, *made)) *made = NULL;
-    if (p->slots[slot]) return;
-    p->slots[slot] = true;
-    p->shared = p->nslots++ > 0;
-    if (p->size_indexes_end <= slot) p->size_indexes_end = slot + 1;
+/* The stream's slot is known to the pool. With the zone's lock alone where it is already. */
+static void know_slot(tidei_heap *p, tidei_zone *z, unsigned slot) {
+    tidei_lock_take(&z->lock);
+    bool known = p->slots[slot];
+    tidei_lock_give(&z->lock);
+    if (known) return;
+    tidei_heap_lock(p);
+    if (!p->slots[slot]) {
+        p->slots[slot] = true;
+        p->shared = p->nslots++ > 0;
+        if (p->size_indexes_end <= slot) p->size_indexes_end = slot + 1;
+    }
+    tidei_heap_unlock(p);
 }
 
 /* The first zone has one of each: all may become that zone. */
@@ -106,10 +112,10 @@ tidei_size_index *tidei_zone_own_made(tidei_heap *p, tidei_zone *z, unsigned slo
         tidei_size_index *made = tidei_host_alloc(p->base.dev->rt, sizeof *made);
         if (!made) return NULL;
         made->shift = p->zone.ready.shift;
-        tidei_heap_lock(p);
-        enter_own(p, zones[i], slot, &made);
-        tidei_heap_unlock(p);
-        tidei_host_free(p->base.dev->rt, made); /* another thread was faster */
+        know_slot(p, zones[i], slot);
+        tidei_size_index *none = NULL;
+        if (!atomic_compare_exchange_strong(&zones[i]->own[slot], &none, made))
+            tidei_host_free(p->base.dev->rt, made); /* another thread was faster */
     }
     return tidei_zone_own(z, slot);
 }
