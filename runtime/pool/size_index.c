@@ -118,11 +118,18 @@ tidei_extent *tidei_size_index_next(tidei_size_index *sh, const tidei_extent *x)
     return next ? next : first_of_bins(sh, bin + 1);
 }
 
-tidei_extent *tidei_size_index_largest(tidei_size_index *sh) {
+unsigned tidei_size_index_look_last(const tidei_size_index *sh) {
     uint64_t words = words_of(sh);
-    if (!words) return NULL;
+    if (!words) return TIDEI_INDEX_BINS;
     unsigned w = 63 - (unsigned)__builtin_clzll(words);
-    tidei_extent *x = root_of(sh, w * 64 + 63 - (unsigned)__builtin_clzll(bits_of(sh, w)));
+    uint64_t bits = bits_of(sh, w);
+    return bits ? w * 64 + 63 - (unsigned)__builtin_clzll(bits) : TIDEI_INDEX_BINS;
+}
+
+tidei_extent *tidei_size_index_largest(tidei_size_index *sh) {
+    unsigned bin = tidei_size_index_look_last(sh);
+    if (bin == TIDEI_INDEX_BINS) return NULL;
+    tidei_extent *x = root_of(sh, bin);
     while (x->right) x = x->right;
     return x;
 }

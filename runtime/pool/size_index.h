@@ -67,7 +67,8 @@ struct tidei_extent {
     };
     uint16_t rank; /* in the treap; fixed with the descriptor */
     bool loose;    /* FREE: in its bin's list */
-    /* the pool tide's zone that it belongs to, if it has memory (zones.h) */
+    /* the pool tide's zone that it belongs to, if it has memory; BORDER: that of what lies behind
+    ** it (zones.h) */
     _Atomic uint8_t zone;
     uint16_t slot;
     _Atomic uint8_t state;
@@ -199,6 +200,7 @@ static inline void tidei_size_index_reshape(tidei_size_index *sh, tidei_extent *
 /* The lowest bin from `bin` on that is not empty; TIDEI_INDEX_BINS: there is none. Any thread may
 ** look, at any moment. */
 unsigned tidei_size_index_look(const tidei_size_index *sh, unsigned bin);
+unsigned tidei_size_index_look_last(const tidei_size_index *sh); /* the highest one; likewise */
 /* The next three put loose extents of the bins they search into the treaps. Returns the smallest
 ** extent of at least `size`, of equal ones the lowest; NULL if there is none. */
 tidei_extent *tidei_size_index_fit(tidei_size_index *sh, size_t size);

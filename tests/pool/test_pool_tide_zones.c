@@ -151,6 +151,42 @@ static void a_zone_that_is_short_gets_memory_of_others(void **state) {
     close_clean(p);
 }
 
+/* One thread works in four zones in turn, and each gets memory of the others. */
+static void borders_come_and_go(void **state) {
+    (void)state;
+    enum { ZONES = 4, BLOCKS = 96, STEPS = 6000, STAY = 48 };
+    tidei_pool *p = open_uncached(64 * MIB);
+    tidei_block b[BLOCKS] = {{0}};
+    tidei_zone *zones[ZONES] = {&heap(p)->zone};
+    uint64_t seed = 7;
+    for (unsigned i = 1; i < ZONES; i++) {
+        depart(p);
+        zones[i] = cache(p)->zone;
+        atomic_fetch_add(&zones[i]->tenants, 1);
+        atomic_fetch_add(&zones[0]->tenants, i == 1);
+    }
+    for (unsigned i = 0; i < STEPS; i++) {
+        if (i % STAY == 0) tidei_zone_move_in(cache(p), zones[dice(&seed) % ZONES]);
+        /* little lives at times, so that large pieces come */
+        tidei_block *x = &b[dice(&seed) % (i / 512 % 2 ? BLOCKS : 8)];
+        if (x->priv) put(p, x, 0, 0);
+        x->priv = NULL;
+        if (dice(&seed) % 4) *x = must(p, KIB << dice(&seed) % 9, i / 1024 % 2);
+        if (dice(&seed) % 8 == 0) {
+            cache(p)->elsewhere = cache(p)->elsewhere_most;
+            tidei_zone_was_short(heap(p), cache(p), (uint16_t)(i / 1024 % 2));
+        }
+        if (i % 4 == 0) assert_true(p->ops->valid(p));
+    }
+    assert_non_null(heap(p)->borders);
+    for (unsigned i = 0; i < BLOCKS; i++)
+        if (b[i].priv) put(p, &b[i], 0, 0);
+    p->ops->trim(p, 0);
+    assert_int_equal(figures(p).backed, 0);
+    assert_null(heap(p)->borders);
+    close_clean(p);
+}
+
 /* A large request takes the piece that fits, wherever that is, and leaves large ones whole. */
 static void large_requests_look_into_all_zones(void **state) {
     (void)state;
@@ -388,6 +424,7 @@ int main(void) {
         cmocka_unit_test(borders_keep_nothing_apart),
         cmocka_unit_test(borders_keep_apart_what_streams_do),
         cmocka_unit_test(a_zone_that_is_short_gets_memory_of_others),
+        cmocka_unit_test(borders_come_and_go),
         cmocka_unit_test(large_requests_look_into_all_zones),
         cmocka_unit_test(a_free_waits_for_nobody),
         cmocka_unit_test(a_deterministic_pool_stays_one_zone),

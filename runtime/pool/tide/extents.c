@@ -92,13 +92,25 @@ tide_status tidei_heap_restock_zone(tidei_heap *p, tidei_zone *z) {
     return TIDE_OK;
 }
 
+#ifndef NDEBUG
+static bool has_free_list(const tidei_heap *p) {
+    return tidei_lock_held(&p->free_list_lock) || tidei_heap_locked(p);
+}
+#endif
+
+bool tidei_heap_stock_from(tidei_heap *p, tidei_zone *z, size_t n) {
+    tidei_check(tidei_lock_held(&p->free_list_lock));
+    if (p->free_list.n < n && z->free_list.n > n) pass_on(&z->free_list, &p->free_list, n);
+    return p->free_list.n >= n && z->free_list.n;
+}
+
 tidei_extent *tidei_heap_descriptor(tidei_heap *p) {
-    tidei_check(tidei_heap_locked(p));
+    tidei_check(has_free_list(p));
     return pop(&p->free_list);
 }
 
 void tidei_heap_undescribe(tidei_heap *p, tidei_extent *x) {
-    tidei_check(tidei_heap_locked(p));
+    tidei_check(has_free_list(p));
     tidei_extent_be(x, TIDEI_EXTENT_UNUSED);
     push(&p->free_list, x);
 }

@@ -101,7 +101,7 @@ typedef struct tidei_heap {
     /* under lock; what lies at its ends and the links there also under the lock of that zone */
     tidei_extent *first, *last; /* by address */
     tidei_extent *holes;        /* by address */
-    tidei_extent *borders;      /* in no order */
+    tidei_extent *borders;      /* in no order; under lock, or two zones' and then free_list_lock */
     tidei_page *first_page, *last_page;
     size_t backed, claimed;
     /* caches_end: the highest number of a thread with one */
@@ -182,6 +182,9 @@ tide_status tidei_heap_restock_to(tidei_heap *p, size_t n);
 tide_status tidei_heap_restock_zone(tidei_heap *p, tidei_zone *z);
 /* The same without host memory; false: there is none to be had. */
 bool tidei_heap_refill_zone(tidei_heap *p, tidei_zone *z);
+/* With the zone's lock and then free_list_lock: makes sure, by the zone's own, that there are n
+** free descriptors, and one more for the zone. False: it has too few. */
+bool tidei_heap_stock_from(tidei_heap *p, tidei_zone *z, size_t n);
 tidei_extent *tidei_heap_descriptor(tidei_heap *p); /* takes a free descriptor; there is one */
 void tidei_heap_undescribe(tidei_heap *p, tidei_extent *x); /* gives it back as it came */
 /* x describes nothing any more. The zone's lock. */

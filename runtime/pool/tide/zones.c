@@ -127,10 +127,10 @@ tidei_size_index *tidei_zone_own_made(tidei_heap *p, tidei_zone *z, unsigned slo
 ** than one in MEETING + 1 times. */
 #define MEETING  8
 #define MEETINGS 8
-/* Blocks that a thread takes elsewhere before its zone gets memory of others; twice as many each
-** time, up to the second: that takes all locks, and a zone that is well stocked runs short too. */
-#define ELSEWHERE      32
-#define ELSEWHERE_MOST 1024
+/* Blocks that a thread takes elsewhere before its zone asks for memory of others; where nothing
+** comes of it twice as many the next time, up to the second. */
+#define ELSEWHERE      8
+#define ELSEWHERE_MOST 256
 #else
 #define MEETING        1
 #define MEETINGS       1
@@ -339,6 +339,10 @@ void tidei_zones_free_chain(tidei_heap *p, tidei_extent *chain) {
 
 /* ---- borders ---- */
 
+static void be_in(tidei_extent *x, unsigned zone) {
+    atomic_store_explicit(&x->zone, (uint8_t)zone, memory_order_relaxed);
+}
+
 static bool has_memory(const tidei_extent *x) {
     tidei_extent_state is = tidei_extent_is(x);
     return is != TIDEI_EXTENT_HOLE && is != TIDEI_EXTENT_MAPPING;
@@ -348,17 +352,17 @@ static bool is_border(const tidei_extent *x) {
 }
 static bool is_free(const tidei_extent *x) { return tidei_extent_is(x) == TIDEI_EXTENT_FREE; }
 
-static void add_border(tidei_heap *p, tidei_extent *behind) {
+static tidei_extent *add_border(tidei_heap *p, tidei_extent *behind) {
     tidei_extent *x = tidei_heap_descriptor(p);
     x->off = tidei_extent_end(behind);
     x->size = 0;
-    atomic_store_explicit(&x->zone, 0, memory_order_relaxed);
     tidei_extent_become(x, TIDEI_WAS(UNUSED), TIDEI_EXTENT_BORDER);
     x->left = NULL;
     x->right = p->borders;
     if (x->right) x->right->left = x;
     p->borders = x;
     tidei_heap_link_behind(p, x, behind);
+    return x;
 }
 
 static void drop_border(tidei_heap *p, tidei_extent *x) {
@@ -378,18 +382,23 @@ static void bound_behind(tidei_heap *p, tidei_extent *x) {
     bool meet = behind && has_memory(x) && has_memory(behind) &&
                 tidei_zone_number(x) != tidei_zone_number(behind);
     if (border && !meet) drop_border(p, border);
-    if (!border && meet) add_border(p, x);
+    if (!border && meet) border = add_border(p, x);
+    if (meet) be_in(border, tidei_zone_number(behind));
 }
 
-void tidei_zone_bound(tidei_heap *p, tidei_extent *x) {
-    tidei_check(tidei_heap_locked(p));
+static void bound(tidei_heap *p, tidei_extent *x) {
     tidei_extent *before = is_border(x->prev) ? x->prev->prev : x->prev;
     bound_behind(p, x);
     if (before) bound_behind(p, before);
 }
 
+void tidei_zone_bound(tidei_heap *p, tidei_extent *x) {
+    tidei_check(tidei_heap_locked(p));
+    bound(p, x);
+}
+
 void tidei_zone_set(tidei_heap *p, tidei_extent *x, unsigned zone) {
-    atomic_store_explicit(&x->zone, (uint8_t)zone, memory_order_relaxed);
+    be_in(x, zone);
     tidei_zone_bound(p, x);
 }
 
@@ -418,44 +427,91 @@ void tidei_zones_join(tidei_heap *p) {
 
 /* ---- a zone gets memory of others ---- */
 
+/* A zone gets half of a piece that lies in another one (`from`). Both locks are held, and that of
+** the zone behind the piece, if there is one: so all that lies beside the new border, or one that
+** goes, is the thread's own. Nobody is waited for, so the locks are taken in any order. */
+
+static unsigned higher_bin(unsigned a, const tidei_size_index *sh) {
+    unsigned b = sh ? tidei_size_index_look_last(sh) : TIDEI_INDEX_BINS;
+    return b < TIDEI_INDEX_BINS && b > a ? b : a;
+}
+
+/* The zone with the largest piece that a stream of this slot may have, as it looks from outside;
+** NULL: none is so large that half of it would do. */
+static tidei_zone *richest(const tidei_heap *p, const tidei_zone *but, uint16_t slot) {
+    tidei_zone *best = NULL;
+    unsigned most = tidei_size_index_bin(&p->zone.ready, 2 * p->page_bytes) - 1;
+    for (unsigned k = 0; k < tidei_zones(p); k++) {
+        tidei_zone *z = tidei_zone_at(p, k);
+        unsigned bin = higher_bin(higher_bin(0, &z->ready), tidei_zone_own(z, slot));
+        if (z != but && bin > most) best = z, most = bin;
+    }
+    return best;
+}
+
 static tidei_extent *larger(tidei_extent *a, tidei_size_index *sh) {
     tidei_extent *b = sh ? tidei_size_index_largest(sh) : NULL;
     return !a || (b && b->size > a->size) ? b : a;
 }
 
-/* The largest piece of other zones that a stream of this slot may have. */
-static tidei_extent *largest_elsewhere(tidei_heap *p, const tidei_zone *z, uint16_t slot) {
-    tidei_extent *x = NULL;
-    for (unsigned k = 0; k < tidei_zones(p); k++) {
-        tidei_zone *other = tidei_zone_at(p, k);
-        if (other == z) continue;
-        x = larger(x, &other->ready);
-        x = larger(x, tidei_zone_own(other, slot));
-    }
-    return x;
+/* With the locks of `to` and `from`: takes that of the zone behind x too, where that is a third
+** one. False: it is held. */
+static bool lock_behind(tidei_heap *p, const tidei_extent *x, const tidei_zone *to,
+                        tidei_zone **third) {
+    *third = is_border(x->next) ? tidei_zone_of(p, x->next) : NULL;
+    if (*third == to) *third = NULL;
+    if (!*third) return true;
+    if (!tidei_lock_try(&(*third)->lock)) return false;
+    if (tidei_zone_of(p, x->next) == *third) return true;
+    tidei_lock_give(&(*third)->lock);
+    return false;
 }
 
-/* There are four free descriptors. */
-static void give_half(tidei_heap *p, const tidei_zone *to, uint16_t slot) {
-    tidei_extent *x = largest_elsewhere(p, to, slot);
-    size_t half = x ? x->size / 2 / p->granule * p->granule : 0;
-    if (half < p->page_bytes) return; /* borders would keep more pieces apart than this is worth */
-    x = tidei_heap_claim_part(p, x, tidei_extent_end(x) - half, tidei_extent_end(x));
-    tidei_zone_set(p, x, to->number);
-    tidei_heap_unclaim(p, x);
+/* The high half of x, now of zone `to`, and in no size index; NULL: descriptors are short. */
+static tidei_extent *part_for(tidei_heap *p, tidei_zone *from, const tidei_zone *to,
+                              tidei_extent *x) {
+    tidei_extent *part = NULL;
+    tidei_lock_take(&p->free_list_lock);
+    if (tidei_heap_stock_from(p, from, 2)) {
+        part = tidei_heap_cut_high(p, x, x->size / 2 / p->granule * p->granule);
+        tidei_extent_become(part, TIDEI_WAS(UNUSED), TIDEI_EXTENT_CLAIMED);
+        be_in(part, to->number);
+        bound(p, part);
+    }
+    tidei_lock_give(&p->free_list_lock);
+    return part;
+}
+
+/* With the locks of both. */
+static bool give_half(tidei_heap *p, tidei_zone *from, tidei_zone *to, uint16_t slot) {
+    tidei_zone *third;
+    tidei_extent *x = larger(larger(NULL, &from->ready), tidei_zone_own(from, slot)), *part;
+    /* borders would keep more pieces apart than less is worth */
+    if (p->wholes || !x || x->size / 2 < p->page_bytes || !lock_behind(p, x, to, &third))
+        return false;
+    if ((part = part_for(p, from, to, x))) tidei_heap_release(p, part);
+    if (third) tidei_lock_give(&third->lock);
+    return part;
+}
+
+static bool get_half(tidei_heap *p, tidei_zone *to, uint16_t slot) {
+    tidei_zone *from = richest(p, to, slot);
+    if (!from || !tidei_lock_try(&to->lock)) return false;
+    bool got = false;
+    if (tidei_lock_try(&from->lock)) {
+        got = give_half(p, from, to, slot);
+        tidei_lock_give(&from->lock);
+    }
+    tidei_lock_give(&to->lock);
+    return got;
 }
 
 void tidei_zone_was_short(tidei_heap *p, tidei_cache *c, uint16_t slot) {
-    tidei_saved_error before; /* that this may fail is no matter */
     if (!c || ++c->elsewhere < c->elsewhere_most) return;
     c->elsewhere = 0;
-    c->elsewhere_most = c->elsewhere_most < ELSEWHERE_MOST ? 2 * c->elsewhere_most : ELSEWHERE_MOST;
-    tidei_error_save(&before);
-    tidei_heap_lock(p);
-    tide_status st = tidei_heap_restock_to(p, 4);
-    if (st == TIDE_OK && !p->wholes) give_half(p, c->zone, slot);
-    tidei_heap_unlock(p);
-    if (st != TIDE_OK) tidei_error_restore(&before);
+    c->elsewhere_most = get_half(p, c->zone, slot)
+                            ? ELSEWHERE
+                            : (unsigned)tidei_min_size(2 * c->elsewhere_most, ELSEWHERE_MOST);
 }
 
 /* ---- all as one ---- */
@@ -463,7 +519,7 @@ void tidei_zone_was_short(tidei_heap *p, tidei_cache *c, uint16_t slot) {
 static void take_over(tidei_heap *p, tidei_extent *x) {
     bool free = is_free(x);
     if (free) tidei_size_index_take(tidei_heap_size_index(p, x), x);
-    atomic_store_explicit(&x->zone, 0, memory_order_relaxed);
+    be_in(x, 0);
     if (free) tidei_heap_put(p, x);
 }
 
@@ -503,6 +559,7 @@ void tidei_zones_part(tidei_heap *p) {
 static bool border_valid(const tidei_extent *x) {
     return x->prev && x->next && has_memory(x->prev) && has_memory(x->next) &&
            !is_border(x->prev) && !is_border(x->next) &&
+           tidei_zone_number(x) == tidei_zone_number(x->next) &&
            tidei_zone_number(x->prev) != tidei_zone_number(x->next);
 }
 

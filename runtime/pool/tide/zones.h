@@ -18,11 +18,13 @@
 **   the pool's lock is all zones' locks, taken in order: under it they are one pool
 ** So zones keep no memory from each other: nothing grows while any of them has a piece. Memory goes
 ** where it is used: growth belongs to the zone of the thread that asked, and a thread that often
-** has to take from others gets half of the largest free piece there is for its zone. What moves
-** pages wants no borders: then all becomes one zone again, until threads part once more.
-** What must stay true: an extent's zone changes only under the pool's lock; a border is there
-** exactly where neighbours with memory belong to different zones. Locks are taken in the order of
-** zones' numbers. */
+** has to take from others gets half of the largest free piece there is for its zone, under the
+** locks of these two, and of the zone behind the piece, alone. What moves pages wants no borders:
+** then all becomes one zone again, until threads part once more.
+** What must stay true: an extent's zone changes only under the pool's lock, or that of a free piece
+** under the locks of both; a border is there exactly where neighbours with memory belong to
+** different zones, and goes and comes under the locks of both. A thread that waits for a lock while
+** it holds others takes them in the order of zones' numbers. */
 #ifndef TIDEI_TIDE_ZONES_H
 #define TIDEI_TIDE_ZONES_H
 
