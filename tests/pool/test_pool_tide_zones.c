@@ -313,6 +313,44 @@ static void a_request_waits_for_one_zone(void **state) {
     close_clean(other.p);
 }
 
+static void *take_one_later(void *arg) {
+    struct other *o = arg;
+    o->b = must(o->p, 1, 0);
+    put(o->p, &o->b, 0, 0);
+    pthread_barrier_wait(&o->ready);
+    pthread_barrier_wait(&o->ready);
+    o->b = must(o->p, PAGE, 0);
+    return NULL;
+}
+
+/* What another thread's cache holds serves a request while a zone's lock is held all the time. */
+static void caches_are_emptied_zone_by_zone(void **state) {
+    (void)state;
+    pthread_t thread;
+    other.p = open_pool(&tidei_pool_tide, PAGE, 16 * MIB);
+    tidei_block a = must(other.p, PAGE, 0);
+    tidei_zone *first = cache(other.p)->zone;
+    atomic_fetch_add(&first->tenants, 1);
+    depart(other.p);
+    tidei_zone *has_none = cache(other.p)->zone;
+    return_home(other.p);
+    atomic_fetch_sub(&first->tenants, 1);
+    pthread_barrier_init(&other.ready, NULL, 2);
+    assert_int_equal(pthread_create(&thread, NULL, take_one_later, &other), 0);
+    pthread_barrier_wait(&other.ready);
+    put(other.p, &a, 0, 0);
+    assert_int_equal(tidei_extent_is(a.priv), TIDEI_EXTENT_CACHED);
+    size_t backed = heap(other.p)->backed;
+    tidei_lock_take(&has_none->lock);
+    pthread_barrier_wait(&other.ready);
+    pthread_join(thread, NULL);
+    tidei_lock_give(&has_none->lock);
+    pthread_barrier_destroy(&other.ready);
+    assert_int_equal(heap(other.p)->backed, backed);
+    put(other.p, &other.b, 0, 0);
+    close_clean(other.p);
+}
+
 /* ---- what moves ---- */
 
 /* Blocks between free pieces of several zones are moved, or their pages mapped elsewhere, for a
@@ -430,6 +468,7 @@ int main(void) {
         cmocka_unit_test(a_deterministic_pool_stays_one_zone),
         cmocka_unit_test(nothing_grows_while_a_zone_is_held),
         cmocka_unit_test(a_request_waits_for_one_zone),
+        cmocka_unit_test(caches_are_emptied_zone_by_zone),
         cmocka_unit_test(for_what_moves_all_is_one_zone),
         cmocka_unit_test(a_request_in_vain_leaves_zones_as_they_are),
         cmocka_unit_test(every_failure_leaves_order),

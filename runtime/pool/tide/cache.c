@@ -20,7 +20,7 @@ tidei_cache *tidei_heap_cache_new(tidei_heap *p, unsigned number) {
     tidei_heap_lock(p);
     atomic_store_explicit(&p->caches[number - 1], c, memory_order_release);
     p->ncaches++;
-    if (number > p->caches_end) p->caches_end = number;
+    if (number > p->caches_end) atomic_store(&p->caches_end, number);
     tidei_heap_set_cap(p);
     tidei_heap_unlock(p);
     return c;
@@ -111,16 +111,27 @@ tidei_extent *tidei_cache_push_out(tidei_cache *c, const tidei_extent *x, size_t
     return chain;
 }
 
-void tidei_heap_flush(tidei_heap *p) {
+/* Empties all threads' caches; the blocks are linked by `left`. */
+static tidei_extent *steal_all(tidei_heap *p) {
     tidei_extent *chain = NULL;
     size_t bytes = 0;
-    tidei_check(tidei_heap_locked(p));
-    for (unsigned i = 0; i < p->caches_end; i++) {
+    for (unsigned i = 0; i < atomic_load(&p->caches_end); i++) {
         tidei_cache *c = atomic_load_explicit(&p->caches[i], memory_order_acquire);
         if (c) chain = tidei_cache_steal(c, chain, &bytes);
     }
     atomic_fetch_sub_explicit(&p->held, (int64_t)bytes, memory_order_relaxed);
-    for (tidei_extent *next; chain; chain = next) {
+    return chain;
+}
+
+bool tidei_heap_flush_apart(tidei_heap *p) {
+    tidei_extent *chain = steal_all(p);
+    if (chain) tidei_zones_free_chain(p, chain);
+    return chain;
+}
+
+void tidei_heap_flush(tidei_heap *p) {
+    tidei_check(tidei_heap_locked(p));
+    for (tidei_extent *chain = steal_all(p), *next; chain; chain = next) {
         next = chain->left;
         tidei_check(tidei_extent_is(chain) == TIDEI_EXTENT_CACHED);
         tidei_zone_of(p, chain)->used -= chain->size;

@@ -14,7 +14,7 @@
 ** and inboxes before it asks the device for more. When a thread ends, its cache goes to the next
 ** thread with its number.
 ** What must stay true: an extent in a cache is CACHED, and a thread that took it out by exchange
-** has it alone. Only flushing caches needs the pool's lock. */
+** has it alone. */
 #ifndef TIDEI_TIDE_CACHE_H
 #define TIDEI_TIDE_CACHE_H
 

@@ -75,6 +75,17 @@ static tidei_extent *take_elsewhere(tidei_heap *p, tidei_cache *c, uint16_t slot
     return x;
 }
 
+/* From the thread's zone, or another one; *out is NULL if none has a piece. */
+static tide_status take_from_zones(tidei_heap *p, tidei_cache *c, size_t size, tidei_stream *s,
+                                   tidei_extent **out) {
+    tidei_zone *z;
+    tide_status st = tidei_zone_enter(p, c, s->slot, &z);
+    if (tidei_unlikely(st != TIDE_OK)) return st;
+    *out = take_in(p, z, s->slot, size);
+    if (tidei_unlikely(!*out) && tidei_zones(p) > 1) *out = take_elsewhere(p, c, s->slot, size);
+    return TIDE_OK;
+}
+
 /* By all means that the flags allow. */
 static tide_status take_by_search(tidei_heap *p, size_t size, tidei_stream *s, unsigned flags,
                                   tidei_extent **out) {
@@ -95,12 +106,11 @@ static tide_status take(tidei_heap *p, tidei_cache *c, size_t size, tidei_stream
     bool alone = tidei_zones(p) == 1;
     tidei_zone *z = alone ? NULL : tidei_zone_try_tighter(p, c, s->slot, size);
     if (tidei_unlikely(z != NULL) && (*out = take_in(p, z, s->slot, size))) return TIDE_OK;
-    tide_status st = tidei_zone_enter(p, c, s->slot, &z);
-    if (tidei_unlikely(st != TIDE_OK)) return st;
-    *out = take_in(p, z, s->slot, size);
-    if (tidei_likely(*out != NULL)) return TIDE_OK;
-    if (!alone && (*out = take_elsewhere(p, c, s->slot, size))) return TIDE_OK;
-    return take_by_search(p, size, s, flags, out);
+    tide_status st = take_from_zones(p, c, size, s, out);
+    if (tidei_likely(st != TIDE_OK || *out)) return st;
+    /* what others' caches hold may do, and costs less than stopping them */
+    if (!alone && tidei_heap_flush_apart(p)) st = take_from_zones(p, c, size, s, out);
+    return st != TIDE_OK || *out ? st : take_by_search(p, size, s, flags, out);
 }
 
 /* ---- the way without the lock ---- */

@@ -104,8 +104,8 @@ typedef struct tidei_heap {
     tidei_extent *borders;      /* in no order; under lock, or two zones' and then free_list_lock */
     tidei_page *first_page, *last_page;
     size_t backed, claimed;
-    /* caches_end: the highest number of a thread with one */
-    unsigned ncaches, caches_end;
+    unsigned ncaches;
+    _Atomic unsigned caches_end; /* the highest number of a thread with one; written under lock */
     /* of streams that have used the pool; slots: read under a zone's lock too */
     bool slots[TIDEI_STREAMS_MAX];
     unsigned nslots;
@@ -310,6 +310,8 @@ static inline tidei_cache *tidei_heap_cache_of(const tidei_heap *p, int number) 
 tidei_cache *tidei_heap_cache_new(tidei_heap *p, unsigned number);
 void tidei_heap_set_cap(tidei_heap *p); /* what is backed, or the number of caches, has changed */
 void tidei_heap_flush(tidei_heap *p);   /* all threads' cached blocks go to the size indexes */
+/* The same without the lock, by zones' locks, one at a time. False: there was none. */
+bool tidei_heap_flush_apart(tidei_heap *p);
 /* Empties the calling thread's inbox, which is not empty, and returns a block from it that serves,
 ** if there is one; without a lock. */
 tidei_extent *tidei_heap_from_inbox(tidei_heap *p, tidei_cache *c, size_t size, uint16_t slot);

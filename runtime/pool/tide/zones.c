@@ -253,7 +253,8 @@ tidei_zone *tidei_zone_enter_other(tidei_heap *p, const tidei_cache *c, uint16_t
     while (*at < ROUNDS * (n - 1)) {
         bool waits = *at >= n - 1;
         tidei_zone *z = tidei_zone_at(p, (first + (*at)++ % (n - 1)) % n);
-        if (best_bin(z, slot, bin) < TIDEI_INDEX_BINS && entered(p, z, waits)) return z;
+        bool freed = waits && atomic_load_explicit(&z->freed, memory_order_relaxed);
+        if ((freed || best_bin(z, slot, bin) < TIDEI_INDEX_BINS) && entered(p, z, waits)) return z;
     }
     return NULL;
 }
