@@ -1,6 +1,7 @@
 /* lock.c: waiting for a pool's lock. The model stands in lock.h. */
 #include "runtime/pool/lock.h"
 #include <errno.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -40,6 +41,23 @@ void tidei_lock_wait(tidei_lock *l) {
         syscall(SYS_futex, &l->held, FUTEX_WAIT_PRIVATE, 1, &nap, NULL, 0);
     } while (!spun(l));
     atomic_store_explicit(&l->asleep, 1, memory_order_relaxed);
+    errno = before;
+}
+
+void tidei_word_wait(_Atomic uint32_t *word, uint32_t seen) {
+    const struct timespec nap = {.tv_nsec = NAP_NS};
+    int before = errno;
+    for (unsigned i = 0; i < LOOKS * PAUSES_MAX; i++) {
+        if (atomic_load_explicit(word, memory_order_relaxed) != seen) return;
+        tidei_pause();
+    }
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, &nap, NULL, 0);
+    errno = before;
+}
+
+void tidei_word_wake(_Atomic uint32_t *word) {
+    int before = errno;
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
     errno = before;
 }
 

@@ -39,6 +39,11 @@ static inline bool tidei_lock_held(const tidei_lock *l) {
 void tidei_lock_wait(tidei_lock *l);
 void tidei_lock_wake(tidei_lock *l);
 
+/* Waits until *word is not `seen` any more, but no longer than a missed wake may last; `wake` ends
+** all waits for it. */
+void tidei_word_wait(_Atomic uint32_t *word, uint32_t seen);
+void tidei_word_wake(_Atomic uint32_t *word);
+
 static inline bool tidei_lock_try(tidei_lock *l) {
     uint32_t held = 0;
     bool taken = atomic_compare_exchange_strong_explicit(&l->held, &held, 1, memory_order_acquire,

@@ -351,6 +351,53 @@ static void caches_are_emptied_zone_by_zone(void **state) {
     close_clean(other.p);
 }
 
+/* ---- threads that grow ---- */
+
+static struct {
+    pthread_barrier_t begun, may_end;
+    _Atomic bool first;
+} growth;
+
+static void hold_first_growth(size_t bytes) {
+    (void)bytes;
+    if (!atomic_exchange(&growth.first, false)) return;
+    pthread_barrier_wait(&growth.begun);
+    pthread_barrier_wait(&growth.may_end);
+}
+
+static void *grow_first(void *arg) {
+    tidei_block *b = arg;
+    *b = must(other.p, KIB, 0);
+    return NULL;
+}
+
+/* A thread that finds no memory while another one gets some waits for that, but not for ever: the
+** other may need something that this thread holds. */
+static void a_growth_that_does_not_end_holds_nobody_up(void **state) {
+    (void)state;
+    pthread_t thread;
+    tidei_block a, b;
+    other.p = open_pool(&tidei_pool_tide, PAGE, 16 * MIB);
+    pthread_barrier_init(&growth.begun, NULL, 2);
+    pthread_barrier_init(&growth.may_end, NULL, 2);
+    atomic_store(&growth.first, true);
+    dbl.on_back = hold_first_growth;
+    assert_int_equal(pthread_create(&thread, NULL, grow_first, &a), 0);
+    pthread_barrier_wait(&growth.begun);
+    b = must(other.p, KIB, 0);
+    pthread_barrier_wait(&growth.may_end);
+    pthread_join(thread, NULL);
+    dbl.on_back = NULL;
+    pthread_barrier_destroy(&growth.begun);
+    pthread_barrier_destroy(&growth.may_end);
+    assert_int_equal(heap(other.p)->growing, 0);
+    assert_int_equal(heap(other.p)->awaiting, 0);
+    assert_true(balanced(other.p));
+    put(other.p, &a, 0, 0);
+    put(other.p, &b, 0, 0);
+    close_clean(other.p);
+}
+
 /* ---- what moves ---- */
 
 /* Blocks between free pieces of several zones are moved, or their pages mapped elsewhere, for a
@@ -469,6 +516,7 @@ int main(void) {
         cmocka_unit_test(nothing_grows_while_a_zone_is_held),
         cmocka_unit_test(a_request_waits_for_one_zone),
         cmocka_unit_test(caches_are_emptied_zone_by_zone),
+        cmocka_unit_test(a_growth_that_does_not_end_holds_nobody_up),
         cmocka_unit_test(for_what_moves_all_is_one_zone),
         cmocka_unit_test(a_request_in_vain_leaves_zones_as_they_are),
         cmocka_unit_test(every_failure_leaves_order),

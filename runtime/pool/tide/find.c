@@ -246,6 +246,10 @@ static tide_status gather(tidei_heap *p, size_t size, tidei_stream *s, bool grow
     return st;
 }
 
+/* A thread waits for so many growths by others before it grows by itself; each ends soon, or the
+** wait does. */
+#define GROWTHS 4
+
 /* Searches when neither `ready` nor the stream's own size index has a piece. The lock is held, but
 ** let go of in between. *out is in a size index, or CLAIMED. */
 static tide_status search(tidei_heap *p, size_t size, tidei_stream *s, unsigned flags,
@@ -261,6 +265,8 @@ static tide_status search(tidei_heap *p, size_t size, tidei_stream *s, unsigned 
     if (free > near && free + p->claimed >= size && (*out = find_foreign(p, size, s, flags)))
         return TIDE_OK;
     if (!grow && !clears) return TIDE_E_NOMEM;
+    for (unsigned i = 0; grow && i < GROWTHS && tidei_heap_await_growth(p, size); i++)
+        if ((*out = tidei_heap_best_own(p, s, size))) return TIDE_OK;
     tide_status st = make_room(p, size, s, flags, out);
     if (st == TIDE_E_NOMEM && grow) st = tidei_heap_grow(p, size, s, out);
     if (st != TIDE_E_NOMEM) return st;

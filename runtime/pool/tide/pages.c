@@ -312,6 +312,32 @@ static unsigned zone_for(const tidei_heap *p, const plan *g, const tidei_extent 
     return g->beside && backed ? tidei_zone_number(side) : tidei_zone_here(p);
 }
 
+/* Under the lock: the thread begins to get memory, and has ended it. */
+static void growth_begins(tidei_heap *p) {
+    tidei_inflight_growth_begin(p->base.dev);
+    p->growing++;
+}
+static void growth_ends(tidei_heap *p, bool got) {
+    tidei_inflight_growth_end(p->base.dev, got);
+    p->growing--;
+    atomic_fetch_add(&p->grown, 1);
+    if (p->awaiting) tidei_word_wake(&p->grown);
+}
+
+/* Threads that find no memory at the same time would each get a step of growth, of which the first
+** one serves most of them. */
+bool tidei_heap_await_growth(tidei_heap *p, size_t size) {
+    tidei_check(tidei_heap_locked(p));
+    if (!p->growing || size > growth(p, p->backed) / 2) return false;
+    uint32_t seen = atomic_load(&p->grown);
+    p->awaiting++;
+    tidei_heap_unlock(p);
+    tidei_word_wait(&p->grown, seen);
+    tidei_heap_lock(p);
+    p->awaiting--;
+    return true;
+}
+
 /* Gets the memory of a plan; there are three free descriptors, two of them for borders. *out is
 ** CLAIMED. */
 static tide_status carry_out(tidei_heap *p, const plan *g, tidei_extent **out) {
@@ -319,7 +345,7 @@ static tide_status carry_out(tidei_heap *p, const plan *g, tidei_extent **out) {
     tidei_extent *border[] = {tidei_heap_descriptor(p), tidei_heap_descriptor(p)};
     tidei_check(tidei_heap_locked(p));
     tidei_check(tidei_extent_is(g->hole) == TIDEI_EXTENT_HOLE && g->bytes <= g->hole->size);
-    tidei_inflight_growth_begin(p->base.dev);
+    growth_begins(p);
     if (g->left) tidei_heap_claim(p, g->left);
     if (g->right) tidei_heap_claim(p, g->right);
     tidei_extent *x = cut_hole(p, g, tidei_heap_descriptor(p));
@@ -332,7 +358,7 @@ static tide_status carry_out(tidei_heap *p, const plan *g, tidei_extent **out) {
         tidei_heap_hole(p, x);
         if (g->left) tidei_heap_unclaim(p, g->left);
         if (g->right) tidei_heap_unclaim(p, g->right);
-        tidei_inflight_growth_end(p->base.dev, false);
+        growth_ends(p, false);
         return st;
     }
     tidei_pages_link(p, pages);
@@ -344,7 +370,7 @@ static tide_status carry_out(tidei_heap *p, const plan *g, tidei_extent **out) {
     if (g->left) tidei_heap_absorb(p, x, g->left);
     if (g->right) tidei_heap_absorb(p, x, g->right);
     tidei_zone_set(p, x, zone);
-    tidei_inflight_growth_end(p->base.dev, true);
+    growth_ends(p, true);
     *out = x;
     return TIDE_OK;
 }

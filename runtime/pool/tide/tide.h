@@ -127,7 +127,9 @@ typedef struct tidei_heap {
     struct tidei_compaction
         *compaction; /* a thread maps pages elsewhere; only it uses the pages' fields for that */
     bool remapping;  /* a thread is at it, and the pages' marks are its own */
-    tidei_zone zone; /* the first one */
+    unsigned growing, awaiting; /* threads that get memory, and that wait for what others get */
+    _Atomic uint32_t grown;     /* goes up where a thread has got memory, or none; for awaiting */
+    tidei_zone zone;            /* the first one */
 } tidei_heap;
 
 #ifndef TIDEI_STRESS
@@ -352,6 +354,9 @@ tidei_extent *tidei_heap_reserve(tidei_heap *p, tidei_extent *hole, size_t bytes
 /* Gets new memory for such a part of a hole. There are three free descriptors. *out is CLAIMED. */
 tide_status tidei_heap_add_at(tidei_heap *p, tidei_extent *hole, bool high, size_t bytes,
                               tidei_extent **out);
+/* Where another thread gets memory, and more than this request needs, waits for it for a moment
+** without the lock. False: there is nothing to be waited for. */
+bool tidei_heap_await_growth(tidei_heap *p, size_t size);
 size_t tidei_heap_trim(tidei_heap *p, size_t keep); /* without the lock */
 void tidei_heap_unmap_all(tidei_heap *p);           /* at close */
 /* whether pages lie exactly where extents are backed, and their sum is `backed` */
