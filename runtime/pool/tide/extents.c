@@ -24,8 +24,9 @@ static_assert(sizeof(tidei_stamps) == sizeof(tidei_extent), "as far behind each"
 
 /* ---- descriptors ---- */
 
-/* A zone with more free descriptors than twice this gives so many to the others. */
-#define PASSED_ON TIDEI_SLAB_EXTENTS
+/* Zones give each other free descriptors by so many, as a list: to go through it would take a cache
+** miss for each. A zone keeps as many aside. */
+#define BATCH TIDEI_SLAB_EXTENTS
 
 static void push(tidei_free_list *s, tidei_extent *x) {
     x->left = s->first;
@@ -43,6 +44,20 @@ static tidei_extent *pop(tidei_free_list *s) {
 
 static void pass_on(tidei_free_list *from, tidei_free_list *to, size_t n) {
     while (n-- && from->n) push(to, pop(from));
+}
+
+static void add_batch(tidei_heap *p, tidei_free_list l) {
+    l.first->size = l.n;
+    l.first->right = p->batches;
+    p->batches = l.first;
+}
+
+/* Empty: there is none. */
+static tidei_free_list take_batch(tidei_heap *p) {
+    tidei_extent *x = p->batches;
+    if (!x) return (tidei_free_list){0};
+    p->batches = x->right;
+    return (tidei_free_list){x, x->size};
 }
 
 static void add_slab(tidei_heap *p, void *memory, tidei_free_list *to) {
@@ -63,6 +78,11 @@ tide_status tidei_heap_restock(tidei_heap *p) { return tidei_heap_restock_to(p, 
 tide_status tidei_heap_restock_to(tidei_heap *p, size_t n) {
     tidei_check(tidei_heap_locked(p));
     while (tidei_unlikely(p->free_list.n < n)) {
+        tidei_free_list batch = take_batch(p);
+        if (batch.n) {
+            pass_on(&batch, &p->free_list, batch.n);
+            continue;
+        }
         tidei_heap_unlock(p);
         void *memory = tidei_host_alloc(p->base.dev->rt, SLAB_BYTES);
         tidei_heap_lock(p);
@@ -72,9 +92,18 @@ tide_status tidei_heap_restock_to(tidei_heap *p, size_t n) {
     return TIDE_OK;
 }
 
+static void use_aside(tidei_zone *z) {
+    tidei_check(!z->free_list.n);
+    z->free_list = z->aside;
+    z->aside = (tidei_free_list){0};
+}
+
 bool tidei_heap_refill_zone(tidei_heap *p, tidei_zone *z) {
+    use_aside(z);
+    if (z->free_list.n) return true;
     tidei_lock_take(&p->free_list_lock);
-    pass_on(&p->free_list, &z->free_list, PASSED_ON);
+    z->free_list = take_batch(p);
+    if (!z->free_list.n) pass_on(&p->free_list, &z->free_list, BATCH);
     tidei_lock_give(&p->free_list_lock);
     return z->free_list.n;
 }
@@ -92,17 +121,26 @@ tide_status tidei_heap_restock_zone(tidei_heap *p, tidei_zone *z) {
     return TIDE_OK;
 }
 
+bool tidei_heap_restock_apart(tidei_heap *p, tidei_zone *z, size_t n) {
+    for (void *memory = NULL;;) {
+        tidei_lock_take(&z->lock);
+        tidei_lock_take(&p->free_list_lock);
+        if (memory) add_slab(p, memory, &p->free_list);
+        for (tidei_free_list l; p->free_list.n < n && (l = take_batch(p)).n;)
+            pass_on(&l, &p->free_list, l.n);
+        bool enough = p->free_list.n >= n;
+        tidei_lock_give(&p->free_list_lock);
+        tidei_lock_give(&z->lock);
+        if (enough) return true;
+        if (!(memory = tidei_host_alloc(p->base.dev->rt, SLAB_BYTES))) return false;
+    }
+}
+
 #ifndef NDEBUG
 static bool has_free_list(const tidei_heap *p) {
     return tidei_lock_held(&p->free_list_lock) || tidei_heap_locked(p);
 }
 #endif
-
-bool tidei_heap_stock_from(tidei_heap *p, tidei_zone *z, size_t n) {
-    tidei_check(tidei_lock_held(&p->free_list_lock));
-    if (p->free_list.n < n && z->free_list.n > n) pass_on(&z->free_list, &p->free_list, n);
-    return p->free_list.n >= n && z->free_list.n;
-}
 
 tidei_extent *tidei_heap_descriptor(tidei_heap *p) {
     tidei_check(has_free_list(p));
@@ -117,20 +155,25 @@ void tidei_heap_undescribe(tidei_heap *p, tidei_extent *x) {
 
 /* For a part of an extent of the zone. */
 static tidei_extent *descriptor_for(tidei_heap *p, tidei_zone *z) {
+    if (tidei_unlikely(!z->free_list.n)) use_aside(z);
     return tidei_likely(z->free_list.n) ? pop(&z->free_list) : tidei_heap_descriptor(p);
 }
 
-__attribute__((noinline)) static void hand_on(tidei_heap *p, tidei_zone *z) {
-    tidei_lock_take(&p->free_list_lock);
-    pass_on(&z->free_list, &p->free_list, PASSED_ON);
-    tidei_lock_give(&p->free_list_lock);
+__attribute__((noinline)) static void put_aside(tidei_heap *p, tidei_zone *z) {
+    if (z->aside.n) {
+        tidei_lock_take(&p->free_list_lock);
+        add_batch(p, z->aside);
+        tidei_lock_give(&p->free_list_lock);
+    }
+    z->aside = z->free_list;
+    z->free_list = (tidei_free_list){0};
 }
 
 static inline void drop_in(tidei_heap *p, tidei_zone *z, tidei_extent *x) {
     tidei_check(tidei_extent_is(x) != TIDEI_EXTENT_LOOKED_AT);
     tidei_extent_be(x, TIDEI_EXTENT_UNUSED);
     push(&z->free_list, x);
-    if (tidei_unlikely(z->free_list.n > 2 * PASSED_ON)) hand_on(p, z);
+    if (tidei_unlikely(z->free_list.n >= BATCH)) put_aside(p, z);
 }
 
 void tidei_heap_drop(tidei_heap *p, tidei_extent *x) { drop_in(p, tidei_zone_of(p, x), x); }

@@ -147,14 +147,21 @@ static bool free_list_valid(const tidei_free_list *s) {
     return listed == s->n;
 }
 
+static bool free_lists_valid(const tidei_heap *p) {
+    for (const tidei_extent *x = p->batches; x; x = x->right)
+        if (!free_list_valid(&(tidei_free_list){(tidei_extent *)x, x->size})) return false;
+    for (unsigned k = 0; k < tidei_zones(p); k++) {
+        const tidei_zone *z = tidei_zone_at(p, k);
+        if (!free_list_valid(&z->free_list) || !free_list_valid(&z->aside)) return false;
+    }
+    return free_list_valid(&p->free_list);
+}
+
 bool tidei_heap_valid_locked(tidei_heap *p) {
     census c = {0};
     tidei_check(tidei_heap_locked(p));
     if (!extents_valid(p, &c) || !holes_valid(p) || !tidei_heap_pages_valid(p)) return false;
-    if (!indexes_valid(p, &c) || !tidei_zones_valid(p) || !free_list_valid(&p->free_list))
-        return false;
-    for (unsigned k = 0; k < tidei_zones(p); k++)
-        if (!free_list_valid(&tidei_zone_at(p, k)->free_list)) return false;
+    if (!indexes_valid(p, &c) || !tidei_zones_valid(p) || !free_lists_valid(p)) return false;
     tidei_heap_sums t = tidei_heap_tally(p);
     /* What threads count for themselves is exact where nobody is at it. */
     bool alone = !p->ncaches || (p->ncaches == 1 && tidei_heap_cache_of(p, tidei_thread_number));

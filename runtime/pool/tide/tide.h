@@ -92,8 +92,9 @@ typedef struct tidei_heap {
     char apart[64];
     tidei_free_list free_list; /* under lock, or a zone's lock and then this one: */
     tidei_lock free_list_lock;
-    uint32_t rank;     /* the latest descriptor's; likewise */
-    tidei_slab *slabs; /* likewise */
+    tidei_extent *batches; /* lists of free descriptors that zones gave back; likewise */
+    uint32_t rank;         /* the latest descriptor's; likewise */
+    tidei_slab *slabs;     /* likewise */
     /* added to the caches' figures: what threads without a cache count, and threads that empty
     ** others' caches */
     _Atomic int64_t live, held;
@@ -184,9 +185,9 @@ tide_status tidei_heap_restock_to(tidei_heap *p, size_t n);
 tide_status tidei_heap_restock_zone(tidei_heap *p, tidei_zone *z);
 /* The same without host memory; false: there is none to be had. */
 bool tidei_heap_refill_zone(tidei_heap *p, tidei_zone *z);
-/* With the zone's lock and then free_list_lock: makes sure, by the zone's own, that there are n
-** free descriptors, and one more for the zone. False: it has too few. */
-bool tidei_heap_stock_from(tidei_heap *p, tidei_zone *z, size_t n);
+/* Makes sure that there were n free descriptors a moment ago; by the zone's lock alone. False: host
+** memory is exhausted. */
+bool tidei_heap_restock_apart(tidei_heap *p, tidei_zone *z, size_t n);
 tidei_extent *tidei_heap_descriptor(tidei_heap *p); /* takes a free descriptor; there is one */
 void tidei_heap_undescribe(tidei_heap *p, tidei_extent *x); /* gives it back as it came */
 /* x describes nothing any more. The zone's lock. */

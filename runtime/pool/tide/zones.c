@@ -468,12 +468,13 @@ static bool lock_behind(tidei_heap *p, const tidei_extent *x, const tidei_zone *
     return false;
 }
 
+#define DESCRIPTORS 3 /* of the part and two borders */
+
 /* The high half of x, now of zone `to`, and in no size index; NULL: descriptors are short. */
-static tidei_extent *part_for(tidei_heap *p, tidei_zone *from, const tidei_zone *to,
-                              tidei_extent *x) {
+static tidei_extent *part_for(tidei_heap *p, const tidei_zone *to, tidei_extent *x) {
     tidei_extent *part = NULL;
     tidei_lock_take(&p->free_list_lock);
-    if (tidei_heap_stock_from(p, from, 2)) {
+    if (p->free_list.n >= DESCRIPTORS) {
         part = tidei_heap_cut_high(p, x, x->size / 2 / p->granule * p->granule);
         tidei_extent_become(part, TIDEI_WAS(UNUSED), TIDEI_EXTENT_CLAIMED);
         be_in(part, to->number);
@@ -490,14 +491,15 @@ static bool give_half(tidei_heap *p, tidei_zone *from, tidei_zone *to, uint16_t 
     /* borders would keep more pieces apart than less is worth */
     if (p->wholes || !x || x->size / 2 < p->page_bytes || !lock_behind(p, x, to, &third))
         return false;
-    if ((part = part_for(p, from, to, x))) tidei_heap_release(p, part);
+    if ((part = part_for(p, to, x))) tidei_heap_release(p, part);
     if (third) tidei_lock_give(&third->lock);
     return part;
 }
 
 static bool get_half(tidei_heap *p, tidei_zone *to, uint16_t slot) {
     tidei_zone *from = richest(p, to, slot);
-    if (!from || !tidei_lock_try(&to->lock)) return false;
+    if (!from || !tidei_heap_restock_apart(p, to, DESCRIPTORS) || !tidei_lock_try(&to->lock))
+        return false;
     bool got = false;
     if (tidei_lock_try(&from->lock)) {
         got = give_half(p, from, to, slot);

@@ -48,9 +48,9 @@ typedef struct tidei_zone {
     unsigned number;          /* fixed */
     _Atomic unsigned tenants; /* threads whose zone it is */
     /* under lock */
-    tidei_free_list free_list;
-    size_t used;      /* live, rounding, and what caches and `freed` hold */
-    size_t most_used; /* so far */
+    tidei_free_list free_list, aside; /* aside: for when the other is empty */
+    size_t used;                      /* live, rounding, and what caches and `freed` hold */
+    size_t most_used;                 /* so far */
     tidei_size_index ready, mixed;
     _Atomic(tidei_size_index *) own[TIDEI_STREAMS_MAX]; /* by slot; made once */
     char apart[64];                /* what other threads write is on cache lines of its own */
