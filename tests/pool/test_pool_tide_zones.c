@@ -232,6 +232,29 @@ static void a_free_waits_for_nobody(void **state) {
     close_clean(p);
 }
 
+/* With so many blocks alive that at one time or another the zone has just put all its free
+** descriptors aside when it needs one. */
+static void freeing_what_was_left_keeps_a_descriptor(void **state) {
+    (void)state;
+    enum { LEFT = PAGE / KIB + 1 };
+    static tidei_block alive[TIDEI_SLAB_EXTENTS + 1], left[LEFT];
+    for (unsigned n = 0; n < TIDEI_COUNT(alive); n++) {
+        tidei_pool *p = open_uncached(16 * MIB);
+        depart(p); /* so that there is a second zone */
+        return_home(p);
+        for (unsigned i = 0; i < n; i++) alive[i] = must(p, KIB, 0);
+        for (unsigned i = 0; i < LEFT; i++) left[i] = must(p, KIB, 0);
+        tidei_lock_take(&heap(p)->zone.lock);
+        for (unsigned i = 0; i < LEFT; i++) put(p, &left[i], 0, 0);
+        tidei_lock_give(&heap(p)->zone.lock);
+        left[0] = must(p, LEFT * KIB - KIB / 2, 0);
+        assert_true(balanced(p));
+        put(p, &left[0], 0, 0);
+        for (unsigned i = 0; i < n; i++) put(p, &alive[i], 0, 0);
+        close_clean(p);
+    }
+}
+
 static void a_deterministic_pool_stays_one_zone(void **state) {
     (void)state;
     tidei_pool *p = open_uncached(16 * MIB);
@@ -512,6 +535,7 @@ int main(void) {
         cmocka_unit_test(borders_come_and_go),
         cmocka_unit_test(large_requests_look_into_all_zones),
         cmocka_unit_test(a_free_waits_for_nobody),
+        cmocka_unit_test(freeing_what_was_left_keeps_a_descriptor),
         cmocka_unit_test(a_deterministic_pool_stays_one_zone),
         cmocka_unit_test(nothing_grows_while_a_zone_is_held),
         cmocka_unit_test(a_request_waits_for_one_zone),

@@ -59,6 +59,7 @@ static inline tidei_extent *cut_off(tidei_heap *p, tidei_extent *x, size_t size)
 /* From the zone, which is entered, and left. NULL: it has none. */
 static inline tidei_extent *take_in(tidei_heap *p, tidei_zone *z, uint16_t slot, size_t size) {
     tidei_extent *x = tidei_zone_fit(z, slot, size);
+    if (tidei_unlikely(!x) && tidei_zone_free_all(p, z)) x = tidei_zone_fit(z, slot, size);
     if (tidei_likely(x != NULL)) x = cut_off(p, x, size);
     tidei_check_slow(tidei_zones(p) > 1 || tidei_heap_valid_locked(p));
     tidei_zone_leave(z);
@@ -66,7 +67,8 @@ static inline tidei_extent *take_in(tidei_heap *p, tidei_zone *z, uint16_t slot,
 }
 
 /* From another zone than the thread's. */
-static tidei_extent *take_elsewhere(tidei_heap *p, tidei_cache *c, uint16_t slot, size_t size) {
+__attribute__((noinline)) static tidei_extent *take_elsewhere(tidei_heap *p, tidei_cache *c,
+                                                              uint16_t slot, size_t size) {
     tidei_extent *x = NULL;
     tidei_zone *z;
     for (unsigned at = 0; !x && (z = tidei_zone_enter_other(p, c, slot, size, &at));)
@@ -76,8 +78,8 @@ static tidei_extent *take_elsewhere(tidei_heap *p, tidei_cache *c, uint16_t slot
 }
 
 /* From the thread's zone, or another one; *out is NULL if none has a piece. */
-static tide_status take_from_zones(tidei_heap *p, tidei_cache *c, size_t size, tidei_stream *s,
-                                   tidei_extent **out) {
+static inline tide_status take_from_zones(tidei_heap *p, tidei_cache *c, size_t size,
+                                          tidei_stream *s, tidei_extent **out) {
     tidei_zone *z;
     tide_status st = tidei_zone_enter(p, c, s->slot, &z);
     if (tidei_unlikely(st != TIDE_OK)) return st;

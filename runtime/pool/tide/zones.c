@@ -17,21 +17,46 @@ static void release_used(tidei_heap *p, tidei_extent *x) {
     tidei_heap_release(p, x);
 }
 
-/* With z's lock, or (`all`) the pool's. */
-__attribute__((noinline)) static void empty_freed(tidei_heap *p, tidei_zone *z, bool all) {
-    tidei_extent *x = atomic_exchange_explicit(&z->freed, NULL, memory_order_acquire);
-    for (tidei_extent *next; x; x = next) {
-        next = x->left;
+/* A thread that comes for something else frees at most so many: each is likely to lie in another
+** processor's cache, and threads wait. */
+#ifndef TIDEI_STRESS
+#define FREED_AT_ONCE 4
+#else
+#define FREED_AT_ONCE 1
+#endif
+
+/* With z's lock, or (`all`) the pool's. Frees up to `most`. */
+__attribute__((noinline)) static void empty_freed(tidei_heap *p, tidei_zone *z, bool all,
+                                                  size_t most) {
+    tidei_extent *x = z->received;
+    for (bool last = false;; most--) {
+        if (!x && !last) {
+            x = atomic_exchange_explicit(&z->freed, NULL, memory_order_acquire);
+            last = true;
+        }
+        if (!x || !most) break;
+        tidei_extent *next = x->left;
         if (all || tidei_zone_number(x) == z->number)
             release_used(p, x);
         else /* it came here while its zone changed */
             send(tidei_zone_of(p, x), x);
+        x = next;
     }
+    z->received = x;
 }
 
-static inline void look_at_freed(tidei_heap *p, tidei_zone *z, bool all) {
-    if (tidei_unlikely(atomic_load_explicit(&z->freed, memory_order_relaxed) != NULL))
-        empty_freed(p, z, all);
+static inline bool has_freed(const tidei_zone *z) {
+    return z->received || atomic_load_explicit(&z->freed, memory_order_relaxed);
+}
+
+static inline void look_at_freed(tidei_heap *p, tidei_zone *z) {
+    if (tidei_unlikely(has_freed(z))) empty_freed(p, z, false, FREED_AT_ONCE);
+}
+
+bool tidei_zone_free_all(tidei_heap *p, tidei_zone *z) {
+    if (tidei_likely(!has_freed(z))) return false;
+    empty_freed(p, z, false, SIZE_MAX);
+    return true;
 }
 
 /* ---- the pool's lock ---- */
@@ -40,7 +65,8 @@ void tidei_heap_lock(tidei_heap *p) {
     tidei_lock_take(&p->zone.lock); /* none is added from here on */
     unsigned n = tidei_zones(p);
     for (unsigned k = 1; k < n; k++) tidei_lock_take(&tidei_zone_at(p, k)->lock);
-    for (unsigned k = 0; k < n; k++) look_at_freed(p, tidei_zone_at(p, k), true);
+    for (unsigned k = 0; k < n; k++)
+        if (has_freed(tidei_zone_at(p, k))) empty_freed(p, tidei_zone_at(p, k), true, SIZE_MAX);
 }
 
 void tidei_heap_unlock(tidei_heap *p) {
@@ -143,6 +169,8 @@ tidei_size_index *tidei_zone_own_made(tidei_heap *p, tidei_zone *z, unsigned slo
 ** is backed so, 1.147 without, and 1.059 where all is one zone. */
 #define LARGE_PART 8
 #define TIGHT_PART 32
+/* If the zone that has the best piece is held, the thread tries the next best one. */
+#define TIGHT_TRIES 4
 
 static tidei_zone *here(tidei_heap *p, const tidei_cache *c) { return c ? c->zone : &p->zone; }
 
@@ -213,7 +241,7 @@ tide_status tidei_zone_enter(tidei_heap *p, tidei_cache *c, uint16_t slot, tidei
         tidei_lock_take(&z->lock);
         break;
     }
-    look_at_freed(p, z, false);
+    look_at_freed(p, z);
     tide_status st = tidei_likely(z->free_list.n) ? TIDE_OK : tidei_heap_restock_zone(p, z);
     if (st != TIDE_OK) tidei_zone_leave(z);
     *out = z;
@@ -236,7 +264,6 @@ static bool entered(tidei_heap *p, tidei_zone *z, bool waits) {
         tidei_lock_take(&z->lock);
     else if (!tidei_lock_try(&z->lock))
         return false;
-    look_at_freed(p, z, false);
     if (z->free_list.n || tidei_heap_refill_zone(p, z)) return true;
     tidei_zone_leave(z);
     return false;
@@ -314,7 +341,7 @@ void tidei_zone_free(tidei_heap *p, tidei_cache *c, tidei_extent *x, uint16_t sl
         if (leave_freed(p, x, slot, tick)) return;
         z = enter_zone_of(p, x); /* which waits until nobody looks at x */
     }
-    look_at_freed(p, z, false);
+    if (c && z == c->zone) look_at_freed(p, z);
     z->used -= x->size;
     x->slot = slot;
     x->tick = tick;

@@ -13,8 +13,9 @@
 **   an allocation  takes from its thread's zone; else from another one that has a piece: from one
 **                  that is not held at that moment, or else it waits for it; else find.c searches,
 **                  under the pool's lock
-**   a free         goes to the block's zone; if that is held, onto a list (`freed`) that whoever
-**                  has the lock next empties
+**   a free         goes to the block's zone; if that is held, onto a list (`freed`) from which the
+**                  zone's threads free some whenever they have the lock, and all before they look
+**                  elsewhere
 **   the pool's lock is all zones' locks, taken in order: under it they are one pool
 ** So zones keep no memory from each other: nothing grows while any of them has a piece. Memory goes
 ** where it is used: growth belongs to the zone of the thread that asked, and a thread that often
@@ -51,6 +52,7 @@ typedef struct tidei_zone {
     tidei_free_list free_list, aside; /* aside: for when the other is empty */
     size_t used;                      /* live, rounding, and what caches and `freed` hold */
     size_t most_used;                 /* so far */
+    tidei_extent *received;           /* of `freed`, still to be freed */
     tidei_size_index ready, mixed;
     _Atomic(tidei_size_index *) own[TIDEI_STREAMS_MAX]; /* by slot; made once */
     char apart[64];                /* what other threads write is on cache lines of its own */
@@ -76,6 +78,8 @@ tidei_zone *tidei_zone_enter_other(tidei_heap *p, const tidei_cache *c, uint16_t
 /* The same for one whose piece fits a large request better than the thread's own zone has it. NULL:
 ** there is none, or it is held. */
 tidei_zone *tidei_zone_try_tighter(tidei_heap *p, const tidei_cache *c, uint16_t slot, size_t size);
+/* Frees all that was left to whoever has the lock next, which is held; false: there was nothing. */
+bool tidei_zone_free_all(tidei_heap *p, tidei_zone *z);
 static inline void tidei_zone_leave(tidei_zone *z) { tidei_lock_give(&z->lock); }
 void tidei_zone_move_in(tidei_cache *c, tidei_zone *z); /* z is the cache's thread's now */
 /* The cache's thread goes to a zone that no thread is in; false: host memory is exhausted, or there
