@@ -19,8 +19,9 @@ TIDEI_FAST_TLS char tidei_lock_thread;
 #endif
 /* between two looks, so that many waiting threads do not keep the word's cache line from the thread
 ** that gives the lock */
-#define PAUSES_MAX 16
-#define NAP_NS     1000000 /* a sleep's end where the wake was missed, which is rare */
+#define PAUSES_MAX  16
+#define NAP_NS      1000000  /* a sleep's end where the wake was missed, which is rare */
+#define PATIENCE_NS 20000000 /* tidei_word_wait's end */
 
 static bool spun(tidei_lock *l) {
     unsigned pauses = 1;
@@ -45,7 +46,7 @@ void tidei_lock_wait(tidei_lock *l) {
 }
 
 void tidei_word_wait(_Atomic uint32_t *word, uint32_t seen) {
-    const struct timespec nap = {.tv_nsec = NAP_NS};
+    const struct timespec nap = {.tv_nsec = PATIENCE_NS};
     int before = errno;
     for (unsigned i = 0; i < LOOKS * PAUSES_MAX; i++) {
         if (atomic_load_explicit(word, memory_order_relaxed) != seen) return;

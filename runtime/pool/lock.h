@@ -39,8 +39,7 @@ static inline bool tidei_lock_held(const tidei_lock *l) {
 void tidei_lock_wait(tidei_lock *l);
 void tidei_lock_wake(tidei_lock *l);
 
-/* Waits until *word is not `seen` any more, but no longer than a missed wake may last; `wake` ends
-** all waits for it. */
+/* Waits until *word is not `seen` any more, but for 20 ms at most; `wake` ends all waits for it. */
 void tidei_word_wait(_Atomic uint32_t *word, uint32_t seen);
 void tidei_word_wake(_Atomic uint32_t *word);
 

@@ -246,9 +246,10 @@ static tide_status gather(tidei_heap *p, size_t size, tidei_stream *s, bool grow
     return st;
 }
 
-/* A thread waits for so many growths by others before it grows by itself; each ends soon, or the
-** wait does. */
-#define GROWTHS 4
+/* A thread waits for so many growths by others before it grows by itself. The wait for each has an
+** end: a growth calls the device and the embedder's allocator, which may need what this thread
+** holds. */
+#define GROWTHS 16
 
 /* Searches when neither `ready` nor the stream's own size index has a piece. The lock is held, but
 ** let go of in between. *out is in a size index, or CLAIMED. */
