@@ -12,8 +12,8 @@ TIDEI_FAST_TLS char tidei_lock_thread;
 #endif
 
 #ifndef TIDEI_STRESS
-/* about 10 us with the pauses between them: falling asleep and being woken costs as much */
-#define LOOKS 16
+/* about 25 us with the pauses between them: falling asleep and being woken costs about as much */
+#define LOOKS 40
 #else
 #define LOOKS 1
 #endif
