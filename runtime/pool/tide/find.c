@@ -179,8 +179,10 @@ static tide_status use_vacant_pages(tidei_heap *p, size_t size, tidei_stream *s,
         tidei_zones_join(p);
         if ((*out = tidei_heap_best_own(p, s, size))) return TIDE_OK;
     }
-    /* else no page is idle, and threads would lose their zones for nothing */
-    if (!tidei_heap_any_ready(p, p->page_bytes)) return TIDE_E_NOMEM;
+    /* else no page will do, and threads would lose their zones for nothing */
+    bool any = waits ? tidei_heap_best_own(p, s, p->page_bytes) != NULL
+                     : tidei_heap_any_ready(p, p->page_bytes);
+    if (!any) return TIDE_E_NOMEM;
     tidei_zones_unite(p);
     tide_status st = tidei_heap_remap_vacant(p, size, s, waits, out);
     tidei_zones_part(p);
