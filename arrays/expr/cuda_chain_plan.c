@@ -37,8 +37,9 @@
 #define CHAIN_FOLD_MOST (CHAIN_THREADS * CHAIN_BYTES)
 /* elements' and rows' numbers stay below this, with room for a block beyond the end */
 #define CHAIN_LARGE (((int64_t)1 << 31) - ((int64_t)1 << 16))
-/* the columns' fold kernel (cuda_fold.cu) is as good with more lanes a row than this */
-#define CHAIN_FOLD_LANES 32u
+/* the columns' fold kernel (cuda_fold.cu) is as good with more lanes a row than this (1023 rows of
+** 32800 floats on an H200: 2814 GB/s there, 3277 here) */
+#define CHAIN_FOLD_LANES 128u
 
 static uint32_t pow2_up(uint32_t n) { return n > 1 ? 2u << (31 - __builtin_clz(n - 1)) : 1; }
 static uint32_t pow2_down(uint32_t n) { return n ? 1u << (31 - __builtin_clz(n)) : 1; }

@@ -16,17 +16,26 @@
 ** found is joined in shared memory, in an order fixed by the shape; where several blocks share a
 ** result, their accumulators go to p.accs, to be folded by another launch. A thread keeps several
 ** accumulators, and starts afresh every 64 rounds, so that rounding errors stay small. */
-/* Loads reduced group r of the column at `at`; in modes 0 and 1 that is where `here` has come to,
-** hop by hop. */
+/* Loads reduced group r of the column at `at`; where groups lie evenly that is where `here` has come
+** to, hop by hop. */
 TD_FN void tide_fetch(const tide_p &p, const tide_at &at, tide_at &here, const tide_at &hop,
-                      td_i64 r, tide_x<tide_V> &x, td_i64 &linear, bool flat) {
-    if (tide_mode == 2) {
+                      td_i64 r, tide_x<tide_V> &x, td_i64 &linear, bool flat, bool evenly) {
+    if (!evenly) {
         here = at;
         tide_locate(p, p.kept, p.last, r, here);
     }
     tide_load(p, here, x, flat);
     linear = tide_linear(p, here);
-    if (tide_mode != 2) tide_hop(here, hop);
+    if (evenly) tide_hop(here, hop);
+}
+
+/* A thread's next groups. */
+TD_FN void tide_fetch_all(const tide_p &p, const tide_at &at, tide_at &here, const tide_at &hop,
+                          td_i64 r, td_u32 lanes, tide_x<tide_V> (&x)[tide_U],
+                          td_i64 (&linear)[tide_U], bool flat, bool evenly) {
+#pragma unroll
+    for (int u = 0; u < tide_U; u++)
+        tide_fetch(p, at, here, hop, r + u * lanes, x[u], linear[u], flat, evenly);
 }
 
 /* Takes a group in. `u` tells groups under way together apart: they go to different
@@ -65,6 +74,7 @@ extern "C" __global__ void __launch_bounds__(256) tide_k(const __grid_constant__
         (td_i64)blockIdx.x * columns + (p.across ? t & (columns - 1) : t >> (8 - p.cshift));
     const td_i64 first = blockIdx.y * p.chunk, left = p.groups - first;
     const td_u32 count = (td_u32)(left < p.chunk ? left : p.chunk), round = lanes * tide_U;
+    const bool evenly = tide_mode != 2 || p.kept == p.last;
     tide_at at = tide_at();
     tide_acc total[tide_W];
 #pragma unroll
@@ -80,7 +90,7 @@ extern "C" __global__ void __launch_bounds__(256) tide_k(const __grid_constant__
             for (int c = 0; c < chains; c++) acc[c] = tide_start();
             td_u32 r = start + lane;
             tide_at here = at, hop = tide_at();
-            if (tide_mode != 2) {
+            if (evenly) {
                 tide_step(p, p.kept, first + r, here);
                 tide_step(p, p.kept, lanes, hop);
             }
@@ -88,18 +98,13 @@ extern "C" __global__ void __launch_bounds__(256) tide_k(const __grid_constant__
             for (; r + (tide_U - 1) * lanes < end; r += round) {
                 tide_x<tide_V> x[tide_U];
                 td_i64 linear[tide_U];
-                /* without this branch the loads of a thread would wait for each other */
-                if (!tide_stretches(p)) {
-#pragma unroll
-                    for (int u = 0; u < tide_U; u++)
-                        tide_fetch(p, at, here, hop, first + (r + u * lanes), x[u], linear[u],
-                                   false);
-                } else {
-#pragma unroll
-                    for (int u = 0; u < tide_U; u++)
-                        tide_fetch(p, at, here, hop, first + (r + u * lanes), x[u], linear[u],
-                                   true);
-                }
+                /* without these branches the loads of a thread would wait for each other */
+                if (!evenly)
+                    tide_fetch_all(p, at, here, hop, first + r, lanes, x, linear, false, false);
+                else if (!tide_stretches(p))
+                    tide_fetch_all(p, at, here, hop, first + r, lanes, x, linear, false, true);
+                else
+                    tide_fetch_all(p, at, here, hop, first + r, lanes, x, linear, true, true);
 #pragma unroll
                 for (int u = 0; u < tide_U; u++)
                     tide_absorb(acc, p, u, first + (r + u * lanes), x[u], linear[u]);
@@ -108,7 +113,7 @@ extern "C" __global__ void __launch_bounds__(256) tide_k(const __grid_constant__
             for (; r < end; r += lanes) {
                 tide_x<tide_V> x;
                 td_i64 linear;
-                tide_fetch(p, at, here, hop, first + r, x, linear, true);
+                tide_fetch(p, at, here, hop, first + r, x, linear, true, evenly);
                 tide_absorb(acc, p, 0, first + r, x, linear);
             }
 #pragma unroll

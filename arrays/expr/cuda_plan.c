@@ -614,6 +614,10 @@ void tidei_cuda_plan_join(const tidei_call *c, const tidei_cuda_traits *k,
     const int kept = c->ndim - c->nred;
     fold_shape f = {.outs = first->results, .groups = first->splits, .across = first->results > 1};
     divide(&f, k->unroll[TIDEI_CUDA_FOLD_JOIN], 1, false);
+    /* few results of many blocks: a lane's accumulators come one round after the other, a memory's
+    ** delay each, which would take longer than reading all of them in pieces of lines */
+    while (f.cshift && f.groups > (int64_t)(256 >> f.cshift) * k->unroll[TIDEI_CUDA_FOLD_JOIN])
+        f.cshift--;
     writer w;
     begin(&w, out, 2);
     out->scalars_at = 0;

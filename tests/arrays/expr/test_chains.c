@@ -508,7 +508,8 @@ static void two_destinations(void **state) {
 static void folds_of_short_rows(void **state) {
     static const char *const texts[] = {"(x) -> sum(x, axis=1)", "(x) -> argmax(x, axis=1)",
                                         "(x) -> mean(x, axis=0)"};
-    static const int64_t shapes[][2] = {{600, 3}, {9, 100}, {5, 4096}, {4, 2051}, {40, 64}};
+    static const int64_t shapes[][2] = {{600, 3},  {9, 100}, {5, 4096},
+                                        {4, 2051}, {40, 64}, {1000, 36}};
     (void)state;
     for (size_t k = 0; k < TIDEI_COUNT(texts); k++)
         for (size_t i = 0; i < TIDEI_COUNT(shapes); i++)

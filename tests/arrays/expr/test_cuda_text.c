@@ -684,6 +684,29 @@ static void folds_of_pairs_compute(void **state) {
     assert_true(classes_seen[TIDEI_CUDA_FOLD_JOIN] > 0);
 }
 
+/* Few columns of many rows: blocks that share results are many, and their accumulators go to more
+** blocks than one. */
+static void few_columns_of_many_rows(void **state) {
+    static const int64_t shapes[][2] = {{20, 33000}, {21, 17000}, {3, 30000}};
+    static const unsigned kinds[] = {0, 9, 11}; /* of folds[] */
+    tidei_program p[TIDEI_COUNT(kinds)];
+    (void)state;
+    need_emulation();
+    for (unsigned f = 0; f < TIDEI_COUNT(kinds); f++) build_fold(&p[f], kinds[f], false);
+    for (unsigned n = 0; n < TIDEI_COUNT(shapes) * TIDEI_COUNT(kinds); n++) {
+        const int64_t *s = shapes[n / TIDEI_COUNT(kinds)];
+        job *j = new_job(&p[n % TIDEI_COUNT(kinds)], 2, 1, s);
+        view_of(j, 0)->strides[0] = 1;
+        view_of(j, 0)->strides[1] = s[0];
+        furnish(j, 0, n % 2);
+        row_major(j, 1, 0, 1, 1);
+        furnish(j, 1, 0);
+    }
+    const unsigned all = njobs;
+    run_jobs();
+    assert_int_equal(classes_seen[TIDEI_CUDA_FOLD_JOIN], all);
+}
+
 /* ---- special values ---- */
 
 static void one_fold(emu_module *m, tidei_program *p, int kind, int t, const void *data,
@@ -832,6 +855,29 @@ static void grids_of_large_calls_fit_a_launch(void **state) {
                         /* the workspace stays small */
                         plan.splits * plan.results <= (int64_t)1 << 24);
         }
+}
+
+/* What blocks leave of few results is read by many lanes at once. */
+static void joins_are_spread(void **state) {
+    tidei_program sum = {0};
+    tidei_cuda_traits k;
+    tidei_cuda_linear lin = {0};
+    (void)state;
+    fold(&sum, TIDEI_FOLD_SUM, input(&sum, TIDE_F32), TIDE_F32, TIDE_F32);
+    tidei_cuda_traits_of(&sum, &k);
+    for (int64_t results = 2; results <= 4096; results *= 2) {
+        tidei_call c = {
+            .prog = &sum, .ndim = 2, .nred = 1, .shape = {results, (1 << 25) / results}};
+        tidei_cuda_plan first, second;
+        c.in[0].strides[0] = c.out[0].strides[0] = 1;
+        c.in[0].strides[1] = results;
+        tidei_cuda_plan_fold(&c, &k, &lin, 132, &first);
+        assert_true(first.splits > 1);
+        tidei_cuda_plan_join(&c, &k, &first, &second);
+        const int64_t columns = (results + second.grid[0] - 1) / second.grid[0],
+                      round = 256 / columns * k.unroll[TIDEI_CUDA_FOLD_JOIN];
+        assert_true(columns == 1 || first.splits <= round);
+    }
 }
 
 /* ---- the text ---- */
@@ -1084,9 +1130,11 @@ int main(void) {
         cmocka_unit_test_setup(folds_compute_in_any_layout, fresh),
         cmocka_unit_test_setup(folds_compute_in_each_class, fresh),
         cmocka_unit_test_setup(folds_of_pairs_compute, fresh),
+        cmocka_unit_test_setup(few_columns_of_many_rows, fresh),
         cmocka_unit_test_setup(folds_keep_nan_zeros_and_infinities, fresh),
         cmocka_unit_test_setup(large_calls_are_cut, fresh),
         cmocka_unit_test_setup(grids_of_large_calls_fit_a_launch, fresh),
+        cmocka_unit_test_setup(joins_are_spread, fresh),
         cmocka_unit_test_setup(one_program_has_one_text, fresh),
         cmocka_unit_test_setup(operations_compile, fresh),
         cmocka_unit_test_setup(casts_compile, fresh),
