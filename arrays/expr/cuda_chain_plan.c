@@ -26,7 +26,8 @@
 /* bytes that the lanes of a row read side by side, if there are so many */
 #define CHAIN_LINE 128u
 /* where rows run across memory: bytes side by side at least */
-#define CHAIN_ACROSS 64u
+#define CHAIN_ACROSS        64u
+#define CHAIN_ACROSS_UNEVEN 128u /* where results do not begin on a sector */
 /* more bytes than any device's caches hold */
 #define CHAIN_CACHE ((int64_t)64 << 20)
 /* a thread's unrolled body, in instructions: beyond, compilers take long */
@@ -353,15 +354,26 @@ static bool give_row(const layout *l, const tidei_chain_traits *k, const tidei_d
             give_to_blocks(l, out, 2 * room, blocks));
 }
 
+/* Bytes that a block reads side by side at least. Pieces that begin anywhere write parts of
+** sectors, which memory has to be read for, so that wide ones are better. */
+static uint32_t side_by_side(const layout *l, const tidei_chain_form *f) {
+    return has_all(l, f) && f->vec * l->widest < 16 ? CHAIN_ACROSS_UNEVEN : CHAIN_ACROSS;
+}
+
+/* Vectors that a thread of a row across memory keeps: no more than it has, as the others would hold
+** registers in vain; even numbers of many, so that kernels are few. */
+static uint32_t kept_of(uint32_t m) { return m > 9 ? m + m % 2 : m; }
+
 /* Rows across memory: a block works on neighbouring ones, each of which has a power of two of its
 ** threads. */
-static bool give_columns_to(tidei_chain_plan *out, uint32_t bytes, uint32_t room,
+static bool give_columns_to(const layout *l, tidei_chain_plan *out, uint32_t room,
                             uint32_t most_blocks) {
     tidei_chain_form *f = &out->form;
-    const uint32_t m = out->vectors, narrow = bytes < CHAIN_ACROSS ? CHAIN_ACROSS / bytes : 1,
+    const uint32_t m = out->vectors, bytes = f->vec * l->widest, across_bytes = side_by_side(l, f),
+                   narrow = bytes < across_bytes ? across_bytes / bytes : 1,
                    most = CHAIN_THREADS / narrow; /* lanes */
-    /* a few more spare the joining */
-    const uint32_t unroll = pow2_up(m) <= 2 * room ? pow2_up(m) : room;
+    /* a few more spare the joining, or half of the lanes */
+    const uint32_t unroll = m <= 2 * room ? m : room + room / 8;
     uint32_t lanes = pow2_up(quotient_up(m, unroll)), blocks = 1;
     while (lanes > most && blocks < most_blocks) {
         blocks *= 2;
@@ -371,10 +383,11 @@ static bool give_columns_to(tidei_chain_plan *out, uint32_t bytes, uint32_t room
     out->threads = lanes * 2 * narrow <= 256 ? 256 : CHAIN_THREADS;
     const uint32_t across = least(out->threads / lanes, pow2_up(out->rows));
     out->threads = across * lanes < 32 ? 32 : across * lanes;
-    f->kind = TIDEI_CHAIN_COLUMNS;
-    f->unroll = (uint8_t)unroll;
-    f->blocks = (uint8_t)blocks;
     out->part = quotient_up(m, blocks);
+    f->kind = TIDEI_CHAIN_COLUMNS;
+    f->streams = l->moved > CHAIN_CACHE;
+    f->unroll = (uint8_t)kept_of(quotient_up(out->part, lanes));
+    f->blocks = (uint8_t)blocks;
     out->shift = (uint32_t)__builtin_ctz(out->threads / lanes);
     out->grid = quotient_up(out->rows, out->threads / lanes);
     return true;
@@ -382,13 +395,12 @@ static bool give_columns_to(tidei_chain_plan *out, uint32_t bytes, uint32_t room
 
 static bool give_columns(const layout *l, const tidei_chain_traits *k,
                          const tidei_device_info *info, bool alone, tidei_chain_plan *out) {
-    const uint32_t v = out->form.vec, room = room_of(l, k, v), bytes = v * l->widest,
+    const uint32_t v = out->form.vec, room = room_of(l, k, v),
                    blocks = info->sm_major >= 9 ? CHAIN_CLUSTER : 1;
     out->vectors = (uint32_t)l->c->shape[l->last];
-    if (alone)
-        return out->vectors <= room * CHAIN_FOLD_LANES && give_columns_to(out, bytes, room, 1);
-    return give_columns_to(out, bytes, room, blocks) ||
-           (k->cost * 2 * room * v <= CHAIN_COST && give_columns_to(out, bytes, 2 * room, blocks));
+    if (alone) return out->vectors <= room * CHAIN_FOLD_LANES && give_columns_to(l, out, room, 1);
+    return give_columns_to(l, out, room, blocks) ||
+           (k->cost * 2 * room * v <= CHAIN_COST && give_columns_to(l, out, 2 * room, blocks));
 }
 
 /* What a stage's accumulators take in shared memory, twice so that stages take turns, and twice

@@ -220,7 +220,9 @@ static void uneven_views(void **state) {
 
 /* Rows that run across memory. */
 static void columns_of_any_length(void **state) {
-    static const int64_t shapes[][2] = {{2, 64}, {5, 8}, {40, 12}, {40, 7}, {300, 68}, {1030, 16}};
+    static const int64_t shapes[][2] = {{2, 64},   {5, 8},     {40, 12}, {40, 7},
+                                        {300, 68}, {1030, 16}, {7, 130}, {33, 12},
+                                        {37, 36},  {1000, 10}, {4097, 6}};
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(shapes); i++)
         compare_one(SOFTMAX("0"), TIDE_F32, 2, shapes[i], PLAIN, 1, 1);
@@ -617,6 +619,8 @@ static void forms_follow_from_shapes(void **state) {
         {100000, 60, 0, TIDE_F32, 1, TIDEI_CHAIN_COLUMNS, 4, 1},
         {8192, 4096, 0, TIDE_F32, 1, TIDEI_CHAIN_COLUMNS, 4, 4},
         {8191, 100, 0, TIDE_F32, 1, TIDEI_CHAIN_COLUMNS, 1, 1},
+        {33554, 1000, 0, TIDE_F32, 1, TIDEI_CHAIN_COLUMNS, 2, 2},
+        {8190, 4097, 0, TIDE_F32, 1, TIDEI_CHAIN_COLUMNS, 2, 8},
         {8192, 100000, 0, TIDE_F32, 1, NONE, 0, 0},
         {(int64_t)1 << 31, 4, 0, TIDE_F32, 0, NONE, 0, 0},
         {((int64_t)1 << 31) - (1 << 17), 4, 0, TIDE_F32, 0, TIDEI_CHAIN_LANES, 4, 1},
