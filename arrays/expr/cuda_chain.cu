@@ -28,7 +28,8 @@
 **   tide_flat, tide_put_flat   read and write them
 **   tide_stage<s>     fold: accumulators of this stage's folds, all over bodies that earlier stages
 **                     settled the rest of; settle: computes what is known of a row by now; take:
-**                     adds an element; end: from accumulators to values. tide_stages: how many have
+**                     adds an element, and may put a value of it in the place of an input that is
+**                     no longer needed; end: from accumulators to values. tide_stages: how many have
 **                     folds
 **   tide_final        computes an element of each result
 **   tide_final_shared the same, with quotients by values of the row through these values'
@@ -216,7 +217,7 @@ struct tide_kept {
 
 /* Few threads of a block have an element alone, but most lanes of short rows. */
 template <int S, class ACC>
-TD_FN void tide_fold_alone(const tide_p &p, const tide_place &at, const tide_kept &k,
+TD_FN void tide_fold_alone(const tide_p &p, const tide_place &at, tide_kept &k,
                            ACC (&a)[tide_W]) {
 #pragma unroll
     for (int r = 0; r < tide_R; r++) {
@@ -232,7 +233,7 @@ TD_FN void tide_fold_alone(const tide_p &p, const tide_place &at, const tide_kep
 }
 
 template <int S, class ACC>
-TD_FN void tide_fold_row(const tide_p &p, const tide_place &at, const tide_kept &k, ACC (&a)[tide_W]) {
+TD_FN void tide_fold_row(const tide_p &p, const tide_place &at, tide_kept &k, ACC (&a)[tide_W]) {
     /* two accumulators of a row, so that additions overlap */
     constexpr int chains = tide_W == 1 && tide_U * tide_V > 1 ? 2 : 1;
     ACC part[tide_W][chains];

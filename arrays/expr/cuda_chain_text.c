@@ -143,11 +143,21 @@ static void say_params(text *t, const tidei_program *p) {
 
 /* ---- operands ---- */
 
+/* A node that takes the place of the one input of its type that is needed for nothing else once a
+** stage has computed it. Compilers keep floats that are needed again; halves they compute anew, as
+** they do not see that two conversions are the same. */
+typedef struct heir {
+    int node; /* negative: none */
+    unsigned input, stage;
+} heir;
+
 typedef struct writer {
     text t;
     const tidei_program *p;
     const tidei_chain_form *f;
     tidei_chain_levels l;
+    heir heir;
+    unsigned stage;               /* that is written; of results the number of all */
     bool shared[TIDEI_NODES_MAX]; /* quotients through their divisor's reciprocal */
     bool sharing;                 /* writing what takes these so */
 } writer;
@@ -322,22 +332,37 @@ static void say_row(writer *w) {
     say(&w->t, "};\n");
 }
 
-/* Computes the nodes that `needed` has and what they come from; members of tide_u are known, but
-** for those of `unknown`. `elements`: of inputs that are no members; one that is among the late
-** ones comes from y. */
-static void say_nodes(writer *w, bool *needed, const bool *unknown) {
-    const tidei_program *p = w->p;
-    for (unsigned i = p->nnodes; i-- > 0;) {
-        const tidei_node *n = &p->nodes[i];
+/* Whether node i lies where an input did. */
+static bool is_inherited(const writer *w, unsigned i) {
+    return w->heir.node == (int)i && w->stage > w->heir.stage;
+}
+
+/* Marks what marked nodes are computed from; members of tide_u are known, but for those of
+** `unknown`. */
+static void mark_needed(const writer *w, bool *needed, const bool *unknown) {
+    for (unsigned i = w->p->nnodes; i-- > 0;) {
+        const tidei_node *n = &w->p->nodes[i];
         const uint16_t operands[3] = {n->a, n->b, n->c};
-        const bool known = is_member(w, i) && !(unknown && unknown[i]);
+        const bool known = (is_member(w, i) && !(unknown && unknown[i])) || is_inherited(w, i);
         for (int k = 0; needed[i] && !known && k < operands_of(n); k++) needed[operands[k]] = true;
     }
+}
+
+/* Computes the nodes that `needed` has and what they come from. An element of an input that is no
+** member comes from x, of one that is among the late ones from y. */
+static void say_nodes(writer *w, bool *needed, const bool *unknown) {
+    const tidei_program *p = w->p;
+    mark_needed(w, needed, unknown);
     for (unsigned i = 0; i < p->nnodes; i++) {
         const tidei_node *n = &p->nodes[i];
         if (!needed[i]) continue;
         if (is_member(w, i) && !(unknown && unknown[i])) {
             sayf(&w->t, "    const td_%s n%u = k.n%u;\n", value_name(n->dtype), i, i);
+            continue;
+        }
+        if (is_inherited(w, i)) {
+            sayf(&w->t, "    const td_f32 n%u = td_load_%s(x.i%u.v[v]);\n", i,
+                 tide_dtype_name(n->dtype), w->heir.input);
             continue;
         }
         if (n->op == TIDEI_OP_INPUT && !is_member(w, i))
@@ -352,14 +377,14 @@ static void say_nodes(writer *w, bool *needed, const bool *unknown) {
 }
 
 /* A value of bf16 is its upper half. */
-static void say_stored(writer *w, unsigned out) {
-    const int t = w->p->out_dtype[out];
+static void say_stored(writer *w, unsigned i) {
+    const int t = w->p->nodes[i].dtype;
     if (t == TIDE_BF16)
-        sayf(&w->t, "td_cut_bf16(n%u);\n", w->p->out_node[out]);
+        sayf(&w->t, "td_cut_bf16(n%u);\n", i);
     else if (is_half(t))
-        sayf(&w->t, "td_store_%s(n%u);\n", tide_dtype_name(t), w->p->out_node[out]);
+        sayf(&w->t, "td_store_%s(n%u);\n", tide_dtype_name(t), i);
     else
-        sayf(&w->t, "n%u;\n", w->p->out_node[out]);
+        sayf(&w->t, "n%u;\n", i);
 }
 
 /* tide_flat and tide_put_flat. */
@@ -383,7 +408,7 @@ static void say_flats(writer *w) {
     for (unsigned i = 0; i < p->nouts; i++) {
         if (!(w->f->single >> i & 1)) continue;
         sayf(t, "    p.o%u[q.o%u + v * p.over[%u]] = ", i, i, p->ninputs + i);
-        say_stored(w, i);
+        say_stored(w, p->out_node[i]);
     }
     say(t, "}\n");
 }
@@ -503,13 +528,67 @@ static void say_settle(writer *w, unsigned stage) {
     say(&w->t, "}\n");
 }
 
+/* Marks what a stage is there for: its folds' bodies, or the results. */
+static void mark_purpose(const writer *w, unsigned stage, unsigned stages, bool *needed) {
+    for (unsigned i = 0; i < w->p->nnodes; i++)
+        if (is_fold_of(w, i, stage)) needed[w->p->nodes[i].a] = true;
+    for (unsigned i = 0; stage == stages && i < w->p->nouts; i++)
+        needed[w->p->out_node[i]] |= !(w->f->single >> i & 1);
+}
+
+/* The input whose place node i can take once `now`, what its stage needs, is computed. */
+static bool may_inherit(writer *w, unsigned i, unsigned stages, const bool *now, unsigned *input) {
+    bool later[TIDEI_NODES_MAX] = {0};
+    const heir before = w->heir;
+    w->heir = (heir){(int)i, 0, w->stage};
+    const unsigned stage = w->stage;
+    for (w->stage++; w->stage <= stages; w->stage++) {
+        bool needed[TIDEI_NODES_MAX] = {0};
+        mark_purpose(w, w->stage, stages, needed);
+        mark_needed(w, needed, NULL);
+        for (unsigned k = 0; k < w->p->nnodes; k++) later[k] |= needed[k];
+    }
+    w->stage = stage;
+    w->heir = before;
+    for (unsigned k = 0; k < i && later[i]; k++) {
+        const tidei_node *n = &w->p->nodes[k];
+        if (n->op != TIDEI_OP_INPUT || n->dtype != w->p->nodes[i].dtype || !now[k] || later[k] ||
+            w->l.single[k] || w->f->late >> n->a & 1)
+            continue;
+        *input = n->a;
+        return true;
+    }
+    return false;
+}
+
+/* The last node of the first stage that has one, as it stands for all before it. */
+static void find_heir(writer *w, unsigned stages) {
+    w->heir.node = -1;
+    for (w->stage = 0; w->stage < stages && w->heir.node < 0; w->stage++) {
+        bool now[TIDEI_NODES_MAX] = {0};
+        mark_purpose(w, w->stage, stages, now);
+        mark_needed(w, now, NULL);
+        for (unsigned i = 0; i < w->p->nnodes; i++) {
+            const tidei_node *n = &w->p->nodes[i];
+            unsigned input;
+            if (now[i] && n->op > TIDEI_OP_CAST && is_half(n->dtype) && !w->l.single[i] &&
+                may_inherit(w, i, stages, now, &input))
+                w->heir = (heir){(int)i, input, w->stage};
+        }
+    }
+}
+
 static void say_take(writer *w, unsigned stage) {
     bool needed[TIDEI_NODES_MAX] = {0};
     for (unsigned i = 0; i < w->p->nnodes; i++)
         if (is_fold_of(w, i, stage)) needed[w->p->nodes[i].a] = true;
-    say(&w->t, "TD_FN void take(const tide_p &p, const tide_u &k, td_i64 linear, const tide_x &x, "
+    say(&w->t, "TD_FN void take(const tide_p &p, const tide_u &k, td_i64 linear, tide_x &x, "
                "int v, bool on, td_i32 step, fold &f) {\n");
     say_nodes(w, needed, NULL);
+    if (w->heir.node >= 0 && w->heir.stage == stage) {
+        sayf(&w->t, "    x.i%u.v[v] = ", w->heir.input);
+        say_stored(w, (unsigned)w->heir.node);
+    }
     for (unsigned i = 0; i < w->p->nnodes; i++)
         if (is_fold_of(w, i, stage))
             sayf(&w->t, "    f.f%u.add(n%u, on, step);\n", i, w->p->nodes[i].a);
@@ -523,6 +602,7 @@ static void say_stages(writer *w, unsigned stages) {
     sayf(&w->t, "constexpr int tide_stages = %u;\ntemplate <int S> struct tide_stage;\n", stages);
     for (unsigned s = 0; s <= stages; s++) {
         if (s < stages) say_stage_folds(w, s);
+        w->stage = s;
         sayf(&w->t, "template <> struct tide_stage<%u> {\n", s);
         if (s < stages) sayf(&w->t, "typedef tide_folds%u fold;\n", s);
         say_settle(w, s);
@@ -532,10 +612,9 @@ static void say_stages(writer *w, unsigned stages) {
 }
 
 /* tide_final, or tide_final_shared. */
-static void say_final(writer *w, bool sharing) {
+static void say_final(writer *w, unsigned stages, bool sharing) {
     bool needed[TIDEI_NODES_MAX] = {0};
-    for (unsigned i = 0; i < w->p->nouts; i++)
-        needed[w->p->out_node[i]] |= !(w->f->single >> i & 1);
+    mark_purpose(w, stages, stages, needed);
     sayf(&w->t,
          "TD_FN void tide_final%s(const tide_p &p, const tide_u &k, td_i64 linear, const tide_x "
          "&x, const tide_y &y, int v, tide_z &z%s) {\n",
@@ -546,7 +625,7 @@ static void say_final(writer *w, bool sharing) {
     for (unsigned i = 0; i < w->p->nouts; i++) {
         if (w->f->single >> i & 1) continue;
         sayf(&w->t, "    z.o%u.v[v] = ", i);
-        say_stored(w, i);
+        say_stored(w, w->p->out_node[i]);
     }
     say(&w->t, "}\n");
 }
@@ -608,12 +687,13 @@ char *tidei_chain_text(tidei_runtime *rt, const tidei_program *p, const tidei_ch
     say_behind(&w);
     say_results(&w);
     find_shared(&w);
+    find_heir(&w, k->stages);
     say_row(&w);
     say_flats(&w);
     say_stages(&w, k->stages);
     say_share(&w);
-    say_final(&w, false);
-    say_final(&w, true);
+    say_final(&w, k->stages, false);
+    say_final(&w, k->stages, true);
     say(t, tidei_cuda_chain_text);
     if (!t->failed) return t->at;
     tidei_host_free(rt, t->at);

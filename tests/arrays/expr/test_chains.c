@@ -218,6 +218,31 @@ static void uneven_views(void **state) {
         }
 }
 
+/* Halves whose place a value takes that is needed again; and those that are needed themselves. */
+static void values_in_the_place_of_inputs(void **state) {
+    static const char *const texts[] = {
+        SOFTMAX("1"),
+        "(x) -> let d = x - mean(x, axis=1, keepdims=true);"
+        " d / sqrt(mean(d * d, axis=1, keepdims=true) + 1)",
+        "(x) -> let d = x - mean(x, axis=1, keepdims=true);"
+        " d / sqrt(mean(d * d, axis=1, keepdims=true) + 1) + x",
+        "(x) -> let d = abs(x - mean(x, axis=1, keepdims=true));"
+        " let q = d / (1 + max(d, axis=1, keepdims=true));"
+        " (q - sum(q, axis=1, keepdims=true), argmax(q, axis=1))",
+        "(x) -> let d = sqrt(abs(x)); d - max(d, axis=1, keepdims=true) * x"};
+    static const int64_t shapes[][2] = {{9, 7}, {5, 33}, {4, 64}, {3, 1000}};
+    (void)state;
+    for (size_t k = 0; k < TIDEI_COUNT(texts); k++)
+        for (size_t i = 0; i < TIDEI_COUNT(shapes); i++)
+            compare_one(texts[k], (i + k) % 2 ? TIDE_BF16 : TIDE_F16, 2, shapes[i],
+                        k % 2 ? PLAIN : TURNED, k == 3 ? 2 : 1, 1);
+    const pair both[] = {pair_of(TIDE_BF16, 2, shapes[1], PLAIN),
+                         pair_of(TIDE_BF16, 2, shapes[1], PLAIN)};
+    compare("(x, y) -> let d = x * y; let e = d - max(x, axis=1, keepdims=true);"
+            " e / (9 + max(e, axis=1, keepdims=true)) + y",
+            both, 2, 1, 1);
+}
+
 /* Rows that run across memory. */
 static void columns_of_any_length(void **state) {
     static const int64_t shapes[][2] = {{2, 64},   {5, 8},     {40, 12}, {40, 7},
@@ -697,12 +722,25 @@ static void forms_compile(void **state) {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, begin_both, end_both)
 int main(void) {
     const struct CMUnitTest tests[] = {
-        CASE(rows_of_any_length),      CASE(uneven_rows),          CASE(uneven_views),
-        CASE(columns_of_any_length),   CASE(rows_that_do_not_fit), CASE(layouts_and_types),
-        CASE(several_results),         CASE(other_inputs),         CASE(positions),
-        CASE(folds_that_lie_across),   CASE(folds_of_pairs),       CASE(chains_among_other_values),
-        CASE(special_values),          CASE(quotients_are_exact),  CASE(nothing_and_one),
-        CASE(a_rows_bits_are_its_own), CASE(over_what_is_read),    CASE(two_destinations),
+        CASE(rows_of_any_length),
+        CASE(uneven_rows),
+        CASE(uneven_views),
+        CASE(values_in_the_place_of_inputs),
+        CASE(columns_of_any_length),
+        CASE(rows_that_do_not_fit),
+        CASE(layouts_and_types),
+        CASE(several_results),
+        CASE(other_inputs),
+        CASE(positions),
+        CASE(folds_that_lie_across),
+        CASE(folds_of_pairs),
+        CASE(chains_among_other_values),
+        CASE(special_values),
+        CASE(quotients_are_exact),
+        CASE(nothing_and_one),
+        CASE(a_rows_bits_are_its_own),
+        CASE(over_what_is_read),
+        CASE(two_destinations),
         CASE(folds_of_short_rows),
     };
     const struct CMUnitTest plans[] = {
