@@ -13,6 +13,10 @@
 **   tide_uneven       rows begin and end anywhere: vectors are those that lie within a row as a
 **                     whole, and what is before and behind them goes alone, an element a lane.
 **                     Offsets then count elements, else vectors
+**   tide_staged       rows are short and lie one after the other: a thread has one by itself, of
+**                     tide_U elements, and they move as whole vectors, by shared memory: tide_bring
+**                     gets a block's rows, tide_pick an element; tide_lay puts one, tide_send a
+**                     block's rows
 **   tide_p            the parameters
 **   tide_early        addresses of the inputs that are kept from the beginning: tide_step,
 **                     tide_goto, tide_skip move along kept dimensions, the row, the row by a
@@ -102,6 +106,7 @@ template <class Q> TD_FN void tide_locate(const tide_p &p, td_u32 k, Q &q) {
 }
 
 TD_FN bool tide_on(const tide_place &at, int r, int u) {
+    if (tide_staged) return at.count[r] != 0;
     return at.lane + u * at.lanes < at.count[r];
 }
 /* The number within row r of element v of a thread's vector u. */
@@ -298,9 +303,44 @@ TD_FN void tide_finish(const tide_p &p, const tide_place &at, const tide_kept &k
 
 /* ---- the whole ---- */
 
-TD_FN void tide_fetch(const tide_p &p, tide_place &at, tide_kept &k) {
+/* Copies n elements that a block has; all of a thread's are under way at once. */
+template <class E> TD_FN void tide_carry(E *to, const E *from, td_u32 n) {
+    constexpr int V = 16 / sizeof(E), M = (tide_U + V - 1) / V;
+    const td_u32 t = threadIdx.x, alone = n / V * V + t;
+    tide_vec<E, V> x[M];
 #pragma unroll
-    for (int r = 0; r < tide_R; r++) {
+    for (int i = 0; i < M; i++)
+        if (t + i * blockDim.x < n / V) x[i] = tide_vectors<V>(from)[t + i * blockDim.x];
+#pragma unroll
+    for (int i = 0; i < M; i++)
+        if (t + i * blockDim.x < n / V) tide_vectors<V>(to)[t + i * blockDim.x] = x[i];
+    if (alone < n) to[alone] = from[alone];
+}
+
+/* Gets rows that are staged. */
+TD_FN void tide_fetch_staged(const tide_p &p, const tide_place &at, tide_kept &k, char *room) {
+    const td_u32 t = threadIdx.x, first = at.row[0] - t, left = p.rows - first;
+    tide_bring(p, (td_i64)first * tide_U, (left < blockDim.x ? left : blockDim.x) * tide_U, room);
+    __syncthreads();
+#pragma unroll
+    for (int u = 0; u < tide_U; u++) {
+        k.x[0][u] = tide_x();
+        if (tide_on(at, 0, u)) tide_pick(room, t * tide_U + u, k.x[0][u]);
+    }
+    __syncthreads(); /* results take the same room */
+}
+
+/* Puts results that are staged. */
+TD_FN void tide_send_staged(const tide_p &p, const tide_place &at, const char *room) {
+    const td_u32 first = at.row[0] - threadIdx.x, left = p.rows - first;
+    __syncthreads();
+    tide_send(p, (td_i64)first * tide_U, (left < blockDim.x ? left : blockDim.x) * tide_U, room);
+}
+
+TD_FN void tide_fetch(const tide_p &p, tide_place &at, tide_kept &k, char *room) {
+    if (tide_staged) tide_fetch_staged(p, at, k, room);
+#pragma unroll
+    for (int r = 0; r < (tide_staged ? 0 : tide_R); r++) {
         tide_early q = tide_early();
         tide_locate(p, at.row[r], q);
         if (tide_uneven) {
@@ -345,7 +385,7 @@ TD_FN void tide_store_alone(const tide_p &p, const tide_place &at, const tide_ke
     tide_put_one(p, to, z);
 }
 
-TD_FN void tide_store(const tide_p &p, const tide_place &at, tide_kept &k) {
+TD_FN void tide_store(const tide_p &p, const tide_place &at, tide_kept &k, char *room) {
 #pragma unroll
     for (int w = 0; w < tide_W; w++) tide_share(k.u[w]);
 #pragma unroll
@@ -366,16 +406,19 @@ TD_FN void tide_store(const tide_p &p, const tide_place &at, tide_kept &k) {
             tide_y y[some];
 #pragma unroll
             for (int i = 0; i < some; i++) {
-                if (tide_on(at, r, first + i)) tide_get(p, q, y[i]);
+                if (first + i < tide_U && tide_on(at, r, first + i)) tide_get(p, q, y[i]);
                 tide_skip(p, tide_apart(at), q);
             }
 #pragma unroll
             for (int i = 0; i < some; i++) {
                 const int u = first + i;
-                if (tide_on(at, r, u)) {
+                if (u < tide_U && tide_on(at, r, u)) {
                     tide_z z;
                     tide_finish(p, at, k, r, u, y[i], z);
-                    tide_put_all(p, to, z);
+                    if (tide_staged)
+                        tide_lay(room, threadIdx.x * tide_U + u, z);
+                    else
+                        tide_put_all(p, to, z);
                 }
                 tide_skip(p, tide_apart(at), to);
             }
@@ -388,6 +431,7 @@ TD_FN void tide_store(const tide_p &p, const tide_place &at, tide_kept &k) {
                 tide_put_flat(p, flats, v, k.u[tide_form == 2 ? v : r]);
         }
     }
+    if (tide_staged) tide_send_staged(p, at, room);
 }
 
 extern "C" __global__ void TIDE_CLUSTER __launch_bounds__(tide_B, tide_M)
@@ -398,10 +442,10 @@ extern "C" __global__ void TIDE_CLUSTER __launch_bounds__(tide_B, tide_M)
 #if TIDE_K > 1
     __cluster_barrier_arrive(); /* before one writes into another's memory, that has begun */
 #endif
-    tide_fetch(p, at, k);
+    tide_fetch(p, at, k, tide_room);
 #if TIDE_K > 1
     __cluster_barrier_wait();
 #endif
     tide_stages_from<0>(p, at, k, tide_room);
-    tide_store(p, at, k);
+    tide_store(p, at, k, tide_room);
 }

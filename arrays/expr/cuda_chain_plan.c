@@ -292,6 +292,61 @@ static void try_lanes(const layout *l, const tidei_chain_traits *k, const tidei_
     }
 }
 
+/* Threads and blocks for rows so many of which are a block's of TIDEI_CHAIN_SMALL threads: small
+** blocks where there are few, so that all multiprocessors have some. */
+static void spread_rows(tidei_chain_plan *out, uint32_t rows, unsigned sm_count) {
+    out->threads = TIDEI_CHAIN_SMALL;
+    while (out->threads > 32 && (uint64_t)rows * 2 * sm_count > out->rows)
+        out->threads /= 2, rows /= 2;
+    out->grid = quotient_up(out->rows, rows);
+}
+
+/* Whether rows of n elements of an operand lie one after the other, from a boundary on. */
+static bool is_one_piece(const tidei_view *v, int64_t n, size_t bytes) {
+    return v->strides[0] == n && v->strides[1] == 1 && v->offset * (int64_t)bytes % 16 == 0;
+}
+
+/* What the room takes of a thread's row, where rows can be staged; else 0. Lengths are odd: so
+** neighbouring threads find their elements in different banks of shared memory. */
+static uint32_t staged_bytes(const layout *l, const tidei_chain_form *f) {
+    const tidei_program *p = l->c->prog;
+    const int64_t n = l->c->shape[l->last];
+    uint32_t in = 0, outs = 0;
+    if (!has_all(l, f) || l->kept != 1 || n % 2 == 0) return 0;
+    for (unsigned i = 0; i < p->ninputs; i++) {
+        const size_t bytes = tidei_dtype_size(p->input_dtype[i]);
+        if ((f->flat | f->late) >> i & 1) continue;
+        if (!is_one_piece(&l->c->in[i], n, bytes)) return 0;
+        in += (uint32_t)bytes;
+    }
+    for (unsigned i = 0; i < p->nouts; i++) {
+        const size_t bytes = tidei_dtype_size(p->out_dtype[i]);
+        if (f->single >> i & 1) continue;
+        if (!is_one_piece(&l->c->out[i], n, bytes)) return 0;
+        outs += (uint32_t)bytes;
+    }
+    return in ? (uint32_t)n * (in > outs ? in : outs) : 0;
+}
+
+/* A row to a thread, by way of shared memory. */
+static bool give_to_threads(const layout *l, const tidei_chain_traits *k, unsigned sm_count,
+                            tidei_chain_plan *out) {
+    tidei_chain_form *f = &out->form;
+    const uint32_t n = (uint32_t)l->c->shape[l->last];
+    if (n > room_of(l, k, 1)) return false;
+    const uint32_t bytes = staged_bytes(l, f);
+    if (!bytes || TIDEI_CHAIN_SMALL * bytes > TIDEI_CUDA_SHARED_MAX) return false;
+    f->kind = TIDEI_CHAIN_LANES;
+    f->staged = true;
+    f->vec = 1;
+    f->unroll = (uint8_t)n;
+    out->vectors = out->part = n;
+    out->shift = 0;
+    spread_rows(out, TIDEI_CHAIN_SMALL, sm_count);
+    out->shared = out->threads * bytes;
+    return true;
+}
+
 /* A row to a few lanes of a warp; false where it is too long. */
 static bool give_to_lanes(const layout *l, const tidei_chain_traits *k, unsigned sm_count,
                           tidei_chain_plan *out) {
@@ -315,12 +370,7 @@ static bool give_to_lanes(const layout *l, const tidei_chain_traits *k, unsigned
     if (!f->rows) f->rows = 1;
     out->vectors = out->part = n / s.vec;
     out->shift = (uint32_t)__builtin_ctz(s.lanes);
-    out->threads = TIDEI_CHAIN_SMALL;
-    /* small blocks where there are few, so that all multiprocessors have some */
-    uint32_t rows = f->rows * out->threads >> out->shift;
-    while (out->threads > 32 && (uint64_t)rows * 2 * sm_count > out->rows)
-        out->threads /= 2, rows /= 2;
-    out->grid = quotient_up(out->rows, rows);
+    spread_rows(out, f->rows * TIDEI_CHAIN_SMALL >> out->shift, sm_count);
     return true;
 }
 
@@ -348,7 +398,8 @@ static bool give_to_blocks(const layout *l, tidei_chain_plan *out, uint32_t room
 
 static bool give_row(const layout *l, const tidei_chain_traits *k, const tidei_device_info *info,
                      bool alone, tidei_chain_plan *out) {
-    if (give_to_lanes(l, k, (unsigned)info->sm_count, out)) return true;
+    const unsigned sm_count = (unsigned)info->sm_count;
+    if (give_to_threads(l, k, sm_count, out) || give_to_lanes(l, k, sm_count, out)) return true;
     if (l->uneven) make_uneven(l, &out->form, l->uneven);
     const uint32_t v = out->form.vec, room = room_of(l, k, v),
                    blocks = info->sm_major >= 9 && (l->uneven || !alone) ? CHAIN_CLUSTER : 1;
@@ -411,6 +462,7 @@ static bool give_columns(const layout *l, const tidei_chain_traits *k,
 ** more where blocks meet. */
 static bool find_shared(const tidei_chain_traits *k, tidei_chain_plan *out) {
     const tidei_chain_form *f = &out->form;
+    if (f->staged) return true; /* found already */
     const uint32_t across = f->kind == TIDEI_CHAIN_COLUMNS ? 1u << out->shift : 1,
                    parts = f->kind == TIDEI_CHAIN_LANES ? 0
                            : across < 32                ? out->threads / 32 * across
@@ -435,6 +487,7 @@ bool tidei_chain_choose(const tidei_call *c, const tidei_chain_traits *k, bool f
     memset(&out->form, 0, sizeof out->form);
     out->form.rows = out->form.blocks = out->form.lanes = 1;
     out->form.nested = l.kept > 1;
+    out->room = 0;
     look_at_operands(&l, k, &out->form);
     if (is_for_tiles(&l, &out->form)) return false;
     choose_vectors(&l, &out->form);

@@ -196,6 +196,36 @@ static void uneven_rows(void **state) {
             1);
 }
 
+/* Short rows of odd lengths, which go through shared memory: any number of them, several operands
+** of several widths, some the same for all rows or of one element a row, numbers of elements, what
+** is written over, and what begins off a boundary, has gaps, or takes too much room. */
+static void short_rows(void **state) {
+    static const uint8_t types[] = {TIDE_F32, TIDE_F16, TIDE_BF16, TIDE_F64, TIDE_I8};
+    static const int64_t rows[] = {2, 33, 300, 1700};
+    (void)state;
+    for (int64_t n = 3; n <= 17; n += 2) {
+        const int64_t shape[] = {rows[n / 2 % 4], n};
+        const tide_dtype t = types[n / 2 % 4];
+        compare_one(SOFTMAX("-1"), t, 2, shape, PLAIN, 1, 1);
+        const pair in[] = {pair_of(t, 2, shape, PLAIN), pair_of(TIDE_F32, 1, &n, PLAIN),
+                           pair_of(TIDE_U8, 2, shape, PLAIN),
+                           pair_of(TIDE_F32, 2, (const int64_t[]){shape[0], 1}, PLAIN)};
+        compare("(x, g, m, h) -> let d = x - mean(x, axis=1, keepdims=true);"
+                " (d * g + m * h, argmax(x, axis=1), m + max(m, axis=1, keepdims=true),"
+                " sum(x * m + index(1), axis=1))",
+                in, 4, 4, 1);
+    }
+    for (int how = TURNED; how < LAYOUTS; how++)
+        compare_one(SOFTMAX("-1"), types[how], 2, (const int64_t[]){50, 7}, how, 1, 1);
+    compare_one(
+        "(x) -> (x - max(x, axis=1, keepdims=true), f64(x) * min(x, axis=1, keepdims=true))",
+        TIDE_I8, 2, (const int64_t[]){90, 15}, PLAIN, 2, 1);
+    const pair x = pair_of(TIDE_F32, 2, (const int64_t[]){600, 5}, PLAIN);
+    for (int side = 0; side < 2; side++)
+        assert_ok(tide_map_into(x.on[side], SOFTMAX("-1"), x.on[side]));
+    check_same("in place", 0, x.on[0], x.on[1]);
+}
+
 /* Views that begin anywhere, read and written; elements beside them keep what they have. */
 static void uneven_views(void **state) {
     static const char text[] = "(x) -> x - max(x, axis=1, keepdims=true)";
@@ -252,6 +282,9 @@ static void columns_of_any_length(void **state) {
     for (size_t i = 0; i < TIDEI_COUNT(shapes); i++)
         compare_one(SOFTMAX("0"), TIDE_F32, 2, shapes[i], PLAIN, 1, 1);
     compare_one(SOFTMAX("1"), TIDE_F32, 3, (const int64_t[]){3, 50, 8}, PLAIN, 1, 1);
+    const pair weighed[] = {pair_of(TIDE_F32, 2, (const int64_t[]){33, 12}, PLAIN),
+                            pair_of(TIDE_F32, 2, (const int64_t[]){33, 1}, PLAIN)};
+    compare("(x, g) -> (x - mean(x, axis=0, keepdims=true)) * g", weighed, 2, 1, 1);
     compare_one(SOFTMAX("-1"), TIDE_F32, 2, (const int64_t[]){12, 40}, TURNED, 1, 1);
 }
 
@@ -635,7 +668,8 @@ static void forms_follow_from_shapes(void **state) {
         {8192, 129, 0, TIDE_F32, 0, TIDEI_CHAIN_LANES, 4, 1},
         {8192, 65, 0, TIDE_F16, 0, TIDEI_CHAIN_LANES, 4, 1},
         {32, 32, 0, TIDE_F32, 0, TIDEI_CHAIN_LANES, 4, 1},
-        {1 << 20, 7, 0, TIDE_F32, 0, TIDEI_CHAIN_LANES, 2, 1},
+        {1 << 20, 7, 0, TIDE_F32, 0, TIDEI_CHAIN_LANES, 1, 1},
+        {1 << 20, 7, 1, TIDE_F32, 0, TIDEI_CHAIN_LANES, 2, 1},
         {8192, 4096, 0, TIDE_F16, 0, TIDEI_CHAIN_BLOCK, 8, 1},
         {8192, 4096, 0, TIDE_F64, 0, TIDEI_CHAIN_BLOCK, 2, 1},
         {1024, 32768, 0, TIDE_F32, 0, TIDEI_CHAIN_BLOCK, 4, 2},
@@ -692,11 +726,9 @@ static void forms_compile(void **state) {
     static const struct {
         int64_t rows, n;
         uint8_t type, turned;
-    } cases[] = {{8192, 4096, TIDE_F32, 0},
-                 {100000, 20, TIDE_BF16, 0},
-                 {64, 65536, TIDE_F16, 0},
-                 {8192, 4096, TIDE_F32, 1},
-                 {100000, 30, TIDE_F64, 1}};
+    } cases[] = {{8192, 4096, TIDE_F32, 0}, {100000, 20, TIDE_BF16, 0}, {64, 65536, TIDE_F16, 0},
+                 {8192, 4096, TIDE_F32, 1}, {100000, 30, TIDE_F64, 1},  {100000, 7, TIDE_BF16, 0},
+                 {100000, 15, TIDE_F32, 0}};
     (void)state;
     if (tidei_nvrtc_open(0) != TIDE_OK) skip();
     for (size_t i = 0; i < TIDEI_COUNT(cases); i++) {
@@ -725,6 +757,7 @@ int main(void) {
         CASE(rows_of_any_length),
         CASE(uneven_rows),
         CASE(uneven_views),
+        CASE(short_rows),
         CASE(values_in_the_place_of_inputs),
         CASE(columns_of_any_length),
         CASE(rows_that_do_not_fit),
