@@ -374,18 +374,38 @@ static bool give_to_lanes(const layout *l, const tidei_chain_traits *k, unsigned
     return true;
 }
 
-/* A row to blocks of whole warps. */
-static bool give_to_blocks(const layout *l, tidei_chain_plan *out, uint32_t room,
+/* Threads of a block that has so many vectors of a row, each as many as there is room for, or fewer
+** (CHAIN_FEW). */
+static uint32_t threads_of(bool written, uint32_t part, uint32_t *room) {
+    while (written && *room > CHAIN_FEW && quotient_up(part, *room / 2) <= CHAIN_THREADS)
+        *room /= 2;
+    return quotient_up(quotient_up(part, *room), 32) * 32;
+}
+
+/* Blocks of a row: as few as hold it; where they are a cluster, so many that those which run at
+** once hold most (rows of 50257 floats: five blocks of 320 threads, three of which a multiprocessor
+** takes, rather than four of 416). */
+static uint32_t blocks_of(bool written, uint32_t vectors, uint32_t room, uint32_t threads,
+                          uint32_t most) {
+    const uint32_t fewest = quotient_up(vectors, CHAIN_THREADS * room);
+    uint32_t best = fewest, held = 0;
+    for (uint32_t blocks = fewest; fewest > 1 && blocks <= most; blocks++) {
+        const uint32_t part = quotient_up(vectors, blocks);
+        uint32_t each = room;
+        const uint32_t at_once = threads / threads_of(written, part, &each) * part;
+        if (at_once > held) best = blocks, held = at_once;
+    }
+    return least(best, most);
+}
+
+/* A row to blocks of whole warps. `threads`: of a multiprocessor, whose registers have the room. */
+static bool give_to_blocks(const layout *l, tidei_chain_plan *out, uint32_t room, uint32_t threads,
                            uint32_t most_blocks) {
     tidei_chain_form *f = &out->form;
     const bool written = has_all(l, f);
-    uint32_t blocks = 1;
-    while (blocks < most_blocks && quotient_up(out->vectors, blocks) > CHAIN_THREADS * room)
-        blocks *= 2;
+    const uint32_t blocks = blocks_of(written, out->vectors, room, threads, most_blocks);
     out->part = quotient_up(out->vectors, blocks);
-    while (written && room > CHAIN_FEW && quotient_up(out->part, room / 2) <= CHAIN_THREADS)
-        room /= 2;
-    out->threads = quotient_up(quotient_up(out->part, room), 32) * 32;
+    out->threads = threads_of(written, out->part, &room);
     if (out->threads > CHAIN_THREADS) return false;
     f->kind = TIDEI_CHAIN_BLOCK;
     f->streams = l->moved > CHAIN_CACHE;
@@ -404,9 +424,9 @@ static bool give_row(const layout *l, const tidei_chain_traits *k, const tidei_d
     const uint32_t v = out->form.vec, room = room_of(l, k, v),
                    blocks = info->sm_major >= 9 && (l->uneven || !alone) ? CHAIN_CLUSTER : 1;
     out->vectors = (uint32_t)l->c->shape[l->last] / v;
-    return give_to_blocks(l, out, room, blocks) ||
+    return give_to_blocks(l, out, room, 2 * CHAIN_THREADS, blocks) ||
            (!alone && room <= 16 && k->cost * 2 * room * v <= CHAIN_COST &&
-            give_to_blocks(l, out, 2 * room, blocks));
+            give_to_blocks(l, out, 2 * room, CHAIN_THREADS, blocks));
 }
 
 /* Bytes that a block reads side by side at least. Pieces that begin anywhere write parts of

@@ -163,9 +163,9 @@ static void compare_one(const char *text, tide_dtype t, int ndim, const int64_t 
 /* Lanes of a warp, a block, clusters; vectors where the length is a multiple of 4, and else but for
 ** a row's ends. */
 static void rows_of_any_length(void **state) {
-    static const int64_t lengths[] = {1,    2,    3,    7,     8,     31,   32,   33,
-                                      100,  128,  260,  1000,  1023,  1024, 2052, 4097,
-                                      8192, 8196, 8193, 20000, 65536, 65001};
+    static const int64_t lengths[] = {1,    2,    3,    7,     8,     31,    32,   33,
+                                      100,  128,  260,  1000,  1023,  1024,  2052, 4097,
+                                      8192, 8196, 8193, 20000, 50257, 65536, 65001};
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(lengths); i++) {
         const int64_t shape[] = {lengths[i] > 5000 ? 2 : i % 3 ? 5 : 40, lengths[i]};
@@ -664,7 +664,8 @@ static void forms_follow_from_shapes(void **state) {
         {8192, 4096, 0, TIDE_F32, 0, TIDEI_CHAIN_BLOCK, 4, 1},
         {8192, 4095, 0, TIDE_F32, 0, TIDEI_CHAIN_BLOCK, 4, 1},
         {8192, 4096, 1, TIDE_F32, 0, TIDEI_CHAIN_BLOCK, 4, 1},
-        {8192, 50257, 0, TIDE_F16, 0, TIDEI_CHAIN_BLOCK, 8, 4},
+        {8192, 50257, 0, TIDE_F16, 0, TIDEI_CHAIN_BLOCK, 8, 5},
+        {8192, 50257, 0, TIDE_F32, 0, TIDEI_CHAIN_BLOCK, 4, 5},
         {8192, 129, 0, TIDE_F32, 0, TIDEI_CHAIN_LANES, 4, 1},
         {8192, 65, 0, TIDE_F16, 0, TIDEI_CHAIN_LANES, 4, 1},
         {32, 32, 0, TIDE_F32, 0, TIDEI_CHAIN_LANES, 4, 1},
