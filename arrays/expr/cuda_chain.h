@@ -14,9 +14,11 @@
 
 /* more inputs than this would leave a thread few elements of each */
 #define TIDEI_CHAIN_INPUTS 16
-/* threads of a block, for which kernels are compiled: at most one or the other */
-#define TIDEI_CHAIN_SMALL 256
-#define TIDEI_CHAIN_LARGE 512
+/* threads of a block, for which kernels are compiled: at most one of these; so many in the middle
+** that a multiprocessor takes four blocks of kernels that keep halves */
+#define TIDEI_CHAIN_SMALL  256
+#define TIDEI_CHAIN_MIDDLE 320
+#define TIDEI_CHAIN_LARGE  512
 
 typedef enum {
     TIDEI_CHAIN_LANES,  /* a row is a few lanes' of a warp */
@@ -34,6 +36,7 @@ typedef struct tidei_chain_form {
     uint8_t blocks;  /* of a cluster */
     uint8_t dense;   /* along a row all elements lie one after the other (not COLUMNS) */
     uint8_t large;   /* blocks of more than TIDEI_CHAIN_SMALL threads */
+    uint8_t middle;  /* of these, clusters that keep halves, of up to TIDEI_CHAIN_MIDDLE threads */
     uint8_t single;  /* outs with one element a row */
     uint8_t nested;  /* rows lie along more than one dimension */
     uint8_t uneven;  /* rows begin and end anywhere within vectors (cuda_chain.cu) */

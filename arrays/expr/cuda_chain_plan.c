@@ -516,6 +516,8 @@ bool tidei_chain_choose(const tidei_call *c, const tidei_chain_traits *k, bool f
     if ((uint64_t)out->grid * out->form.blocks > INT32_MAX) return false;
     out->grid *= out->form.blocks;
     out->form.large = out->threads > TIDEI_CHAIN_SMALL;
+    out->form.middle = out->form.large && out->threads <= TIDEI_CHAIN_MIDDLE && !l.columns &&
+                       out->form.blocks > 1 && l.early <= 2;
     return find_shared(k, out);
 }
 

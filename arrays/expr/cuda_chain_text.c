@@ -664,7 +664,9 @@ static void say_final(writer *w, unsigned stages, bool sharing) {
 /* ---- the whole ---- */
 
 /* Blocks of a multiprocessor at least, so that what they have under way fills the memory's pipes:
-** 1024 threads, if their values fit 64 registers or nearly, else fewer. */
+** 1024 threads, if their values fit 64 registers or nearly, else fewer. Blocks of clusters wait for
+** each other, and 1280 threads wait less, where halves fit 48 registers (softmax of rows of 50257
+** bf16 on an H200: 1672 GB/s, 1827). */
 static unsigned least_blocks(const writer *w, const tidei_chain_traits *k, unsigned threads) {
     const tidei_chain_form *f = w->f;
     const unsigned elements = ((unsigned)f->vec * f->unroll + f->uneven) * f->rows;
@@ -674,8 +676,9 @@ static unsigned least_blocks(const writer *w, const tidei_chain_traits *k, unsig
         if (is_in(w, EARLY, i)) kept += bytes;
         if (is_in(w, LATE, i)) late += bytes < 4 ? 4 : bytes;
     }
-    if (kept < k->value_bytes) kept = k->value_bytes;
     late *= elements / f->rows >= 32 ? f->vec : 2u * f->vec;
+    if (f->middle && 28 + (elements * kept + late) / 4 <= 48) return 1280 / threads;
+    if (kept < k->value_bytes) kept = k->value_bytes;
     const unsigned registers = 28 + (elements * kept + late) / 4;
     return registers <= 72                                   ? 1024 / threads
            : registers <= 96 && threads == TIDEI_CHAIN_SMALL ? 3
@@ -684,7 +687,9 @@ static unsigned least_blocks(const writer *w, const tidei_chain_traits *k, unsig
 
 static void say_constants(writer *w, const tidei_chain_traits *k) {
     const tidei_chain_form *f = w->f;
-    const unsigned threads = f->large ? TIDEI_CHAIN_LARGE : TIDEI_CHAIN_SMALL;
+    const unsigned threads = f->middle  ? TIDEI_CHAIN_MIDDLE
+                             : f->large ? TIDEI_CHAIN_LARGE
+                                        : TIDEI_CHAIN_SMALL;
     sayf(&w->t,
          "#define TIDE_K %d\n#define TIDE_CLUSTER%s\n"
          "constexpr int tide_form = %d, tide_L = %d, tide_V = %d, tide_U = %d, tide_R = %d, "

@@ -171,6 +171,7 @@ static void rows_of_any_length(void **state) {
         const int64_t shape[] = {lengths[i] > 5000 ? 2 : i % 3 ? 5 : 40, lengths[i]};
         compare_one(SOFTMAX("-1"), TIDE_F32, 2, shape, PLAIN, 1, 1);
     }
+    compare_one(SOFTMAX("-1"), TIDE_BF16, 2, (const int64_t[]){2, 50257}, PLAIN, 1, 1);
 }
 
 /* Rows that begin anywhere between vectors: several results, the first of equals, elements that are
@@ -653,6 +654,7 @@ static void check_plan(const tidei_chain_plan *p, int64_t rows, int64_t n) {
     assert_int_equal(p->grid % f->blocks, 0);
     assert_true(p->shared <= TIDEI_CUDA_SHARED_MAX && p->room % 16 == 0);
     assert_true(f->large == (p->threads > TIDEI_CHAIN_SMALL));
+    assert_true(!f->middle || p->threads <= TIDEI_CHAIN_MIDDLE);
 }
 
 static void forms_follow_from_shapes(void **state) {
@@ -729,7 +731,7 @@ static void forms_compile(void **state) {
         uint8_t type, turned;
     } cases[] = {{8192, 4096, TIDE_F32, 0}, {100000, 20, TIDE_BF16, 0}, {64, 65536, TIDE_F16, 0},
                  {8192, 4096, TIDE_F32, 1}, {100000, 30, TIDE_F64, 1},  {100000, 7, TIDE_BF16, 0},
-                 {100000, 15, TIDE_F32, 0}};
+                 {100000, 15, TIDE_F32, 0}, {667, 50257, TIDE_BF16, 0}};
     (void)state;
     if (tidei_nvrtc_open(0) != TIDE_OK) skip();
     for (size_t i = 0; i < TIDEI_COUNT(cases); i++) {
