@@ -13,7 +13,7 @@
 **   tide_uneven       rows begin and end anywhere: vectors are those that lie within a row as a
 **                     whole, and what is before and behind them goes alone, an element a lane.
 **                     Offsets then count elements, else vectors
-**   tide_staged       rows are short and lie one after the other: a thread has one by itself, of
+**   tide_carried      rows are short and lie one after the other: a thread has one by itself, of
 **                     tide_U elements, and they move as whole vectors, by shared memory: tide_bring
 **                     gets a block's rows, tide_pick an element; tide_lay puts one, tide_send a
 **                     block's rows
@@ -106,7 +106,7 @@ template <class Q> TD_FN void tide_locate(const tide_p &p, td_u32 k, Q &q) {
 }
 
 TD_FN bool tide_on(const tide_place &at, int r, int u) {
-    if (tide_staged) return at.count[r] != 0;
+    if (tide_carried) return at.count[r] != 0;
     return at.lane + u * at.lanes < at.count[r];
 }
 /* The number within row r of element v of a thread's vector u. */
@@ -317,8 +317,8 @@ template <class E> TD_FN void tide_carry(E *to, const E *from, td_u32 n) {
     if (alone < n) to[alone] = from[alone];
 }
 
-/* Gets rows that are staged. */
-TD_FN void tide_fetch_staged(const tide_p &p, const tide_place &at, tide_kept &k, char *room) {
+/* Gets rows that are carried. */
+TD_FN void tide_fetch_carried(const tide_p &p, const tide_place &at, tide_kept &k, char *room) {
     const td_u32 t = threadIdx.x, first = at.row[0] - t, left = p.rows - first;
     tide_bring(p, (td_i64)first * tide_U, (left < blockDim.x ? left : blockDim.x) * tide_U, room);
     __syncthreads();
@@ -330,17 +330,17 @@ TD_FN void tide_fetch_staged(const tide_p &p, const tide_place &at, tide_kept &k
     __syncthreads(); /* results take the same room */
 }
 
-/* Puts results that are staged. */
-TD_FN void tide_send_staged(const tide_p &p, const tide_place &at, const char *room) {
+/* Puts results that are carried. */
+TD_FN void tide_send_carried(const tide_p &p, const tide_place &at, const char *room) {
     const td_u32 first = at.row[0] - threadIdx.x, left = p.rows - first;
     __syncthreads();
     tide_send(p, (td_i64)first * tide_U, (left < blockDim.x ? left : blockDim.x) * tide_U, room);
 }
 
 TD_FN void tide_fetch(const tide_p &p, tide_place &at, tide_kept &k, char *room) {
-    if (tide_staged) tide_fetch_staged(p, at, k, room);
+    if (tide_carried) tide_fetch_carried(p, at, k, room);
 #pragma unroll
-    for (int r = 0; r < (tide_staged ? 0 : tide_R); r++) {
+    for (int r = 0; r < (tide_carried ? 0 : tide_R); r++) {
         tide_early q = tide_early();
         tide_locate(p, at.row[r], q);
         if (tide_uneven) {
@@ -415,7 +415,7 @@ TD_FN void tide_store(const tide_p &p, const tide_place &at, tide_kept &k, char 
                 if (u < tide_U && tide_on(at, r, u)) {
                     tide_z z;
                     tide_finish(p, at, k, r, u, y[i], z);
-                    if (tide_staged)
+                    if (tide_carried)
                         tide_lay(room, threadIdx.x * tide_U + u, z);
                     else
                         tide_put_all(p, to, z);
@@ -431,7 +431,7 @@ TD_FN void tide_store(const tide_p &p, const tide_place &at, tide_kept &k, char 
                 tide_put_flat(p, flats, v, k.u[tide_form == 2 ? v : r]);
         }
     }
-    if (tide_staged) tide_send_staged(p, at, room);
+    if (tide_carried) tide_send_carried(p, at, room);
 }
 
 extern "C" __global__ void TIDE_CLUSTER __launch_bounds__(tide_B, tide_M)

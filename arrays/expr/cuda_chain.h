@@ -42,7 +42,7 @@ typedef struct tidei_chain_form {
     uint8_t uneven;  /* rows begin and end anywhere within vectors (cuda_chain.cu) */
     uint8_t lead;    /* uneven: the input whose boundaries count */
     uint8_t streams; /* so many bytes that no cache keeps them for another kernel (not LANES) */
-    uint8_t staged;  /* a row is a thread's, and goes through shared memory (LANES) */
+    uint8_t carried; /* a row is a thread's, and goes through shared memory (LANES) */
     uint16_t flat;   /* inputs with one element a row */
     uint16_t late;   /* inputs that no fold reads and that are the same for all rows */
     uint16_t splat;  /* inputs with one element for a vector (COLUMNS) */

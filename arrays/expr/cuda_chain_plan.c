@@ -6,7 +6,8 @@
 ** boundary in all of them, by vectors but for what is before the first boundary and behind the
 ** last; else by elements. It goes to so many threads that each has CHAIN_BYTES of
 ** it: to lanes of a warp, a block, a cluster of blocks; beyond that threads take twice as much, and
-** beyond that it is not kept at all.
+** beyond that it is not kept at all. Short rows of odd lengths that lie one after the other are a
+** thread's each.
 ** What must stay true: every element is visited once, and which threads a row's elements go to
 ** depends on the row's length, types, strides and offsets only. */
 #include "arrays/expr/cuda_chain.h"
@@ -306,9 +307,9 @@ static bool is_one_piece(const tidei_view *v, int64_t n, size_t bytes) {
     return v->strides[0] == n && v->strides[1] == 1 && v->offset * (int64_t)bytes % 16 == 0;
 }
 
-/* What the room takes of a thread's row, where rows can be staged; else 0. Lengths are odd: so
+/* What the room takes of a thread's row, where rows can be carried; else 0. Lengths are odd: so
 ** neighbouring threads find their elements in different banks of shared memory. */
-static uint32_t staged_bytes(const layout *l, const tidei_chain_form *f) {
+static uint32_t carried_bytes(const layout *l, const tidei_chain_form *f) {
     const tidei_program *p = l->c->prog;
     const int64_t n = l->c->shape[l->last];
     uint32_t in = 0, outs = 0;
@@ -334,10 +335,10 @@ static bool give_to_threads(const layout *l, const tidei_chain_traits *k, unsign
     tidei_chain_form *f = &out->form;
     const uint32_t n = (uint32_t)l->c->shape[l->last];
     if (n > room_of(l, k, 1)) return false;
-    const uint32_t bytes = staged_bytes(l, f);
+    const uint32_t bytes = carried_bytes(l, f);
     if (!bytes || TIDEI_CHAIN_SMALL * bytes > TIDEI_CUDA_SHARED_MAX) return false;
     f->kind = TIDEI_CHAIN_LANES;
-    f->staged = true;
+    f->carried = true;
     f->vec = 1;
     f->unroll = (uint8_t)n;
     out->vectors = out->part = n;
@@ -482,7 +483,7 @@ static bool give_columns(const layout *l, const tidei_chain_traits *k,
 ** more where blocks meet. */
 static bool find_shared(const tidei_chain_traits *k, tidei_chain_plan *out) {
     const tidei_chain_form *f = &out->form;
-    if (f->staged) return true; /* found already */
+    if (f->carried) return true; /* found already */
     const uint32_t across = f->kind == TIDEI_CHAIN_COLUMNS ? 1u << out->shift : 1,
                    parts = f->kind == TIDEI_CHAIN_LANES ? 0
                            : across < 32                ? out->threads / 32 * across

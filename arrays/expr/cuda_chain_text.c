@@ -288,7 +288,7 @@ static void say_for_each(writer *w, operand_set set, const char *head, const cha
     text *t = &w->t;
     char name[8];
     sayf(t, "TD_FN void %s {\n", head);
-    for (unsigned i = 0; w->f->staged && i < operand_count(w); i++) {
+    for (unsigned i = 0; w->f->carried && i < operand_count(w); i++) {
         if (!is_in(w, set, i)) continue;
         name_of(w, i, name);
         sayf(t,
@@ -299,8 +299,8 @@ static void say_for_each(writer *w, operand_set set, const char *head, const cha
     say(t, "}\n");
 }
 
-/* tide_bring, tide_pick, tide_lay, tide_send; they do nothing where rows are not staged. */
-static void say_staging(writer *w) {
+/* tide_bring, tide_pick, tide_lay, tide_send; they do nothing where rows are not carried. */
+static void say_carrying(writer *w) {
     say(&w->t, "template <class E> TD_FN void tide_carry(E *to, const E *from, td_u32 n);\n");
     say_for_each(w, EARLY, "tide_bring(const tide_p &p, td_i64 first, td_u32 n, char *room)",
                  "tide_carry((E *)room, p.", " + first, n)");
@@ -694,10 +694,10 @@ static void say_constants(writer *w, const tidei_chain_traits *k) {
          "#define TIDE_K %d\n#define TIDE_CLUSTER%s\n"
          "constexpr int tide_form = %d, tide_L = %d, tide_V = %d, tide_U = %d, tide_R = %d, "
          "tide_W = %d, tide_K = %d, tide_B = %u, tide_M = %u;\nconstexpr bool tide_nested = %d, "
-         "tide_uneven = %d, tide_staged = %d, tide_has_late = %d;\n",
+         "tide_uneven = %d, tide_carried = %d, tide_has_late = %d;\n",
          f->blocks, f->blocks > 1 ? " __cluster_dims__(TIDE_K, 1, 1)" : "", f->kind, f->lanes,
          f->vec, f->unroll, f->rows, f->kind == TIDEI_CHAIN_COLUMNS ? f->vec : f->rows, f->blocks,
-         threads, least_blocks(w, k, threads), f->nested, f->uneven, f->staged, f->late != 0);
+         threads, least_blocks(w, k, threads), f->nested, f->uneven, f->carried, f->late != 0);
     say(&w->t, "#ifndef TD_CUTS\n#define td_cut_bf16(f) td_store_bf16(f)\n#endif\n"
                "struct tide_place;\nTD_FN td_i32 tide_settled(const tide_place &at, int w, td_i32 "
                "step);\n");
@@ -721,7 +721,7 @@ char *tidei_chain_text(tidei_runtime *rt, const tidei_program *p, const tidei_ch
     say_vectors(&w, LATE, "tide_late", "tide_y");
     say_behind(&w);
     say_results(&w);
-    say_staging(&w);
+    say_carrying(&w);
     find_shared(&w);
     find_heir(&w, k->stages);
     say_row(&w);
