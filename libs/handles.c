@@ -582,7 +582,8 @@ typedef struct attempted {
     /* NULL: it is queued, else captured, at the addresses of `at` */
     tidei_dgraph *g;
     const tidei_submission *at;
-    bool refused; /* it is not to be made without a workspace */
+    const tidei_graph_range *ranges; /* the same, as the graph knows them */
+    bool refused;                    /* it is not to be made without a workspace */
 } attempted;
 
 static tide_status fail_call(const tidei_library_call *c, unsigned r) {
@@ -632,7 +633,7 @@ static tide_status capture(attempted *a, slot *s) {
     unsigned r = c->kind->set_stream(c->lib, s->handle, native);
     if (!r && c->kind->set_workspace) r = bind_workspace(c, s->handle, a->at);
     if (!r) r = c->run(c, s->handle, native, a->at);
-    status = d->ops->graph_capture_end(d, a->g, !r);
+    status = d->ops->graph_capture_end(d, a->g, !r, a->ranges, c->n);
     (void)c->kind->set_stream(c->lib, s->handle, d->ops->stream_native(d, c->s->ds));
     a->refused = r && c->bare_first && !c->workspace;
     return r && status == TIDE_OK && !a->refused ? fail_call(c, r) : status;
@@ -676,9 +677,9 @@ typedef struct captured {
 
 /* Within what climbs where memory is short: the building of the graph. */
 static tide_status make_captured(const captured *k, tidei_dgraph *g, const tidei_submission *w,
-                                 bool bare, bool *refused) {
+                                 const tidei_graph_range *ranges, bool bare, bool *refused) {
     tidei_library_call c = k->c;
-    attempted a = {.c = &c, .g = g, .at = w};
+    attempted a = {.c = &c, .g = g, .at = w, .ranges = ranges};
     c.n = bare ? w->n - 1 : w->n;
     c.workspace &= !bare;
     c.bare_first = bare;
@@ -689,7 +690,7 @@ static tide_status make_captured(const captured *k, tidei_dgraph *g, const tidei
 
 /* Both attempts are of one call, as they are where it is queued: the second knows of the first. */
 static tide_status call_captured(const tidei_graph_node *x, tidei_dev *d, tidei_dgraph *g,
-                                 const tidei_submission *w) {
+                                 const tidei_submission *w, const tidei_graph_range *ranges) {
     captured k;
     bool refused = true;
     tide_status status = TIDE_OK;
@@ -698,8 +699,8 @@ static tide_status call_captured(const tidei_graph_node *x, tidei_dev *d, tidei_
     k.c.arg = k.arg;
     k.c.s = w->s;
     k.c.uses = w->uses;
-    if (k.c.bare_first) status = make_captured(&k, g, w, true, &refused);
-    return status == TIDE_OK && refused ? make_captured(&k, g, w, false, &refused) : status;
+    if (k.c.bare_first) status = make_captured(&k, g, w, ranges, true, &refused);
+    return status == TIDE_OK && refused ? make_captured(&k, g, w, ranges, false, &refused) : status;
 }
 
 static tide_status note_call(tidei_capture *into, const tidei_library_call *c) {

@@ -179,13 +179,14 @@ static tide_status add_launch(build *x, const tidei_graph_node *node) {
 
 static tide_status add_call(build *x, const tidei_graph_node *node) {
     tidei_use uses[TIDEI_USES_MAX];
+    tidei_graph_range ranges[TIDEI_USES_MAX];
     tidei_submission w = {.s = x->s, .uses = uses, .n = node->n, .op = node->op, .ranges = w.few};
     for (unsigned i = 0; i < node->n; i++) {
-        const tidei_graph_range r = placed(x, &node->uses[i]);
+        const tidei_graph_range r = ranges[i] = placed(x, &node->uses[i]);
         uses[i] = (tidei_use){NULL, node->uses[i].offset, r.bytes, r.mode};
         w.few[i] = (tidei_range){x->slots[r.slot] + r.offset, r.bytes, r.mode};
     }
-    return node->call(node, x->dev, x->made->g, &w);
+    return node->call(node, x->dev, x->made->g, &w, ranges);
 }
 
 static tide_status add_node(build *x, const tidei_graph_node *node) {

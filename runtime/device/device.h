@@ -274,16 +274,20 @@ struct tidei_device_ops {
     ** slots[i]: the address of slot i as it is now. One thread builds it. */
     tide_status (*graph_new)(tidei_device *d, const tidei_addr *slots, unsigned nslots,
                              tidei_dgraph **out);
-    /* Adds a launch, to run behind the nodes before it; nodes are numbered from 0 on. l->nranges
-    ** many ranges. At each launch of the graph the address of ranges[i] is added to the word of the
+    /* Adds a launch, to run behind those of the nodes before it that have bytes of its ranges in
+    ** theirs, where one of the two writes them; nodes are numbered from 0 on. l->nranges many
+    ** ranges. At each launch of the graph the address of ranges[i] is added to the word of the
     ** parameters at at[i], a multiple of 8. */
     tide_status (*graph_add)(tidei_device *d, tidei_dgraph *g, const tidei_launch *l,
                              const size_t *at, const tidei_graph_range *ranges);
     /* (both NULL where streams are no native ones) Between them what the calling thread queues on
-    ** *native is not run, but becomes the next node, at the addresses that it was queued with. The
-    ** thread calls nothing else of the device meanwhile. `keep` false: it becomes none. */
+    ** *native is not run, but becomes the next node, at the addresses that it was queued with, which
+    ** are n ranges. It runs behind all earlier nodes of that kind too: libraries have memory of
+    ** their own. The thread calls nothing else of the device meanwhile. `keep` false: it becomes
+    ** none. */
     tide_status (*graph_capture_begin)(tidei_device *d, tidei_dgraph *g, void **native);
-    tide_status (*graph_capture_end)(tidei_device *d, tidei_dgraph *g, bool keep);
+    tide_status (*graph_capture_end)(tidei_device *d, tidei_dgraph *g, bool keep,
+                                     const tidei_graph_range *ranges, unsigned n);
     /* Makes it ready for launches; no nodes are added any more. */
     tide_status (*graph_finish)(tidei_device *d, tidei_dgraph *g);
     /* Queues all nodes, or on failure none. slots: their addresses for this launch. params[0 .. n)

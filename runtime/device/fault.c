@@ -480,13 +480,15 @@ static tide_status fault_graph_capture_begin(tidei_device *d, tidei_dgraph *g, v
 }
 
 /* Where it is to fail the capture ends all the same. */
-static tide_status fault_graph_capture_end(tidei_device *d, tidei_dgraph *g, bool keep) {
+static tide_status fault_graph_capture_end(tidei_device *d, tidei_dgraph *g, bool keep,
+                                           const tidei_graph_range *ranges, unsigned n) {
     fault *f = fault_of(d);
     tide_status status = enter(f, TIDEI_FAULT_GRAPH_CAPTURE_END);
-    if (status == TIDE_OK) return leave(f, f->inner->ops->graph_capture_end(f->inner, g, keep));
+    if (status == TIDE_OK)
+        return leave(f, f->inner->ops->graph_capture_end(f->inner, g, keep, ranges, n));
     tidei_saved_error e;
     tidei_error_save(&e);
-    (void)f->inner->ops->graph_capture_end(f->inner, g, false);
+    (void)f->inner->ops->graph_capture_end(f->inner, g, false, NULL, 0);
     tidei_error_restore(&e);
     return status;
 }

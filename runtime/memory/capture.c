@@ -331,6 +331,54 @@ tide_status tidei_capture_draw(tidei_capture *c, tide_rng *generator, uint64_t t
     return TIDE_OK;
 }
 
+/* ---- what nobody reads ---- */
+
+/* Whether the node writes what is wanted. One that writes nothing is there for something else. */
+static bool is_needed(const tidei_capture *c, const tidei_graph_node *x) {
+    bool writes = false;
+    for (unsigned i = 0; i < x->n; i++) {
+        if (!(x->uses[i].mode & TIDEI_WRITE)) continue;
+        if (c->slots[x->uses[i].slot].wanted) return true;
+        writes = true;
+    }
+    return !writes;
+}
+
+static void drop_node(tidei_capture *c, unsigned i) {
+    tidei_host_free(c->dev->rt, c->nodes[i]->renewed);
+    tidei_host_free(c->dev->rt, c->nodes[i]);
+    c->nodes[i] = NULL;
+}
+
+/* From the last node to the first, so that what reads a slot is known before what writes it. A
+** write ends no want: it may be of a part. Those that go leave NULL. */
+static void drop_unneeded(tidei_capture *c) {
+    for (unsigned i = 0; i < c->nslots; i++)
+        c->slots[i].wanted = c->slots[i].kind != TIDEI_SLOT_MADE;
+    for (unsigned i = c->nnodes; i-- > 0;) {
+        const tidei_graph_node *x = c->nodes[i];
+        if (!is_needed(c, x)) {
+            drop_node(c, i);
+            continue;
+        }
+        for (unsigned k = 0; k < x->n; k++)
+            if (x->uses[k].mode & TIDEI_READ) c->slots[x->uses[k].slot].wanted = true;
+    }
+}
+
+/* The nodes that stay are numbered anew, and slots know those alone. */
+static void leave_out_unneeded(tidei_capture *c) {
+    const unsigned n = c->nnodes;
+    drop_unneeded(c);
+    for (unsigned i = 0; i < c->nslots; i++) {
+        c->slots[i].mode = 0;
+        c->slots[i].fixed = false;
+    }
+    c->nnodes = 0;
+    for (unsigned i = 0; i < n; i++)
+        if (c->nodes[i]) add_node(c, c->nodes[i]);
+}
+
 /* ---- the arena ---- */
 
 static bool stands_in_arena(const tidei_slot *s) {
@@ -395,6 +443,7 @@ tide_status tidei_capture_finish(tidei_capture *c) {
     tidei_runtime *rt = c->dev->rt;
     const tidei_slot **placed = tidei_host_take(rt, (c->nslots + 1) * sizeof *placed);
     if (!placed) return tidei_fail_host_memory(c->op, c->nslots * sizeof *placed);
+    leave_out_unneeded(c);
     lay_out(c, placed);
     tidei_host_free(rt, placed);
     for (unsigned i = 0; i < c->nslots; i++)
@@ -405,10 +454,7 @@ tide_status tidei_capture_finish(tidei_capture *c) {
 void tidei_capture_drop(tidei_capture *c) {
     tidei_runtime *rt = c->dev->rt;
     for (unsigned i = 0; i < c->nslots; i++) let_go(&c->slots[i]);
-    for (unsigned i = 0; i < c->nnodes; i++) {
-        tidei_host_free(rt, c->nodes[i]->renewed);
-        tidei_host_free(rt, c->nodes[i]);
-    }
+    for (unsigned i = 0; i < c->nnodes; i++) drop_node(c, i);
     for (unsigned i = 0; i < c->nconditions; i++) tidei_host_free(rt, c->conditions[i].data);
     tidei_host_free(rt, c->conditions);
     tidei_host_free(rt, c->nodes);

@@ -11,7 +11,9 @@
 ** which only their nodes are known. So nothing is allocated and nothing is queued, and no address
 ** is in a node: parameters have offsets, and say where addresses are to be added. When the call is
 ** over, places in the arena are chosen. A MADE slot lives from the first node that uses it to the
-** last, and slots that do not live together may share bytes: nodes run one after the other.
+** last, and slots that do not live together may share bytes: nodes that share bytes run in their
+** order. A node whose results nobody reads, neither a later node nor whoever runs the graph, is left
+** out then.
 ** Example, with four nodes:
 **   x -> [0] -> a -> [1] -> b -> [2] -> c -> [3] -> y        a lives in 0..1, b in 1..2, c in 2..3
 **   arena: a at 0, b behind it, c where a was
@@ -47,6 +49,9 @@ typedef struct tidei_slot {
     size_t lo, hi;
     unsigned first, last; /* nodes that use it, where mode is not 0 */
     bool fixed;
+    /* somebody reads it: a later node (only while the capture is finished), or whoever runs the
+    ** graph */
+    bool wanted;
     /* once finished: whether it lies in the arena, and where there */
     bool in_arena;
     size_t place;
@@ -56,9 +61,9 @@ typedef struct tidei_graph_node tidei_graph_node;
 
 /* A library's call, which is made anew while the device captures (tidei_device_ops). Between the
 ** device's capture_begin and capture_end it queues its work at the addresses of w->ranges, of
-** which w->uses have the offsets. */
+** which w->uses have the offsets, and the device's graph knows as `ranges`. */
 typedef tide_status (*tidei_node_call)(const tidei_graph_node *x, tidei_dev *d, tidei_dgraph *g,
-                                       const tidei_submission *w);
+                                       const tidei_submission *w, const tidei_graph_range *ranges);
 /* Writes into a copy of a node's parameters what is new at each run. False: the captured work is
 ** not for these arguments. */
 typedef bool (*tidei_node_renew)(const void *data, const tide_arg *args, unsigned char *params);
@@ -120,8 +125,8 @@ void tidei_capture_within(tidei_capture *c, const tidei_callback *call); /* NULL
 /* The thread captures no more; what was refused, if anything, with its error set. Generators are as
 ** they were before: each run takes what it takes. The capture is the caller's. */
 tide_status tidei_capture_end(tidei_thread *t, tidei_capture *c);
-/* Places are chosen, and placeholders let go of; those slots that became RESULT, or that are GIVEN,
-** have no storage from now on. */
+/* What nobody reads is left out, places are chosen, and placeholders let go of; those slots that
+** became RESULT, or that are GIVEN, have no storage from now on. */
 tide_status tidei_capture_finish(tidei_capture *c);
 void tidei_capture_drop(tidei_capture *c);
 

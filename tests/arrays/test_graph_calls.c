@@ -61,6 +61,42 @@ static void twice_at_first_and_then_no_more(void **state) {
     tide_graph_release(g);
 }
 
+/* What nobody looks at is left out: a chain, also where it is written a second time. What stays is
+** what writes to an array that is kept, through a view too, what reads it before, and results. */
+FN(with_work_for_nobody) {
+    UNUSED;
+    tide_array *b, *read, *head;
+    DONE(b = tide_map(RT, "(x) -> x * 3", ARRAY(0)));
+    DONE(b = tide_map(RT, "(a) -> a + 1", b));
+    OK(tide_map_into(b, "(b) -> b - 5", b));
+    DONE(read = tide_map(RT, "(k) -> k * 10", KEEP(0)));
+    DONE(head = tide_slice(KEEP(0), ":2"));
+    OK(tide_map_into(head, "(k) -> k + 1", head));
+    DONE(outs[0] = tide_map(RT, "(r, k) -> r + k", read, KEEP(0)));
+    return TIDE_OK;
+}
+
+static void work_for_nobody_is_left_out(void **state) {
+    tide_runtime *rt = *state;
+    tide_graph *g = graph_of(rt, with_work_for_nobody);
+    tide_array *x = tide_ones(rt, TIDE_F32, SHAPE(3)), *y;
+    assert_ok(tide_scope_begin(rt));
+    keep(&w, tide_zeros(rt, TIDE_F32, SHAPE(3)));
+    assert_ok(tide_scope_end(rt));
+    for (int run = 0; run < 5; run++) {
+        const float k = (float)run;
+        assert_ok(run_once(g, x, &y));
+        HAS_F32(y, 11 * k + 1, 11 * k + 1, 0);
+        HAS_F32(w.kept[0], k + 1, k + 1, 0);
+        tide_release(y);
+    }
+    has(g, 2, 1, 4);
+    assert_int_equal(figures_of(g).nodes, 3);
+    tide_graph_release(g);
+    end_world(&w);
+    tide_release(x);
+}
+
 /* Each of these is another key than the first. */
 static void again_for_other_arguments(void **state) {
     tide_runtime *rt = *state;
@@ -673,6 +709,7 @@ int main(void) {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, open_runtime, close_runtime)
     const struct CMUnitTest tests[] = {
         CASE(twice_at_first_and_then_no_more),
+        CASE(work_for_nobody_is_left_out),
         CASE(again_for_other_arguments),
         CASE(what_it_decides_is_frozen_until_a_reset),
         CASE(what_needs_an_outcome_is_refused_by_name),

@@ -147,12 +147,138 @@ static void after_a_refusal_all_are_told(void **state) {
     close_box();
 }
 
-/* ---- what libraries queue ---- */
+/* ---- which nodes stand behind which ---- */
 
 static void queue_on(void *native, unsigned blocks) {
     assert_int_equal(
         driver.cuLaunchKernel(box.k->function, blocks, 1, 1, 32, 1, 1, 0, native, NULL, NULL), 0);
 }
+
+#define DRAWN 24 /* nodes of a graph, of four uses at most */
+typedef struct drawn {
+    tidei_graph_range uses[4];
+    unsigned n;
+    bool call, empty; /* a library's call, that queued nothing */
+} drawn;
+
+static unsigned below(unsigned n) {
+    static uint64_t seed = 1;
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (unsigned)(seed >> 33) % n;
+}
+
+static drawn draw(void) {
+    drawn x = {.n = below(5), .call = below(4) == 0};
+    for (unsigned i = 0; i < x.n; i++)
+        x.uses[i] = (tidei_graph_range){below(3), below(3) ? TIDEI_READ : 1 + below(3), below(40),
+                                        1 + below(12)};
+    x.empty = x.call && below(3) == 0;
+    return x;
+}
+
+/* By its bytes, one by one. */
+static bool share(const drawn *a, const drawn *b) {
+    for (unsigned i = 0; i < a->n; i++)
+        for (unsigned k = 0; k < b->n; k++) {
+            const tidei_graph_range *r = &a->uses[i], *q = &b->uses[k];
+            if (r->slot != q->slot || !((r->mode | q->mode) & TIDEI_WRITE)) continue;
+            for (size_t at = r->offset; at < r->offset + r->bytes; at++)
+                if (q->offset <= at && at < q->offset + q->bytes) return true;
+        }
+    return a->call && b->call;
+}
+
+static void add_drawn(tidei_dgraph *g, const drawn *x) {
+    const struct tidei_device_ops *o = box.d->ops;
+    static const size_t at[] = {0, 8, 16, 24};
+    static const tidei_addr words[4];
+    const tidei_launch l = {.name = "k",
+                            .kernel = box.k,
+                            .params = words,
+                            .params_bytes = sizeof words,
+                            .grid = {1, 1, 1},
+                            .block = {32, 1, 1},
+                            .nranges = x->n};
+    void *native;
+    if (!x->call) {
+        assert_ok(o->graph_add(box.d, g, &l, at, x->uses));
+        return;
+    }
+    assert_ok(o->graph_capture_begin(box.d, g, &native));
+    if (!x->empty) queue_on(native, 1);
+    assert_ok(o->graph_capture_end(box.d, g, true, x->uses, x->n));
+}
+
+/* All nodes that come before each, as the driver has it: those that share bytes are among them, and
+** an edge stands only where no way leads along others. */
+static void check_order(const drawn *x, const struct CUgraph_st *g) {
+    unsigned before[DRAWN] = {0}, node[DRAWN], n = 0;
+    for (unsigned i = 0; i < DRAWN; i++) {
+        if (x[i].empty) continue;
+        const unsigned behind = g->nodes[n].behind;
+        for (unsigned k = 0; k < n; k++)
+            if (behind >> k & 1) {
+                assert_int_equal(before[n] >> k & 1, 0);
+                assert_true(share(&x[node[k]], &x[i]));
+            }
+        for (unsigned k = n; k-- > 0;)
+            if (behind >> k & 1) before[n] |= before[k];
+        assert_int_equal(before[n] & behind, 0); /* no edge that another way replaces */
+        before[n] |= behind;
+        for (unsigned k = 0; k < n; k++)
+            if (share(&x[node[k]], &x[i])) assert_int_equal(before[n] >> k & 1, 1);
+        node[n++] = i;
+    }
+    assert_int_equal(g->n, n);
+}
+
+static void what_shares_bytes_keeps_its_order(void **state) {
+    (void)state;
+    static const tidei_addr at[3] = {1000, 2000, 3000};
+    open_box();
+    const struct tidei_device_ops *o = box.d->ops;
+    unsigned edges = 0;
+    for (int round = 0; round < 200; round++) {
+        drawn x[DRAWN];
+        tidei_dgraph *g;
+        assert_ok(o->graph_new(box.d, at, 3, &g));
+        for (unsigned i = 0; i < DRAWN; i++) {
+            x[i] = draw();
+            add_drawn(g, &x[i]);
+        }
+        assert_ok(o->graph_finish(box.d, g));
+        check_order(x, fake.finished);
+        for (size_t i = 0; i < fake.finished->n; i++)
+            edges += (unsigned)__builtin_popcount(fake.finished->nodes[i].behind);
+        assert_ok(o->graph_launch(box.d, box.s, g, at, NULL, 0));
+        o->graph_release(box.d, g);
+    }
+    assert_in_range(edges, 200, 200 * DRAWN * 3); /* some, and far from all */
+    close_box();
+}
+
+/* Readers of what one node wrote run side by side, and who overwrites it behind all of them. */
+static void readers_run_side_by_side(void **state) {
+    (void)state;
+    static const tidei_addr at[] = {1000};
+    static const drawn x[] = {{{{0, TIDEI_WRITE, 0, 8}}, 1, false, false},
+                              {{{0, TIDEI_READ, 0, 8}}, 1, false, false},
+                              {{{0, TIDEI_READ, 4, 8}}, 1, true, false},
+                              {{{0, TIDEI_WRITE, 20, 8}}, 1, false, false},
+                              {{{0, TIDEI_READ | TIDEI_WRITE, 6, 4}}, 1, false, false}};
+    static const unsigned behind[] = {0, 1, 1, 0, 6};
+    open_box();
+    tidei_dgraph *g;
+    assert_ok(box.d->ops->graph_new(box.d, at, 1, &g));
+    for (size_t i = 0; i < TIDEI_COUNT(x); i++) add_drawn(g, &x[i]);
+    assert_ok(box.d->ops->graph_finish(box.d, g));
+    for (size_t i = 0; i < TIDEI_COUNT(x); i++)
+        assert_int_equal(fake.finished->nodes[i].behind, behind[i]);
+    box.d->ops->graph_release(box.d, g);
+    close_box();
+}
+
+/* ---- what libraries queue ---- */
 
 static void what_is_queued_becomes_a_node(void **state) {
     (void)state;
@@ -168,7 +294,7 @@ static void what_is_queued_becomes_a_node(void **state) {
         assert_non_null(native);
         if (i != 1) queue_on(native, 40 + i);
         if (i == 3) queue_on(native, 50);
-        assert_ok(o->graph_capture_end(box.d, g, keep));
+        assert_ok(o->graph_capture_end(box.d, g, keep, NULL, 0));
         assert_int_equal(fake.launches, 0);
         assert_ok(add(g, i + 1, 1, 2));
     }
@@ -191,13 +317,14 @@ static void a_capture_may_fail(void **state) {
     assert_ok(o->graph_new(box.d, NULL, 0, &g));
     assert_ok(o->graph_capture_begin(box.d, g, &native));
     fake.invalid = true;
-    assert_int_equal(o->graph_capture_end(box.d, g, true), TIDE_E_DEVICE);
+    assert_int_equal(o->graph_capture_end(box.d, g, true, NULL, 0), TIDE_E_DEVICE);
     assert_ok(o->graph_capture_begin(box.d, g, &native));
-    assert_ok(o->graph_capture_end(box.d, g, false)); /* who does not want it is told of no error */
+    assert_ok(o->graph_capture_end(box.d, g, false, NULL,
+                                   0)); /* who does not want it is told of no error */
     fake.invalid = false;
     assert_ok(o->graph_capture_begin(box.d, g, &native));
     queue_on(native, 1);
-    assert_ok(o->graph_capture_end(box.d, g, true));
+    assert_ok(o->graph_capture_end(box.d, g, true, NULL, 0));
     assert_ok(o->graph_finish(box.d, g));
     assert_ok(o->graph_launch(box.d, box.s, g, NULL, NULL, 0));
     assert_int_equal(fake.launches, 1);
@@ -218,7 +345,7 @@ static tide_status all_of_it(void) {
     if (s == TIDE_OK && (s = o->graph_capture_begin(box.d, g, &native)) == TIDE_OK) {
         bool queued =
             driver.cuLaunchKernel(box.k->function, 1, 1, 1, 32, 1, 1, 0, native, NULL, NULL) == 0;
-        s = o->graph_capture_end(box.d, g, queued);
+        s = o->graph_capture_end(box.d, g, queued, NULL, 0);
         if (!queued) s = TIDE_E_DEVICE;
     }
     if (s == TIDE_OK) s = o->graph_finish(box.d, g);
@@ -270,10 +397,16 @@ static void host_functions_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        CASE(nodes_are_told_what_is_new),   CASE(parameters_are_for_one_launch),
-        CASE(after_a_refusal_all_are_told), CASE(what_is_queued_becomes_a_node),
-        CASE(a_capture_may_fail),           CASE(every_call_may_fail),
-        CASE(older_drivers_have_none),      CASE(host_functions_are_refused),
+        CASE(nodes_are_told_what_is_new),
+        CASE(parameters_are_for_one_launch),
+        CASE(after_a_refusal_all_are_told),
+        CASE(what_is_queued_becomes_a_node),
+        CASE(a_capture_may_fail),
+        CASE(every_call_may_fail),
+        CASE(what_shares_bytes_keeps_its_order),
+        CASE(readers_run_side_by_side),
+        CASE(older_drivers_have_none),
+        CASE(host_functions_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

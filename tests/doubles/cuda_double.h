@@ -78,6 +78,7 @@ static struct {
     int launches;
     /* alive; asked for so far: nodes that were told other parameters, launches of graphs */
     int graphs, execs, told, graph_launches;
+    struct CUgraph_st *finished; /* the last graph that became an executable one */
     struct CUgraph_st *captured; /* what the stream that captures has queued */
     tidei_cu_stream captures;
     bool invalid; /* the capture will end in an error */
@@ -493,6 +494,7 @@ struct CUgraphNode_st { /* a kernel's, or a child */
     unsigned char params[512];
     size_t bytes;
     struct CUgraph_st *child, *of;
+    unsigned behind; /* a bit for each node of the graph */
 };
 struct CUgraph_st {
     struct CUgraphNode_st nodes[GRAPH_NODES];
@@ -532,14 +534,19 @@ static void set_node(struct CUgraphNode_st *x, const tidei_cu_kernel_node *k) {
     memcpy(x->params, k->extra[1], x->bytes);
     x->k.extra = NULL; /* the driver has copied it */
 }
-/* Behind the last one, and nowhere else. */
+/* Behind nodes of the same graph. */
 static struct CUgraphNode_st *add_node(struct CUgraph_st *g, const tidei_cu_node *behind,
                                        size_t n) {
     assert_true(g->n < GRAPH_NODES);
-    assert_int_equal(n, g->n > 0);
-    if (n) assert_ptr_equal(*behind, &g->nodes[g->n - 1]);
-    struct CUgraphNode_st *x = &g->nodes[g->n++];
+    struct CUgraphNode_st *x = &g->nodes[g->n];
     x->of = g;
+    x->behind = 0;
+    for (size_t i = 0; i < n; i++) {
+        assert_in_range(behind[i] - g->nodes, 0, g->n - 1);
+        x->behind |= 1u << (behind[i] - g->nodes);
+    }
+    assert_int_equal(__builtin_popcount(x->behind), n); /* each once */
+    g->n++;
     return x;
 }
 static tidei_cu_result f_begin_capture(tidei_cu_stream s, tidei_cu_capture_mode mode) {
@@ -592,6 +599,7 @@ static tidei_cu_result f_instantiate(tidei_cu_exec *out, tidei_cu_graph g,
     fake.execs++;
     *out = calloc(1, sizeof **out);
     (*out)->graph = copy_graph(g);
+    fake.finished = g;
     return (*out)->from = g, 0;
 }
 static tidei_cu_result f_exec_destroy(tidei_cu_exec x) {

@@ -261,7 +261,9 @@ static tide_status begin(tidei_device *d, tidei_dgraph *g, void **native) {
     capture.n = 0;
     return *native = capture.stream = g, TIDE_OK;
 }
-static tide_status end(tidei_device *d, tidei_dgraph *g, bool keep) {
+static tide_status end(tidei_device *d, tidei_dgraph *g, bool keep, const tidei_graph_range *ranges,
+                       unsigned n) {
+    (void)ranges, (void)n;
     assert_true(capture.on);
     capture.on = false;
     if (!keep || !capture.n) return TIDE_OK;

@@ -29,8 +29,8 @@ static tide_status launch(tidei_capture *c, const tidei_use *uses, unsigned n) {
     return tidei_capture_launch(c, uses, n, &l, NULL, "test");
 }
 static tide_status call(const tidei_graph_node *x, tidei_dev *d, tidei_dgraph *g,
-                        const tidei_submission *w) {
-    return (void)x, (void)d, (void)g, (void)w, TIDE_OK;
+                        const tidei_submission *w, const tidei_graph_range *ranges) {
+    return (void)x, (void)d, (void)g, (void)w, (void)ranges, TIDE_OK;
 }
 
 static tidei_capture *begin(tide_runtime *rt) {
@@ -123,7 +123,9 @@ static void a_chain_takes_two_places(void **state) {
     tidei_capture *c = begin(*state);
     tidei_pool *pool = test_rt(*state)->devs[0].pool;
     tidei_storage *st[20];
-    for (int i = 0; i < 20; i++) assert_ok(tidei_capture_make(c, pool, 1000, "test", &st[i]));
+    for (int i = 0; i < 20; i++)
+        assert_ok(i < 19 ? tidei_capture_make(c, pool, 1000, "test", &st[i])
+                         : tidei_capture_give(c, pool, 1000, &st[i]));
     for (int i = 0; i + 1 < 20; i++)
         assert_ok(launch(
             c, (tidei_use[]){{st[i], 0, 1000, TIDEI_READ}, {st[i + 1], 0, 1000, TIDEI_WRITE}}, 2));
@@ -132,6 +134,84 @@ static void a_chain_takes_two_places(void **state) {
     assert_ok(tidei_capture_finish(c));
     assert_int_equal(c->arena, tidei_round_up(1000, c->dev->d->info.align) + 1000);
     tidei_capture_drop(c);
+}
+
+/* ---- what nobody reads ---- */
+
+/* x -> a -> b, a -> c -> x, d -> e: b, and d with e, are for nobody. */
+static void what_nobody_reads_is_left_out(void **state) {
+    tidei_capture *c = begin(*state);
+    tidei_pool *pool = test_rt(*state)->devs[0].pool;
+    tidei_storage *x, *st[5];
+    assert_ok(tidei_capture_give(c, pool, 64, &x));
+    for (int i = 0; i < 5; i++)
+        assert_ok(tidei_capture_make(c, pool, 1000u * (unsigned)(i + 1), "test", &st[i]));
+    static const struct {
+        int from, to; /* -1: x */
+    } nodes[] = {{-1, 0}, {0, 1}, {0, 2}, {3, 3}, {3, 4}, {2, -1}};
+    for (size_t i = 0; i < TIDEI_COUNT(nodes); i++) {
+        tidei_storage *from = nodes[i].from < 0 ? x : st[nodes[i].from],
+                      *to = nodes[i].to < 0 ? x : st[nodes[i].to];
+        assert_ok(launch(
+            c, (tidei_use[]){{from, 0, 64, TIDEI_READ}, {to, 0, to->bytes, TIDEI_WRITE}}, 2));
+    }
+    assert_ok(launch(c, (tidei_use[]){{x, 0, 8, TIDEI_READ}}, 1)); /* writes nothing: it stays */
+    assert_ok(
+        tidei_capture_call(c, (tidei_use[]){{st[4], 0, 8, TIDEI_WRITE}}, 1, call, "", 1, "test"));
+    const tidei_graph_node *kept[] = {c->nodes[0], c->nodes[2], c->nodes[5], c->nodes[6]};
+    end(*state, c);
+    tidei_storage_release(x);
+    for (int i = 0; i < 5; i++) tidei_storage_release(st[i]);
+    assert_ok(tidei_capture_finish(c));
+    assert_int_equal(c->nnodes, TIDEI_COUNT(kept));
+    for (unsigned i = 0; i < c->nnodes; i++) assert_ptr_equal(c->nodes[i], kept[i]);
+    static const bool lies[] = {false, true, false, true, false, false}; /* by slot, x the first */
+    for (unsigned i = 0; i < c->nslots; i++) {
+        assert_int_equal(c->slots[i].in_arena, lies[i]);
+        assert_int_equal(c->slots[i].mode != 0, lies[i] || i == 0);
+    }
+    assert_int_equal(c->slots[1].last, 1);
+    assert_int_equal(c->slots[3].first, 1);
+    assert_int_equal(c->slots[3].last, 2);
+    tidei_capture_drop(c);
+}
+
+/* By a model: a node is needed if it writes what is not made, or what a needed one behind it
+** reads. */
+static void what_is_left_out_is_read_by_nobody(void **state) {
+    for (int round = 0; round < 300; round++) {
+        tidei_capture *c = begin(*state);
+        tidei_storage *st[12];
+        draw_nodes(*state, c, st, TIDEI_COUNT(st));
+        end(*state, c);
+        bool needed[64] = {false};
+        const tidei_graph_node *all[64];
+        const unsigned n = c->nnodes;
+        assert_true(n <= TIDEI_COUNT(all));
+        memcpy(all, c->nodes, n * sizeof *all);
+        unsigned count = 0;
+        for (unsigned i = n; i-- > 0;) {
+            bool writes = false;
+            for (unsigned k = 0; k < all[i]->n; k++) {
+                const tidei_graph_range *w = &all[i]->uses[k];
+                if (!(w->mode & TIDEI_WRITE)) continue;
+                writes = true;
+                needed[i] |= c->slots[w->slot].kind != TIDEI_SLOT_MADE;
+                for (unsigned j = i + 1; j < n; j++)
+                    for (unsigned u = 0; needed[j] && u < all[j]->n; u++)
+                        needed[i] |=
+                            all[j]->uses[u].slot == w->slot && (all[j]->uses[u].mode & TIDEI_READ);
+            }
+            needed[i] |= !writes;
+            count += needed[i];
+        }
+        for (size_t i = 0; i < TIDEI_COUNT(st); i++) tidei_storage_release(st[i]);
+        assert_ok(tidei_capture_finish(c));
+        assert_int_equal(c->nnodes, count);
+        for (unsigned i = 0, k = 0; i < n; i++)
+            if (needed[i]) assert_ptr_equal(c->nodes[k++], all[i]);
+        tidei_capture_drop(c);
+    }
 }
 
 /* ---- slots ---- */
@@ -210,6 +290,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         CASE(slots_that_live_together_share_nothing),
         CASE(a_chain_takes_two_places),
+        CASE(what_nobody_reads_is_left_out),
+        CASE(what_is_left_out_is_read_by_nobody),
         CASE(a_slot_knows_its_uses),
         CASE(the_first_failure_is_the_captures),
         CASE(draws_add_up_and_are_undone),

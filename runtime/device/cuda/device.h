@@ -252,7 +252,8 @@ tide_status tidei_cuda_graph_new(tidei_device *d, const tidei_addr *slots, unsig
 tide_status tidei_cuda_graph_add(tidei_device *d, tidei_dgraph *g, const tidei_launch *l,
                                  const size_t *at, const tidei_graph_range *ranges);
 tide_status tidei_cuda_graph_capture_begin(tidei_device *d, tidei_dgraph *g, void **native);
-tide_status tidei_cuda_graph_capture_end(tidei_device *d, tidei_dgraph *g, bool keep);
+tide_status tidei_cuda_graph_capture_end(tidei_device *d, tidei_dgraph *g, bool keep,
+                                         const tidei_graph_range *ranges, unsigned n);
 tide_status tidei_cuda_graph_finish(tidei_device *d, tidei_dgraph *g);
 tide_status tidei_cuda_graph_launch(tidei_device *d, tidei_dstream *s, tidei_dgraph *g,
                                     const tidei_addr *slots, const tidei_graph_params *params,

@@ -1,12 +1,18 @@
-/* graph.c: graphs of the `cuda` device: the driver's, whose nodes stand one behind the other.
+/* graph.c: graphs of the `cuda` device: the driver's, whose nodes stand behind those that use the
+** same bytes.
 **
-** Model. A launch is a kernel node, whose parameters we have, without addresses. An executable
+** Model. A node runs behind the earlier ones that *meet* it: they share bytes of a slot, and one of
+** them writes there. Others run beside it. What is behind a node already need not be behind the
+** nodes before that one, too: an edge stands only where no way leads along others. Library calls
+** run one behind the other.
+** A launch is a kernel node, whose parameters we have, without addresses. An executable
 ** graph has them with the addresses of some moment; what has another address at a launch is told so
 ** first (cuGraphExecKernelNodeSetParams), node by node. That counts for later launches only, so
 ** what runs is as it was. What a library queues is captured on a stream of our own, and becomes a
 ** child, with the addresses that it was given for good. Example, two nodes, x -> [0] -> a -> [1] ->
 ** y, of which x and y are told at each launch and a lies in slot 0: another x tells node 0, another
-** y node 1, another place of slot 0 both. What must stay true: what the nodes were told last is
+** y node 1, another place of slot 0 both. What must stay true: memory that different slots have at
+** a launch is apart, where it is written (who launches sees to it). What the nodes were told last is
 ** noted, under the graph's lock; where the driver refused one, nothing noted counts, and all are
 ** told at the next launch. */
 #include "runtime/device/cuda/device.h"
@@ -16,6 +22,8 @@ typedef struct node {
     tidei_launch l; /* kernel NULL: a library's call */
     const size_t *at;
     const tidei_graph_range *ranges;
+    const unsigned *before; /* numbers of the nodes that it stands behind */
+    unsigned nbefore;
     unsigned char *told; /* the parameters as the driver has them */
     uint64_t looked_at;  /* the launch that did last */
 } node;
@@ -27,6 +35,11 @@ struct tidei_dgraph {
     tidei_cu_stream capture; /* what libraries queue on, until it is finished; NULL: none has */
     node **nodes;
     unsigned n, room, nslots;
+    /* while a node is added, with room for all: those it is to stand behind, and which of the nodes
+    ** are before these */
+    tidei_cu_node *behind;
+    unsigned *before, nbefore;
+    bool *passed;
     tidei_addr *slots; /* as the nodes were told */
     /* the numbers of the nodes that use slot i: users[first[i]] to users[first[i + 1] - 1] */
     unsigned *first, *users;
@@ -71,34 +84,75 @@ tide_status tidei_cuda_graph_new(tidei_device *d, const tidei_addr *slots, unsig
 static bool room_for_one(tidei_cuda *c, tidei_dgraph *g) {
     if (g->n < g->room) return true;
     unsigned room = g->room ? 2 * g->room : 16;
-    node **more = tidei_host_alloc(c->rt, room * sizeof *more);
+    node **more = tidei_host_alloc(
+        c->rt, room * (sizeof *more + sizeof *g->behind + sizeof *g->before + sizeof *g->passed));
     if (!more) return false;
     if (g->n) memcpy(more, g->nodes, g->n * sizeof *more);
     tidei_host_free(c->rt, g->nodes);
     g->nodes = more;
+    g->behind = (tidei_cu_node *)(void *)(more + room);
+    g->before = (unsigned *)(void *)(g->behind + room);
+    g->passed = (bool *)(g->before + room);
     g->room = room;
     return true;
 }
 
-/* A node with copies of what the launch points at. */
-static node *node_of(tidei_cuda *c, const tidei_launch *l, const size_t *at,
+/* ---- which nodes a node stands behind ---- */
+
+static bool meet(const tidei_graph_range *a, const tidei_graph_range *b) {
+    return a->slot == b->slot && ((a->mode | b->mode) & TIDEI_WRITE) &&
+           a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
+}
+
+static bool any_meet(const node *x, const tidei_graph_range *ranges, unsigned n) {
+    for (unsigned i = 0; i < x->l.nranges; i++)
+        for (unsigned k = 0; k < n; k++)
+            if (meet(&x->ranges[i], &ranges[k])) return true;
+    return false;
+}
+
+/* Finds those for a new node that has these ranges. From the last one on: what comes before one
+** that was found, or before what does, is passed. */
+static void find_before(tidei_dgraph *g, const tidei_graph_range *ranges, unsigned n, bool call) {
+    g->nbefore = 0;
+    memset(g->passed, 0, g->n * sizeof *g->passed);
+    for (unsigned i = g->n; i-- > 0;) {
+        const node *x = g->nodes[i];
+        if (!x->node) continue; /* nothing was queued */
+        if (!g->passed[i]) {
+            if (!(call && !x->l.kernel) && !any_meet(x, ranges, n)) continue;
+            g->behind[g->nbefore] = x->node;
+            g->before[g->nbefore++] = i;
+        }
+        for (unsigned k = 0; k < x->nbefore; k++) g->passed[x->before[k]] = true;
+    }
+}
+
+/* A node with copies of what the launch points at, behind those that were found. A library's call
+** has no places of addresses. */
+static node *node_of(tidei_cuda *c, const tidei_dgraph *g, const tidei_launch *l, const size_t *at,
                      const tidei_graph_range *ranges) {
     const size_t n = l->nranges, params = tidei_round_up(l->params_bytes, 16),
-                 bytes = sizeof(node) + 2 * params + n * (sizeof *ranges + sizeof *at);
+                 bytes = sizeof(node) + 2 * params + n * (sizeof *ranges + sizeof *at) +
+                         g->nbefore * sizeof *g->before;
     node *x = tidei_host_alloc(c->rt, bytes);
     if (!x) return NULL;
     unsigned char *own = (unsigned char *)(x + 1);
     tidei_graph_range *r = (tidei_graph_range *)(void *)(own + 2 * params);
     size_t *places = (size_t *)(void *)(r + n);
+    unsigned *before = (unsigned *)(void *)(places + n);
     x->l = *l;
     if (l->params_bytes) memcpy(own, l->params, l->params_bytes);
     if (n) memcpy(r, ranges, n * sizeof *r);
-    if (n) memcpy(places, at, n * sizeof *places);
+    if (n && at) memcpy(places, at, n * sizeof *places);
+    if (g->nbefore) memcpy(before, g->before, g->nbefore * sizeof *before);
     x->l.params = own;
     x->l.ranges = NULL;
     x->told = own + params;
     x->ranges = r;
     x->at = places;
+    x->before = before;
+    x->nbefore = g->nbefore;
     return x;
 }
 
@@ -136,21 +190,11 @@ static void tell_of(const tidei_cuda *c, const node *x, unsigned char *params, t
                                   .ctx = c->ctx};
 }
 
-/* The node that the next one stands behind; *n: whether there is one. */
-static const tidei_cu_node *last_of(const tidei_dgraph *g, size_t *n) {
-    unsigned i = g->n;
-    while (i > 0 && !g->nodes[i - 1]->node) i--; /* calls that queued nothing have none */
-    *n = i > 0;
-    return i > 0 ? &g->nodes[i - 1]->node : NULL;
-}
-
 static tidei_cu_result add_kernel(tidei_cuda *c, tidei_dgraph *g, node *x) {
     told t;
-    size_t n;
-    const tidei_cu_node *behind = last_of(g, &n);
     put_addresses(x, x->l.params, g->slots, x->told);
     tell_of(c, x, x->told, &t);
-    return c->cu->cuGraphAddKernelNode(&x->node, g->graph, behind, n, &t.k);
+    return c->cu->cuGraphAddKernelNode(&x->node, g->graph, g->behind, g->nbefore, &t.k);
 }
 
 tide_status tidei_cuda_graph_add(tidei_device *d, tidei_dgraph *g, const tidei_launch *l,
@@ -160,7 +204,9 @@ tide_status tidei_cuda_graph_add(tidei_device *d, tidei_dgraph *g, const tidei_l
     if (!l->kernel)
         return tidei_fail(TIDE_E_UNSUPPORTED, "cuda", "%s runs no host functions (%s)",
                           d->info.name, l->name);
-    node *x = room_for_one(c, g) ? node_of(c, l, at, ranges) : NULL;
+    if (!room_for_one(c, g)) return tidei_fail_host_memory("graph_add", g->room * sizeof *g->nodes);
+    find_before(g, ranges, l->nranges, false);
+    node *x = node_of(c, g, l, at, ranges);
     if (!x) return tidei_fail_host_memory("graph_add", sizeof *x);
     tide_status status = tidei_cuda_enter(c, &visit);
     if (status == TIDE_OK) {
@@ -194,19 +240,26 @@ tide_status tidei_cuda_graph_capture_begin(tidei_device *d, tidei_dgraph *g, voi
 
 /* Makes a child of it, unless nothing was queued. */
 static tidei_cu_result adopt(tidei_cuda *c, tidei_dgraph *g, tidei_cu_graph captured, node *x) {
-    size_t queued = 0, n;
+    size_t queued = 0;
     tidei_cu_result r = c->cu->cuGraphGetNodes(captured, NULL, &queued);
-    const tidei_cu_node *behind = last_of(g, &n);
     if (r == TIDEI_CU_SUCCESS && queued)
-        r = c->cu->cuGraphAddChildGraphNode(&x->node, g->graph, behind, n, captured);
+        r = c->cu->cuGraphAddChildGraphNode(&x->node, g->graph, g->behind, g->nbefore, captured);
     return r;
 }
 
-tide_status tidei_cuda_graph_capture_end(tidei_device *d, tidei_dgraph *g, bool keep) {
+/* The node of what was captured; NULL: host memory is exhausted. */
+static node *call_of(tidei_cuda *c, tidei_dgraph *g, const tidei_graph_range *ranges, unsigned n) {
+    if (!room_for_one(c, g)) return NULL;
+    find_before(g, ranges, n, true);
+    return node_of(c, g, &(tidei_launch){.nranges = n}, NULL, ranges);
+}
+
+tide_status tidei_cuda_graph_capture_end(tidei_device *d, tidei_dgraph *g, bool keep,
+                                         const tidei_graph_range *ranges, unsigned n) {
     tidei_cuda *c = tidei_cuda_of(d);
     tidei_cuda_visit visit;
     tidei_cu_graph captured = NULL;
-    node *x = keep && room_for_one(c, g) ? tidei_host_alloc(c->rt, sizeof *x) : NULL;
+    node *x = keep ? call_of(c, g, ranges, n) : NULL;
     tide_status status = tidei_cuda_enter(c, &visit);
     if (status == TIDE_OK) {
         tidei_cu_result r = c->cu->cuStreamEndCapture(g->capture, &captured);
