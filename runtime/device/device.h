@@ -281,10 +281,9 @@ struct tidei_device_ops {
     tide_status (*graph_add)(tidei_device *d, tidei_dgraph *g, const tidei_launch *l,
                              const size_t *at, const tidei_graph_range *ranges);
     /* (both NULL where streams are no native ones) Between them what the calling thread queues on
-    ** *native is not run, but becomes the next node, at the addresses that it was queued with, which
-    ** are n ranges. It runs behind all earlier nodes of that kind too: libraries have memory of
-    ** their own. The thread calls nothing else of the device meanwhile. `keep` false: it becomes
-    ** none. */
+    ** *native is not run, but becomes the next node, at the addresses that it was queued with, in n
+    ** ranges. It runs behind all earlier nodes of that kind too: libraries have memory of their
+    ** own. The thread calls nothing else of the device meanwhile. `keep` false: it becomes none. */
     tide_status (*graph_capture_begin)(tidei_device *d, tidei_dgraph *g, void **native);
     tide_status (*graph_capture_end)(tidei_device *d, tidei_dgraph *g, bool keep,
                                      const tidei_graph_range *ranges, unsigned n);

@@ -12,8 +12,8 @@
 ** is in a node: parameters have offsets, and say where addresses are to be added. When the call is
 ** over, places in the arena are chosen. A MADE slot lives from the first node that uses it to the
 ** last, and slots that do not live together may share bytes: nodes that share bytes run in their
-** order. A node whose results nobody reads, neither a later node nor whoever runs the graph, is left
-** out then.
+** order. A node whose results nobody reads, neither a later node nor whoever runs the graph, is
+** left out then.
 ** Example, with four nodes:
 **   x -> [0] -> a -> [1] -> b -> [2] -> c -> [3] -> y        a lives in 0..1, b in 1..2, c in 2..3
 **   arena: a at 0, b behind it, c where a was

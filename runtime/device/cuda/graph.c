@@ -11,10 +11,10 @@
 ** what runs is as it was. What a library queues is captured on a stream of our own, and becomes a
 ** child, with the addresses that it was given for good. Example, two nodes, x -> [0] -> a -> [1] ->
 ** y, of which x and y are told at each launch and a lies in slot 0: another x tells node 0, another
-** y node 1, another place of slot 0 both. What must stay true: memory that different slots have at
-** a launch is apart, where it is written (who launches sees to it). What the nodes were told last is
-** noted, under the graph's lock; where the driver refused one, nothing noted counts, and all are
-** told at the next launch. */
+** y node 1, another place of slot 0 both.
+** What must stay true: memory that different slots have at a launch is apart, where it is written
+** (who launches sees to it). What the nodes were told last is noted, under the graph's lock; where
+** the driver refused one, nothing noted counts, and all are told at the next launch. */
 #include "runtime/device/cuda/device.h"
 
 typedef struct node {
