@@ -333,6 +333,7 @@ static bool begin(struct side *s, const struct work *w) {
                      .gc_early = TIDE_ON};
     if (tide_open(&c, &s->rt) != TIDE_OK) return false;
     tidei_runtime_of(s->rt)->gc_counts.clock_ns = policy_ns;
+    tidei_runtime_of(s->rt)->gc_counts.clock_is_real = true;
     choose(s, true);
     meet_collector();
     if (w->unit == dense) return model_init(&s->model, s->rt, o->rows, o->features, true);

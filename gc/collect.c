@@ -57,9 +57,10 @@ static uint64_t available(tidei_gc_dev *g, tidei_dev *d, uint64_t now) {
     return atomic_load_explicit(&g->available, memory_order_relaxed);
 }
 
-/* Where a test tells the time, the machine's pace has no part in what policies do. */
+/* Where a test makes up the time, the machine's pace has no part in what policies do. */
 static double fresh_ns(tidei_runtime *rt, const tidei_dev *d) {
-    return rt->gc_counts.clock_ns ? d->d->info.fresh_ns : tidei_fresh_ns(d->d);
+    bool made_up = rt->gc_counts.clock_ns && !rt->gc_counts.clock_is_real;
+    return made_up ? d->d->info.fresh_ns : tidei_fresh_ns(d->d);
 }
 
 static void snapshot(tidei_gc *gc, tidei_dev *d, tidei_where where, size_t request,

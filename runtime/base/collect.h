@@ -66,6 +66,7 @@ typedef struct tidei_gc_counts {
     _Atomic size_t collected, gc_root_bytes;
     /* tests: NULL: the system's clock; policies look at rates */
     uint64_t (*clock_ns)(void);
+    bool clock_is_real; /* clock_ns tells the machine's time: prices are the machine's too */
 } tidei_gc_counts;
 
 /* The collectors' slots, which do nothing while no collector's floor is open. */
