@@ -53,11 +53,15 @@ static bool push_place_error(lua_State *L, const char *message) {
     return true;
 }
 
+/* The record is copied: whatever Lua makes from here on it may collect first, and what is collected
+** then clears the record. */
 void call_push_error(lua_State *L) {
     const tide_error *e = tide_error_last();
+    const tide_status status = e->status;
+    const char *message = strcpy(__builtin_alloca(strlen(e->message) + 1), e->message);
     push_where(L);
-    if (e->status != TIDE_E_BOUNDS || !push_place_error(L, e->message))
-        lua_pushstring(L, e->status == TIDE_OK ? "tidepool: a call failed" : e->message);
+    if (status != TIDE_E_BOUNDS || !push_place_error(L, message))
+        lua_pushstring(L, status == TIDE_OK ? "tidepool: a call failed" : message);
     tide_error_clear();
     lua_concat(L, 2);
 }

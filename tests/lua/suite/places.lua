@@ -54,8 +54,17 @@ function TestPlaces.test_streams_end()
   for _ = 1, 2000 do tide.stream():use() end -- dropped: more than the runtime has at once
   tide.use_stream()
   local t = tide.stream()
+  local dropped = {}
+  for i = 1, 100 do dropped[i] = tide.expr("(x) -> x + " .. i) end
   rt:close()
   refused("closed", t.synchronize, t)
+  local pause, step = collectgarbage("setpause", 0), collectgarbage("setstepmul", 1000)
+  for i = 1, 100 do -- what is collected in the middle of an error leaves it as it is
+    dropped[i] = nil
+    refused("closed", t.synchronize, t)
+  end
+  collectgarbage("setpause", pause)
+  collectgarbage("setstepmul", step)
   t:release()
 end
 
