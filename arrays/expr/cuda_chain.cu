@@ -196,8 +196,11 @@ template <class ACC>
 TD_FN void tide_join_cluster(const tide_p &p, const tide_place &at, ACC (&a)[tide_W], ACC *room) {
 #if TIDE_K > 1
     const td_u32 t = threadIdx.x, rank = blockIdx.x % tide_K;
-    if (t < at.across * tide_K) {
-        ACC *to = (ACC *)__cluster_map_shared_rank(room, t >> p.shift);
+    /* Where the columns are bytes a block may have fewer threads than that. A thread keeps its
+    ** column: a block is whole rows of them. */
+#pragma unroll 1
+    for (td_u32 k = t; k < at.across * tide_K; k += blockDim.x) {
+        ACC *to = (ACC *)__cluster_map_shared_rank(room, k >> p.shift);
 #pragma unroll
         for (int w = 0; w < tide_W; w++) to[(rank * at.across + at.column) * tide_W + w] = a[w];
     }

@@ -283,6 +283,14 @@ static void columns_of_any_length(void **state) {
     for (size_t i = 0; i < TIDEI_COUNT(shapes); i++)
         compare_one(SOFTMAX("0"), TIDE_F32, 2, shapes[i], PLAIN, 1, 1);
     compare_one(SOFTMAX("1"), TIDE_F32, 3, (const int64_t[]){3, 50, 8}, PLAIN, 1, 1);
+    /* bytes: so many columns a block that it has fewer threads than a cluster has columns in all */
+    static const int64_t of_bytes[][2] = {{288, 1}, {300, 129}, {575, 3}, {1100, 257}};
+    for (size_t i = 0; i < TIDEI_COUNT(of_bytes); i++) {
+        compare_one("(x) -> x - max(x, axis=0, keepdims=true)", i % 2 ? TIDE_I8 : TIDE_U8, 2,
+                    of_bytes[i], PLAIN, 1, 0);
+        compare_one("(x) -> x != any(x, axis=0, keepdims=true)", TIDE_BOOL, 2, of_bytes[i], PLAIN,
+                    1, 0);
+    }
     const pair weighed[] = {pair_of(TIDE_F32, 2, (const int64_t[]){33, 12}, PLAIN),
                             pair_of(TIDE_F32, 2, (const int64_t[]){33, 1}, PLAIN)};
     compare("(x, g) -> (x - mean(x, axis=0, keepdims=true)) * g", weighed, 2, 1, 1);
