@@ -4,6 +4,7 @@
 #include "tests/support/tidetest.h"
 #include "tests/doubles/pool_double.h"
 #include "runtime/pool/tide/tide.h"
+#include <setjmp.h>
 
 #define KIB  TIDEI_KIB
 #define MIB  TIDEI_MIB
@@ -119,6 +120,64 @@ static void own_pending_pages_are_waited_for(void **state) {
     bench_close(&b);
 }
 
+static jmp_buf out_of_the_wait;
+static void leave_the_wait(void) { longjmp(out_of_the_wait, 1); }
+
+/* An embedder's callback may leave the wait: nothing is claimed by then, and the pages serve the
+** next request. */
+static void a_wait_that_is_left_takes_nothing_along(void **state) {
+    (void)state;
+    static bench b; /* of static life: longjmp leaves it alone */
+    bench_open(&b);
+    give(&b, 3, 0, 7);
+    give(&b, 9, 0, 8);
+    size_t backed = figures(b.p).backed;
+    dbl.on_wait = leave_the_wait;
+    if (!setjmp(out_of_the_wait)) {
+        (void)must(b.p, 2 * LONG * PAGE, 0);
+        fail_msg("nobody waited");
+    }
+    dbl.on_wait = NULL;
+    tidei_block large = must(b.p, 2 * LONG * PAGE, 0);
+    assert_int_equal(figures(b.p).backed, backed);
+    assert_true(figures(b.p).bytes_remapped >= LONG * PAGE);
+    assert_true(balanced(b.p));
+    put(b.p, &large, 0, 0);
+    bench_close(&b);
+}
+
+static tidei_pool *waited_in;
+static tidei_block others;
+
+static void another_wants_all(void) {
+    dbl.on_wait = NULL;
+    assert_int_equal(
+        get(waited_in, 3 * LONG * PAGE, 1, TIDEI_ALLOC_MOVE | TIDEI_ALLOC_FLUSHED, &others),
+        TIDE_OK);
+}
+
+/* While a thread waits for its stream, another one that is at its last resort gets memory. */
+static void a_wait_is_in_nobodys_way(void **state) {
+    (void)state;
+    static const unsigned given[] = {1, 3, 5, 7, 9, 11};
+    bench b;
+    tidei_block large = {0};
+    bench_open(&b);
+    waited_in = b.p;
+    atomic_store(&dbl.budget.limit, figures(b.p).backed);
+    for (unsigned i = 0; i < TIDEI_COUNT(given); i++) give(&b, given[i], i > 1, 7 + i);
+    dbl.on_wait = another_wants_all;
+    tide_status st = get(b.p, 2 * LONG * PAGE, 0, 0, &large);
+    assert_true(others.priv != NULL);
+    if (st == TIDE_E_NOMEM) /* the other one took what was waited for; the rest is for this one */
+        st = get(b.p, 2 * LONG * PAGE, 0, TIDEI_ALLOC_MOVE | TIDEI_ALLOC_FLUSHED, &large);
+    assert_int_equal(st, TIDE_OK);
+    assert_true(balanced(b.p));
+    put(b.p, &large, 0, 0);
+    put(b.p, &others, 1, 0);
+    bench_close(&b);
+}
+
 /* ... but not where the rules say that nobody waits. */
 static void without_the_rule_nobody_waits(void **state) {
     (void)state;
@@ -211,6 +270,8 @@ int main(void) {
         cmocka_unit_test(the_rest_is_new_memory),
         cmocka_unit_test(nobody_waits_for_work_of_others),
         cmocka_unit_test(own_pending_pages_are_waited_for),
+        cmocka_unit_test(a_wait_that_is_left_takes_nothing_along),
+        cmocka_unit_test(a_wait_is_in_nobodys_way),
         cmocka_unit_test(without_the_rule_nobody_waits),
         cmocka_unit_test(own_pending_work_beside_the_pages_is_no_matter),
         cmocka_unit_test(few_idle_pages_stay),

@@ -38,9 +38,8 @@
 
 /* Which pages will do. */
 typedef enum kind {
-    ALL,  /* those with blocks, too */
-    MINE, /* vacant ones with no work pending but the requester's */
-    IDLE  /* vacant ones with no work pending */
+    ALL, /* those with blocks, too */
+    IDLE /* vacant ones with no work pending */
 } kind;
 
 /* How much is to be done about a request; grows from try to try. */
@@ -74,8 +73,7 @@ static bool is_out(const tidei_extent *x) {
 
 /* Whether a free piece on a page can be had as it is. */
 static bool serves(const choice *c, const tidei_extent *x) {
-    return is_free(x) && (c->kind == ALL || x->slot == TIDEI_SLOT_READY ||
-                          (c->kind == MINE && x->slot == c->slot));
+    return is_free(x) && (c->kind == ALL || x->slot == TIDEI_SLOT_READY);
 }
 /* The same beside a hole; then it is no page that goes. */
 static tidei_extent *side(const choice *c, tidei_extent *x) {
@@ -451,7 +449,6 @@ tide_status tidei_heap_remap(tidei_heap *p, size_t size, tidei_stream *s, bool g
     return remap_with(p, size, s, (effort){.cost = COST_CHEAP}, grow, out);
 }
 
-tide_status tidei_heap_remap_vacant(tidei_heap *p, size_t size, tidei_stream *s, bool waits,
-                                    tidei_extent **out) {
-    return remap_with(p, size, s, (effort){.kind = waits ? MINE : IDLE}, true, out);
+tide_status tidei_heap_remap_idle(tidei_heap *p, size_t size, tidei_stream *s, tidei_extent **out) {
+    return remap_with(p, size, s, (effort){.kind = IDLE}, true, out);
 }

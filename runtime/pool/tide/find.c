@@ -161,17 +161,36 @@ static bool has_many_addresses(const tidei_heap *p) {
 
 /* Whether waiting for s itself is better than growing: so much is free for s at once, as where
 ** other streams hold memory (reach_of), and growth would be more than the slack that is allowed
-** anyway. */
+** anyway. What was waited for is known to be done, which has to count. */
 static bool worth_waiting(tidei_heap *p, size_t size, const tidei_stream *s) {
+    const unsigned wanted = TIDEI_REUSE_WAIT | TIDEI_REUSE_DONE;
     size_t near = tidei_heap_own_bytes(p, s), most = tidei_heap_most_used(p);
-    return tidei_reuse_rules(&p->base) & TIDEI_REUSE_WAIT && near >= size &&
+    return (tidei_reuse_rules(&p->base) & wanted) == wanted && near >= size &&
            near > most / FAR_PART && size > most / SLACK_PART;
+}
+
+/* The host waits for what s has pending on free pages. Others go on meanwhile, with zones of their
+** own; and an embedder's callback may leave the wait by longjmp, so that nothing is claimed yet. */
+static tide_status await_own(tidei_heap *p, const tidei_stream *s) {
+    tidei_stamp last = {.stream = s->slot, .write = 1};
+    tidei_check(tidei_heap_locked(p));
+    for (const tidei_extent *x = p->first; x; x = x->next)
+        if (tidei_extent_is(x) == TIDEI_EXTENT_FREE && x->slot == s->slot &&
+            x->size >= p->page_bytes && x->tick > last.tick)
+            last.tick = x->tick;
+    if (!last.tick) return TIDE_OK;
+    tidei_heap_unlock(p);
+    tide_status st = tidei_stamp_wait(p->base.dev, last);
+    tidei_heap_lock(p);
+    return st;
 }
 
 /* Maps pages on which nothing lies side by side, and gets new memory for what is missing. It asks
 ** which work is done, and if it `waits` waits for the stream's own. */
-static tide_status use_vacant_pages(tidei_heap *p, size_t size, tidei_stream *s, bool waits,
-                                    tidei_extent **out) {
+static tide_status use_idle_pages(tidei_heap *p, size_t size, tidei_stream *s, bool waits,
+                                  tidei_extent **out) {
+    tide_status st = waits ? await_own(p, s) : TIDE_OK;
+    if (st != TIDE_OK) return st;
     if (tidei_reuse_rules(&p->base) & TIDEI_REUSE_DONE) {
         tidei_heap_unlock(p);
         tidei_heap_settle(p);
@@ -180,11 +199,9 @@ static tide_status use_vacant_pages(tidei_heap *p, size_t size, tidei_stream *s,
         if ((*out = tidei_heap_best_own(p, s, size))) return TIDE_OK;
     }
     /* else no page will do, and threads would lose their zones for nothing */
-    bool any = waits ? tidei_heap_best_own(p, s, p->page_bytes) != NULL
-                     : tidei_heap_any_ready(p, p->page_bytes);
-    if (!any) return TIDE_E_NOMEM;
+    if (!tidei_heap_any_ready(p, p->page_bytes)) return TIDE_E_NOMEM;
     tidei_zones_unite(p);
-    tide_status st = tidei_heap_remap_vacant(p, size, s, waits, out);
+    st = tidei_heap_remap_idle(p, size, s, out);
     tidei_zones_part(p);
     return st;
 }
@@ -220,7 +237,7 @@ static tide_status make_room(tidei_heap *p, size_t size, tidei_stream *s, unsign
     if (st != TIDE_E_NOMEM || must || !has_many_addresses(p)) return st;
     waits = worth_waiting(p, size, s);
     if (!again && !waits) return st;
-    st = use_vacant_pages(p, size, s, waits, out);
+    st = use_idle_pages(p, size, s, waits, out);
     return st == TIDE_OK || st == TIDE_E_LOST ? st : TIDE_E_NOMEM; /* growing may do all the same */
 }
 

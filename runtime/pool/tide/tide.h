@@ -284,12 +284,10 @@ tide_status tidei_heap_compact(tidei_heap *p, size_t size, size_t moves, tidei_s
 ** meanwhile. TIDE_E_NOMEM: not possible; or the device's error. */
 tide_status tidei_heap_remap(tidei_heap *p, size_t size, tidei_stream *s, bool grow,
                              tidei_extent **out);
-/* The same of vacant pages, on which nothing lies, and new memory: no block moves. Only pages on
-** which nothing is pending, so that nobody waits; if it `waits` also those with work of s alone,
-** for which the host waits. What s has pending beside them stays pending on *out. TIDE_E_NOMEM also
-** where few pages are vacant. For both all is one zone (tidei_zones_unite). */
-tide_status tidei_heap_remap_vacant(tidei_heap *p, size_t size, tidei_stream *s, bool waits,
-                                    tidei_extent **out);
+/* The same of idle pages, on which nothing lies and nothing is pending, and new memory: no block
+** moves, and nobody waits. What s has pending beside them stays pending on *out. TIDE_E_NOMEM also
+** where few pages are idle. For both all is one zone (tidei_zones_unite). */
+tide_status tidei_heap_remap_idle(tidei_heap *p, size_t size, tidei_stream *s, tidei_extent **out);
 
 /* choose_runs.c */
 /* Maps runs of pages, with the blocks that lie on them, side by side, until blocks need only slide

@@ -169,8 +169,6 @@ tidei_size_index *tidei_zone_own_made(tidei_heap *p, tidei_zone *z, unsigned slo
 ** is backed so, 1.147 without, and 1.059 where all is one zone. */
 #define LARGE_PART 8
 #define TIGHT_PART 32
-/* If the zone that has the best piece is held, the thread tries the next best one. */
-#define TIGHT_TRIES 4
 
 static tidei_zone *here(tidei_heap *p, const tidei_cache *c) { return c ? c->zone : &p->zone; }
 
