@@ -39,7 +39,7 @@ static const char spin_text[] = "typedef unsigned long long u64;\n"
                                 "    if (!threadIdx.x) *(volatile u64 *)p.at = start;\n"
                                 "    while (now() - start < p.ns) {}\n"
                                 "}\n";
-static const tidei_own_kernel spin_kernel = {"spin", spin_text, spin_host};
+static const tidei_own_kernel spin_kernel = {"spin", spin_text, spin_host, false};
 
 struct pipe {
     bench *b;

@@ -22,11 +22,13 @@ _Static_assert((int)SC_ADD == TIDEI_SCATTER_ADD && (int)SC_MAX == TIDEI_SCATTER_
 extern const char tidei_scatter_text[];
 
 #define KERNEL(name)                                                                               \
-    { #name, tidei_scatter_text, name }
+    { #name, tidei_scatter_text, name, false }
+#define TELLS(name)                                                                                \
+    { #name, tidei_scatter_text, name, true }
 /* by the logarithm of a component's size */
-static const tidei_own_kernel each_kernels[] = {KERNEL(scatter_each_1), KERNEL(scatter_each_2),
-                                                KERNEL(scatter_each_4), KERNEL(scatter_each_8)},
-                              keys_kernel = KERNEL(scatter_keys);
+static const tidei_own_kernel each_kernels[] = {TELLS(scatter_each_1), TELLS(scatter_each_2),
+                                                TELLS(scatter_each_4), TELLS(scatter_each_8)},
+                              keys_kernel = TELLS(scatter_keys);
 /* For a type: its kernel, and that of what a run's value is until it is rounded. */
 static const struct {
     tidei_own_kernel kernel;
@@ -268,7 +270,7 @@ static int64_t count_tables(const sc_fold *c, size_t acc) {
 static tide_status add_up(const tidei_plan *p, const tidei_operand *near, const sc_fold *c) {
     const tide_dtype t = p->far->lay.dtype;
     const tidei_operand *indices = p->lists[0].indices;
-    const tidei_own_kernel k = {"scatter_sums", NULL, tidei_sums_kinds[t].run};
+    const tidei_own_kernel k = {"scatter_sums", NULL, tidei_sums_kinds[t].run, true};
     sc_sums x = {.list = make_list(p, c->n), .fold = *c};
     tidei_operand room;
     x.ntables = count_tables(c, tidei_sums_kinds[t].acc);

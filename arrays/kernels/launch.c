@@ -14,6 +14,7 @@ tide_status tidei_run_own(tidei_runtime *rt, const tidei_own_kernel *k, const ti
                       .host_fn = k->host_fn,
                       .params = params,
                       .params_bytes = params_bytes,
+                      .tells = k->tells,
                       .grid = {(unsigned)(blocks < enough ? blocks : enough), 1, 1},
                       .block = {TIDEI_OWN_BLOCK, 1, 1}};
     if (info->flags & TIDEI_DEV_RUNS_TEXT) {

@@ -9,6 +9,7 @@ typedef struct tidei_own_kernel {
     const char *name; /* both are constants, found again by their address */
     const char *text; /* CUDA C that defines `name` */
     tidei_host_fn host_fn;
+    bool tells; /* may write the device's fault word, beside what its uses say */
 } tidei_own_kernel;
 
 #define TIDEI_OWN_BLOCK        256 /* threads, which kernels may count on */

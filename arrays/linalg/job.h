@@ -104,7 +104,7 @@ static inline tidei_mats tidei_mats_of(const tidei_operand *o, int64_t ld, int64
 /* ---- steps by kernels of our own ---- (factor.h); `k` has all but addresses. */
 extern const char tidei_factor_text[];
 #define TIDEI_FACTOR_KERNEL(name)                                                                  \
-    { #name, tidei_factor_text, name }
+    { #name, tidei_factor_text, name, false }
 /* The four forms of a kernel, by what a job computes in. */
 #define TIDEI_FACTOR_KERNELS(name)                                                                 \
     {                                                                                              \

@@ -171,7 +171,7 @@ static uint64_t first_element(const tidei_operand *o, const tidei_use *use) {
 static tide_status by_kernel(const plan *p, const tidei_operand *a, const tidei_operand *b,
                              const tidei_operand *c) {
 #define KERNEL(name)                                                                               \
-    { #name, tidei_product_text, name }
+    { #name, tidei_product_text, name, false }
     static const tidei_own_kernel by_log2[] = {KERNEL(product_1), KERNEL(product_2),
                                                KERNEL(product_4), KERNEL(product_8)};
 #undef KERNEL

@@ -20,8 +20,9 @@ static const tidei_philox_host *host(void) {
 }
 
 /* A kernel of philox.h; of a draw, whose host function is one of a table. */
-#define KERNEL(name) ((const tidei_own_kernel){#name, tidei_philox_text, name})
-#define DRAW(kind)   ((const tidei_own_kernel){"philox_" #kind, tidei_philox_text, host()->kind})
+#define KERNEL(name) ((const tidei_own_kernel){#name, tidei_philox_text, name, false})
+#define DRAW(kind)                                                                                 \
+    ((const tidei_own_kernel){"philox_" #kind, tidei_philox_text, host()->kind, false})
 
 /* A draw begins where the generator is. */
 static void begin_at(const tide_rng *rng, ph_draw *d) {

@@ -106,7 +106,7 @@ static bool is_picked(const quantile *x) {
 
 /* The same of rows as they are. */
 static tide_status pick(quantile *x, const tidei_operand *values) {
-    static const tidei_own_kernel k = {"order_quantiles", NULL, tidei_quantiles_host};
+    static const tidei_own_kernel k = {"order_quantiles", NULL, tidei_quantiles_host, false};
     static const size_t at[] = {offsetof(od_quantiles, source), offsetof(od_quantiles, q),
                                 offsetof(od_quantiles, values), offsetof(od_quantiles, room)};
     od_quantiles p = {.nq = x->q.lay.shape[0], .type = tidei_order_type(x->rows.lay.dtype, false)};

@@ -19,14 +19,14 @@ enum { DIGITS = 256, TICKETS = 64, BUFFERS = 2 }; /* TICKETS: with plans */
 extern const char tidei_order_sort_text[];
 
 #define KERNEL(name)                                                                               \
-    { #name, tidei_order_sort_text, NULL }
+    { #name, tidei_order_sort_text, NULL, false }
 static const tidei_own_kernel rows_kernels[] = {KERNEL(order_rows_32), KERNEL(order_rows_64)};
 static const tidei_own_kernel count_kernels[] = {KERNEL(order_count_32), KERNEL(order_count_64)};
 static const tidei_own_kernel plan_kernel = KERNEL(order_plan);
 static const tidei_own_kernel sweep_kernels[] = {KERNEL(order_sweep_32), KERNEL(order_sweep_64),
                                                  KERNEL(order_sweep_32_far),
                                                  KERNEL(order_sweep_64_far)};
-static const tidei_own_kernel host_kernel = {"order_sort", NULL, tidei_sort_host};
+static const tidei_own_kernel host_kernel = {"order_sort", NULL, tidei_sort_host, false};
 
 /* A sort under way: its operands, in the order of the kernels' addresses; room that it took. */
 typedef struct job {

@@ -8,7 +8,7 @@
 extern const char tidei_order_steps_text[];
 
 #define KERNEL(name)                                                                               \
-    { #name, tidei_order_steps_text, name }
+    { #name, tidei_order_steps_text, name, false }
 static const tidei_own_kernel kernels[] = {
     [TIDEI_STEP_FIND] = KERNEL(order_find),         [TIDEI_STEP_IS_IN] = KERNEL(order_is_in),
     [TIDEI_STEP_BEGINS] = KERNEL(order_begins),     [TIDEI_STEP_TELL] = KERNEL(order_tell),

@@ -17,9 +17,9 @@
 
 extern const char tidei_order_select_text[];
 
-static const tidei_own_kernel kernels[] = {{"order_top_32", tidei_order_select_text, NULL},
-                                           {"order_top_64", tidei_order_select_text, NULL}},
-                              host_kernel = {"order_top", NULL, tidei_top_host};
+static const tidei_own_kernel kernels[] = {{"order_top_32", tidei_order_select_text, NULL, false},
+                                           {"order_top_64", tidei_order_select_text, NULL, false}},
+                              host_kernel = {"order_top", NULL, tidei_top_host, false};
 
 typedef struct topk {
     const tidei_operand *a, *values, *indices; /* the results may be NULL */

@@ -117,7 +117,7 @@ SC_SCANS(SCAN)
 extern const char tidei_scan_text[];
 
 #define KERNEL(form, op, T)                                                                        \
-    { "scan_" #form "_" #op "_" #T, tidei_scan_text, scan_##op##_##T }
+    { "scan_" #form "_" #op "_" #T, tidei_scan_text, scan_##op##_##T, false }
 #define KERNELS(op, T, A, O)                                                                       \
     {TIDEI_SCAN_##op,                                                                              \
      TYPE_##T,                                                                                     \

@@ -21,7 +21,7 @@ _Static_assert(PK_RANK == TIDE_MAX_RANK && TIDEI_OWN_BLOCK == 256, "as everywher
 extern const char tidei_picks_text[];
 
 #define KERNEL(name)                                                                               \
-    { #name, tidei_picks_text, name }
+    { #name, tidei_picks_text, name, false }
 #define KERNELS(what)                                                                              \
     {                                                                                              \
         KERNEL(picks_##what##_1), KERNEL(picks_##what##_2), KERNEL(picks_##what##_4),              \

@@ -98,6 +98,9 @@ typedef struct tidei_launch {
     /* where in the parameters the scalars of an expression's call lie, 16 bytes each; 0: nowhere.
     ** For captures (memory/capture.h), devices do not look at it */
     size_t scalars_at;
+    /* it may write the device's fault word: it matters though nobody reads what it writes. For
+    ** captures, too */
+    bool tells;
 } tidei_launch;
 #define TIDEI_PARAMS_MAX 4096
 

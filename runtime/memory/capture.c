@@ -333,9 +333,11 @@ tide_status tidei_capture_draw(tidei_capture *c, tide_rng *generator, uint64_t t
 
 /* ---- what nobody reads ---- */
 
-/* Whether the node writes what is wanted. One that writes nothing is there for something else. */
+/* Whether the node writes what is wanted. One that writes nothing is there for something else, and
+** one that looks at indices tells of bad ones. */
 static bool is_needed(const tidei_capture *c, const tidei_graph_node *x) {
     bool writes = false;
+    if (x->kind == TIDEI_NODE_LAUNCH && x->launch.tells) return true;
     for (unsigned i = 0; i < x->n; i++) {
         if (!(x->uses[i].mode & TIDEI_WRITE)) continue;
         if (c->slots[x->uses[i].slot].wanted) return true;

@@ -97,6 +97,38 @@ static void work_for_nobody_is_left_out(void **state) {
     tide_release(x);
 }
 
+/* ... but not what tells of bad indices. */
+FN(with_a_bad_index_for_nobody) {
+    UNUSED;
+    tide_array *taken;
+    DONE(taken = tide_take(KEEP(0), ARRAY(0), 0));
+    DONE(outs[0] = tide_map(RT, "(x) -> x + 1", ARRAY(0)));
+    return TIDE_OK;
+}
+
+static void bad_indices_for_nobody_are_told(void **state) {
+    tide_runtime *rt = *state;
+    tide_graph *g = graph_of(rt, with_a_bad_index_for_nobody);
+    tide_array *good = tide_from_host(rt, TIDE_I64, 1, (const int64_t[]){3}, (int64_t[]){0, 2, 1}),
+               *bad = tide_from_host(rt, TIDE_I64, 1, (const int64_t[]){3}, (int64_t[]){0, 77, 1}),
+               *y;
+    assert_ok(tide_scope_begin(rt));
+    keep(&w, tide_zeros(rt, TIDE_F32, SHAPE(3)));
+    assert_ok(tide_scope_end(rt));
+    for (int run = 0; run < 6; run++) {
+        assert_ok(run_once(g, run % 2 ? bad : good, &y));
+        assert_int_equal(tide_synchronize(rt, NULL), run % 2 ? TIDE_E_BOUNDS : TIDE_OK);
+        tide_error_clear();
+        tide_release(y);
+    }
+    has(g, 2, 1, 5);
+    assert_int_equal(figures_of(g).nodes, 2);
+    tide_graph_release(g);
+    end_world(&w);
+    tide_release(good);
+    tide_release(bad);
+}
+
 /* Each of these is another key than the first. */
 static void again_for_other_arguments(void **state) {
     tide_runtime *rt = *state;
@@ -710,6 +742,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         CASE(twice_at_first_and_then_no_more),
         CASE(work_for_nobody_is_left_out),
+        CASE(bad_indices_for_nobody_are_told),
         CASE(again_for_other_arguments),
         CASE(what_it_decides_is_frozen_until_a_reset),
         CASE(what_needs_an_outcome_is_refused_by_name),

@@ -33,7 +33,7 @@ static const char held_text[] = "typedef unsigned long long u64;\n"
                                 "    while (now() - start < p.ns) {}\n"
                                 "    if (!threadIdx.x) *(volatile unsigned char *)p.at = 1;\n"
                                 "}\n";
-static const tidei_own_kernel held_kernel = {"held", held_text, held_host};
+static const tidei_own_kernel held_kernel = {"held", held_text, held_host, false};
 
 static void use_for_long(tidei_stream *s, tidei_storage *st) {
     static const size_t at = offsetof(struct held, at);

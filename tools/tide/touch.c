@@ -42,13 +42,13 @@ static tide_status run(tidei_touch *t, tidei_stream *s, const tidei_own_kernel *
 
 tide_status tidei_touch_write(tidei_touch *t, tidei_stream *s, tidei_storage *st,
                               uint64_t pattern) {
-    static const tidei_own_kernel k = {"pattern_write", tidei_pattern_text, pattern_write};
+    static const tidei_own_kernel k = {"pattern_write", tidei_pattern_text, pattern_write, false};
     return run(t, s, &k, st, TIDEI_WRITE, pattern);
 }
 
 tide_status tidei_touch_check(tidei_touch *t, tidei_stream *s, tidei_storage *st,
                               uint64_t pattern) {
-    static const tidei_own_kernel k = {"pattern_check", tidei_pattern_text, pattern_check};
+    static const tidei_own_kernel k = {"pattern_check", tidei_pattern_text, pattern_check, false};
     return run(t, s, &k, st, TIDEI_READ, pattern);
 }
 
