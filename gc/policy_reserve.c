@@ -28,7 +28,8 @@
 ** with live data, since a pause does not.
 ** The end keeps a margin only where allocations failed though they fitted by count: live blocks lie
 ** between holes then. It doubles with each such failure, and while there are none it shrinks to one
-** request, because the holes do not go away.
+** request, because the holes do not go away: after each failure half as fast, so that failures die
+** out where the holes take more than a request.
 ** Without a limit below the device's size, garbage also has a price for its neighbours: once it may
 ** exceed what is live (and `garbage`), it is collected when that costs less than `cheap` of the
 ** time. */
@@ -64,7 +65,8 @@ static const tidei_param params[PARAMS] = {
 #define CAUTION_LESS  0.9
 #define OLD           0.75 /* weight of the past in averages */
 #define MARGIN_MOST   64.0 /* requests */
-#define MARGIN_LESS   0.98
+#define MARGIN_LESS   0.02 /* after the first failure */
+#define MISSED_MOST   8    /* so some 4,500 collections halve a margin */
 #define FIXED_MORE    1.02
 #define POOR_MOST     4 /* so a regime that ends costs 15 dear pauses at most */
 
@@ -92,6 +94,7 @@ typedef struct memory { /* the policy's state */
     uint8_t nsync, ncheap; /* of each rhythm's moments, up to 2 */
     uint8_t npoor;         /* offers in a row that freed little ... */
     uint8_t skipped;       /* ... and other collections that are to come before the next one */
+    uint8_t nmissed;       /* allocations that failed though they fitted by count, to MISSED_MOST */
     bool offered;          /* the collection that was decided last was an offer */
     bool passed;           /* an offer that was cheap, in this window */
     bool for_growth;       /* the end of the room is growth's */
@@ -324,10 +327,12 @@ static void judge_waiting(memory *m, bool dear, bool fruitless) {
 static void set_margin(memory *m, const tidei_policy_in *before, const tidei_collection *c) {
     double used = (double)tidei_policy_used(before), end = (double)tidei_policy_room_end(before),
            margin = (double)m->margin;
-    if (c->forced && used + m->request <= end && 2 * used >= end)
+    if (c->forced && used + m->request <= end && 2 * used >= end) {
         margin = fmin(fmax(1, 2 * margin), MARGIN_MOST);
-    else if (c->early && margin > 1)
-        margin = fmax(1, margin * MARGIN_LESS);
+        m->nmissed += m->nmissed < MISSED_MOST;
+    } else if (c->early && margin > 1) {
+        margin = fmax(1, margin * (1 - MARGIN_LESS / (1 << (m->nmissed - 1))));
+    }
     m->margin = (float)margin;
 }
 

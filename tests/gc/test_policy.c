@@ -295,12 +295,42 @@ static void reserve_learns_a_margin(void **state) {
         tidei_policy_told(&r, &in, &after, &failed);
     in.live = 500;
     assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
-    for (uint64_t i = 0; i < 1000; i++)
+    for (uint64_t i = 0; i < 5000; i++)
         told(&r, (5 + i) * (uint64_t)SEC, 5 * MS, 900, 200, TIDE_COLLECT_FULL, true);
     in.live = 890;
     assert_int_equal(level_of(&r, in), 0);
     in.live = 910;
     assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
+}
+
+/* Holes take more than one request for as long as the program runs: a margin that shrinks fails
+** again, but ever less often. */
+static void reserve_fails_ever_less_often(void **state) {
+    (void)state;
+    enum { COLLECTIONS = 20000, REQUEST = 50, HOLES = 60 };
+    tidei_policy_run r = after_one();
+    unsigned collections = 0, failures = 0, late = 0;
+    tidei_policy_in in = in_at(2 * (uint64_t)SEC, TIDEI_AT_ALLOC, 200), after = in;
+    in.request = REQUEST;
+    while (collections < COLLECTIONS) {
+        tidei_collection c = {.level = TIDE_COLLECT_FULL, .pause_ns = MS, .early = true};
+        in.now_ns += 10 * (uint64_t)MS;
+        if (!level_of(&r, in)) {
+            if (in.live + REQUEST + HOLES <= in.hard) {
+                in.live += REQUEST;
+                continue;
+            }
+            c = (tidei_collection){.level = TIDE_COLLECT_FULL, .pause_ns = MS, .forced = true};
+            failures++;
+            late += collections >= COLLECTIONS / 2;
+        }
+        collections++;
+        after.now_ns = in.now_ns + MS;
+        tidei_policy_told(&r, &in, &after, &c);
+        in.live = 200;
+    }
+    assert_in_range(failures, 2, 20);
+    assert_in_range(late, 0, 4);
 }
 
 /* No room at all: live data reach the soft limit. Sync points without an allocation find
@@ -1324,6 +1354,7 @@ int main(void) {
         cmocka_unit_test(reserve_learns_that_moments_do_not_come),
         cmocka_unit_test(reserve_gives_up_offers_that_free_little),
         cmocka_unit_test(reserve_learns_a_margin),
+        cmocka_unit_test(reserve_fails_ever_less_often),
         cmocka_unit_test(reserve_without_room_waits_for_allocations),
         cmocka_unit_test(no_room_at_all_is_no_reason),
         cmocka_unit_test(reserve_forgets_what_was_given_back),
