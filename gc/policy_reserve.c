@@ -28,8 +28,8 @@
 ** with live data, since a pause does not.
 ** The end keeps a margin only where allocations failed though they fitted by count: live blocks lie
 ** between holes then. It doubles with each such failure, and while there are none it shrinks to one
-** request, because the holes do not go away: after each failure half as fast, so that failures die
-** out where the holes take more than a request.
+** request, because the holes do not go away, and a quarter of one for each failure at what it had
+** shrunk to: so failures die out where the holes take more than a request.
 ** Without a limit below the device's size, garbage also has a price for its neighbours: once it may
 ** exceed what is live (and `garbage`), it is collected when that costs less than `cheap` of the
 ** time. */
@@ -65,8 +65,8 @@ static const tidei_param params[PARAMS] = {
 #define CAUTION_LESS  0.9
 #define OLD           0.75 /* weight of the past in averages */
 #define MARGIN_MOST   64.0 /* requests */
-#define MARGIN_LESS   0.02 /* after the first failure */
-#define MISSED_MOST   8    /* so some 4,500 collections halve a margin */
+#define MARGIN_LESS   0.98
+#define HELD_STEP     0.25f /* `dense` on an H200 needs more than 1.01 requests, less than 1.25 */
 #define FIXED_MORE    1.02
 #define POOR_MOST     4 /* so a regime that ends costs 15 dear pauses at most */
 
@@ -88,13 +88,13 @@ typedef struct memory { /* the policy's state */
     double spared_ns;   /* what one byte more of the pool would have spared so far, of pauses */
     double spared_room; /* average growth before these pauses */
     double fixed_ns;    /* of a pause, what does not grow with what it finds: the least of late */
-    float margin;       /* requests for which room stays free */
+    float margin;       /* requests for which room stays free ... */
+    float held;         /* ... and what it shrinks to: less was too little */
     float caution;      /* factor on the rhythms' gaps, less 1 */
     float fruitless_ns; /* of pauses taken instead of growth that found little */
     uint8_t nsync, ncheap; /* of each rhythm's moments, up to 2 */
     uint8_t npoor;         /* offers in a row that freed little ... */
     uint8_t skipped;       /* ... and other collections that are to come before the next one */
-    uint8_t nmissed;       /* allocations that failed though they fitted by count, to MISSED_MOST */
     bool offered;          /* the collection that was decided last was an offer */
     bool passed;           /* an offer that was cheap, in this window */
     bool for_growth;       /* the end of the room is growth's */
@@ -329,9 +329,9 @@ static void set_margin(memory *m, const tidei_policy_in *before, const tidei_col
            margin = (double)m->margin;
     if (c->forced && used + m->request <= end && 2 * used >= end) {
         margin = fmin(fmax(1, 2 * margin), MARGIN_MOST);
-        m->nmissed += m->nmissed < MISSED_MOST;
-    } else if (c->early && margin > 1) {
-        margin = fmax(1, margin * (1 - MARGIN_LESS / (1 << (m->nmissed - 1))));
+        m->held = m->held < 1 ? 1 : m->margin < m->held + HELD_STEP ? m->held + HELD_STEP : m->held;
+    } else if (c->early && margin > (double)m->held) {
+        margin = fmax((double)m->held, margin * MARGIN_LESS);
     }
     m->margin = (float)margin;
 }
