@@ -70,7 +70,7 @@ enum {
     /* always, rather than take more from the driver: the stream is made to wait; `tide` leaves a
     ** part alone, so that streams can work side by side. Where that much is free for the stream
     ** itself, in pieces between blocks that may not move, `tide` waits for its work, and brings
-    ** the free pages together */
+    ** the free pages together (only with TIDE_POOL_REUSE_DONE) */
     TIDE_POOL_REUSE_WAIT = 4,
     /* pool `split`: pieces of so many bytes and more stay whole; SIZE_MAX: all are split */
     TIDE_POOL_MAX_SPLIT = 5,
