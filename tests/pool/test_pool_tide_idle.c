@@ -120,6 +120,25 @@ static void own_pending_pages_are_waited_for(void **state) {
     bench_close(&b);
 }
 
+/* ... but not where hardly any whole page would come of it. */
+static void fragments_are_not_waited_for(void **state) {
+    (void)state;
+    enum { SMALL = 4 * LONG };
+    bench b;
+    tidei_block small[SMALL];
+    bench_open(&b);
+    for (unsigned i = 0; i < SMALL; i++) small[i] = must(b.p, PAGE * 3 / 4, 0);
+    for (unsigned i = 0; i < SMALL; i += 2) put(b.p, &small[i], 0, 7);
+    put(b.p, &b.wall[3], 0, 8); /* a whole page */
+    tidei_block large = must(b.p, 90 * PAGE, 0);
+    assert_int_equal(dbl.calls[CALL_WAIT], 0);
+    assert_int_equal(figures(b.p).bytes_remapped, 0);
+    put(b.p, &large, 0, 0);
+    for (unsigned i = 1; i < SMALL; i += 2) put(b.p, &small[i], 0, 0);
+    b.wall[3] = must(b.p, PAGE, 0);
+    bench_close(&b);
+}
+
 static jmp_buf out_of_the_wait;
 static void leave_the_wait(void) { longjmp(out_of_the_wait, 1); }
 
@@ -270,6 +289,7 @@ int main(void) {
         cmocka_unit_test(the_rest_is_new_memory),
         cmocka_unit_test(nobody_waits_for_work_of_others),
         cmocka_unit_test(own_pending_pages_are_waited_for),
+        cmocka_unit_test(fragments_are_not_waited_for),
         cmocka_unit_test(a_wait_that_is_left_takes_nothing_along),
         cmocka_unit_test(a_wait_is_in_nobodys_way),
         cmocka_unit_test(without_the_rule_nobody_waits),

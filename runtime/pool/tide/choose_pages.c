@@ -32,10 +32,6 @@
 #define CHOICES  16
 #define STAYS    SIZE_MAX
 
-/* Of the bytes wanted vacant pages have to be at least this part, or it is not worth unmapping and
-** mapping them: 60 us each on a GPU, where new ones cost 100; and each cuts free memory up. */
-#define VACANT_PART 2
-
 /* Which pages will do. */
 typedef enum kind {
     ALL, /* those with blocks, too */
@@ -418,7 +414,7 @@ static tide_status try_once(tidei_heap *p, tidei_compaction *m, effort *e, bool 
         e->blocks = tidei_max_size(e->blocks, c.blocks);
     }
     if (c.bytes >= c.need) return st;
-    if (e->kind != ALL && c.bytes < c.need / VACANT_PART) return *again = false, st;
+    if (e->kind != ALL && c.bytes < c.need / TIDEI_VACANT_PART) return *again = false, st;
     if (grow) st = add(p, m->size, &like, c.need - c.bytes);
     if (st != TIDE_E_NOMEM) return st == TIDE_OK ? TIDE_E_NOMEM : st;
     *again = e->kind == ALL && e->cost == COST_CHEAP;

@@ -169,16 +169,27 @@ static bool worth_waiting(tidei_heap *p, size_t size, const tidei_stream *s) {
            near > most / FAR_PART && size > most / SLACK_PART;
 }
 
-/* The host waits for what s has pending on free pages. Others go on meanwhile, with zones of their
-** own; and an embedder's callback may leave the wait by longjmp, so that nothing is claimed yet. */
-static tide_status await_own(tidei_heap *p, const tidei_stream *s) {
+/* The whole pages of a piece. */
+static size_t pages_in(const tidei_heap *p, const tidei_extent *x) {
+    size_t low = tidei_round_up(x->off, p->page_bytes),
+           high = tidei_extent_end(x) / p->page_bytes * p->page_bytes;
+    return low < high ? high - low : 0;
+}
+
+/* The host waits for what s has pending on free pages, if with those that are ready they are enough
+** of `size` to be mapped elsewhere. Others go on meanwhile, with zones of their own; and an
+** embedder's callback may leave the wait by longjmp, so that nothing is claimed yet. */
+static tide_status await_own(tidei_heap *p, size_t size, const tidei_stream *s) {
     tidei_stamp last = {.stream = s->slot, .write = 1};
+    size_t bytes = 0;
     tidei_check(tidei_heap_locked(p));
-    for (const tidei_extent *x = p->first; x; x = x->next)
-        if (tidei_extent_is(x) == TIDEI_EXTENT_FREE && x->slot == s->slot &&
-            x->size >= p->page_bytes && x->tick > last.tick)
-            last.tick = x->tick;
-    if (!last.tick) return TIDE_OK;
+    for (const tidei_extent *x = p->first; x; x = x->next) {
+        if (tidei_extent_is(x) != TIDEI_EXTENT_FREE || !pages_in(p, x)) continue;
+        if (x->slot != s->slot && x->slot != TIDEI_SLOT_READY) continue;
+        bytes += pages_in(p, x);
+        if (x->slot == s->slot && x->tick > last.tick) last.tick = x->tick;
+    }
+    if (!last.tick || bytes < size / TIDEI_VACANT_PART) return TIDE_OK;
     tidei_heap_unlock(p);
     tide_status st = tidei_stamp_wait(p->base.dev, last);
     tidei_heap_lock(p);
@@ -189,7 +200,7 @@ static tide_status await_own(tidei_heap *p, const tidei_stream *s) {
 ** which work is done, and if it `waits` waits for the stream's own. */
 static tide_status use_idle_pages(tidei_heap *p, size_t size, tidei_stream *s, bool waits,
                                   tidei_extent **out) {
-    tide_status st = waits ? await_own(p, s) : TIDE_OK;
+    tide_status st = waits ? await_own(p, size, s) : TIDE_OK;
     if (st != TIDE_OK) return st;
     if (tidei_reuse_rules(&p->base) & TIDEI_REUSE_DONE) {
         tidei_heap_unlock(p);

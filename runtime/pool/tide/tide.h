@@ -284,6 +284,9 @@ tide_status tidei_heap_compact(tidei_heap *p, size_t size, size_t moves, tidei_s
 ** meanwhile. TIDE_E_NOMEM: not possible; or the device's error. */
 tide_status tidei_heap_remap(tidei_heap *p, size_t size, tidei_stream *s, bool grow,
                              tidei_extent **out);
+/* Of the bytes wanted vacant pages have to be at least this part, or it is not worth unmapping and
+** mapping them: 60 us each on a GPU, where new ones cost 100; and each cuts free memory up. */
+#define TIDEI_VACANT_PART 2
 /* The same of idle pages, on which nothing lies and nothing is pending, and new memory: no block
 ** moves, and nobody waits. What s has pending beside them stays pending on *out. TIDE_E_NOMEM also
 ** where few pages are idle. For both all is one zone (tidei_zones_unite). */
