@@ -329,7 +329,7 @@ static void set_margin(memory *m, const tidei_policy_in *before, const tidei_col
            margin = (double)m->margin;
     if (c->forced && used + m->request <= end && 2 * used >= end) {
         margin = fmin(fmax(1, 2 * margin), MARGIN_MOST);
-        m->held = m->held < 1 ? 1 : m->margin < m->held + HELD_STEP ? m->held + HELD_STEP : m->held;
+        if (m->margin < m->held + HELD_STEP) m->held = fmaxf(1, m->held + HELD_STEP);
     } else if (c->early && margin > (double)m->held) {
         margin = fmax((double)m->held, margin * MARGIN_LESS);
     }

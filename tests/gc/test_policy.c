@@ -299,7 +299,7 @@ static void reserve_learns_a_margin(void **state) {
         told(&r, (5 + i) * (uint64_t)SEC, 5 * MS, 900, 200, TIDE_COLLECT_FULL, true);
     in.live = 885;
     assert_int_equal(level_of(&r, in), 0);
-    in.live = 910;
+    in.live = 890;
     assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
 }
 
