@@ -17,7 +17,7 @@ _Static_assert(TIDEI_FAULT_WRITING == GA_WRITING && TIDEI_FAULT_UNSIGNED == GA_U
 extern const char tidei_places_text[];
 
 #define KERNEL(name)                                                                               \
-    { #name, tidei_places_text, name, true }
+    { #name, tidei_places_text, name, .tells = true }
 #define BY_SIZE(name)                                                                              \
     { KERNEL(name##_1), KERNEL(name##_2), KERNEL(name##_4), KERNEL(name##_8), KERNEL(name##_16) }
 /* elements are only moved, so their size decides: by its logarithm */

@@ -24,7 +24,7 @@ extern const char tidei_scatter_text[];
 #define KERNEL(name)                                                                               \
     { #name, tidei_scatter_text, name, false }
 #define TELLS(name)                                                                                \
-    { #name, tidei_scatter_text, name, true }
+    { #name, tidei_scatter_text, name, .tells = true }
 /* by the logarithm of a component's size */
 static const tidei_own_kernel each_kernels[] = {TELLS(scatter_each_1), TELLS(scatter_each_2),
                                                 TELLS(scatter_each_4), TELLS(scatter_each_8)},
@@ -270,7 +270,7 @@ static int64_t count_tables(const sc_fold *c, size_t acc) {
 static tide_status add_up(const tidei_plan *p, const tidei_operand *near, const sc_fold *c) {
     const tide_dtype t = p->far->lay.dtype;
     const tidei_operand *indices = p->lists[0].indices;
-    const tidei_own_kernel k = {"scatter_sums", NULL, tidei_sums_kinds[t].run, true};
+    const tidei_own_kernel k = {"scatter_sums", NULL, tidei_sums_kinds[t].run, .tells = true};
     sc_sums x = {.list = make_list(p, c->n), .fold = *c};
     tidei_operand room;
     x.ntables = count_tables(c, tidei_sums_kinds[t].acc);

@@ -15,7 +15,8 @@
 
 extern const char tidei_segment_text[];
 
-static const tidei_own_kernel ids_kernel = {"segment_ids", tidei_segment_text, segment_ids, true};
+static const tidei_own_kernel ids_kernel = {"segment_ids", tidei_segment_text, segment_ids,
+                                            .tells = true};
 
 tide_status tidei_make_ids(tidei_runtime *rt, int64_t n, const tidei_operand *offsets, int64_t each,
                            unsigned by, const char *op, tidei_operand *ids) {

@@ -19,7 +19,7 @@ _Static_assert(TIDEI_FAULT_WRITING == GA_WRITING, "one protocol of reports");
 extern const char tidei_gather_text[];
 
 #define KERNEL(name)                                                                               \
-    { #name, tidei_gather_text, name, true }
+    { #name, tidei_gather_text, name, .tells = true }
 
 #define UNIT_MAX  16 /* bytes: what one access moves, and storages' alignment */
 #define ROW_LEAST 32 /* bytes: of a row that is moved in words */
@@ -30,7 +30,7 @@ static const tidei_own_kernel kernels[] = {KERNEL(gather_take_1), KERNEL(gather_
                                            KERNEL(gather_take_16)};
 /* For rows that lie together, in words. The host copies rows as they are in any case. */
 #define ROWS(bytes)                                                                                \
-    { "gather_rows_" #bytes, tidei_gather_text, gather_take_##bytes, true }
+    { "gather_rows_" #bytes, tidei_gather_text, gather_take_##bytes, .tells = true }
 static const tidei_own_kernel row_kernels[] = {ROWS(1), ROWS(2), ROWS(4), ROWS(8)};
 
 void tidei_taking_add(tidei_taking *t, int64_t n, int64_t source_stride, int64_t index_stride) {
