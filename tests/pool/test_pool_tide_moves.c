@@ -59,6 +59,39 @@ static void moves_what_is_in_the_way(void **state) {
     drop_owned(p, b);
 }
 
+/* Growth by less than a 64th of all is worth what it spares in moves; where the limit leaves none,
+** blocks move all the same, and nothing more is asked of the caller. */
+static void blocks_move_where_the_limit_leaves_no_growth(void **state) {
+    (void)state;
+    enum { ALL = 200 };
+    for (unsigned limited = 0; limited < 2; limited++) {
+        tidei_block b[ALL], c;
+        double_owner o[ALL];
+        tidei_pool *p = open_tide();
+        p->mover = &double_mover;
+        movers.tick = 10, movers.blocks = 0;
+        for (unsigned i = 0; i < ALL; i++) {
+            b[i] = must(p, PAGE, 0);
+            o[i] = (double_owner){.b = &b[i]};
+            p->ops->own(p, &b[i], &o[i]);
+        }
+        p->ops->trim(p, 0);
+        size_t backed = dbl.dev.budget->backed;
+        assert_int_equal(backed, ALL * PAGE);
+        if (limited) atomic_store(&dbl.dev.budget->limit, backed);
+        put(p, &b[50], 0, 1), put(p, &b[150], 0, 1);
+        assert_int_equal(get(p, 2 * PAGE, 0, 0, &c), TIDE_OK);
+        assert_int_equal(figures(p).compactions, limited);
+        assert_int_equal(movers.blocks, limited);
+        assert_int_equal(dbl.dev.budget->backed == backed, limited);
+        assert_true(balanced(p));
+        put(p, &c, 0, 11);
+        for (unsigned i = 0; i < ALL; i++)
+            if (i != 50 && i != 150) p->ops->free(p, &b[i]);
+        close_clean(p);
+    }
+}
+
 /* Between two pins, or a pin and an end, at most seven pages can be had in one piece: the blocks
 ** there find places behind. More comes from pages on both sides, which change their addresses. */
 static void pins_stay(void **state) {
@@ -762,6 +795,7 @@ static void clearing_that_fails_loses_nothing(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(moves_what_is_in_the_way),
+        cmocka_unit_test(blocks_move_where_the_limit_leaves_no_growth),
         cmocka_unit_test(pins_stay),
         cmocka_unit_test(a_choice_that_is_over_is_made_again),
         cmocka_unit_test(equal_pieces_are_filled_from_below),

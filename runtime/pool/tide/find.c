@@ -239,7 +239,6 @@ static tide_status make_room(tidei_heap *p, size_t size, tidei_stream *s, unsign
     size_t bytes;
     tide_status st = TIDE_E_NOMEM;
     tidei_check(tidei_heap_locked(p));
-    if (!must && !tight(p, size)) return TIDE_E_NOMEM;
     tidei_reach reach = reach_of(p, size, s, flags, &bytes);
     if ((*out = tidei_heap_fit(p, size, s, reach))) return TIDE_OK;
     if (!p->base.mover || bytes < size / LITTLE_PART) return TIDE_E_NOMEM;
@@ -281,6 +280,16 @@ static tide_status gather(tidei_heap *p, size_t size, tidei_stream *s, bool grow
 ** holds. */
 #define GROWTHS 16
 
+/* Grows, or makes room: first what costs less. Growth that is worth its memory may be more than the
+** limit leaves; then there is still what lies in pieces, which costs less than a climb. */
+static tide_status grow_or_make_room(tidei_heap *p, size_t size, tidei_stream *s, unsigned flags,
+                                     tidei_extent **out) {
+    bool grow = !(flags & TIDEI_ALLOC_NO_GROW), first = flags & TIDEI_ALLOC_MOVE || tight(p, size);
+    tide_status st = first ? make_room(p, size, s, flags, out) : TIDE_E_NOMEM;
+    if (st == TIDE_E_NOMEM && grow) st = tidei_heap_grow(p, size, s, out);
+    return st == TIDE_E_NOMEM && !first ? make_room(p, size, s, flags, out) : st;
+}
+
 /* Searches when neither `ready` nor the stream's own size index has a piece. The lock is held, but
 ** let go of in between. *out is in a size index, or CLAIMED. */
 static tide_status search(tidei_heap *p, size_t size, tidei_stream *s, unsigned flags,
@@ -298,8 +307,7 @@ static tide_status search(tidei_heap *p, size_t size, tidei_stream *s, unsigned 
     if (!grow && !clears) return TIDE_E_NOMEM;
     for (unsigned i = 0; grow && i < GROWTHS && tidei_heap_await_growth(p, size); i++)
         if ((*out = tidei_heap_best_own(p, s, size))) return TIDE_OK;
-    tide_status st = make_room(p, size, s, flags, out);
-    if (st == TIDE_E_NOMEM && grow) st = tidei_heap_grow(p, size, s, out);
+    tide_status st = grow_or_make_room(p, size, s, flags, out);
     if (st != TIDE_E_NOMEM) return st;
     if (tidei_reuse_rules(&p->base) & TIDEI_REUSE_WAIT &&
         (*out = tidei_heap_fit(p, size, s, TIDEI_REACH_ANY)))
