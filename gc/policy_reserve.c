@@ -10,7 +10,8 @@
 ** moment that is yet to come: the end of the room, the next sync point, and the next cheap one.
 ** Where these are the policy predicts: the growth from one sync point to the next, from one cheap
 ** sync point to the next, and how fast device work queues up behind a sync point. At an allocation
-** that would leave the room there is nothing left to wait for.
+** that would leave the room there is nothing left to wait for, nor at one that no free piece is
+** large enough for where the pool cannot grow.
 ** New memory: a pause taken so that the pool need not grow tells what each byte more would have
 ** spared: its price, without what it took for each array that it found, over the growth before it.
 ** The pool grows as far as bytes would have spared
@@ -249,11 +250,13 @@ static bool good_offer(const double *at, memory *m, const view *v, const tidei_p
 }
 
 /* The request leaves the room, and a collection may make room for it: where it does not fit, the
-** ladder would collect too, and take longer. */
+** ladder would collect too, and take longer. It leaves the room, too, where all that is free lies
+** in pieces smaller than it: what would be moved to join them may be garbage. */
 static bool leaves_room(const double *at, const view *v, const memory *m,
                         const tidei_policy_in *in) {
     double wanted = v->used + (double)in->request;
-    if (v->growth <= 0 || (v->used <= v->limit && wanted <= last_use(at, m, v))) return false;
+    bool within = wanted <= last_use(at, m, v) && !in->fragmented;
+    if (v->growth <= 0 || (v->used <= v->limit && within)) return false;
     if (v->used > v->limit) return v->x >= 1;
     if (wanted > v->limit) return (double)in->request <= v->limit; /* what was live may be dead */
     return v->x >= at[X0];

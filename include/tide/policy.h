@@ -64,6 +64,11 @@ typedef struct tide_policy_snapshot {
     double full_freed;    /* the same of a full one */
     double yield;         /* average share of the growth that they freed; 0: there was none */
     const double *params; /* values of the policy's parameters, in the order of its table */
+    /* 1: no free piece is as large as `request`, and the limit leaves no growth, so that blocks
+    ** would have to be moved for it; 0: one is, or it does, or nobody knows (pools other than
+    ** `tide`, the host's budget, a study) */
+    int32_t fragmented;
+    int32_t reserved;
 } tide_policy_snapshot;
 
 /* The answer; `decide` fills it in. */

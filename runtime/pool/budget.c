@@ -21,6 +21,12 @@ static tide_status beyond_limit(size_t bytes, size_t limit, size_t backed) {
                       backed);
 }
 
+size_t tidei_left_to_back(tidei_dev *d) {
+    size_t limit = tidei_hard_limit(d), library = tidei_library_bytes(d),
+           backed = atomic_load_explicit(&d->budget->backed, memory_order_relaxed);
+    return backed < limit && library < limit - backed ? limit - backed - library : 0;
+}
+
 tide_status tidei_back(tidei_dev *d, size_t bytes) {
     size_t limit, old = atomic_load(&d->budget->backed), now;
     do {

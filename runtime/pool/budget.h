@@ -66,6 +66,7 @@ bool tidei_library_back(tidei_dev *d,
                         size_t bytes);
 void tidei_library_unback(tidei_dev *d, size_t bytes);
 bool tidei_above_soft(tidei_dev *d, size_t bytes); /* whether so much more would be */
+size_t tidei_left_to_back(tidei_dev *d);           /* bytes that the hard limit leaves now */
 
 void tidei_inflight_growth_begin(tidei_dev *d);
 void tidei_inflight_growth_end(tidei_dev *d, bool changed);

@@ -268,6 +268,11 @@ size_t tidei_pools_rounding(tidei_dev *d, unsigned kinds) {
     return bytes;
 }
 
+bool tidei_pool_fragmented_for(tidei_pool *p, size_t bytes) {
+    return p->ops->in_one_piece && bytes > tidei_left_to_back(p->dev) &&
+           !p->ops->in_one_piece(p, bytes);
+}
+
 size_t tidei_pools_pinned(tidei_dev *d) {
     size_t bytes = 0;
     for (tidei_user_pool *x = NULL; (x = tidei_pools_next(d, x));) bytes += atomic_load(&x->pinned);

@@ -45,6 +45,19 @@ static void reserve_waits_for_the_end(void **state) {
     assert_int_equal(tidei_policy_ask(&r, &low).wake_at, 100 + 315);
 }
 
+/* Free memory in pieces that are too small for the request is none, once x0 of the room is used. */
+static void reserve_collects_before_blocks_are_moved(void **state) {
+    tidei_policy_run r = after_one();
+    (void)state;
+    tidei_policy_in in = in_at(2 * (uint64_t)SEC, TIDEI_AT_ALLOC, 600);
+    in.request = 1;
+    assert_int_equal(level_of(&r, in), 0);
+    in.fragmented = true;
+    assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
+    in.live = 400; /* below x0 there is too little to be found */
+    assert_int_equal(level_of(&r, in), 0);
+}
+
 /* What device work hides is free but for a tenth, so a hidden pause is taken early, unless another
 ** comes before the room ends. */
 static void reserve_takes_the_last_cheap_moment(void **state) {
@@ -466,6 +479,7 @@ static void reserve_waits_longer_for_nothing(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reserve_waits_for_the_end),
+        cmocka_unit_test(reserve_collects_before_blocks_are_moved),
         cmocka_unit_test(reserve_takes_the_last_cheap_moment),
         cmocka_unit_test(reserve_weighs_price_and_growth),
         cmocka_unit_test(reserve_foresees_the_queue),

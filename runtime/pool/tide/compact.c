@@ -21,9 +21,10 @@
 #include "runtime/pool/reuse.h"
 #include "runtime/pool/tide/compact.h"
 
-/* A block that slides by less than this part of its size would be copied in too many pieces
-** (move.c). */
-#define SLIDE_PIECES 256
+/* A block that slides by less than this part of its size would be copied in too many pieces, of a
+** launch each (move.c); and in more than is worth it where the cost counts. */
+#define SLIDE_PIECES     256
+#define SLIDE_PIECES_FEW 8
 
 typedef struct stretch {
     tidei_extent *first, *last; /* NULL: there is none */
@@ -60,7 +61,7 @@ compaction *tidei_compaction_open(tidei_heap *p, size_t moves, size_t size, tide
         tidei_heap_lock(p);
         if (!c) return NULL;
     }
-    c->size = size, c->s = s, c->reach = reach;
+    c->size = size, c->s = s, c->reach = reach, c->most = SIZE_MAX;
     c->waits = reach == TIDEI_REACH_ANY || tidei_reuse_rules(&p->base) & TIDEI_REUSE_WAIT;
     c->lost = c->n = c->nheld = c->npending = 0;
     return c;
@@ -223,7 +224,7 @@ static bool may_all_move(const tidei_heap *p, const compaction *c, struct look *
 static stretch choose(tidei_heap *p, compaction *c, bool slide) {
     size_t size = c->size + c->lost, all = ask_reach(p, c), cap = c->cap - c->nheld,
            looks = SIZE_MAX;
-    stretch best = {.cost = SIZE_MAX};
+    stretch best = {.cost = c->most};
     struct look a = look_from(p->first);
     for (tidei_extent *x = p->first; x && looks; x = x->next, looks--) {
         if (stays(c, x)) {
@@ -510,10 +511,11 @@ static tide_status empty(tidei_heap *p, compaction *c, const stretch *w, tidei_e
 ** the free bytes are too few; c->lost is raised to that for the next try. */
 static tide_status plan_slide(tidei_heap *p, compaction *c, const stretch *w) {
     size_t at = w->first->off, n = 0, lost = 0;
+    size_t pieces = c->most == SIZE_MAX ? SLIDE_PIECES : SLIDE_PIECES_FEW;
     for (size_t i = 0; i < c->n; i++) {
         tidei_extent *x = c->from[i];
         size_t by = x->off - at;
-        bool moves = by && x->size / by < SLIDE_PIECES;
+        bool moves = by && x->size / by < pieces;
         if (moves) {
             c->from[n] = x;
             plan_move(p, c, n++, x, at);
@@ -646,12 +648,14 @@ static tide_status try_ways(tidei_heap *p, compaction *c, tidei_extent **out) {
     return st;
 }
 
-tide_status tidei_heap_compact(tidei_heap *p, size_t size, size_t moves, tidei_stream *s,
-                               tidei_reach reach, size_t *lost, tidei_extent **out) {
+tide_status tidei_heap_compact(tidei_heap *p, size_t size, size_t moves, size_t most,
+                               tidei_stream *s, tidei_reach reach, size_t *lost,
+                               tidei_extent **out) {
     tidei_check(tidei_heap_locked(p));
     if (!p->base.mover) return TIDE_E_NOMEM;
     compaction *c = tidei_compaction_open(p, moves, size, s, reach);
     if (!c) return TIDE_E_NOMEM;
+    c->most = most;
     tide_status st = try_ways(p, c, out);
     *lost = c->lost;
     tidei_compaction_close(p, c);

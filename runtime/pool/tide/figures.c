@@ -15,6 +15,7 @@ static tidei_size_index *any_size_index(tidei_zone *z, unsigned i) {
     return i == TIDEI_STREAMS_MAX ? &z->ready : &z->mixed;
 }
 
+/* The largest free piece's bytes. */
 static size_t largest(tidei_heap *p) {
     size_t most = 0;
     for (unsigned i = 0; i < tidei_zones(p) * INDEXES; i++) {
@@ -56,6 +57,19 @@ size_t tidei_heap_rounding(tidei_pool *pool) {
     int64_t bytes = (int64_t)tidei_heap_used(p) - t.held - t.live;
     tidei_heap_unlock(p);
     return bytes > 0 ? (size_t)bytes : 0;
+}
+
+bool tidei_heap_in_one_piece(tidei_pool *pool, size_t bytes) {
+    tidei_heap *p = (tidei_heap *)pool;
+    tidei_heap_lock(p);
+    bool is = largest(p) >= bytes;
+    if (!is) {
+        tidei_heap_flush(p);
+        tidei_zones_join(p);
+        is = largest(p) >= bytes;
+    }
+    tidei_heap_unlock(p);
+    return is;
 }
 
 /* What a walk over all extents adds up to. */

@@ -138,19 +138,20 @@ static tidei_reach reach_of(tidei_heap *p, size_t size, tidei_stream *s, unsigne
     return TIDEI_REACH_STALE;
 }
 
-/* Makes one piece of several by moving blocks. If it may `grow` it first adds the memory that is
-** missing, and as much as is lost between blocks that cannot slide. */
-static tide_status compact(tidei_heap *p, size_t size, size_t bytes, tidei_stream *s,
+/* Makes one piece of several by moving blocks, of `most` bytes at most. If it may `grow` it first
+** adds the memory that is missing, and as much as is lost between blocks that cannot slide. */
+static tide_status compact(tidei_heap *p, size_t size, size_t bytes, size_t most, tidei_stream *s,
                            tidei_reach reach, bool grow, tidei_extent **out) {
     size_t lost = 0;
     if (!grow && bytes < size) return TIDE_E_NOMEM;
     tide_status st = add_missing(p, size, bytes, s);
     if (st != TIDE_OK) return st;
-    st = tidei_heap_compact(p, size, TIDEI_MOVES_MAX, s, reach, &lost, out);
+    st = tidei_heap_compact(p, size, TIDEI_MOVES_MAX, most, s, reach, &lost, out);
     if (st == TIDE_E_NOMEM) p->small = tidei_max_size(p->small, size / SMALL_PART);
     if (st != TIDE_E_NOMEM || !lost || !grow) return st;
     st = add_missing(p, lost, 0, s);
-    return st == TIDE_OK ? tidei_heap_compact(p, size, TIDEI_MOVES_MAX, s, reach, &lost, out) : st;
+    if (st != TIDE_OK) return st;
+    return tidei_heap_compact(p, size, TIDEI_MOVES_MAX, most, s, reach, &lost, out);
 }
 
 /* Whether there are addresses to spare. Where there are not, each page that is mapped elsewhere
@@ -218,11 +219,12 @@ static tide_status use_idle_pages(tidei_heap *p, size_t size, tidei_stream *s, b
 }
 
 /* Moving blocks, the last resort last. */
-static tide_status move_blocks(tidei_heap *p, size_t size, size_t bytes, tidei_stream *s,
-                               tidei_reach reach, unsigned flags, tidei_extent **out) {
+static tide_status move_blocks(tidei_heap *p, size_t size, size_t bytes, size_t most,
+                               tidei_stream *s, tidei_reach reach, unsigned flags,
+                               tidei_extent **out) {
     bool must = flags & TIDEI_ALLOC_MOVE, grow = !(flags & TIDEI_ALLOC_NO_GROW);
     uint64_t frees = tidei_heap_tally(p).frees;
-    tide_status st = compact(p, size, bytes, s, reach, grow, out);
+    tide_status st = compact(p, size, bytes, most, s, reach, grow, out);
     if (st == TIDE_E_NOMEM && must) st = tidei_heap_remap(p, size, s, grow, out);
     p->compact_pause = st == TIDE_E_NOMEM
                            ? tidei_min_size(2 * p->compact_pause + RETRY_FREES, RETRY_FREES_MAX)
@@ -231,10 +233,10 @@ static tide_status move_blocks(tidei_heap *p, size_t size, size_t bytes, tidei_s
     return st;
 }
 
-/* Makes room instead of growing by all that is wanted, where much is free but in pieces. *out is in
-** a size index, or CLAIMED. */
-static tide_status make_room(tidei_heap *p, size_t size, tidei_stream *s, unsigned flags,
-                             tidei_extent **out) {
+/* Makes room instead of growing by all that is wanted, where much is free but in pieces; moves
+** blocks of `most` bytes at most. *out is in a size index, or CLAIMED. */
+static tide_status make_room(tidei_heap *p, size_t size, size_t most, tidei_stream *s,
+                             unsigned flags, tidei_extent **out) {
     bool must = flags & TIDEI_ALLOC_MOVE, again, waits;
     size_t bytes;
     tide_status st = TIDE_E_NOMEM;
@@ -243,7 +245,7 @@ static tide_status make_room(tidei_heap *p, size_t size, tidei_stream *s, unsign
     if ((*out = tidei_heap_fit(p, size, s, reach))) return TIDE_OK;
     if (!p->base.mover || bytes < size / LITTLE_PART) return TIDE_E_NOMEM;
     again = must || tidei_heap_tally(p).frees >= p->compact_after;
-    if (again) st = move_blocks(p, size, bytes, s, reach, flags, out);
+    if (again) st = move_blocks(p, size, bytes, most, s, reach, flags, out);
     if (st != TIDE_E_NOMEM || must || !has_many_addresses(p)) return st;
     waits = worth_waiting(p, size, s);
     if (!again && !waits) return st;
@@ -270,7 +272,7 @@ static tide_status gather(tidei_heap *p, size_t size, tidei_stream *s, bool grow
     tidei_check(tidei_heap_locked(p));
     for (unsigned i = 0; i < GATHERINGS && st == TIDE_E_NOMEM; i++) {
         if ((st = tidei_heap_gather(p, size + lost, s, grow)) != TIDE_OK) return st;
-        st = tidei_heap_compact(p, size, blocks_of(p), s, TIDEI_REACH_ANY, &lost, out);
+        st = tidei_heap_compact(p, size, blocks_of(p), SIZE_MAX, s, TIDEI_REACH_ANY, &lost, out);
     }
     return st;
 }
@@ -280,14 +282,19 @@ static tide_status gather(tidei_heap *p, size_t size, tidei_stream *s, bool grow
 ** holds. */
 #define GROWTHS 16
 
+/* Where the limit leaves no growth, moving this many times the bytes wanted still costs less than a
+** climb. */
+#define MOVED_TIMES 16
+
 /* Grows, or makes room: first what costs less. Growth that is worth its memory may be more than the
-** limit leaves; then there is still what lies in pieces, which costs less than a climb. */
+** limit leaves; then there is still what lies in pieces. */
 static tide_status grow_or_make_room(tidei_heap *p, size_t size, tidei_stream *s, unsigned flags,
                                      tidei_extent **out) {
     bool grow = !(flags & TIDEI_ALLOC_NO_GROW), first = flags & TIDEI_ALLOC_MOVE || tight(p, size);
-    tide_status st = first ? make_room(p, size, s, flags, out) : TIDE_E_NOMEM;
+    tide_status st = first ? make_room(p, size, SIZE_MAX, s, flags, out) : TIDE_E_NOMEM;
     if (st == TIDE_E_NOMEM && grow) st = tidei_heap_grow(p, size, s, out);
-    return st == TIDE_E_NOMEM && !first ? make_room(p, size, s, flags, out) : st;
+    if (st != TIDE_E_NOMEM || first) return st;
+    return make_room(p, size, MOVED_TIMES * size, s, flags, out);
 }
 
 /* Searches when neither `ready` nor the stream's own size index has a piece. The lock is held, but

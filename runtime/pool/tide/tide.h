@@ -269,11 +269,13 @@ tide_status tidei_heap_find(tidei_heap *p, size_t size, tidei_stream *s, unsigne
 size_t tidei_heap_settle(tidei_heap *p);
 
 /* compact.c */
-/* Moves at most `moves` blocks to make a free piece of `size` bytes out of free pieces within
-** reach; *out is CLAIMED, and the moves on s are pending on it. TIDE_E_NOMEM: moving does not help,
-** but with *lost more free bytes it may. Lets go of the lock meanwhile. */
-tide_status tidei_heap_compact(tidei_heap *p, size_t size, size_t moves, tidei_stream *s,
-                               tidei_reach reach, size_t *lost, tidei_extent **out);
+/* Moves at most `moves` blocks of `most` bytes in all (SIZE_MAX: however many) to make a free piece
+** of `size` bytes out of free pieces within reach; *out is CLAIMED, and the moves on s are pending
+** on it. TIDE_E_NOMEM: moving does not help, but with *lost more free bytes it may. Lets go of the
+** lock meanwhile. */
+tide_status tidei_heap_compact(tidei_heap *p, size_t size, size_t moves, size_t most,
+                               tidei_stream *s, tidei_reach reach, size_t *lost,
+                               tidei_extent **out);
 /* The most moves of a compaction; more would take too long to be worth while. */
 #define TIDEI_MOVES_MAX 4096
 
@@ -333,6 +335,7 @@ tidei_heap_sums tidei_heap_tally(const tidei_heap *p);
 /* figures.c */
 void tidei_heap_stats(tidei_pool *pool, tidei_pool_stats *out);
 size_t tidei_heap_rounding(tidei_pool *pool);
+bool tidei_heap_in_one_piece(tidei_pool *pool, size_t bytes);
 bool tidei_heap_valid(tidei_pool *pool);
 bool tidei_heap_valid_locked(tidei_heap *p);
 
