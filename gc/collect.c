@@ -80,7 +80,7 @@ static void snapshot(tidei_gc *gc, tidei_dev *d, tidei_where where, size_t reque
     in->slack_ns = tidei_slack_ns(d, where == TIDEI_AT_SYNC);
     in->backed = atomic_load_explicit(&d->budget->backed, memory_order_relaxed);
     in->fresh_ns = d->pool->ops == &tidei_pool_none ? 0 : fresh_ns(gc->rt, d);
-    in->fragmented = request && tidei_pool_fragmented_for(d->pool, request);
+    in->largest = request ? tidei_pool_largest(d->pool, request) : 0;
 }
 
 /* The host's memory in arrays: its limit is the whole budget, and only arrays use it. */

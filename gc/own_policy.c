@@ -52,7 +52,7 @@ static tide_policy_snapshot snapshot(const tidei_policy_run *r, const tidei_poli
                                   .minor_freed = h->per_ns[0],
                                   .full_freed = h->per_ns[1],
                                   .yield = h->yield,
-                                  .fragmented = in->fragmented,
+                                  .largest = in->largest,
                                   .params = r->at};
 }
 

@@ -35,9 +35,9 @@ typedef struct tidei_policy_in {
     uint64_t backed;     /* bytes taken from the driver: use grows up to there at no cost */
     /* what a byte beyond `backed` takes; 0: nothing, or what is freed is not kept either */
     double fresh_ns;
-    /* no free piece is as large as the request, and the limit leaves no growth: blocks would have
-    ** to be moved for it */
-    bool fragmented;
+    /* the largest request for which no block would have to be moved (tidei_pool_largest); 0: none,
+    ** or nobody knows, or no array is made */
+    uint64_t largest;
 } tidei_policy_in;
 enum { TIDEI_OFFERS_MINOR = 1 << TIDE_COLLECT_MINOR, TIDEI_OFFERS_FULL = 1 << TIDE_COLLECT_FULL };
 

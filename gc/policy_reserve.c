@@ -58,8 +58,9 @@ static const tidei_param params[PARAMS] = {
 #define FRUITLESS     0.25 /* of the growth, freed */
 #define STRANGE       10.0 /* times that it may take at most, for garbage that no limit forbids */
 #define HIDDEN        0.1  /* of a pause: what is hidden of it takes a core and bandwidth */
-#define STEP          (1.0 / 64) /* of the room, between questions at allocations */
-#define OVERRUN       (1.0 / 64) /* of what is used: the room beyond a soft limit */
+#define STEP          (1.0 / 64)   /* of the room, between questions at allocations ... */
+#define STEP_LEAST    (1.0 / 1024) /* ... where large pieces of free memory become few */
+#define OVERRUN       (1.0 / 64)   /* of what is used: the room beyond a soft limit */
 #define REQUEST_DECAY (63.0 / 64)
 #define GAP_MARGIN    1.05 /* the next distance between sync points against those before */
 #define CAUTION_MOST  64.0
@@ -255,7 +256,8 @@ static bool good_offer(const double *at, memory *m, const view *v, const tidei_p
 static bool leaves_room(const double *at, const view *v, const memory *m,
                         const tidei_policy_in *in) {
     double wanted = v->used + (double)in->request;
-    bool within = wanted <= last_use(at, m, v) && !in->fragmented;
+    bool in_pieces = in->largest && in->request > in->largest,
+         within = wanted <= last_use(at, m, v) && !in_pieces;
     if (v->growth <= 0 || (v->used <= v->limit && within)) return false;
     if (v->used > v->limit) return v->x >= 1;
     if (wanted > v->limit) return (double)in->request <= v->limit; /* what was live may be dead */
@@ -283,6 +285,12 @@ static bool neighbourly(const double *at, const view *v, const tidei_policy_hist
     return v->used > *from && unsure * price(v, v->slack_ns) < at[CHEAP] * since;
 }
 
+/* Growth until the next question at an allocation: before it no free piece becomes too small. */
+static double step(const memory *m, const view *v, const tidei_policy_in *in) {
+    if (!in->largest) return STEP * v->room;
+    return fmin(STEP * v->room, fmax(STEP_LEAST * v->room, (double)in->largest - m->request));
+}
+
 /* Where use will be `at`, expressed as live + request: assumes that granules lose as much as they
 ** do now. */
 static uint64_t wake(const tidei_policy_in *in, const view *v, double at) {
@@ -308,7 +316,7 @@ static tidei_decision decide(const double *at, void *state, const tidei_policy_h
     }
     if (neighbourly(at, &v, h, in, &neighbours_at))
         return (tidei_decision){v.level, 0, "much may be garbage"};
-    double first = v.base + at[X0] * v.room, next = v.used + STEP * v.room;
+    double first = v.base + at[X0] * v.room, next = v.used + step(m, &v, in);
     double next_at =
         fmin(v.used < first ? first : next, v.used < neighbours_at ? neighbours_at : next);
     if (v.used < v.end) next_at = fmin(next_at, v.end);

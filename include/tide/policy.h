@@ -64,11 +64,10 @@ typedef struct tide_policy_snapshot {
     double full_freed;    /* the same of a full one */
     double yield;         /* average share of the growth that they freed; 0: there was none */
     const double *params; /* values of the policy's parameters, in the order of its table */
-    /* 1: no free piece is as large as `request`, and the limit leaves no growth, so that blocks
-    ** would have to be moved for it; 0: one is, or it does, or nobody knows (pools other than
-    ** `tide`, the host's budget, a study) */
-    int32_t fragmented;
-    int32_t reserved;
+    /* the largest request for which no block would have to be moved: there is a free piece of that
+    ** size, or the limit leaves as much for growth; 0: none, or nobody knows (where no array is
+    ** made, of pools other than `tide`, of the host's budget, in a study) */
+    uint64_t largest;
 } tide_policy_snapshot;
 
 /* The answer; `decide` fills it in. */

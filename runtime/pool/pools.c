@@ -268,9 +268,9 @@ size_t tidei_pools_rounding(tidei_dev *d, unsigned kinds) {
     return bytes;
 }
 
-bool tidei_pool_fragmented_for(tidei_pool *p, size_t bytes) {
-    return p->ops->in_one_piece && bytes > tidei_left_to_back(p->dev) &&
-           !p->ops->in_one_piece(p, bytes);
+size_t tidei_pool_largest(tidei_pool *p, size_t wanted) {
+    if (!p->ops->largest) return 0;
+    return tidei_max_size(p->ops->largest(p, wanted), tidei_left_to_back(p->dev));
 }
 
 size_t tidei_pools_pinned(tidei_dev *d) {

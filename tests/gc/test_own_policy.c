@@ -247,7 +247,7 @@ static tidei_policy_in in_at(uint64_t live, uint64_t request) {
                              .slack_ns = 7,
                              .backed = 6000,
                              .fresh_ns = 0.5,
-                             .fragmented = true};
+                             .largest = 77};
 }
 
 static void begin(tidei_policy_run *r, const char *text) {
@@ -280,7 +280,7 @@ static void the_snapshot_is_what_the_runtime_knows(void **state) {
     assert_true(s->level == TIDE_COLLECT_MINOR && s->used == 2100 && s->rounding == 100);
     assert_true(s->request == 50 && s->limit == 9000 && s->hard == 10000 && s->soft == UINT64_MAX);
     assert_true(s->library == 1000 && s->total == 20000 && s->available == 15000);
-    assert_true(s->backed == 6000 && s->slack_ns == 7 && s->fresh_ns == 0.5 && s->fragmented == 1);
+    assert_true(s->backed == 6000 && s->slack_ns == 7 && s->fresh_ns == 0.5 && s->largest == 77);
     assert_true(s->opened_ns == 1000 && !s->ended_ns && !s->base && !s->minor_ns && !s->yield);
 
     in = in_at(8000, 0);
@@ -485,10 +485,10 @@ static void a_policy_is_told_that_memory_lies_in_pieces(void **state) {
     for (unsigned i = 0; i < PIECES; i += 2) tide_free(a[i]);
     tide_array *small = tide_empty(rt, TIDE_U8, SHAPE(1 << 16));
     assert_array(small);
-    assert_true(seen.now.request == 1 << 16 && !seen.now.fragmented);
+    assert_true(seen.now.request == 1 << 16 && seen.now.largest == 1 << 16);
     tide_array *large = tide_empty(rt, TIDE_U8, SHAPE(1 << 17));
     assert_array(large); /* blocks were moved */
-    assert_true(seen.now.request == 1 << 17 && seen.now.fragmented == 1);
+    assert_true(seen.now.request == 1 << 17 && seen.now.largest == 1 << 16);
     assert_int_equal(test_stats(rt).climbs, 0);
     for (unsigned i = 1; i < PIECES; i += 2) tide_free(a[i]);
     tide_free(small), tide_free(large);

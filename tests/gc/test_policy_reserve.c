@@ -39,6 +39,11 @@ static void reserve_waits_for_the_end(void **state) {
     assert_int_equal(tidei_policy_ask(&r, &low).wake_at, 480); /* x0 of the room */
     low.live = 500;
     assert_int_equal(tidei_policy_ask(&r, &low).wake_at, 500 + 800 / 64);
+    low.largest = 10; /* requests were of 2 */
+    assert_int_equal(tidei_policy_ask(&r, &low).wake_at, 500 + 8);
+    low.largest = 100;
+    assert_int_equal(tidei_policy_ask(&r, &low).wake_at, 500 + 800 / 64);
+    low.largest = 0;
     low.live = 995;
     assert_int_equal(tidei_policy_ask(&r, &low).wake_at, 1000);
     low.live = 100; /* the program gave some back: growth counts from there */
@@ -50,9 +55,10 @@ static void reserve_collects_before_blocks_are_moved(void **state) {
     tidei_policy_run r = after_one();
     (void)state;
     tidei_policy_in in = in_at(2 * (uint64_t)SEC, TIDEI_AT_ALLOC, 600);
-    in.request = 1;
+    in.request = 5;
+    in.largest = 5;
     assert_int_equal(level_of(&r, in), 0);
-    in.fragmented = true;
+    in.largest = 4;
     assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
     in.live = 400; /* below x0 there is too little to be found */
     assert_int_equal(level_of(&r, in), 0);

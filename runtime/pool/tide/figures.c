@@ -59,17 +59,17 @@ size_t tidei_heap_rounding(tidei_pool *pool) {
     return bytes > 0 ? (size_t)bytes : 0;
 }
 
-bool tidei_heap_in_one_piece(tidei_pool *pool, size_t bytes) {
+size_t tidei_heap_largest(tidei_pool *pool, size_t wanted) {
     tidei_heap *p = (tidei_heap *)pool;
     tidei_heap_lock(p);
-    bool is = largest(p) >= bytes;
-    if (!is) {
+    size_t bytes = largest(p);
+    if (bytes < wanted) {
         tidei_heap_flush(p);
         tidei_zones_join(p);
-        is = largest(p) >= bytes;
+        bytes = largest(p);
     }
     tidei_heap_unlock(p);
-    return is;
+    return bytes;
 }
 
 /* What a walk over all extents adds up to. */

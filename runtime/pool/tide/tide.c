@@ -417,7 +417,7 @@ const struct tidei_pool_ops tidei_pool_tide = {
     .clear = tidei_heap_clear,
     .stats = tidei_heap_stats,
     .rounding = tidei_heap_rounding,
-    .in_one_piece = tidei_heap_in_one_piece,
+    .largest = tidei_heap_largest,
     .changed = pool_changed,
     .valid = tidei_heap_valid,
 };

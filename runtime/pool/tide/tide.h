@@ -335,7 +335,7 @@ tidei_heap_sums tidei_heap_tally(const tidei_heap *p);
 /* figures.c */
 void tidei_heap_stats(tidei_pool *pool, tidei_pool_stats *out);
 size_t tidei_heap_rounding(tidei_pool *pool);
-bool tidei_heap_in_one_piece(tidei_pool *pool, size_t bytes);
+size_t tidei_heap_largest(tidei_pool *pool, size_t wanted);
 bool tidei_heap_valid(tidei_pool *pool);
 bool tidei_heap_valid_locked(tidei_heap *p);
 
