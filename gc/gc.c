@@ -282,8 +282,8 @@ static void record_growth(tidei_runtime *rt) {
                           d->info.total_bytes);
 }
 
-/* What a recording's reader has to know of this runtime: how its deaths come to be known, and what
-** new memory costs. */
+/* What a recording's reader has to know of this runtime: how its deaths come to be known, what
+** new memory costs, and to which pages limits are rounded up. */
 static void record_terms(tidei_gc *gc) {
     tidei_runtime *rt = gc->rt;
     if (!rt->recorder) return;
@@ -292,6 +292,7 @@ static void record_terms(tidei_gc *gc) {
                                             ? TIDEI_DEATHS_AT_ONCE
                                             : TIDEI_DEATHS_FOUND);
     record_growth(rt);
+    tidei_recorder_pages(rt->recorder, 0, rt->devs[0].d->info.page_bytes);
 }
 
 tide_status tidei_gc_open(tidei_runtime *rt) {

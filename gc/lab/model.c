@@ -16,7 +16,7 @@ enum {
     WAIT,
     FRESH
 };
-enum { TOTAL = FRESH + 1, LEVELS, PARAMS };
+enum { TOTAL = FRESH + 1, PAGE, LEVELS, PARAMS };
 
 #define TIME_MOST  60e9
 #define ARRAY_MOST 1e6 /* ns */
@@ -36,6 +36,7 @@ static const tidei_param params[PARAMS] = {
     [WAIT] = {"wait", TIDEI_SWITCH, 0, 0, 1, "1: a climb waits for the device before it collects"},
     [FRESH] = {"fresh", TIDEI_TIME, 0, 0, TIME_MOST, "a MiB that the pool takes from the driver"},
     [TOTAL] = {"total", TIDEI_BYTES, 0, 1, 0x1p50, "memory of the device"},
+    [PAGE] = {"page", TIDEI_BYTES, 0, 0, 0x1p40, "limits are rounded up to pages; 0: not"},
     [LEVELS] = {"levels", TIDEI_NUMBER, 0, 0, 3,
                 "0 no collector, 1 minor ones, 2 full ones, 3 both"},
 };
@@ -59,6 +60,7 @@ static void read_model(const tidei_lab_model *m, double *at) {
     at[WAIT] = !m->climbs_at_once;
     at[FRESH] = (double)m->fresh_mib_ns;
     at[TOTAL] = (double)m->total;
+    at[PAGE] = (double)m->page_bytes;
     at[LEVELS] = (double)(m->levels >> 1);
 }
 
@@ -79,6 +81,7 @@ static void write_model(tidei_lab_model *m, const double *at) {
     m->climbs_at_once = at[WAIT] <= 0;
     m->fresh_mib_ns = whole(at[FRESH]);
     m->total = whole(at[TOTAL]);
+    m->page_bytes = whole(at[PAGE]);
     m->levels = (unsigned)at[LEVELS] << 1;
 }
 

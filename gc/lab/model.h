@@ -24,6 +24,7 @@ typedef struct tidei_lab_model {
     bool climbs_at_once;   /* else it waits for the device before it collects */
     uint64_t fresh_mib_ns; /* of a MiB that the pool takes from the driver */
     uint64_t total;        /* bytes of the device, and of the second budget */
+    uint64_t page_bytes;   /* limits are rounded up to pages of so many bytes; 0: they are not */
 } tidei_lab_model;
 
 /* What was measured of bdwgc 8.2.2 with a table of its own for arrays, one marker (an array of 64
@@ -46,6 +47,13 @@ static inline uint64_t tidei_lab_pause(const tidei_lab_model *m, bool full, uint
 /* What the first `bytes` that a pool takes cost together. */
 static inline uint64_t tidei_lab_price(const tidei_lab_model *m, uint64_t bytes) {
     return (uint64_t)((unsigned __int128)bytes * m->fresh_mib_ns / TIDEI_MIB);
+}
+
+/* A limit as a runtime with such pages takes it. */
+static inline uint64_t tidei_lab_limit(const tidei_lab_model *m, uint64_t limit) {
+    uint64_t over = m->page_bytes ? limit % m->page_bytes : 0,
+             more = over ? m->page_bytes - over : 0;
+    return limit > UINT64_MAX - more ? limit : limit + more;
 }
 
 /* The figures that can be changed by name. Returns how many. */

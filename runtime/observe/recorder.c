@@ -489,6 +489,10 @@ void tidei_recorder_growth(tidei_recorder *r, unsigned device, uint64_t mib_ns, 
     if (r->form->moments) add(r, on_stream(TIDEI_RECORD_GROWTH, device), mib_ns, total);
 }
 
+void tidei_recorder_pages(tidei_recorder *r, unsigned device, uint64_t page_bytes) {
+    if (r->form->moments) add(r, on_stream(TIDEI_RECORD_PAGES, device), page_bytes, 0);
+}
+
 void tidei_recorder_queue(tidei_recorder *r, unsigned device, uint64_t pending, uint64_t ns) {
     if (r->form->moments) add(r, on_stream(TIDEI_RECORD_QUEUE, device), pending, ns);
 }

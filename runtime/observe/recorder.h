@@ -71,10 +71,11 @@ TIDEI_ASIDE void tidei_recorder_return(tidei_recorder *r, uint64_t id, size_t by
 TIDEI_ASIDE void tidei_recorder_ends(tidei_recorder *r, uint64_t id, uint64_t used_ns,
                                      uint64_t died_ns, bool found, unsigned stream);
 /* Where the form has a use for it: how deaths are known (TIDEI_DEATHS_*), once; what memory costs,
-** of a device; and as a collection begins, what is queued on a device, and what the collector looks
+** of a device, and in which pages it comes; and as a collection begins, what is queued on a device, and what the collector looks
 ** at. */
 void tidei_recorder_deaths(tidei_recorder *r, unsigned how);
 void tidei_recorder_growth(tidei_recorder *r, unsigned device, uint64_t mib_ns, uint64_t total);
+void tidei_recorder_pages(tidei_recorder *r, unsigned device, uint64_t page_bytes);
 void tidei_recorder_queue(tidei_recorder *r, unsigned device, uint64_t pending, uint64_t ns);
 void tidei_recorder_heap(tidei_recorder *r, uint64_t arrays, uint64_t bytes);
 enum {
@@ -105,6 +106,7 @@ typedef enum {
     TIDEI_RECORD_DIED,
     TIDEI_RECORD_DEATHS,
     TIDEI_RECORD_GROWTH,
+    TIDEI_RECORD_PAGES,
     TIDEI_RECORD_QUEUE,
     TIDEI_RECORD_HEAP,
     TIDEI_RECORD_KINDS
@@ -120,7 +122,7 @@ typedef struct tidei_record {
     uint8_t kind, span;
 } tidei_record;
 
-#define TIDEI_CSV_VERSION   2    /* of the rows: docs/traces.md */
+#define TIDEI_CSV_VERSION   3    /* of the rows: docs/traces.md */
 #define TIDEI_ROW_BYTES     1024 /* room for the text of a record, whatever its names are */
 #define TIDEI_THREADS_NAMED 256  /* tracks of more threads have a number only */
 

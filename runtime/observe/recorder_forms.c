@@ -92,6 +92,7 @@ static void csv_row(tidei_rows *x, const tidei_record *r) {
     case TIDEI_RECORD_DIED: csv_put(x, 'x', r->a, r->b / 1000, r->stream, r->ns); break;
     case TIDEI_RECORD_DEATHS: csv_put(x, 'v', r->a, r->b, 0, r->ns); break;
     case TIDEI_RECORD_GROWTH: csv_put(x, 'g', r->a, r->b, r->stream, r->ns); break;
+    case TIDEI_RECORD_PAGES: csv_put(x, 'p', r->a, r->b, r->stream, r->ns); break;
     case TIDEI_RECORD_QUEUE: csv_put(x, 'q', r->a, r->b, r->stream, r->ns); break;
     case TIDEI_RECORD_HEAP: csv_put(x, 'h', r->a, r->b, 0, r->ns); break;
     case TIDEI_RECORD_SUBMIT:

@@ -86,7 +86,7 @@ static void a_recording_tells_of_deaths_and_costs(void **state) {
     tidei_lab_program p;
     (void)state;
     write_file(path, sizeof path,
-               "op,id,bytes,stream,time_us\nv,2,1,0,0\ng,777,123456789,0,0\n"
+               "op,id,bytes,stream,time_us\nv,3,1,0,0\ng,777,123456789,0,0\np,512,0,0,0\n"
                "a,1,1000,0,10\na,2,500,0,20\nh,2,0,0,30\nC,2,0,0,30\nc,2,0,0,70\n"
                "h,2,0,0,75\nC,2,0,0,75\nc,2,0,0,135\n" /* 40 and 60 us */
                "a,3,4,0,140\nx,1,25,0,145\nf,1,1000,0,145\na,4,8,0,146\n");
@@ -98,6 +98,7 @@ static void a_recording_tells_of_deaths_and_costs(void **state) {
     assert_int_equal(p.model.spread_high, 1000);
     assert_int_equal(p.model.fresh_mib_ns, 777);
     assert_int_equal(p.model.total, 123456789);
+    assert_int_equal(p.model.page_bytes, 512);
     assert_event(&p, 6, TIDEI_LAB_DIE, 0);
     assert_int_equal(p.events[6].block, 0);
     tidei_lab_clear(&p);
@@ -359,6 +360,12 @@ static void limits_are_sizes_factors_or_none(void **state) {
     l = (tidei_study_limit){.text = "own"};
     assert_int_equal(tidei_study_limit_of(&l, &p), 1201);
     assert_int_equal(tidei_study_limit_of(&l, &own), 5000);
+    own.model.page_bytes = 512; /* to which a runtime rounds limits up */
+    assert_int_equal(tidei_study_limit_of(&l, &own), 5120);
+    assert_true(tidei_study_limit_parse("1KiB", &l));
+    assert_int_equal(tidei_study_limit_of(&l, &own), 1024);
+    assert_true(tidei_study_limit_parse("none", &l));
+    assert_true(tidei_study_limit_of(&l, &own) == TIDEI_NO_LIMIT);
     for (size_t i = 0; i < TIDEI_COUNT(bad); i++)
         if (tidei_study_limit_parse(bad[i], &l)) fail_msg("'%s' is taken for a limit", bad[i]);
 }

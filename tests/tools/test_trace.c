@@ -231,16 +231,17 @@ static void the_rest_of_a_recording_is_read(void **state) {
     tidei_trace t;
     (void)state;
     assert_ok(read_timed(
-        TIDE_HEADER "v,2,2,0,0\ng,157286,1000,0,0\na,5,100,0,10\na,6,50,0,12\n"
+        TIDE_HEADER "v,3,2,0,0\ng,157286,1000,0,0\np,4096,0,0,0\na,5,100,0,10\na,6,50,0,12\n"
                     "q,3,7000,0,20\nh,2,4096,0,20\nC,2,0,0,20\nu,5,15,0,28\nx,5,25,1,28\n"
                     "f,5,100,0,28\nc,2,100,0,30\n" /* 10 us, not the program's */
                     "R,0,64,0,40\nC,1,0,0,41\nc,1,0,0,43\nR,3,64,0,43\nr,3,0,0,44\nr,0,0,0,45\n"
                     "u,6,35,0,60\nx,6,50,0,60\nf,6,50,0,60\na,7,1,0,70\nu,7,5,0,70\nf,7,1,0,72\n",
         &t));
-    assert_int_equal(t.run.version, 2);
+    assert_int_equal(t.run.version, 3);
     assert_int_equal(t.run.how, 2);
     assert_int_equal(t.run.fresh_mib_ns, 157286);
     assert_int_equal(t.run.total, 1000);
+    assert_int_equal(t.run.page_bytes, 4096);
     assert_int_equal(t.run.exact, 1);
     assert_int_equal(t.run.found, 1);
     assert_int_equal(t.run.used, 3);
@@ -314,7 +315,7 @@ static void the_example_of_the_docs_is_read(void **state) {
     assert_ok(read_timed(begin, &t));
     assert_int_equal(t.n, 5);
     assert_int_equal(t.blocks, 3);
-    assert_int_equal(t.run.version, 2);
+    assert_int_equal(t.run.version, 3);
     assert_int_equal(t.run.how, 1);
     assert_int_equal(t.run.exact, 1);
     assert_int_equal(t.ncollections, 1);
@@ -421,11 +422,11 @@ static void bad_input_is_told_by_line(void **state) {
         {TIDE_HEADER "a,0,1,0,0,0\n",
          "t.csv:2: expected the 5 fields op,id,bytes,stream,time_us, found 'a,0,1,0,0,0'"},
         {TIDE_HEADER "b,0,1,0,0\n",
-         "t.csv:2: expected op a, f or s (or one of CcdRrWwuxvgqh), found 'b'"},
+         "t.csv:2: expected op a, f or s (or one of CcdRrWwuxvgpqh), found 'b'"},
         {TIDE_HEADER "af,0,1,0,0\n",
-         "t.csv:2: expected op a, f or s (or one of CcdRrWwuxvgqh), found 'af'"},
+         "t.csv:2: expected op a, f or s (or one of CcdRrWwuxvgpqh), found 'af'"},
         {TIDE_HEADER ",0,1,0,0\n",
-         "t.csv:2: expected op a, f or s (or one of CcdRrWwuxvgqh), found ''"},
+         "t.csv:2: expected op a, f or s (or one of CcdRrWwuxvgpqh), found ''"},
         {TIDE_HEADER "a,-1,1,0,0\n", "t.csv:2: expected an id below 2^64, found '-1'"},
         {TIDE_HEADER "a,18446744073709551616,1,0,0\n",
          "t.csv:2: expected an id below 2^64, found '18446744073709551616'"},
@@ -442,8 +443,9 @@ static void bad_input_is_told_by_line(void **state) {
          "t.csv:3: expected a time that is no later than the row's, found '9'"},
         {TIDE_HEADER "a,3,1,0,5\nx,3,6,2,8\n",
          "t.csv:3: expected 0 for a death as it happened, or 1 for one that was found, found '2'"},
-        {TIDE_HEADER "v,3,0,0,0\n",
-         "t.csv:2: expected a version of the form from 1 to 2, found '3'"},
+        {TIDE_HEADER "v,4,0,0,0\n",
+         "t.csv:2: expected a version of the form from 1 to 3, found '4'"},
+        {TIDE_HEADER "p,0,0,0,0\n", "t.csv:2: expected bytes of a page, from 1 to 2^40, found '0'"},
         {TIDE_HEADER "v,2,3,0,0\n",
          "t.csv:2: expected 0, 1 or 2 for how deaths are known, found '3'"},
         {TIDE_HEADER "q,1\n",

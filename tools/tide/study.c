@@ -35,7 +35,7 @@ static uint64_t times_peak(double factor, const tidei_lab_program *p) {
     return bytes < 0x1p62 ? (uint64_t)bytes + 1 : (uint64_t)1 << 62;
 }
 
-uint64_t tidei_study_limit_of(const tidei_study_limit *l, const tidei_lab_program *p) {
+static uint64_t bytes_of_limit(const tidei_study_limit *l, const tidei_lab_program *p) {
     switch (l->kind) {
     case TIDEI_LIMIT_NONE: return TIDEI_NO_LIMIT;
     case TIDEI_LIMIT_BYTES: return l->bytes;
@@ -43,6 +43,11 @@ uint64_t tidei_study_limit_of(const tidei_study_limit *l, const tidei_lab_progra
     case TIDEI_LIMIT_OWN: break;
     }
     return p->limit[TIDEI_LAB_DEVICE] ? p->limit[TIDEI_LAB_DEVICE] : times_peak(OWN_FACTOR, p);
+}
+
+uint64_t tidei_study_limit_of(const tidei_study_limit *l, const tidei_lab_program *p) {
+    uint64_t bytes = bytes_of_limit(l, p);
+    return bytes == TIDEI_NO_LIMIT ? bytes : tidei_lab_limit(&p->model, bytes);
 }
 
 /* ---- runs ---- */

@@ -350,6 +350,7 @@ static void learn_costs(const tidei_trace *t, tidei_lab_model *m) {
     m->climbs_at_once = true;                                 /* as ours: runtime/reclaim/rung.h */
     m->fresh_mib_ns = t->run.fresh_mib_ns;
     if (t->run.total) m->total = t->run.total;
+    m->page_bytes = t->run.page_bytes;
 }
 
 /* What a climb takes beyond its collections. */

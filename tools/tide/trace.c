@@ -20,7 +20,7 @@
 #define FOUND_MAX  60 /* of an offending text, as much as a message shows */
 #define NO_BLOCK   UINT32_MAX
 #define DAY_US     86400000000u
-#define OTHERS     "CcdRrWwuxvgqh" /* what else a recording tells */
+#define OTHERS     "CcdRrWwuxvgpqh" /* what else a recording tells */
 
 struct text {
     const char *at;
@@ -431,10 +431,18 @@ static tide_status tell_moment(struct reader *r, bool use, uint64_t id, uint64_t
 static tide_status tell_version(struct reader *r, uint64_t version, uint64_t how,
                                 const struct text *f) {
     if (version < 1 || version > TIDEI_CSV_VERSION)
-        return expected(r, "a version of the form from 1 to 2", f[1]);
+        return expected(r, "a version of the form from 1 to 3", f[1]);
     if (how > TIDEI_DEATHS_AT_ONCE) return expected(r, "0, 1 or 2 for how deaths are known", f[2]);
     r->trace.run.version = (unsigned)version;
     r->trace.run.how = (unsigned)how;
+    return TIDE_OK;
+}
+
+#define PAGE_MOST ((uint64_t)1 << 40) /* bytes */
+static tide_status tell_page(struct reader *r, uint64_t bytes, uint64_t device,
+                             const struct text *f) {
+    if (!bytes || bytes > PAGE_MOST) return expected(r, "bytes of a page, from 1 to 2^40", f[1]);
+    if (!device) r->trace.run.page_bytes = bytes;
     return TIDE_OK;
 }
 
@@ -447,6 +455,7 @@ static tide_status tell(struct reader *r, const struct text *f, uint64_t id, uin
     case 'g':
         if (!stream) r->trace.run.fresh_mib_ns = id, r->trace.run.total = bytes;
         return TIDE_OK;
+    case 'p': return tell_page(r, id, stream, f);
     case 'q':
         if (!stream) r->next.pending = id, r->next.queued_ns = bytes;
         return TIDE_OK;

@@ -64,6 +64,7 @@ typedef struct tidei_trace_run {
     uint64_t used;         /* blocks with a row u, and for how long they were held beyond that */
     uint64_t idle_us;
     uint64_t fresh_mib_ns, total; /* of the device: what a new MiB takes; bytes */
+    uint64_t page_bytes;          /* of its pages; 0: not told */
     uint64_t climbs, climb_ns;    /* outermost; what they took beyond their collections */
     uint64_t waits;               /* of the host for the device, as far as rows tell */
     uint64_t ns;                  /* from the first row to the last, all stretches included */
