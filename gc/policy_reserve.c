@@ -250,15 +250,21 @@ static bool good_offer(const double *at, memory *m, const view *v, const tidei_p
     return good;
 }
 
+/* No free piece is as large as the request, where the pool cannot grow, and a collection now costs
+** less than moving blocks, which is at most a short pause: the part of a pause that the rest of the
+** room would have spared. What would be moved may be garbage. */
+static bool lies_in_pieces(const double *at, const view *v, const tidei_policy_in *in) {
+    return in->largest && in->request > in->largest && v->x >= at[X0] &&
+           (1 - v->x) * price(v, v->slack_ns) <= at[FLOOR];
+}
+
 /* The request leaves the room, and a collection may make room for it: where it does not fit, the
-** ladder would collect too, and take longer. It leaves the room, too, where all that is free lies
-** in pieces smaller than it: what would be moved to join them may be garbage. */
+** ladder would collect too, and take longer. */
 static bool leaves_room(const double *at, const view *v, const memory *m,
                         const tidei_policy_in *in) {
     double wanted = v->used + (double)in->request;
-    bool in_pieces = in->largest && in->request > in->largest,
-         within = wanted <= last_use(at, m, v) && !in_pieces;
-    if (v->growth <= 0 || (v->used <= v->limit && within)) return false;
+    if (v->growth <= 0) return false;
+    if (v->used <= v->limit && wanted <= last_use(at, m, v)) return lies_in_pieces(at, v, in);
     if (v->used > v->limit) return v->x >= 1;
     if (wanted > v->limit) return (double)in->request <= v->limit; /* what was live may be dead */
     return v->x >= at[X0];

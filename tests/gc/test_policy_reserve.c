@@ -54,11 +54,16 @@ static void reserve_waits_for_the_end(void **state) {
 static void reserve_collects_before_blocks_are_moved(void **state) {
     tidei_policy_run r = after_one();
     (void)state;
-    tidei_policy_in in = in_at(2 * (uint64_t)SEC, TIDEI_AT_ALLOC, 600);
+    tidei_policy_in in = in_at(2 * (uint64_t)SEC, TIDEI_AT_ALLOC, 994);
     in.request = 5;
     in.largest = 5;
     assert_int_equal(level_of(&r, in), 0);
-    in.largest = 4;
+    in.largest = 4; /* 0.75 % of 5.5 ms: 41 us */
+    assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
+    in.live = 900;
+    assert_int_equal(level_of(&r, in), 0);
+    tidei_policy_start(&r, &tidei_policy_reserve);
+    told(&r, SEC, MS / 20, 500, 200, TIDE_COLLECT_FULL, true); /* a short pause */
     assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
     in.live = 400; /* below x0 there is too little to be found */
     assert_int_equal(level_of(&r, in), 0);

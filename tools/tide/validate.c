@@ -28,7 +28,12 @@
 #define PATH_MAXB 4096
 
 static const char *const policies[] = {"reserve", "cudajl", "never"};
-static const char *const limits[] = {"1.2x", "2x", "none"};
+/* Limits to compare at, and at how many halves of the peak runs tell of the times there: how long
+** the program itself takes, and its pauses, depend on how much lies about. */
+static const struct {
+    const char *text;
+    unsigned timed_at;
+} limits[] = {{"1.2x", 3}, {"2x", 6}, {"none", 6}};
 
 /* ---- the program ---- */
 
@@ -171,6 +176,8 @@ struct validation {
     char **argv;
     unsigned runs;
     const char *folder;
+    tidei_trace exact; /* of the run under `every` */
+    uint64_t peak;     /* of live bytes */
     tidei_lab_program program;
     bool same;            /* the program takes the same course each time */
     unsigned off, unsure; /* predictions */
@@ -248,9 +255,9 @@ static tide_status compare(struct validation *v, const char *policy, const char 
 /* ---- learning ---- */
 
 /* Runs of the program under `never`, at a limit that is not among those compared. */
-static tide_status time_it(const struct validation *v, uint64_t peak, tidei_trace *t, size_t *n) {
+static tide_status time_it(const struct validation *v, uint64_t bytes, tidei_trace *t, size_t *n) {
     char limit[32];
-    snprintf(limit, sizeof limit, "%llu", (unsigned long long)(peak / 2 * 3));
+    snprintf(limit, sizeof limit, "%llu", (unsigned long long)bytes);
     for (*n = 0; *n < v->runs && *n < TIMED; ++*n) {
         tide_status status = record(v->argv, "never", limit, v->folder, &t[*n]);
         if (status != TIDE_OK) return status;
@@ -258,61 +265,79 @@ static tide_status time_it(const struct validation *v, uint64_t peak, tidei_trac
     return TIDE_OK;
 }
 
-static tide_status learn(struct validation *v, const tidei_trace *exact) {
-    tidei_trace timed[TIMED];
+static tide_status find_peak(struct validation *v) {
     tidei_lab_program p;
-    size_t n = 0;
-    tide_status status = tidei_study_convert(exact, NULL, 0, v->argv[0], &p, &v->same);
+    tide_status status = tidei_study_convert(&v->exact, NULL, 0, v->argv[0], &p, &v->same);
     if (status != TIDE_OK) return status;
-    uint64_t peak = p.peak[TIDEI_LAB_DEVICE];
+    v->peak = p.peak[TIDEI_LAB_DEVICE];
     tidei_lab_clear(&p);
-    status = time_it(v, peak, timed, &n);
+    return TIDE_OK;
+}
+
+/* v->program, with the times of runs under so many halves of the peak. */
+static tide_status learn(struct validation *v, unsigned halves) {
+    const uint64_t total = v->exact.run.total, wanted = v->peak / 2 * halves;
+    tidei_trace timed[TIMED];
+    size_t n = 0;
+    tide_status status = time_it(v, total && wanted > total ? total : wanted, timed, &n);
     if (status == TIDE_OK)
-        status = tidei_study_convert(exact, timed, n, v->argv[0], &v->program, &v->same);
+        status = tidei_study_convert(&v->exact, timed, n, v->argv[0], &v->program, &v->same);
     while (n) tidei_trace_clear(&timed[--n]);
     return status;
 }
 
+/* v->exact, and what it says by itself. */
 static tide_status begin(struct validation *v) {
-    tidei_trace t;
-    tide_status status = record(v->argv, "every", NULL, v->folder, &t);
+    tide_status status = record(v->argv, "every", NULL, v->folder, &v->exact);
     if (status != TIDE_OK) return status;
-    if (!t.blocks)
-        status = tidei_fail(TIDE_E_INVALID, OP, "%s makes no arrays on a device", v->argv[0]);
-    else if (t.run.how == TIDEI_DEATHS_FOUND)
-        status = tidei_fail(TIDE_E_INVALID, OP,
-                            "%s does not heed TIDE_POLICY: its deaths are not exact", v->argv[0]);
-    else
-        status = learn(v, &t);
-    tidei_trace_clear(&t);
-    return status;
+    if (!v->exact.blocks)
+        return tidei_fail(TIDE_E_INVALID, OP, "%s makes no arrays on a device", v->argv[0]);
+    if (v->exact.run.how == TIDEI_DEATHS_FOUND)
+        return tidei_fail(TIDE_E_INVALID, OP,
+                          "%s does not heed TIDE_POLICY: its deaths are not exact", v->argv[0]);
+    return find_peak(v);
 }
 
 static void show_program(const struct validation *v) {
-    const tidei_lab_model *m = &v->program.model;
     char b[32];
-    printf("%s: %u arrays in %.3f s of its own, peak live %s; a collection takes %.1f us and "
-           "%.1f ns an array, a climb %.1f us; %u runs each\n",
-           v->program.name, v->program.blocks, (double)v->program.ideal_ns / 1e9,
-           tidei_format_bytes(b, sizeof b, (size_t)v->program.peak[TIDEI_LAB_DEVICE], 2),
-           (double)m->full_ns / 1e3, (double)m->full_array_ps / 1e3, (double)m->stall_ns / 1e3,
-           v->runs);
-    if (!v->same)
-        printf("  its runs make other arrays, or wait at other places: the times are those of the "
-               "run under every\n");
+    printf("%s: %zu arrays, peak live %s; %u runs each\n", v->argv[0], v->exact.blocks,
+           tidei_format_bytes(b, sizeof b, (size_t)v->peak, 2), v->runs);
     printf("  %-8s %11s %19s %32s\n", "", "", "collections", "overhead %");
     printf("  %-8s %11s %9s %9s %20s %9s\n", "policy", "limit", "predicted", "measured",
            "predicted", "measured");
 }
 
+static void show_times(const struct validation *v, unsigned halves) {
+    const tidei_lab_model *m = &v->program.model;
+    printf(
+        "  as timed at %gx: %.3f s of its own, a collection %.1f us and %.1f ns an array, a climb "
+        "%.1f us\n",
+        0.5 * halves, (double)v->program.ideal_ns / 1e9, (double)m->full_ns / 1e3,
+        (double)m->full_array_ps / 1e3, (double)m->stall_ns / 1e3);
+    if (!v->same)
+        printf("  its runs make other arrays, or wait at other places: the times are those of the "
+               "run under every\n");
+}
+
+/* All policies at some of the limits, from `from` on: those with the same times. Returns in *from
+** the next limit. */
+static tide_status compare_some(struct validation *v, size_t *from) {
+    const unsigned halves = limits[*from].timed_at;
+    tide_status status = learn(v, halves);
+    if (status != TIDE_OK) return status;
+    show_times(v, halves);
+    for (; *from < TIDEI_COUNT(limits) && limits[*from].timed_at == halves; ++*from)
+        for (size_t k = 0; status == TIDE_OK && k < TIDEI_COUNT(policies); k++)
+            status = compare(v, policies[k], limits[*from].text);
+    tidei_lab_clear(&v->program);
+    return status;
+}
+
 static tide_status validate(struct validation *v) {
     tide_status status = begin(v);
-    if (status != TIDE_OK) return status;
-    show_program(v);
-    for (size_t l = 0; l < TIDEI_COUNT(limits); l++)
-        for (size_t k = 0; status == TIDE_OK && k < TIDEI_COUNT(policies); k++)
-            status = compare(v, policies[k], limits[l]);
-    tidei_lab_clear(&v->program);
+    if (status == TIDE_OK) show_program(v);
+    for (size_t l = 0; status == TIDE_OK && l < TIDEI_COUNT(limits);) status = compare_some(v, &l);
+    tidei_trace_clear(&v->exact);
     if (status == TIDE_OK && v->unsure)
         printf("of %u predictions the runs differ too much to tell; more of them (--runs) tell "
                "more\n",
