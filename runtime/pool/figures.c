@@ -120,9 +120,7 @@ void tidei_pools_reset_peaks(tidei_dev *d) {
 
 /* How much the pool could take from the driver now, in whole pages. */
 static size_t room(tidei_dev *d) {
-    size_t limit = atomic_load(&d->budget->limit),
-           used = atomic_load(&d->budget->backed) + atomic_load(&d->budget->library);
-    size_t more = beyond(limit, used), free_bytes, total;
+    size_t more = tidei_left_to_back(d), free_bytes, total;
     tidei_saved_error e;
     tidei_error_save(&e);
     if (d->d->ops->memory(d->d, &free_bytes, &total) == TIDE_OK)

@@ -148,9 +148,9 @@ struct tidei_pool_ops {
     /* (may be NULL: it is as cheap as the rest) Of stats the rounding alone, which policies ask for
     ** at allocations: looks at no index, and leaves threads the blocks that they keep at hand. */
     size_t (*rounding)(tidei_pool *p);
-    /* (may be NULL: nobody knows) Of stats the largest alone, which policies ask for at allocations.
-    ** Looks among the blocks that threads keep at hand only where no other piece has the bytes
-    ** wanted. */
+    /* (may be NULL: nobody knows) Of stats the largest alone, which policies ask for at
+    ** allocations. Looks among the blocks that threads keep at hand only where no other piece has
+    ** the bytes wanted. */
     size_t (*largest)(tidei_pool *p, size_t wanted);
     /* Walks everything: the balance, order, no overlap, bins. For tests and the stress build. */
     bool (*valid)(tidei_pool *p);

@@ -1,6 +1,7 @@
 /* find.c: the pool `tide` finds a free piece for a request: the best fit, then pieces with other
-** streams' pending work, then room made by moving blocks, then new memory; and where the caller has
-** nothing else left to try, all free memory brought into one stretch.
+** streams' pending work, then room made by moving blocks, then new memory, then such room where new
+** memory would have been better; and where the caller has nothing else left to try, all free memory
+** brought into one stretch.
 **
 ** What must stay true: without TIDEI_ALLOC_STEAL or the rule WAIT a stream gets only what it is
 ** ordered after; a piece handed out with other pending work keeps the stamps of that work, for the
