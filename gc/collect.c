@@ -80,7 +80,6 @@ static void snapshot(tidei_gc *gc, tidei_dev *d, tidei_where where, size_t reque
     in->slack_ns = tidei_slack_ns(d, where == TIDEI_AT_SYNC);
     in->backed = atomic_load_explicit(&d->budget->backed, memory_order_relaxed);
     in->fresh_ns = d->pool->ops == &tidei_pool_none ? 0 : fresh_ns(gc->rt, d);
-    in->largest = request ? tidei_pool_largest(d->pool, request) : 0;
 }
 
 /* The host's memory in arrays: its limit is the whole budget, and only arrays use it. */
@@ -750,11 +749,20 @@ static tidei_decision judge(tidei_gc *gc, tidei_gc_dev *g, const tidei_policy_in
     return x;
 }
 
+/* The largest request that needs no moves, of the pool that one is made of; 0: nobody knows. */
+static uint64_t largest(tidei_pool *pool, const tidei_policy_in *in) {
+    if (!pool) return 0;
+    size_t on_device = in->available > in->backed ? (size_t)(in->available - in->backed) : 0;
+    return tidei_pool_largest(pool, (size_t)in->request,
+                              tidei_min_size(on_device, tidei_left_to_back(pool->dev)));
+}
+
 /* Which collection, if any; sets when to ask again. */
-static int decide(tidei_gc *gc, tidei_dev *d, tidei_where where, size_t request) {
+static int decide(tidei_gc *gc, tidei_dev *d, tidei_where where, size_t request, tidei_pool *pool) {
     tidei_policy_in in;
     uint64_t rounds = rounds_so_far(gc);
     snapshot(gc, d, where, request, &in);
+    in.largest = largest(pool, &in);
     tidei_decision x = judge(gc, &gc->devs[d->index], &in, rounds);
     size_t wake = x.wake_at > SIZE_MAX ? SIZE_MAX : (size_t)x.wake_at;
     if (in.hard == TIDEI_NO_LIMIT && in.soft == TIDEI_NO_LIMIT && wake != SIZE_MAX)
@@ -769,7 +777,7 @@ static int decide_elsewhere(tidei_gc *gc, const tidei_dev *here) {
     int level = 0;
     for (tidei_dev *d = NULL; !level && (d = tidei_dev_next(gc->rt, d));)
         if (d != here && atomic_load_explicit(&d->budget->live, memory_order_relaxed))
-            level = decide(gc, d, TIDEI_AT_SAFEPOINT, 0);
+            level = decide(gc, d, TIDEI_AT_SAFEPOINT, 0, NULL);
     return level;
 }
 
@@ -805,7 +813,8 @@ void tidei_gc_ask_host(tidei_runtime *rt, size_t request) {
     if (!ran) atomic_store(&rt->budget->wake_at, atomic_load(&rt->budget->live) + RETRY_BYTES);
 }
 
-void tidei_gc_ask(tidei_runtime *rt, tidei_dev *d, tidei_where where, size_t request) {
+void tidei_gc_ask(tidei_runtime *rt, tidei_dev *d, tidei_where where, size_t request,
+                  tidei_pool *pool) {
     tidei_gc *gc = tidei_gc_of(rt);
     tidei_thread *t = tidei_thread_get(rt);
     if (!t || t->depth_collect || t->depth_drain || t->depth_climb || tidei_is_quiet(t)) return;
@@ -816,7 +825,7 @@ void tidei_gc_ask(tidei_runtime *rt, tidei_dev *d, tidei_where where, size_t req
         return;
     }
     if (tidei_deaths_pending(rt->deaths)) tidei_drain(rt);
-    int level = decide(gc, d, where, request);
+    int level = decide(gc, d, where, request, pool);
     if (!level && where == TIDEI_AT_SYNC) level = decide_elsewhere(gc, d);
     if (!level && where != TIDEI_AT_ALLOC) level = decide_host(gc, where, 0);
     uint64_t round;

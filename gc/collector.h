@@ -87,7 +87,8 @@ typedef struct tidei_gc {
 static inline tidei_gc *tidei_gc_of(tidei_runtime *rt) { return rt->gc; }
 
 /* ---- collect.c ---- */
-void tidei_gc_ask(tidei_runtime *rt, tidei_dev *d, tidei_where where, size_t request);
+void tidei_gc_ask(tidei_runtime *rt, tidei_dev *d, tidei_where where, size_t request,
+                  tidei_pool *pool);
 void tidei_gc_ask_host(tidei_runtime *rt, size_t request);
 size_t tidei_gc_collect(tidei_runtime *rt, int level, const char *why, bool *ran);
 void tidei_gc_wait(tidei_runtime *rt, const _Atomic uint64_t *count, uint64_t seen);

@@ -97,9 +97,11 @@ typedef struct memory { /* the policy's state */
     uint8_t nsync, ncheap; /* of each rhythm's moments, up to 2 */
     uint8_t npoor;         /* offers in a row that freed little ... */
     uint8_t skipped;       /* ... and other collections that are to come before the next one */
-    bool offered;          /* the collection that was decided last was an offer */
-    bool passed;           /* an offer that was cheap, in this window */
-    bool for_growth;       /* the end of the room is growth's */
+    bool offered : 1;      /* the collection that was decided last was an offer */
+    bool joined : 1;       /* ... spares moves */
+    bool passed : 1;       /* an offer that was cheap, in this window */
+    bool for_growth : 1;   /* the end of the room is growth's */
+    bool close : 1;        /* the next question comes soon after the last one */
 } memory;
 _Static_assert(sizeof(memory) <= TIDEI_POLICY_STATE, "room for the state");
 
@@ -150,7 +152,7 @@ static void count_made(memory *m, const view *v) {
 
 static void learn(memory *m, const view *v, const tidei_policy_in *in) {
     count_made(m, v);
-    m->request = fmax((double)in->request, m->request * REQUEST_DECAY);
+    m->request = fmax((double)in->request, m->request * (m->close ? 1 : REQUEST_DECAY));
     if (in->where == TIDEI_AT_SYNC) {
         recur(&m->sync, &m->nsync, m->made, v->slack_ns);
         if (bare(v, v->slack_ns) <= v->dear_ns) recur(&m->cheap, &m->ncheap, m->made, v->slack_ns);
@@ -254,7 +256,7 @@ static bool good_offer(const double *at, memory *m, const view *v, const tidei_p
 ** less than moving blocks, which is at most a short pause: the part of a pause that the rest of the
 ** room would have spared. What would be moved may be garbage. */
 static bool lies_in_pieces(const double *at, const view *v, const tidei_policy_in *in) {
-    return in->largest && in->request > in->largest && v->x >= at[X0] &&
+    return in->largest && in->request > in->largest && v->growth > 0 && v->x >= at[X0] &&
            (1 - v->x) * price(v, v->slack_ns) <= at[FLOOR];
 }
 
@@ -263,8 +265,7 @@ static bool lies_in_pieces(const double *at, const view *v, const tidei_policy_i
 static bool leaves_room(const double *at, const view *v, const memory *m,
                         const tidei_policy_in *in) {
     double wanted = v->used + (double)in->request;
-    if (v->growth <= 0) return false;
-    if (v->used <= v->limit && wanted <= last_use(at, m, v)) return lies_in_pieces(at, v, in);
+    if (v->growth <= 0 || (v->used <= v->limit && wanted <= last_use(at, m, v))) return false;
     if (v->used > v->limit) return v->x >= 1;
     if (wanted > v->limit) return (double)in->request <= v->limit; /* what was live may be dead */
     return v->x >= at[X0];
@@ -291,10 +292,12 @@ static bool neighbourly(const double *at, const view *v, const tidei_policy_hist
     return v->used > *from && unsure * price(v, v->slack_ns) < at[CHEAP] * since;
 }
 
-/* Growth until the next question at an allocation: before it no free piece becomes too small. */
-static double step(const memory *m, const view *v, const tidei_policy_in *in) {
-    if (!in->largest) return STEP * v->room;
-    return fmin(STEP * v->room, fmax(STEP_LEAST * v->room, (double)in->largest - m->request));
+/* Growth until the next question at an allocation: rather before the largest free piece is too
+** small for such requests as there were. */
+static double step(memory *m, const view *v, const tidei_policy_in *in) {
+    double usual = STEP * v->room, left = (double)in->largest - m->request;
+    m->close = in->largest && left < usual;
+    return m->close ? fmax(STEP_LEAST * v->room, left) : usual;
 }
 
 /* Where use will be `at`, expressed as live + request: assumes that granules lose as much as they
@@ -310,9 +313,13 @@ static tidei_decision decide(const double *at, void *state, const tidei_policy_h
     memory *m = state;
     view v = look(at, m, h, in);
     double neighbours_at;
-    m->offered = false;
+    m->offered = m->joined = false;
     if (in->where == TIDEI_AT_ALLOC) {
         if (leaves_room(at, &v, m, in)) return (tidei_decision){v.level, 0, "the room is used up"};
+        if (lies_in_pieces(at, &v, in)) {
+            m->joined = true;
+            return (tidei_decision){v.level, 0, "no free piece is large enough"};
+        }
         if (dear_to_grow(at, &v, m, in))
             return (tidei_decision){v.level, 0, "new memory costs more than collecting"};
     }
@@ -383,12 +390,12 @@ static void observe(const double *at, void *state, const tidei_policy_in *before
            bare_ns = fmax(0, pause - slack);
     if (used > left) m->freed += (double)(used - left);
     m->fixed_ns = m->fixed_ns > 0 ? fmin(m->fixed_ns * FIXED_MORE, pause) : pause;
-    if (c->early && m->for_growth)
+    if (c->early && m->for_growth && !m->joined)
         count_spared(m, fmin(bare_ns, m->fixed_ns) + HIDDEN * m->fixed_ns,
                      (double)used - (double)left);
     judge_waiting(m, bare_ns > sqrt(at[FLOOR] * (pause + at[STALL])), used < left + left / 16);
     set_margin(m, before, c);
-    if (c->early) judge_offer(m, (double)used - (double)left);
+    if (c->early && !m->joined) judge_offer(m, (double)used - (double)left);
 }
 
 const tidei_policy tidei_policy_reserve = {

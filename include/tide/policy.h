@@ -64,9 +64,9 @@ typedef struct tide_policy_snapshot {
     double full_freed;    /* the same of a full one */
     double yield;         /* average share of the growth that they freed; 0: there was none */
     const double *params; /* values of the policy's parameters, in the order of its table */
-    /* the largest request for which no block would have to be moved: there is a free piece of that
-    ** size, or the limit leaves as much for growth; 0: none, or nobody knows (where no array is
-    ** made, of pools other than `tide`, of the host's budget, in a study) */
+    /* the largest request for which no block would have to be moved, at least: its pool has a free
+    ** piece of that size, or can grow by as much; 0: none, or nobody knows (where no array is made,
+    ** of pools other than `tide`, of the host's budget, in a study) */
     uint64_t largest;
 } tide_policy_snapshot;
 

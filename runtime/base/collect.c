@@ -10,7 +10,11 @@ void tidei_blocking(tidei_runtime *rt, void (*fn)(void *arg), void *arg) {
 }
 
 void tidei_ask(tidei_runtime *rt, tidei_dev *d, tidei_where where, size_t request) {
-    if (rt->gc_ops) rt->gc_ops->ask(rt, d, where, request);
+    if (rt->gc_ops) rt->gc_ops->ask(rt, d, where, request, NULL);
+}
+
+void tidei_ask_alloc(tidei_runtime *rt, tidei_dev *d, struct tidei_pool *pool, size_t request) {
+    if (rt->gc_ops) rt->gc_ops->ask(rt, d, TIDEI_AT_ALLOC, request, pool);
 }
 
 void tidei_ask_host(tidei_runtime *rt, size_t request) {

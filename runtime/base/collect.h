@@ -12,12 +12,16 @@ typedef struct tidei_header tidei_header;
 
 typedef enum { TIDEI_AT_ALLOC, TIDEI_AT_SYNC, TIDEI_AT_SAFEPOINT } tidei_where;
 
+struct tidei_pool;
+
 typedef struct tidei_gc_ops {
     /* Asks the policy, and collects if it says so. At TIDEI_AT_ALLOC `request` bytes are wanted
     ** (they are not live yet); at TIDEI_AT_SYNC the host is about to block. Returns at once if
     ** another thread is doing so. Drains after a collection. Never from inside a drain, a
-    ** collection or a finalizer. */
-    void (*ask)(tidei_runtime *rt, tidei_dev *d, tidei_where where, size_t request);
+    ** collection or a finalizer. `pool`: of which they are wanted; NULL: of none, or nobody
+    ** knows. */
+    void (*ask)(tidei_runtime *rt, tidei_dev *d, tidei_where where, size_t request,
+                struct tidei_pool *pool);
     /* (may be NULL) The same at an allocation of host memory in arrays, which has a budget of its
     ** own. */
     void (*ask_host)(tidei_runtime *rt, size_t request);
@@ -73,6 +77,8 @@ typedef struct tidei_gc_counts {
 /* runs fn in the blocking region */
 void tidei_blocking(tidei_runtime *rt, void (*fn)(void *arg), void *arg);
 void tidei_ask(tidei_runtime *rt, tidei_dev *d, tidei_where where, size_t request);
+/* `request` bytes of the device's pool are wanted */
+void tidei_ask_alloc(tidei_runtime *rt, tidei_dev *d, struct tidei_pool *pool, size_t request);
 void tidei_ask_host(tidei_runtime *rt,
                     /* an array of `request` bytes in the host's memory is wanted */
                     size_t request);

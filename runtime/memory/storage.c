@@ -164,12 +164,13 @@ static tide_status alloc_attempt(void *arg, unsigned flags) {
 }
 
 /* Takes a block of device memory. */
-static inline tide_status take_block(tidei_dev *d, size_t bytes, tidei_attempt_fn attempt,
+static inline tide_status take_block(tidei_pool *pool, size_t bytes, tidei_attempt_fn attempt,
                                      void *arg, const char *op) {
+    tidei_dev *d = pool->dev;
     size_t want = atomic_load_explicit(&d->budget->live, memory_order_relaxed) + bytes;
     if (want < bytes) return tidei_out_of_memory(d, bytes, op);
     if (tidei_unlikely(want >= atomic_load_explicit(&d->memory->wake_at, memory_order_relaxed)))
-        tidei_ask(d->rt, d, TIDEI_AT_ALLOC, bytes);
+        tidei_ask_alloc(d->rt, d, pool, bytes);
     return tidei_with_reclaim(d, bytes, op, attempt, arg);
 }
 
@@ -185,7 +186,7 @@ static tide_status take_block_of_kind(struct alloc_args *a, const char *op) {
         tidei_ask_host(d->rt, a->bytes);
     if (!wraps && tidei_on_device(kind) &&
         on_device + a->bytes >= atomic_load_explicit(&d->memory->wake_at, memory_order_relaxed))
-        tidei_ask(d->rt, d, TIDEI_AT_ALLOC, a->bytes);
+        tidei_ask_alloc(d->rt, d, a->pool, a->bytes);
     tide_status status = tidei_reclaim_kind(d, kind, a->bytes, op, alloc_attempt, a);
     if (status == TIDE_OK && kind == TIDEI_MEM_UNIFIED) tidei_unadvise(d, a->block.addr, a->bytes);
     return status;
@@ -204,7 +205,7 @@ tide_status tidei_block_take(tidei_pool *pool, size_t bytes, tidei_attempt_fn at
                              const char *op) {
     tidei_dev *d = pool->dev;
     if (tidei_deaths_pending(d->rt->deaths)) tidei_drain(d->rt);
-    tide_status status = take_block(d, bytes, attempt, arg, op);
+    tide_status status = take_block(pool, bytes, attempt, arg, op);
     return status == TIDE_OK ? TIDE_OK : not_taken(pool, d->stream0, status, op);
 }
 
@@ -248,7 +249,7 @@ __attribute__((always_inline)) static inline tide_status make(tidei_pool *pool, 
     a.bytes = bytes;
     if (bytes) {
         tide_status status = tidei_likely(pool->kind == TIDEI_MEM_DEVICE)
-                                 ? take_block(d, bytes, alloc_attempt, &a, op)
+                                 ? take_block(pool, bytes, alloc_attempt, &a, op)
                                  : take_block_of_kind(&a, op);
         if (tidei_unlikely(status != TIDE_OK)) return not_taken(pool, s, status, op);
     } else {

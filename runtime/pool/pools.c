@@ -268,9 +268,11 @@ size_t tidei_pools_rounding(tidei_dev *d, unsigned kinds) {
     return bytes;
 }
 
-size_t tidei_pool_largest(tidei_pool *p, size_t wanted) {
+size_t tidei_pool_largest(tidei_pool *p, size_t wanted, size_t growth) {
+    const size_t page = p->dev->d->info.page_bytes;
     if (!p->ops->largest) return 0;
-    return tidei_max_size(p->ops->largest(p, wanted), tidei_left_to_back(p->dev));
+    growth = growth / page * page;
+    return tidei_max_size(p->ops->largest(p, growth < wanted ? wanted : 0), growth);
 }
 
 size_t tidei_pools_pinned(tidei_dev *d) {

@@ -126,10 +126,10 @@ void tidei_pools_stats_of(tidei_dev *d, unsigned kinds, tidei_pool_stats *sum);
 /* of what counts against the device's limits */
 void tidei_pools_stats(tidei_dev *d, tidei_pool_stats *sum);
 size_t tidei_pools_rounding(tidei_dev *d, unsigned kinds); /* of tidei_pools_stats_of; cheaper */
-/* The largest request for which no block would have to be moved: that is as large as a free piece,
-** or as what the limit leaves for growth. 0: none, or the pool does not know. `wanted` as for the
-** pool's slot. */
-size_t tidei_pool_largest(tidei_pool *p, size_t wanted);
+/* The largest request for which no block would have to be moved, at least: a free piece has its
+** size, or the pages of `growth`, bytes that the pool can grow by (what grows beside a free piece
+** may be larger). 0: none, or the pool does not know. */
+size_t tidei_pool_largest(tidei_pool *p, size_t wanted, size_t growth);
 size_t tidei_pools_pinned(tidei_dev *d); /* of live: must not move */
 void tidei_pools_sweep(tidei_dev *d);
 

@@ -48,9 +48,11 @@ static void counted_deaths_are_exact(void **state) {
     usleep(2000);
     tide_free(bytes(rt, 4000)); /* memory comes back where some is wanted */
     assert_ok(tide_synchronize(rt, NULL));
+    size_t page = test_rt(rt)->devs[0].d->info.page_bytes;
     tide_close(rt);
     read_timed(path, &t);
-    assert_int_equal(t.run.version, 2);
+    assert_int_equal(t.run.version, 3);
+    assert_int_equal(t.run.page_bytes, page);
     assert_int_equal(t.run.how, TIDEI_DEATHS_COUNTED);
     assert_int_equal(t.run.found, 0);
     assert_true(t.run.total > 0);

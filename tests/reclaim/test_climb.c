@@ -26,8 +26,9 @@ static size_t collect(tidei_runtime *rt, int level, const char *why, bool *ran) 
     while (gc.n) tidei_storage_release(gc.garbage[--gc.n]);
     return before - atomic_load(&rt->devs[0].budget->live);
 }
-static void ask(tidei_runtime *rt, tidei_dev *d, tidei_where where, size_t request) {
-    (void)rt, (void)d, (void)where, (void)request;
+static void ask(tidei_runtime *rt, tidei_dev *d, tidei_where where, size_t request,
+                tidei_pool *pool) {
+    (void)rt, (void)d, (void)where, (void)request, (void)pool;
 }
 static tide_status attach(tidei_runtime *rt, tidei_thread *t) { return (void)rt, (void)t, TIDE_OK; }
 static void leave(tidei_runtime *rt, tidei_thread *t) { (void)rt, (void)t; }

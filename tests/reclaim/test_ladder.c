@@ -54,8 +54,9 @@ static size_t collect(tidei_runtime *rt, int level, const char *why, bool *ran) 
     ++*(level == TIDE_COLLECT_MINOR ? &here->minors : &here->fulls);
     return level == here->lets_go ? let_go(&here->other) : 0;
 }
-static void ask(tidei_runtime *rt, tidei_dev *d, tidei_where where, size_t request) {
-    (void)rt, (void)d, (void)where, (void)request;
+static void ask(tidei_runtime *rt, tidei_dev *d, tidei_where where, size_t request,
+                tidei_pool *pool) {
+    (void)rt, (void)d, (void)where, (void)request, (void)pool;
 }
 static void discharge(tidei_runtime *rt, uint32_t owner, size_t bytes) {
     (void)rt, (void)owner, (void)bytes;

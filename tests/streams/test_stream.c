@@ -319,7 +319,9 @@ static struct {
     const struct tidei_device_ops *real;
 } copying;
 
-static void count_ask(tidei_runtime *rt, tidei_dev *d, tidei_where where, size_t request) {
+static void count_ask(tidei_runtime *rt, tidei_dev *d, tidei_where where, size_t request,
+                      tidei_pool *pool) {
+    (void)pool;
     (void)rt, (void)d, (void)request;
     if (where == TIDEI_AT_SYNC) copying.asked++;
     assert_int_equal(copying.blocked, 0); /* before the host blocks */

@@ -28,12 +28,12 @@
 #define PATH_MAXB 4096
 
 static const char *const policies[] = {"reserve", "cudajl", "never"};
-/* Limits to compare at, and at how many halves of the peak runs tell of the times there: how long
-** the program itself takes, and its pauses, depend on how much lies about. */
+/* Limits to compare at, and at how many times the peak runs tell of the times there: how long the
+** program itself takes, and its pauses, depend on how much lies about. */
 static const struct {
     const char *text;
-    unsigned timed_at;
-} limits[] = {{"1.2x", 3}, {"2x", 6}, {"none", 6}};
+    double timed_at;
+} limits[] = {{"1.2x", 1.5}, {"2x", 3}, {"none", 3}};
 
 /* ---- the program ---- */
 
@@ -274,12 +274,17 @@ static tide_status find_peak(struct validation *v) {
     return TIDE_OK;
 }
 
-/* v->program, with the times of runs under so many halves of the peak. */
-static tide_status learn(struct validation *v, unsigned halves) {
-    const uint64_t total = v->exact.run.total, wanted = v->peak / 2 * halves;
+/* The limit of runs that tell of the times: so many times the peak, within the device. */
+static uint64_t timed_limit(const struct validation *v, double times) {
+    const double total = (double)v->exact.run.total, wanted = times * (double)v->peak;
+    return (uint64_t)(total > 0 ? fmin(wanted, total) : wanted);
+}
+
+/* v->program, with the times of runs under that limit. */
+static tide_status learn(struct validation *v, uint64_t limit) {
     tidei_trace timed[TIMED];
     size_t n = 0;
-    tide_status status = time_it(v, total && wanted > total ? total : wanted, timed, &n);
+    tide_status status = time_it(v, limit, timed, &n);
     if (status == TIDE_OK)
         status = tidei_study_convert(&v->exact, timed, n, v->argv[0], &v->program, &v->same);
     while (n) tidei_trace_clear(&timed[--n]);
@@ -307,13 +312,14 @@ static void show_program(const struct validation *v) {
            "predicted", "measured");
 }
 
-static void show_times(const struct validation *v, unsigned halves) {
+static void show_times(const struct validation *v, uint64_t limit) {
     const tidei_lab_model *m = &v->program.model;
+    char b[32];
     printf(
-        "  as timed at %gx: %.3f s of its own, a collection %.1f us and %.1f ns an array, a climb "
+        "  as timed at %s: %.3f s of its own, a collection %.1f us and %.1f ns an array, a climb "
         "%.1f us\n",
-        0.5 * halves, (double)v->program.ideal_ns / 1e9, (double)m->full_ns / 1e3,
-        (double)m->full_array_ps / 1e3, (double)m->stall_ns / 1e3);
+        tidei_format_bytes(b, sizeof b, (size_t)limit, 2), (double)v->program.ideal_ns / 1e9,
+        (double)m->full_ns / 1e3, (double)m->full_array_ps / 1e3, (double)m->stall_ns / 1e3);
     if (!v->same)
         printf("  its runs make other arrays, or wait at other places: the times are those of the "
                "run under every\n");
@@ -322,11 +328,11 @@ static void show_times(const struct validation *v, unsigned halves) {
 /* All policies at some of the limits, from `from` on: those with the same times. Returns in *from
 ** the next limit. */
 static tide_status compare_some(struct validation *v, size_t *from) {
-    const unsigned halves = limits[*from].timed_at;
-    tide_status status = learn(v, halves);
+    const uint64_t timed = timed_limit(v, limits[*from].timed_at);
+    tide_status status = learn(v, timed);
     if (status != TIDE_OK) return status;
-    show_times(v, halves);
-    for (; *from < TIDEI_COUNT(limits) && limits[*from].timed_at == halves; ++*from)
+    show_times(v, timed);
+    for (; *from < TIDEI_COUNT(limits) && timed_limit(v, limits[*from].timed_at) == timed; ++*from)
         for (size_t k = 0; status == TIDE_OK && k < TIDEI_COUNT(policies); k++)
             status = compare(v, policies[k], limits[*from].text);
     tidei_lab_clear(&v->program);

@@ -218,12 +218,18 @@ static bool may_all_move(const tidei_heap *p, const compaction *c, struct look *
 #define LOOK_PART   4
 #define LOOKS_LEAST 1024
 
+/* Extents to look at for a stretch that costs less than that. */
+static size_t looks_for(size_t cost) {
+    if (cost == SIZE_MAX) return SIZE_MAX;
+    return tidei_max_size(cost / LOOK_COST / LOOK_PART, LOOKS_LEAST);
+}
+
 /* The cheapest stretch that has the bytes wanted (if `slide`: free bytes). For each end the latest
 ** possible beginning is the cheapest. Owners are asked only where a stretch is cheaper than the
 ** best so far. */
 static stretch choose(tidei_heap *p, compaction *c, bool slide) {
     size_t size = c->size + c->lost, all = ask_reach(p, c), cap = c->cap - c->nheld,
-           looks = SIZE_MAX;
+           looks = looks_for(c->most);
     stretch best = {.cost = c->most};
     struct look a = look_from(p->first);
     for (tidei_extent *x = p->first; x && looks; x = x->next, looks--) {
@@ -240,7 +246,7 @@ static stretch choose(tidei_heap *p, compaction *c, bool slide) {
         if (!fits || a.blocks > cap || cost_of(&a) + a.strangers * LOOK_COST >= best.cost) continue;
         if (!may_all_move(p, c, &a, x->next)) continue;
         best = (stretch){a.low, x, a.low->off, tidei_extent_end(x), cost_of(&a), a.blocks};
-        looks = tidei_max_size(best.cost / LOOK_COST / LOOK_PART, LOOKS_LEAST);
+        looks = looks_for(best.cost);
     }
     return best;
 }

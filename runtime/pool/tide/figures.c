@@ -15,13 +15,20 @@ static tidei_size_index *any_size_index(tidei_zone *z, unsigned i) {
     return i == TIDEI_STREAMS_MAX ? &z->ready : &z->mixed;
 }
 
+static size_t largest_in(tidei_size_index *sh) {
+    const tidei_extent *x = sh ? tidei_size_index_largest(sh) : NULL;
+    return x ? x->size : 0;
+}
+
 /* The largest free piece's bytes. */
 static size_t largest(tidei_heap *p) {
     size_t most = 0;
-    for (unsigned i = 0; i < tidei_zones(p) * INDEXES; i++) {
-        tidei_size_index *sh = any_size_index(tidei_zone_at(p, i / INDEXES), i % INDEXES);
-        const tidei_extent *x = sh ? tidei_size_index_largest(sh) : NULL;
-        if (x) most = tidei_max_size(most, x->size);
+    for (unsigned k = 0; k < tidei_zones(p); k++) {
+        tidei_zone *z = tidei_zone_at(p, k);
+        most = tidei_max_size(most, largest_in(&z->ready));
+        most = tidei_max_size(most, largest_in(&z->mixed));
+        for (unsigned slot = 0; slot < p->size_indexes_end; slot++)
+            most = tidei_max_size(most, largest_in(tidei_zone_own(z, slot)));
     }
     return most;
 }

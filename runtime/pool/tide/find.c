@@ -139,8 +139,9 @@ static tidei_reach reach_of(tidei_heap *p, size_t size, tidei_stream *s, unsigne
     return TIDEI_REACH_STALE;
 }
 
-/* Makes one piece of several by moving blocks, of `most` bytes at most. If it may `grow` it first
-** adds the memory that is missing, and as much as is lost between blocks that cannot slide. */
+/* Makes one piece of several by moving blocks, at a cost of less than `most`. If it may `grow` it
+** first adds the memory that is missing, and as much as is lost between blocks that cannot
+** slide. */
 static tide_status compact(tidei_heap *p, size_t size, size_t bytes, size_t most, tidei_stream *s,
                            tidei_reach reach, bool grow, tidei_extent **out) {
     size_t lost = 0;
@@ -148,7 +149,8 @@ static tide_status compact(tidei_heap *p, size_t size, size_t bytes, size_t most
     tide_status st = add_missing(p, size, bytes, s);
     if (st != TIDE_OK) return st;
     st = tidei_heap_compact(p, size, TIDEI_MOVES_MAX, most, s, reach, &lost, out);
-    if (st == TIDE_E_NOMEM) p->small = tidei_max_size(p->small, size / SMALL_PART);
+    if (st == TIDE_E_NOMEM && most == SIZE_MAX)
+        p->small = tidei_max_size(p->small, size / SMALL_PART);
     if (st != TIDE_E_NOMEM || !lost || !grow) return st;
     st = add_missing(p, lost, 0, s);
     if (st != TIDE_OK) return st;
@@ -226,6 +228,7 @@ static tide_status move_blocks(tidei_heap *p, size_t size, size_t bytes, size_t 
     bool must = flags & TIDEI_ALLOC_MOVE, grow = !(flags & TIDEI_ALLOC_NO_GROW);
     uint64_t frees = tidei_heap_tally(p).frees;
     tide_status st = compact(p, size, bytes, most, s, reach, grow, out);
+    if (most != SIZE_MAX) return st; /* what costs too much then may be worth while later */
     if (st == TIDE_E_NOMEM && must) st = tidei_heap_remap(p, size, s, grow, out);
     p->compact_pause = st == TIDE_E_NOMEM
                            ? tidei_min_size(2 * p->compact_pause + RETRY_FREES, RETRY_FREES_MAX)
@@ -234,8 +237,9 @@ static tide_status move_blocks(tidei_heap *p, size_t size, size_t bytes, size_t 
     return st;
 }
 
-/* Makes room instead of growing by all that is wanted, where much is free but in pieces; moves
-** blocks of `most` bytes at most. *out is in a size index, or CLAIMED. */
+/* Makes room instead of growing by all that is wanted, where much is free but in pieces. `most`:
+** what moves may cost; SIZE_MAX: whatever it takes, and pages may be mapped elsewhere. *out is in a
+** size index, or CLAIMED. */
 static tide_status make_room(tidei_heap *p, size_t size, size_t most, tidei_stream *s,
                              unsigned flags, tidei_extent **out) {
     bool must = flags & TIDEI_ALLOC_MOVE, again, waits;
@@ -247,7 +251,7 @@ static tide_status make_room(tidei_heap *p, size_t size, size_t most, tidei_stre
     if (!p->base.mover || bytes < size / LITTLE_PART) return TIDE_E_NOMEM;
     again = must || tidei_heap_tally(p).frees >= p->compact_after;
     if (again) st = move_blocks(p, size, bytes, most, s, reach, flags, out);
-    if (st != TIDE_E_NOMEM || must || !has_many_addresses(p)) return st;
+    if (st != TIDE_E_NOMEM || must || most != SIZE_MAX || !has_many_addresses(p)) return st;
     waits = worth_waiting(p, size, s);
     if (!again && !waits) return st;
     st = use_idle_pages(p, size, s, waits, out);
@@ -283,12 +287,13 @@ static tide_status gather(tidei_heap *p, size_t size, tidei_stream *s, bool grow
 ** holds. */
 #define GROWTHS 16
 
-/* Where the limit leaves no growth, moving this many times the bytes wanted still costs less than a
-** climb. */
+/* Where there is no growth to be had, moves may cost this many times the bytes wanted: 128 MiB for
+** a request of 8 MiB take an H200 80 us, as long as the short collection that a climb begins
+** with. */
 #define MOVED_TIMES 16
 
-/* Grows, or makes room: first what costs less. Growth that is worth its memory may be more than the
-** limit leaves; then there is still what lies in pieces. */
+/* Grows, or makes room: first what costs less. Growth that is worth its memory may not be had; then
+** there is still what lies in pieces. */
 static tide_status grow_or_make_room(tidei_heap *p, size_t size, tidei_stream *s, unsigned flags,
                                      tidei_extent **out) {
     bool grow = !(flags & TIDEI_ALLOC_NO_GROW), first = flags & TIDEI_ALLOC_MOVE || tight(p, size);
