@@ -471,30 +471,6 @@ static void a_registered_policy_decides_in_a_runtime(void **state) {
     assert_string_equal(lines, "");
 }
 
-/* The limit is in use, and all that is free in pieces of 64 KiB. */
-static void a_policy_is_told_that_memory_lies_in_pieces(void **state) {
-    enum { PIECES = 16 };
-    tide_array *a[PIECES];
-    mock_tracer m;
-    (void)state;
-    there_is(table("pieces"));
-    memset(&seen, 0, sizeof seen);
-    tide_runtime *rt = open_with("pieces", &m);
-    for (unsigned i = 0; i < PIECES; i++)
-        assert_array(a[i] = tide_empty(rt, TIDE_U8, SHAPE(1 << 16)));
-    for (unsigned i = 0; i < PIECES; i += 2) tide_free(a[i]);
-    tide_array *small = tide_empty(rt, TIDE_U8, SHAPE(1 << 16));
-    assert_array(small);
-    assert_true(seen.now.request == 1 << 16 && seen.now.largest == 1 << 16);
-    tide_array *large = tide_empty(rt, TIDE_U8, SHAPE(1 << 17));
-    assert_array(large); /* blocks were moved */
-    assert_true(seen.now.request == 1 << 17 && seen.now.largest == 1 << 16);
-    assert_int_equal(test_stats(rt).climbs, 0);
-    for (unsigned i = 1; i < PIECES; i += 2) tide_free(a[i]);
-    tide_free(small), tide_free(large);
-    close_with(rt, &m);
-}
-
 static void a_loaded_policy_decides_in_a_runtime(void **state) {
     mock_tracer m;
     (void)state;
@@ -626,7 +602,6 @@ int main(void) {
         cmocka_unit_test(a_shared_object_is_one_policy),
         cmocka_unit_test(what_is_no_policy_is_told),
         cmocka_unit_test(a_registered_policy_decides_in_a_runtime),
-        cmocka_unit_test(a_policy_is_told_that_memory_lies_in_pieces),
         cmocka_unit_test(a_loaded_policy_decides_in_a_runtime),
         cmocka_unit_test(a_file_that_is_none_fails_or_is_a_warning),
         cmocka_unit_test(nonsense_is_one_warning_and_climbs_collect),

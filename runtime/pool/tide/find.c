@@ -293,13 +293,14 @@ static tide_status gather(tidei_heap *p, size_t size, tidei_stream *s, bool grow
 #define MOVED_TIMES 16
 
 /* Grows, or makes room: first what costs less. Growth that is worth its memory may not be had; then
-** there is still what lies in pieces. */
+** there is still what lies in pieces, if one thread alone is at work: others free blocks meanwhile,
+** and a climb lets them. */
 static tide_status grow_or_make_room(tidei_heap *p, size_t size, tidei_stream *s, unsigned flags,
                                      tidei_extent **out) {
     bool grow = !(flags & TIDEI_ALLOC_NO_GROW), first = flags & TIDEI_ALLOC_MOVE || tight(p, size);
     tide_status st = first ? make_room(p, size, SIZE_MAX, s, flags, out) : TIDE_E_NOMEM;
     if (st == TIDE_E_NOMEM && grow) st = tidei_heap_grow(p, size, s, out);
-    if (st != TIDE_E_NOMEM || first) return st;
+    if (st != TIDE_E_NOMEM || first || p->ncaches > 1) return st;
     return make_room(p, size, MOVED_TIMES * size, s, flags, out);
 }
 
