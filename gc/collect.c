@@ -80,6 +80,7 @@ static void snapshot(tidei_gc *gc, tidei_dev *d, tidei_where where, size_t reque
     in->slack_ns = tidei_slack_ns(d, where == TIDEI_AT_SYNC);
     in->backed = atomic_load_explicit(&d->budget->backed, memory_order_relaxed);
     in->fresh_ns = d->pool->ops == &tidei_pool_none ? 0 : fresh_ns(gc->rt, d);
+    in->largest = 0; /* decide finds it, where an array is made */
 }
 
 /* The host's memory in arrays: its limit is the whole budget, and only arrays use it. */

@@ -321,8 +321,7 @@ static struct {
 
 static void count_ask(tidei_runtime *rt, tidei_dev *d, tidei_where where, size_t request,
                       tidei_pool *pool) {
-    (void)pool;
-    (void)rt, (void)d, (void)request;
+    (void)rt, (void)d, (void)request, (void)pool;
     if (where == TIDEI_AT_SYNC) copying.asked++;
     assert_int_equal(copying.blocked, 0); /* before the host blocks */
 }
