@@ -323,8 +323,6 @@ static bool claim(tidei_heap *p, compaction *c, const stretch *w, bool slide) {
     c->n = c->npending = 0;
     if (!stands(w)) return false;
     for (; x != end; x = x->next) {
-        if (x->next && tidei_extent_is(x->next) == TIDEI_EXTENT_LIVE)
-            __builtin_prefetch(atomic_load_explicit(&x->next->owner, memory_order_relaxed), 1);
         if (is_free(x) ? !claim_free(p, c, x) : !claim_block(p, c, x)) break;
         if (tidei_extent_is(x) == TIDEI_EXTENT_CLAIMED) free += x->size;
     }
