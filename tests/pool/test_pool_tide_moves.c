@@ -59,6 +59,82 @@ static void moves_what_is_in_the_way(void **state) {
     drop_owned(p, b);
 }
 
+/* Growth by less than a 64th of all is worth what it spares in moves; where the limit leaves none,
+** blocks move all the same, and nothing more is asked of the caller. */
+static void blocks_move_where_the_limit_leaves_no_growth(void **state) {
+    (void)state;
+    enum { ALL = 200 };
+    for (unsigned limited = 0; limited < 2; limited++) {
+        tidei_block b[ALL], c;
+        double_owner o[ALL];
+        tidei_pool *p = open_tide();
+        p->mover = &double_mover;
+        movers.tick = 10, movers.blocks = 0;
+        for (unsigned i = 0; i < ALL; i++) {
+            b[i] = must(p, PAGE, 0);
+            o[i] = (double_owner){.b = &b[i]};
+            p->ops->own(p, &b[i], &o[i]);
+        }
+        p->ops->trim(p, 0);
+        size_t backed = dbl.dev.budget->backed;
+        assert_int_equal(backed, ALL * PAGE);
+        if (limited) atomic_store(&dbl.dev.budget->limit, backed);
+        put(p, &b[50], 0, 1), put(p, &b[150], 0, 1);
+        assert_int_equal(get(p, 2 * PAGE, 0, 0, &c), TIDE_OK);
+        assert_int_equal(figures(p).compactions, limited);
+        assert_int_equal(movers.blocks, limited);
+        assert_int_equal(dbl.dev.budget->backed == backed, limited);
+        assert_true(balanced(p));
+        put(p, &c, 0, 11);
+        for (unsigned i = 0; i < ALL; i++)
+            if (i != 50 && i != 150) p->ops->free(p, &b[i]);
+        close_clean(p);
+    }
+}
+
+/* Two free pieces of `hole` bytes with so many blocks of a page between, where the limit leaves no
+** growth; none of the blocks finds a place elsewhere. Requests both pieces' bytes. */
+static tide_status get_across(unsigned between, size_t hole, unsigned flags) {
+    enum { ALL = 200, BEGIN = 20 };
+    tidei_block b[ALL], holes[2], rest = {0}, c;
+    double_owner o[ALL];
+    tidei_pool *p = open_tide();
+    p->mover = &double_mover;
+    movers.tick = 10, movers.blocks = 0;
+    for (unsigned i = 0; i < ALL; i++) {
+        if (i == BEGIN) holes[0] = must(p, hole, 0);
+        if (i == BEGIN + between) holes[1] = must(p, hole, 0);
+        b[i] = must(p, PAGE, 0);
+        o[i] = (double_owner){.b = &b[i]};
+        p->ops->own(p, &b[i], &o[i]);
+    }
+    if (2 * hole % PAGE) rest = must(p, PAGE - 2 * hole % PAGE, 0);
+    p->ops->trim(p, 0);
+    atomic_store(&dbl.dev.budget->limit, dbl.dev.budget->backed);
+    put(p, &holes[0], 0, 1), put(p, &holes[1], 0, 1);
+    assert_int_equal(figures(p).cached + figures(p).pending, 2 * hole);
+    tide_status st = get(p, 2 * hole, 0, flags, &c);
+    assert_int_equal(movers.blocks, st == TIDE_OK ? between : 0);
+    assert_int_equal(((tidei_heap *)p)->small, 0);
+    assert_int_equal(((tidei_heap *)p)->compact_after, 0);
+    assert_true(balanced(p));
+    if (st == TIDE_OK) put(p, &c, 0, 11);
+    if (rest.bytes) p->ops->free(p, &rest);
+    for (unsigned i = 0; i < ALL; i++) p->ops->free(p, &b[i]);
+    close_clean(p);
+    return st;
+}
+
+/* ... but no more than 16 times what is wanted, and no block in more than 8 pieces; and a request
+** for which that is too little puts nothing off that may cost anything. */
+static void moves_in_place_of_growth_are_bounded(void **state) {
+    (void)state;
+    assert_int_equal(get_across(8, PAGE / 2, 0), TIDE_OK);
+    assert_int_equal(get_across(20, PAGE / 2, 0), TIDE_E_NOMEM);
+    assert_int_equal(get_across(1, PAGE / 4, 0), TIDE_OK);
+    assert_int_equal(get_across(1, PAGE / 16, 0), TIDE_E_NOMEM);
+}
+
 /* Between two pins, or a pin and an end, at most seven pages can be had in one piece: the blocks
 ** there find places behind. More comes from pages on both sides, which change their addresses. */
 static void pins_stay(void **state) {
@@ -762,6 +838,8 @@ static void clearing_that_fails_loses_nothing(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(moves_what_is_in_the_way),
+        cmocka_unit_test(blocks_move_where_the_limit_leaves_no_growth),
+        cmocka_unit_test(moves_in_place_of_growth_are_bounded),
         cmocka_unit_test(pins_stay),
         cmocka_unit_test(a_choice_that_is_over_is_made_again),
         cmocka_unit_test(equal_pieces_are_filled_from_below),
