@@ -428,6 +428,7 @@ static tide_runtime *open_with(const char *policy, mock_tracer *m) {
     tide_runtime *rt = test_open(&(tide_config){.device = "host",
                                                 .collector = "refcount",
                                                 .policy = policy,
+                                                .pool = "tide",
                                                 .limit = "1MiB",
                                                 .log = keep_line,
                                                 .log_level = TIDE_LOG_WARNING,
@@ -469,6 +470,38 @@ static void a_registered_policy_decides_in_a_runtime(void **state) {
     assert_true(seen.state > 10 && seen.params[0] == 0.25);
     close_with(rt, &m);
     assert_string_equal(lines, "");
+}
+
+/* Asks to be asked at each array, and never collects. */
+static void listen(void *user, void *state, const tide_policy_snapshot *now,
+                   tide_policy_decision *out) {
+    (void)user, (void)state;
+    seen.now = *now;
+    out->reason = "listening";
+}
+
+/* The limit is in use, and all that is free lies in pieces of 64 KiB. */
+static void a_policy_is_told_what_needs_no_moves(void **state) {
+    enum { PIECES = 16, PIECE = 1 << 16 };
+    tide_array *a[PIECES];
+    mock_tracer m;
+    (void)state;
+    there_is(
+        (tide_policy){.struct_size = sizeof(tide_policy), .name = "listening", .decide = listen});
+    tide_runtime *rt = open_with("listening", &m);
+    for (unsigned i = 0; i < PIECES; i++)
+        assert_array(a[i] = tide_empty(rt, TIDE_U8, SHAPE(PIECE)));
+    for (unsigned i = 0; i < PIECES; i += 2) tide_free(a[i]);
+    tide_array *small = tide_empty(rt, TIDE_U8, SHAPE(PIECE));
+    assert_array(small);
+    assert_true(seen.now.request == PIECE && seen.now.largest == PIECE);
+    tide_array *large = tide_empty(rt, TIDE_U8, SHAPE(2 * PIECE));
+    assert_array(large); /* blocks were moved */
+    assert_true(seen.now.request == 2 * PIECE && seen.now.largest == PIECE);
+    assert_int_equal(test_stats(rt).climbs, 0);
+    for (unsigned i = 1; i < PIECES; i += 2) tide_free(a[i]);
+    tide_free(small), tide_free(large);
+    close_with(rt, &m);
 }
 
 static void a_loaded_policy_decides_in_a_runtime(void **state) {
@@ -602,6 +635,7 @@ int main(void) {
         cmocka_unit_test(a_shared_object_is_one_policy),
         cmocka_unit_test(what_is_no_policy_is_told),
         cmocka_unit_test(a_registered_policy_decides_in_a_runtime),
+        cmocka_unit_test(a_policy_is_told_what_needs_no_moves),
         cmocka_unit_test(a_loaded_policy_decides_in_a_runtime),
         cmocka_unit_test(a_file_that_is_none_fails_or_is_a_warning),
         cmocka_unit_test(nonsense_is_one_warning_and_climbs_collect),
