@@ -518,11 +518,12 @@ static void enter(tidei_batches *b) {
 }
 
 static void leave(tidei_batches *b) {
-    if (!b->prev) return;
     pthread_mutex_t *lock = &tidei_arrays_of(b->rt)->adapt_lock;
     pthread_mutex_lock(lock);
-    if (b->next) b->next->prev = b->prev;
-    *b->prev = b->next;
+    if (b->prev) { /* it has entered; others that come and go change where to */
+        if (b->next) b->next->prev = b->prev;
+        *b->prev = b->next;
+    }
     pthread_mutex_unlock(lock);
 }
 
