@@ -19,8 +19,8 @@
 /* ---- a storage's life ---- */
 
 #if !defined(__SANITIZE_ADDRESS__)
-/* a thread and device: 120 KiB; backward passes free so many in a row */
-#define FREE_LIST_MOST 1024
+/* a thread and device: 480 KiB; a collection finds so many dead in a row */
+#define FREE_LIST_MOST 4096
 #else
 /* AddressSanitizer could not tell a record that is kept from one in use */
 #define FREE_LIST_MOST 0

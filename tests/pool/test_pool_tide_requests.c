@@ -620,6 +620,9 @@ static void opening_may_fail(void **state) {
 
 static tidei_pool *shared_pool;
 
+/* Bytes in caches. */
+static int64_t at_hand(tidei_pool *p) { return tidei_heap_tally((const tidei_heap *)p).held; }
+
 static void a_freed_block_is_at_hand(void **state) {
     (void)state;
     tidei_pool *p = open_tide();
@@ -681,21 +684,86 @@ static void what_is_not_asked_for_makes_room(void **state) {
                 {{61 * KIB, 62 * KIB, 63 * KIB, 64 * KIB}, 16 * KIB, 0}};
     for (unsigned r = 0; r < TIDEI_COUNT(rows); r++) {
         tidei_pool *p = open_pool(&tidei_pool_tide, 2 * MIB, 64 * MIB);
-        const tidei_heap *t = (const tidei_heap *)p;
         tidei_block b[4];
         for (unsigned i = 0; i < 4; i++) b[i] = must(p, rows[r].old[i], 0);
         for (unsigned i = 0; i < 4; i++) put(p, &b[i], 0, 1); /* as much as the cache takes */
-        uint64_t frees = 0;
         for (uint64_t i = 0; i < 1000; i++) {
-            if (i == 900) frees = t->frees;
             b[0] = must(p, rows[r].now, rows[r].stream);
             drop_stamps(&b[0]);
+            int64_t before = at_hand(p);
             put(p, &b[0], rows[r].stream, i + 1);
+            if (i >= 900) assert_int_equal(at_hand(p), before + (int64_t)rows[r].now);
         }
         assert_true(balanced(p));
-        assert_int_equal(t->frees, frees); /* none of the last ones took the lock */
         close_clean(p);
     }
+}
+
+enum { MANY = 200 };
+
+static void make_many(tidei_pool *p, tidei_block *b, unsigned n) {
+    for (unsigned i = 0; i < n; i++) {
+        b[i] = must(p, 1000, 0);
+        drop_stamps(&b[i]);
+    }
+}
+
+/* As after a collection. What empties the caches takes all of them; then there is room again. */
+static void many_of_a_size_are_at_hand(void **state) {
+    (void)state;
+    tidei_pool *p = open_pool(&tidei_pool_tide, 2 * MIB, 64 * MIB);
+    tidei_block b[MANY];
+    for (unsigned round = 0; round < 3; round++) {
+        make_many(p, b, MANY);
+        for (unsigned i = 0; i < MANY; i++) put(p, &b[i], 0, 1 + round);
+        assert_int_equal(at_hand(p), MANY * 1024);
+        make_many(p, b, MANY);
+        assert_int_equal(at_hand(p), 0);
+        for (unsigned i = 0; i < MANY; i++) put(p, &b[i], 0, 1 + round);
+        assert_true(balanced(p));
+        assert_int_equal(figures(p).pending + figures(p).cached, 2 * MIB);
+        assert_int_equal(at_hand(p), 0);
+    }
+    close_clean(p);
+}
+
+/* Of one size, some with work of a stream pending and some with none: another stream gets these. */
+static void a_stream_gets_its_own_of_many(void **state) {
+    (void)state;
+    tidei_pool *p = open_pool(&tidei_pool_tide, 2 * MIB, 2 * MIB);
+    tidei_block b[MANY], rest = {0};
+    make_many(p, b, MANY);
+    rest = must(p, 2 * MIB - MANY * 1024, 0);
+    for (unsigned i = 0; i < MANY; i++) put(p, &b[i], 0, i % 2 ? 1 : 0);
+    assert_int_equal(at_hand(p), MANY * 1024);
+    for (unsigned i = 0; i < MANY / 2; i++) {
+        assert_int_equal(get(p, 1000, 1, TIDEI_ALLOC_NO_GROW, &b[i]), TIDE_OK);
+        assert_int_equal(b[i].stamps.n, 0);
+    }
+    assert_int_equal(get(p, 1000, 1, TIDEI_ALLOC_NO_GROW, &b[MANY / 2]), TIDE_E_NOMEM);
+    for (unsigned i = 0; i < MANY / 2; i++) put(p, &b[i], 1, 0);
+    put(p, &rest, 0, 0);
+    close_clean(p);
+}
+
+/* Blocks that are large beside the cap take all of it; small ones have half as much beyond. */
+static void large_blocks_leave_room_for_small_ones(void **state) {
+    (void)state;
+    tidei_pool *p = open_pool(&tidei_pool_tide, 2 * MIB, 64 * MIB);
+    tidei_block large[4], b[MANY], c;
+    for (unsigned i = 0; i < 4; i++) large[i] = must(p, 64 * KIB, 0);
+    make_many(p, b, MANY);
+    c = must(p, 1025, 0); /* no small one */
+    for (unsigned i = 0; i < 4; i++) put(p, &large[i], 0, 1);
+    put(p, &c, 0, 1);
+    assert_int_equal(at_hand(p), 256 * KIB);
+    for (unsigned i = 0; i < 128; i++) put(p, &b[i], 0, 1);
+    assert_int_equal(at_hand(p), (256 + 128) * KIB);
+    put(p, &b[128], 0, 1);
+    assert_int_equal(at_hand(p), (256 + 128) * KIB);
+    for (unsigned i = 129; i < MANY; i++) put(p, &b[i], 0, 1);
+    assert_true(balanced(p));
+    close_clean(p);
 }
 
 /* ---- sanitizers see through it ---- */
@@ -763,6 +831,9 @@ int main(void) {
         cmocka_unit_test(a_freed_block_is_at_hand),
         cmocka_unit_test(nothing_is_out_of_reach),
         cmocka_unit_test(what_is_not_asked_for_makes_room),
+        cmocka_unit_test(many_of_a_size_are_at_hand),
+        cmocka_unit_test(a_stream_gets_its_own_of_many),
+        cmocka_unit_test(large_blocks_leave_room_for_small_ones),
 #if TIDEI_HEAP_POISONS
         cmocka_unit_test(poisons_what_is_free),
 #endif

@@ -26,20 +26,43 @@ tidei_cache *tidei_heap_cache_new(tidei_heap *p, unsigned number) {
     return c;
 }
 
+bool tidei_cache_chain(tidei_cache *c, tidei_extent *x) {
+    tidei_cache_entry *e = c->entries[tidei_cache_set(x->size)], *end = e + TIDEI_CACHE_WAYS;
+    while (e < end && (e->size != x->size || e->slot != x->slot)) e++;
+    if (e == end) return false;
+    tidei_extent *first = atomic_load_explicit(&e->x, memory_order_relaxed);
+    x->left = first;
+    /* only the owner puts blocks here, so an entry is as it was or empty */
+    if (!first || !atomic_compare_exchange_strong_explicit(&e->x, &first, x, memory_order_acq_rel,
+                                                           memory_order_relaxed)) {
+        tidei_cache_stolen(c, e);
+        e->size = x->size;
+        x->left = NULL;
+        atomic_store_explicit(&e->x, x, memory_order_release);
+    }
+    e->n++;
+    c->in_entries += x->size;
+    return true;
+}
+
+/* Puts the blocks from x on, linked by `left`, before a chain; adds their bytes to *bytes. */
 static tidei_extent *chained(tidei_extent *x, tidei_extent *chain, size_t *bytes) {
-    *bytes += x->size;
-    x->left = chain;
-    return x;
+    for (tidei_extent *next; x; x = next) {
+        next = x->left;
+        *bytes += x->size;
+        x->left = chain;
+        chain = x;
+    }
+    return chain;
 }
 
 static tidei_extent *steal_from_set(tidei_cache *c, tidei_cache_entry *e, tidei_extent *chain,
                                     size_t *bytes) {
     for (const tidei_cache_entry *end = e + TIDEI_CACHE_WAYS; e < end; e++) {
         if (!atomic_load_explicit(&e->x, memory_order_relaxed)) continue;
-        tidei_extent *x = atomic_exchange_explicit(&e->x, NULL, memory_order_acq_rel);
-        if (!x) continue;
-        atomic_fetch_add_explicit(&c->stolen_from, x->size, memory_order_relaxed);
-        chain = chained(x, chain, bytes);
+        size_t before = *bytes;
+        chain = chained(atomic_exchange_explicit(&e->x, NULL, memory_order_acq_rel), chain, bytes);
+        atomic_fetch_add_explicit(&c->stolen_from, *bytes - before, memory_order_relaxed);
     }
     return chain;
 }
@@ -48,11 +71,7 @@ tidei_extent *tidei_cache_steal(tidei_cache *c, tidei_extent *chain, size_t *byt
     uint64_t sets = atomic_load_explicit(&c->sets, memory_order_relaxed);
     for (; sets; sets &= sets - 1)
         chain = steal_from_set(c, c->entries[__builtin_ctzll(sets)], chain, bytes);
-    for (tidei_extent *x = tidei_cache_receive(c), *next; x; x = next) {
-        next = x->left;
-        chain = chained(x, chain, bytes);
-    }
-    return chain;
+    return chained(tidei_cache_receive(c), chain, bytes);
 }
 
 /* ---- making room: by the owner ---- */
@@ -71,13 +90,14 @@ static bool differs(const tidei_cache_entry *e, const tidei_extent *x) {
 
 static tidei_extent *push_out(tidei_cache *c, tidei_cache_entry *e, tidei_extent *chain,
                               size_t *bytes) {
-    size_t size = e->size;
-    tidei_extent *x = size ? atomic_exchange_explicit(&e->x, NULL, memory_order_acq_rel) : NULL;
-    e->size = 0;
-    c->in_entries -= size;
-    if (x) return chained(x, chain, bytes);
-    atomic_fetch_sub_explicit(&c->stolen_from, size, memory_order_relaxed);
-    return chain;
+    tidei_extent *x = e->size ? atomic_exchange_explicit(&e->x, NULL, memory_order_acq_rel) : NULL;
+    if (!x) {
+        tidei_cache_stolen(c, e);
+        return chain;
+    }
+    c->in_entries -= e->n * e->size;
+    e->size = e->n = 0;
+    return chained(x, chain, bytes);
 }
 
 /* An entry of x's set that is empty, or whose block differs from x; NULL: all hold blocks that
@@ -92,18 +112,13 @@ static tidei_cache_entry *place_for(tidei_cache *c, const tidei_extent *x) {
     return found;
 }
 
-static bool fits_below(const tidei_cache *c, size_t size, size_t cap) {
-    return c->in_entries - atomic_load_explicit(&c->stolen_from, memory_order_relaxed) + size <=
-           cap;
-}
-
 tidei_extent *tidei_cache_push_out(tidei_cache *c, const tidei_extent *x, size_t cap,
                                    size_t *bytes) {
     if (++c->refused % PUSHING_EVERY || x->size > cap / PUSHING_PART) return NULL;
     tidei_cache_entry *place = place_for(c, x);
     if (!place) return NULL;
     tidei_extent *chain = push_out(c, place, NULL, bytes);
-    for (unsigned i = 0; i < TIDEI_CACHE_SETS && !fits_below(c, x->size, cap); i++) {
+    for (unsigned i = 0; i < TIDEI_CACHE_SETS && !tidei_cache_has_room(c, x->size, cap); i++) {
         tidei_cache_entry *set = c->entries[++c->hand % TIDEI_CACHE_SETS];
         for (unsigned k = 0; k < TIDEI_CACHE_WAYS; k++)
             if (differs(&set[k], x)) chain = push_out(c, &set[k], chain, bytes);

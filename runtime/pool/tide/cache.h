@@ -2,17 +2,19 @@
 ** without its lock.
 **
 ** Model. Each thread has, by its number, a cache of its own in the pool: entries for freed blocks,
-** found by exact size, and an inbox. A thread frees a block that it allocated itself into an entry,
-** and a block of another thread into that thread's inbox, by one CAS:
+** found by exact size, and an inbox. An entry holds one block; where all that could take a block
+** are in use, the one with its like holds a chain of them, since many die at once in a collection.
+** A thread frees a block that it allocated itself into an entry, and a block of another thread into
+** that thread's inbox, by one CAS:
 **   thread 1 frees its own block  -> entry of cache 1
 **   thread 2 frees a block of 1   -> inbox of cache 1
 **   thread 1 allocates            <- entry; else its inbox; else the pool, under the lock
-** It empties its own inbox when no entry serves. Entries hold at most `cap` bytes a thread; where
-** they are full, a block just freed pushes out blocks of other sizes or streams, so that sizes
-** which are not asked for any more do not stay in the way. Only the owner fills an entry; any
-** thread may empty one, by exchange: a thread that finds no memory takes the blocks of all entries
-** and inboxes before it asks the device for more. When a thread ends, its cache goes to the next
-** thread with its number.
+** It empties its own inbox when no entry serves. Entries hold at most `cap` bytes a thread, and half
+** as many more in small blocks; where they are full, a block just freed pushes out blocks of other
+** sizes or streams, so that sizes which are not asked for any more do not stay in the way. Only the
+** owner fills an entry; any thread may empty one, by exchange: a thread that finds no memory takes
+** the blocks of all entries and inboxes before it asks the device for more. When a thread ends, its
+** cache goes to the next thread with its number.
 ** What must stay true: an extent in a cache is CACHED, and a thread that took it out by exchange
 ** has it alone. */
 #ifndef TIDEI_TIDE_CACHE_H
@@ -24,10 +26,12 @@
 enum { TIDEI_CACHE_SETS = 64, TIDEI_CACHE_WAYS = 4 };
 
 typedef struct tidei_cache_entry {
-    _Atomic(tidei_extent *) x;
-    /* of x when it was put here; 0: empty. Only the owner uses this field and the next */
+    _Atomic(tidei_extent *) x; /* the first of a chain, linked by `left` */
+    /* of each block when it was put here; 0: empty. Only the owner uses this field and the next
+    ** two */
     size_t size;
-    uint16_t slot; /* likewise */
+    uint16_t slot;
+    uint32_t n; /* blocks put here, less those that the owner took out */
 } tidei_cache_entry;
 
 typedef struct tidei_cache {
@@ -64,41 +68,66 @@ static inline void tidei_cache_count(_Atomic uint64_t *to) {
                           memory_order_relaxed);
 }
 
+/* Called by the owner, who found that another thread took the entry's blocks. */
+static inline void tidei_cache_stolen(tidei_cache *c, tidei_cache_entry *e) {
+    size_t bytes = e->n * e->size;
+    c->in_entries -= bytes;
+    atomic_fetch_sub_explicit(&c->stolen_from, bytes, memory_order_relaxed);
+    e->size = e->n = 0;
+}
+
 /* A block of exactly that size with nothing pending, or only work of the stream `slot`; NULL if
 ** there is none. */
 static inline tidei_extent *tidei_cache_take(tidei_cache *c, size_t size, uint16_t slot) {
     tidei_cache_entry *e = c->entries[tidei_cache_set(size)], *end = e + TIDEI_CACHE_WAYS;
     for (; e < end; e++) {
         if (e->size != size || (e->slot != slot && e->slot != TIDEI_SLOT_READY)) continue;
-        e->size = 0;
-        c->in_entries -= size;
         tidei_extent *x = atomic_exchange_explicit(&e->x, NULL, memory_order_acq_rel);
-        if (tidei_likely(x != NULL)) return x;
-        /* another thread took it */
-        atomic_fetch_sub_explicit(&c->stolen_from, size, memory_order_relaxed);
+        if (tidei_unlikely(!x)) {
+            tidei_cache_stolen(c, e);
+            continue;
+        }
+        c->in_entries -= size;
+        if (--e->n)
+            atomic_store_explicit(&e->x, x->left, memory_order_release);
+        else
+            e->size = 0;
+        return x;
     }
     return NULL;
 }
 
-/* Puts x, which no other thread knows, into an entry. False: none is empty, or the entries would
-** hold more than `cap` bytes. */
+/* Blocks of at most this part of the cap are small beside it: ... */
+#define TIDEI_CACHE_SMALL_PART 256
+
+/* Whether there is room in the entries for so many bytes more: below the cap, and for small blocks
+** half of it more, so that a few large ones do not keep all of them out. */
+static inline bool tidei_cache_has_room(const tidei_cache *c, size_t size, size_t cap) {
+    size_t there = c->in_entries - atomic_load_explicit(&c->stolen_from, memory_order_relaxed);
+    return there + size <= (size > cap / TIDEI_CACHE_SMALL_PART ? cap : cap + cap / 2);
+}
+
+/* Puts x onto the chain of an entry with its like. Called by the owner, where none of the set is
+** empty. False: there is none. */
+bool tidei_cache_chain(tidei_cache *c, tidei_extent *x);
+
+/* Puts x, which no other thread knows, into an entry. False: there is none for it, or the entries
+** would hold more than `cap` bytes. */
 static inline bool tidei_cache_put(tidei_cache *c, tidei_extent *x, size_t cap) {
-    size_t size = x->size,
-           there = c->in_entries - atomic_load_explicit(&c->stolen_from, memory_order_relaxed);
-    if (there + size > cap) return false;
+    size_t size = x->size;
+    if (!tidei_cache_has_room(c, size, cap)) return false;
     unsigned set = tidei_cache_set(size);
     uint64_t sets = atomic_load_explicit(&c->sets, memory_order_relaxed);
     tidei_cache_entry *e = c->entries[set], *end = e + TIDEI_CACHE_WAYS;
     while (e < end && e->size && atomic_load_explicit(&e->x, memory_order_relaxed)) e++;
-    if (e == end) return false;
-    if (tidei_unlikely(e->size)) { /* stolen from */
-        c->in_entries -= e->size;
-        atomic_fetch_sub_explicit(&c->stolen_from, e->size, memory_order_relaxed);
-    }
+    if (e == end) return tidei_cache_chain(c, x);
+    if (tidei_unlikely(e->size)) tidei_cache_stolen(c, e);
     e->size = size;
     e->slot = x->slot;
+    e->n = 1;
     c->in_entries += size;
     atomic_store_explicit(&c->sets, sets | (uint64_t)1 << set, memory_order_relaxed);
+    x->left = NULL;
     atomic_store_explicit(&e->x, x, memory_order_release);
     return true;
 }
