@@ -9,12 +9,12 @@
 **   thread 1 frees its own block  -> entry of cache 1
 **   thread 2 frees a block of 1   -> inbox of cache 1
 **   thread 1 allocates            <- entry; else its inbox; else the pool, under the lock
-** It empties its own inbox when no entry serves. Entries hold at most `cap` bytes a thread, and half
-** as many more in small blocks; where they are full, a block just freed pushes out blocks of other
-** sizes or streams, so that sizes which are not asked for any more do not stay in the way. Only the
-** owner fills an entry; any thread may empty one, by exchange: a thread that finds no memory takes
-** the blocks of all entries and inboxes before it asks the device for more. When a thread ends, its
-** cache goes to the next thread with its number.
+** It empties its own inbox when no entry serves. Entries hold at most `cap` bytes a thread, and
+** half as many more in small blocks; where they are full, a block just freed pushes out blocks of
+** other sizes or streams, so that sizes which are not asked for any more do not stay in the way.
+** Only the owner fills an entry; any thread may empty one, by exchange: a thread that finds no
+** memory takes the blocks of all entries and inboxes before it asks the device for more. When a
+** thread ends, its cache goes to the next thread with its number.
 ** What must stay true: an extent in a cache is CACHED, and a thread that took it out by exchange
 ** has it alone. */
 #ifndef TIDEI_TIDE_CACHE_H
