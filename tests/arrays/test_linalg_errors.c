@@ -452,6 +452,58 @@ static void what_a_library_cannot_count_is_refused(void **state) {
     close_checked(rt);
 }
 
+/* Behind the last page of the pool nothing is mapped, and an operand ends with that page. */
+static void run_before_the_end(tidei_lapack_routine routine, tide_dtype type, int last) {
+    enum { N = 34, HALF = 256 << 10, NUMBERS = HALF / 8, ROOM = N * N };
+    static double numbers[NUMBERS];
+    const int64_t half = HALF, n = NUMBERS, elements = HALF / (int64_t)tide_dtype_size(type);
+    tide_runtime *rt =
+        test_open(&(tide_config){.collector = "refcount", .pool = "tide", .limit = "512KiB"});
+    tide_array *workspace, *a;
+    tidei_operand o;
+    tidei_storage *info;
+    for (int i = 0; i < NUMBERS; i++) numbers[i] = 1.0 / (1 + i % 997);
+    assert_array(workspace = tide_empty(rt, TIDE_U8, 1, &half));
+    assert_array(a = tide_from_host(rt, TIDE_F64, 1, &n, numbers));
+    tide_free(workspace);
+    assert_ok(tidei_operand_get(a, "test", 1, &o));
+    tidei_lapack x = {.routine = routine,
+                      .dtype = type,
+                      .m = N,
+                      .n = N,
+                      .k = routine == TIDEI_GETRS || routine == TIDEI_ORGQR ? N : 0,
+                      .count = 1,
+                      .job = 'A',
+                      .vectors = true};
+    tidei_mats *const operands[] = {&x.a, &x.c, &x.d};
+    for (int i = 0; i < 3; i++)
+        *operands[i] = (tidei_mats){.st = o.st, .offset = i * ROOM, .ld = N, .step = ROOM};
+    operands[last]->offset = elements - ROOM;
+    x.b = (tidei_mats){.st = o.st, .offset = 6 * ROOM, .step = N};
+    assert_ok(tidei_storage_new(o.st->dev, 4, tidei_stream_here(test_rt(rt)), "test", &info));
+    x.info = info;
+    assert_ok(tidei_lapack_run(tidei_stream_here(test_rt(rt)), &x, "test"));
+    assert_ok(tide_synchronize(rt, NULL));
+    tidei_storage_release(info);
+    tidei_operand_put(&o);
+    tide_release(a);
+    tide_close(rt);
+}
+
+/* OpenBLAS's zgemv looks for an element beyond the last one of a vector that is a row, where the
+** next column would be. */
+static void nothing_is_read_beyond_an_operand(void **state) {
+    static const tide_dtype each[] = {TIDE_F32, TIDE_F64, TIDE_C64, TIDE_C128};
+    static const tidei_lapack_routine routines[] = {TIDEI_GETRF, TIDEI_POTRF, TIDEI_GEQRF,
+                                                    TIDEI_ORGQR, TIDEI_GESVD, TIDEI_SYEVD};
+    (void)state;
+    if (!test_on_host()) skip();
+    for (size_t t = 0; t < TIDEI_COUNT(each); t++)
+        for (size_t r = 0; r < TIDEI_COUNT(routines); r++)
+            for (int last = 0; last < (routines[r] == TIDEI_GESVD ? 3 : 1); last++)
+                run_before_the_end(routines[r], each[t], last);
+}
+
 /* A descriptor that is none is refused before anything is touched: of each kind of mistake, one. */
 static tidei_lapack three_by_two(tidei_lapack_routine routine, tidei_storage *st) {
     const tidei_mats at = {.st = st, .ld = 3, .step = 9};
@@ -650,6 +702,7 @@ int main(void) {
         cmocka_unit_test(a_call_says_what_it_reads_and_writes),
         cmocka_unit_test(operands_are_brought_back_at_a_higher_rung),
         cmocka_unit_test(what_a_library_cannot_count_is_refused),
+        cmocka_unit_test(nothing_is_read_beyond_an_operand),
         cmocka_unit_test(senseless_descriptors_are_refused),
         cmocka_unit_test(steps_a_library_cannot_count_are_refused),
         cmocka_unit_test(no_room_for_a_copy_leaves_the_inputs),
