@@ -2,7 +2,8 @@
 ** device's stream runs.
 **
 ** OpenBLAS counts in int: longer vectors, and matrices of more rows or columns, are done in
-** pieces. */
+** pieces. What must stay true: nothing is read behind an operand, where no memory may be mapped
+** (reads_on). */
 #include "libs/blas.h"
 
 #include <cblas.h>
@@ -126,16 +127,37 @@ static void set_zero(const tidei_blas *x, char *c, size_t size) {
     for (int64_t i = 0; i < x->m; i++) memset(c + (size_t)(i * x->c.ld) * size, 0, size);
 }
 
+/* OpenBLAS's (0.3.21) cgemv and zgemv by columns load an element beyond b's last one. */
+static bool reads_on(const tidei_blas *x) {
+    return x->a.trans && (x->dtype == TIDE_C64 || x->dtype == TIDE_C128);
+}
+
+/* With b's last element alone, from where one more may be read. */
+static void gemv_last(const tidei_blas *x, int m, const char *a, const char *b,
+                      const double beta[2], char *c) {
+    double there[4] = {0};
+    tidei_blas y = *x;
+    y.b.ld = 1;
+    memcpy(there, b, tide_dtype_size(x->dtype));
+    gemv(&y, m, 1, a, there, beta, c);
+}
+
 static void whole_gemv(const tidei_blas *x, const char *a, const char *b, char *c) {
     static const double one[2] = {1, 0}; /* the pieces of a sum add up */
-    int64_t size = (int64_t)tide_dtype_size(x->dtype);
+    int64_t size = (int64_t)tide_dtype_size(x->dtype), n = x->n - (x->n > 0 && reads_on(x));
     int64_t row = x->a.trans ? 1 : x->a.ld, col = x->a.trans ? x->a.ld : 1;
     /* some releases of OpenBLAS multiply what is there by 0 (and NaN stays) */
     if (tidei_is_zero(x->beta)) set_zero(x, c, (size_t)size);
-    for (int64_t i = 0; i < x->m; i += PIECE)
-        for (int64_t j = 0; j < x->n; j += PIECE)
-            gemv(x, piece(x->m, i), piece(x->n, j), a + (i * row + j * col) * size,
-                 b + j * x->b.ld * size, j == 0 ? x->beta : one, c + i * x->c.ld * size);
+    for (int64_t i = 0; i < x->m; i += PIECE) {
+        char *to = c + i * x->c.ld * size;
+        const char *from = a + i * row * size;
+        for (int64_t j = 0; j < n; j += PIECE)
+            gemv(x, piece(x->m, i), piece(n, j), from + j * col * size, b + j * x->b.ld * size,
+                 j == 0 ? x->beta : one, to);
+        if (n < x->n)
+            gemv_last(x, piece(x->m, i), from + n * col * size, b + n * x->b.ld * size,
+                      n == 0 ? x->beta : one, to);
+    }
 }
 
 static void whole_ger(const tidei_blas *x, const char *a, const char *b, char *c) {

@@ -304,6 +304,41 @@ static void integers_are_taken_as_f64(void **state) {
     close_checked(rt);
 }
 
+/* ---- where memory ends ---- */
+
+/* A vector ends with the pool's last page, behind which nothing is mapped. OpenBLAS's zgemv by
+** columns would load an element more. */
+static void nothing_is_read_beyond_a_vector(void **state) {
+    enum { HALF = 256 << 10, N = 34 };
+    const int64_t half = HALF;
+    (void)state;
+    if (!test_on_host()) skip();
+    for (size_t t = 0; t < TIDEI_COUNT(types); t++) {
+        tide_runtime *rt =
+            test_open(&(tide_config){.collector = "refcount", .pool = "tide", .limit = "512KiB"});
+        const int64_t n = HALF / (int64_t)tide_dtype_size(types[t]);
+        tide_array *low = tide_empty(rt, TIDE_U8, 1, &half), *high = tide_ones(rt, types[t], 1, &n);
+        assert_array(low);
+        assert_array(high);
+        tide_free(low);
+        for (int64_t rows = 1; rows <= 2 * N; rows++)
+            for (int strided = 0; strided < 2; strided++) {
+                char slice[40];
+                snprintf(slice, sizeof slice, strided ? "%d::34" : "-34:", (int)(n - 1 - 33 * 34));
+                tide_array *x = tide_slice(high, slice), *y = tide_zeros(rt, types[t], SHAPE(rows)),
+                           *a = tide_ones(rt, types[t], SHAPE(N, rows)),
+                           *trans = tide_transpose(a, NULL);
+                assert_ok(tide_gemv(y, tide_arg_int(1), trans, x, tide_arg_int(0)));
+                numbers got = read_back(y);
+                for (int64_t i = 0; i < rows; i++) assert_true(got.re[i] == N && got.im[i] == 0);
+                drop(&got);
+                tide_free(y), tide_free(trans), tide_free(a), tide_free(x);
+            }
+        tide_free(high);
+        tide_close(rt);
+    }
+}
+
 /* ---- empty ones ---- */
 
 static void empty_operands_are_taken(void **state) {
@@ -518,6 +553,7 @@ int main(void) {
         cmocka_unit_test(a_singular_triangle_gives_infinities),
         cmocka_unit_test(a_dot_product_of_integers_wraps),
         cmocka_unit_test(integers_are_taken_as_f64),
+        cmocka_unit_test(nothing_is_read_beyond_a_vector),
         cmocka_unit_test(empty_operands_are_taken),
         cmocka_unit_test(what_does_not_fit_is_refused),
         cmocka_unit_test(operands_may_lie_on_another_device),
