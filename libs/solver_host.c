@@ -3,12 +3,12 @@
 ** Model. A routine is asked for its workspace when it is submitted; the stream's function then goes
 ** over the batch, one matrix after the other in the same workspace. Every LAPACK routine takes one
 ** struct here, so that types and routines make a table.
-** What must stay true: LAPACK counts in int, also within its workspaces: sizes that do not fit are
-** refused before the call. Nothing is read behind an operand, where no memory may be mapped. OpenBLAS
-** does that (0.3.21): zgemv, as compiled for Haswell, loads an element beyond a vector's last one,
-** which is a column further where the vector is a row, and ssymv for older processors some bytes
-** behind a matrix. So the matrices of a complex SVD and of eigenvalues lie in the workspace
-** meanwhile, before the rest of it. */
+** What must stay true: LAPACK counts in int, also within its workspaces: sizes that do not fit
+** are refused before the call. Nothing is read behind an operand, where no memory may be mapped.
+** OpenBLAS does that (0.3.21): zgemv, as compiled for Haswell, loads an element beyond a
+** vector's last one, which is a column further where the vector is a row, and ssymv for older
+** processors some bytes behind a matrix. So the matrices of a complex SVD and of eigenvalues lie
+** in the workspace meanwhile, before the rest of it. */
 #include "libs/solver.h"
 
 #include <lapacke.h>
@@ -89,9 +89,9 @@ _Static_assert(TIDE_F64 == TIDE_F32 + 1 && TIDE_C64 == TIDE_F32 + 2 && TIDE_C128
 
 /* ---- workspaces ---- */
 
-/* In elements of their types. `spare`: for the operands themselves. */
+/* In elements of their types. `copies`: for the operands themselves. */
 typedef struct room {
-    int64_t work, rwork, iwork, ipiv, spare;
+    int64_t work, rwork, iwork, ipiv, copies;
 } room;
 
 static bool is_complex(const tidei_lapack *x) {
@@ -110,7 +110,7 @@ static int64_t left_vectors(const tidei_lapack *x) {
 static int64_t right_vectors(const tidei_lapack *x) { return x->job == 'N' ? 0 : x->n; }
 
 /* What the operands take that have to lie in the workspace: no more than they take elsewhere. */
-static int64_t spare_of(const tidei_lapack *x) {
+static int64_t copies_of(const tidei_lapack *x) {
     if (x->routine == TIDEI_SYEVD) return x->n * x->n;
     if (x->routine != TIDEI_GESVD || !is_complex(x)) return 0;
     return x->m * (x->n + left_vectors(x)) + x->n * right_vectors(x);
@@ -198,18 +198,18 @@ static size_t aligned(size_t bytes) { return tidei_round_up(bytes, 64); }
 /* Cuts the workspace up; returns its size. */
 static size_t lay_out(const call *c, one *to) {
     size_t size = tide_dtype_size(c->x.dtype), real = is_single(&c->x) ? 4 : 8;
-    size_t spare = aligned((size_t)c->room.spare * size),
+    size_t copies = aligned((size_t)c->room.copies * size),
            work = aligned((size_t)c->room.work * size),
            rwork = aligned((size_t)c->room.rwork * real);
     size_t iwork = aligned((size_t)c->room.iwork * sizeof(int)),
            ipiv = aligned((size_t)c->room.ipiv * sizeof(int));
     if (to && c->space) {
-        to->work = c->space + spare;
-        to->rwork = c->space + spare + work;
-        to->iwork = (int *)(void *)(c->space + spare + work + rwork);
-        to->ipiv = (int *)(void *)(c->space + spare + work + rwork + iwork);
+        to->work = c->space + copies;
+        to->rwork = c->space + copies + work;
+        to->iwork = (int *)(void *)(c->space + copies + work + rwork);
+        to->ipiv = (int *)(void *)(c->space + copies + work + rwork + iwork);
     }
-    return spare + work + rwork + iwork + ipiv;
+    return copies + work + rwork + iwork + ipiv;
 }
 
 /* Columns of a matrix from one place to another. */
@@ -250,7 +250,7 @@ static void one_matrix(const call *c, one *x, int64_t i) {
     if (c->at[3]) x->d = c->at[3] + (size_t)(i * c->x.d.step) * size;
     if (c->x.routine == TIDEI_GETRS)
         for (int64_t k = 0; k < c->room.ipiv; k++) x->ipiv[k] = (int)pivots[k];
-    int info = c->room.spare ? run_in_workspace(c, x) : c->fn(x);
+    int info = c->room.copies ? run_in_workspace(c, x) : c->fn(x);
     if (c->x.routine == TIDEI_GETRF)
         for (int64_t k = 0; k < c->room.ipiv; k++) pivots[k] = x->ipiv[k];
     /* a negative info means a wrong argument, which we never pass */
@@ -286,7 +286,7 @@ static tide_status fill_in(call *c, const char *op) {
     ask(x, &c->first, &r);
     if (!fits(r.work) || !fits(r.rwork) || !fits(r.iwork)) return too_large(x, op);
     c->fn = routine_of(x);
-    r.spare = spare_of(x);
+    r.copies = copies_of(x);
     c->room = r;
     c->first.lwork = (int)r.work;
     c->first.lrwork = (int)r.rwork;
