@@ -701,9 +701,9 @@ static void what_is_not_asked_for_makes_room(void **state) {
 
 enum { MANY = 200 };
 
-static void make_many(tidei_pool *p, tidei_block *b, unsigned n) {
+static void make_many(tidei_pool *p, tidei_block *b, unsigned n, size_t bytes) {
     for (unsigned i = 0; i < n; i++) {
-        b[i] = must(p, 1000, 0);
+        b[i] = must(p, bytes, 0);
         drop_stamps(&b[i]);
     }
 }
@@ -714,10 +714,10 @@ static void many_of_a_size_are_at_hand(void **state) {
     tidei_pool *p = open_pool(&tidei_pool_tide, 2 * MIB, 64 * MIB);
     tidei_block b[MANY];
     for (unsigned round = 0; round < 3; round++) {
-        make_many(p, b, MANY);
+        make_many(p, b, MANY, 1000);
         for (unsigned i = 0; i < MANY; i++) put(p, &b[i], 0, 1 + round);
         assert_int_equal(at_hand(p), MANY * 1024);
-        make_many(p, b, MANY);
+        make_many(p, b, MANY, 1000);
         assert_int_equal(at_hand(p), 0);
         for (unsigned i = 0; i < MANY; i++) put(p, &b[i], 0, 1 + round);
         assert_true(balanced(p));
@@ -732,7 +732,7 @@ static void a_stream_gets_its_own_of_many(void **state) {
     (void)state;
     tidei_pool *p = open_pool(&tidei_pool_tide, 2 * MIB, 2 * MIB);
     tidei_block b[MANY], rest = {0};
-    make_many(p, b, MANY);
+    make_many(p, b, MANY, 1000);
     rest = must(p, 2 * MIB - MANY * 1024, 0);
     for (unsigned i = 0; i < MANY; i++) put(p, &b[i], 0, i % 2 ? 1 : 0);
     assert_int_equal(at_hand(p), MANY * 1024);
@@ -746,24 +746,29 @@ static void a_stream_gets_its_own_of_many(void **state) {
     close_clean(p);
 }
 
-/* Blocks that are large beside the cap take all of it; small ones have half as much beyond. */
+/* Blocks that are large beside the cap take all of it; small ones have half as much beyond, but not
+** where the cap is the least one. */
 static void large_blocks_leave_room_for_small_ones(void **state) {
     (void)state;
-    tidei_pool *p = open_pool(&tidei_pool_tide, 2 * MIB, 64 * MIB);
-    tidei_block large[4], b[MANY], c;
-    for (unsigned i = 0; i < 4; i++) large[i] = must(p, 64 * KIB, 0);
-    make_many(p, b, MANY);
-    c = must(p, 1025, 0); /* no small one */
-    for (unsigned i = 0; i < 4; i++) put(p, &large[i], 0, 1);
-    put(p, &c, 0, 1);
-    assert_int_equal(at_hand(p), 256 * KIB);
-    for (unsigned i = 0; i < 128; i++) put(p, &b[i], 0, 1);
-    assert_int_equal(at_hand(p), (256 + 128) * KIB);
-    put(p, &b[128], 0, 1);
-    assert_int_equal(at_hand(p), (256 + 128) * KIB);
-    for (unsigned i = 129; i < MANY; i++) put(p, &b[i], 0, 1);
-    assert_true(balanced(p));
-    close_clean(p);
+    for (size_t cap = 256 * KIB; cap <= 512 * KIB; cap *= 2) {
+        tidei_pool *p = open_pool(&tidei_pool_tide, 2 * MIB, 256 * MIB);
+        tidei_block all = must(p, cap == 512 * KIB ? 128 * MIB : 64 * MIB, 0), large[4], b[MANY], c;
+        const size_t small = cap / 256;
+        const int64_t more = cap == 512 * KIB ? 128 : 0;
+        const unsigned few = more ? 150 : 50; /* not so many that they push others out */
+        put(p, &all, 0, 0);
+        for (unsigned i = 0; i < 4; i++) large[i] = must(p, cap / 4, 0);
+        make_many(p, b, MANY, small);
+        c = must(p, small + 1, 0);
+        for (unsigned i = 0; i < 4; i++) put(p, &large[i], 0, 1);
+        put(p, &c, 0, 1);
+        assert_int_equal(at_hand(p), (int64_t)cap);
+        for (unsigned i = 0; i < few; i++) put(p, &b[i], 0, 1);
+        assert_int_equal(at_hand(p), (int64_t)cap + more * (int64_t)small);
+        for (unsigned i = few; i < MANY; i++) put(p, &b[i], 0, 1);
+        assert_true(balanced(p));
+        close_clean(p);
+    }
 }
 
 /* ---- sanitizers see through it ---- */

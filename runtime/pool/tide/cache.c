@@ -1,16 +1,15 @@
 /* cache.c: a thread's cache in the pool `tide`: making it, and emptying other threads'. */
 #include "runtime/pool/tide/tide.h"
 
-/* The entries of all threads together may hold this part of what is backed, ... (uncapped ones cost
-** 1.25 to 1.53 times the memory on recorded traces) */
+/* The entries of all threads together may hold this part of what is backed, or TIDEI_CACHE_FLOOR
+** each (uncapped ones cost 1.25 to 1.53 times the memory on recorded traces). */
 #define CAP_PART 256
-/* ... but this much in any case: less than most programs' first page on a GPU. */
-#define CAP_FLOOR (256 * TIDEI_KIB)
 
 void tidei_heap_set_cap(tidei_heap *p) {
     size_t share = p->backed / CAP_PART / (p->ncaches ? p->ncaches : 1);
     bool on = atomic_load_explicit(&p->base.attrs.caches, memory_order_relaxed);
-    atomic_store_explicit(&p->cap, on ? tidei_max_size(share, CAP_FLOOR) : 0, memory_order_relaxed);
+    atomic_store_explicit(&p->cap, on ? tidei_max_size(share, TIDEI_CACHE_FLOOR) : 0,
+                          memory_order_relaxed);
 }
 
 tidei_cache *tidei_heap_cache_new(tidei_heap *p, unsigned number) {
@@ -27,8 +26,9 @@ tidei_cache *tidei_heap_cache_new(tidei_heap *p, unsigned number) {
 }
 
 bool tidei_cache_chain(tidei_cache *c, tidei_extent *x) {
-    tidei_cache_entry *e = c->entries[tidei_cache_set(x->size)], *end = e + TIDEI_CACHE_WAYS;
-    while (e < end && (e->size != x->size || e->slot != x->slot)) e++;
+    const size_t size = x->size; /* read now: once it is in an entry any thread may take it */
+    tidei_cache_entry *e = c->entries[tidei_cache_set(size)], *end = e + TIDEI_CACHE_WAYS;
+    while (e < end && (e->size != size || e->slot != x->slot)) e++;
     if (e == end) return false;
     tidei_extent *first = atomic_load_explicit(&e->x, memory_order_relaxed);
     x->left = first;
@@ -36,12 +36,12 @@ bool tidei_cache_chain(tidei_cache *c, tidei_extent *x) {
     if (!first || !atomic_compare_exchange_strong_explicit(&e->x, &first, x, memory_order_acq_rel,
                                                            memory_order_relaxed)) {
         tidei_cache_stolen(c, e);
-        e->size = x->size;
+        e->size = size;
         x->left = NULL;
         atomic_store_explicit(&e->x, x, memory_order_release);
     }
     e->n++;
-    c->in_entries += x->size;
+    c->in_entries += size;
     return true;
 }
 

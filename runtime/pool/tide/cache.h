@@ -97,14 +97,18 @@ static inline tidei_extent *tidei_cache_take(tidei_cache *c, size_t size, uint16
     return NULL;
 }
 
-/* Blocks of at most this part of the cap are small beside it: ... */
+/* The cap is this much in any case: less than most programs' first page on a GPU. */
+#define TIDEI_CACHE_FLOOR (256 * TIDEI_KIB)
+/* Blocks of at most this part of the cap are small beside it. */
 #define TIDEI_CACHE_SMALL_PART 256
 
 /* Whether there is room in the entries for so many bytes more: below the cap, and for small blocks
-** half of it more, so that a few large ones do not keep all of them out. */
+** half of it more, so that a few large ones do not keep all of them out. A program with little
+** memory, which has the least cap, rather keeps little apart. */
 static inline bool tidei_cache_has_room(const tidei_cache *c, size_t size, size_t cap) {
     size_t there = c->in_entries - atomic_load_explicit(&c->stolen_from, memory_order_relaxed);
-    return there + size <= (size > cap / TIDEI_CACHE_SMALL_PART ? cap : cap + cap / 2);
+    bool more = cap > TIDEI_CACHE_FLOOR && size <= cap / TIDEI_CACHE_SMALL_PART;
+    return there + size <= (more ? cap + cap / 2 : cap);
 }
 
 /* Puts x onto the chain of an entry with its like. Called by the owner, where none of the set is
