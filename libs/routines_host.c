@@ -3,7 +3,7 @@
 **
 ** OpenBLAS counts in int: longer vectors, and matrices of more rows or columns, are done in
 ** pieces. What must stay true: nothing is read behind an operand, where no memory may be mapped
-** (reads_on). */
+** (reads_on, dot). */
 #include "libs/blas.h"
 
 #include <cblas.h>
@@ -39,11 +39,28 @@ static void axpy(const tidei_blas *x, int n, const void *a, void *c) {
     }
 }
 
-/* The sum of a piece is added to those before it. */
+/* conj(a) b of one element. */
+static void add_one(tide_dtype t, const void *a, const void *b, double sum[2]) {
+    double u[2], v[2];
+    for (int i = 0; i < 2; i++) {
+        u[i] = t == TIDE_C64 ? (double)((const float *)a)[i] : ((const double *)a)[i];
+        v[i] = t == TIDE_C64 ? (double)((const float *)b)[i] : ((const double *)b)[i];
+    }
+    sum[0] += u[0] * v[0] + u[1] * v[1];
+    sum[1] += u[0] * v[1] - u[1] * v[0];
+}
+
+/* The sum of a piece is added to those before it. The last element of complex vectors with steps
+** goes alone: OpenBLAS's (0.3.21) cdotc and zdotc load one beyond it. */
 static void dot(const tidei_blas *x, int n, const void *a, const void *b, double sum[2]) {
     int by = (int)x->a.ld, with = (int)x->b.ld;
     float f[2] = {0, 0};
     double d[2] = {0, 0};
+    if ((x->dtype == TIDE_C64 || x->dtype == TIDE_C128) && (by != 1 || with != 1)) {
+        const int64_t size = (int64_t)tide_dtype_size(x->dtype), last = --n;
+        add_one(x->dtype, (const char *)a + last * by * size, (const char *)b + last * with * size,
+                sum);
+    }
     switch (x->dtype) {
     case TIDE_F32: d[0] = cblas_sdot(n, a, by, b, with); break;
     case TIDE_F64: d[0] = cblas_ddot(n, a, by, b, with); break;

@@ -307,7 +307,7 @@ static void integers_are_taken_as_f64(void **state) {
 /* ---- where memory ends ---- */
 
 /* A vector ends with the pool's last page, behind which nothing is mapped. OpenBLAS's zgemv by
-** columns would load an element more. */
+** columns, and zdotc of vectors with steps, would load an element more. */
 static void nothing_is_read_beyond_a_vector(void **state) {
     enum { HALF = 256 << 10, N = 34 };
     const int64_t half = HALF;
@@ -332,6 +332,15 @@ static void nothing_is_read_beyond_a_vector(void **state) {
                 numbers got = read_back(y);
                 for (int64_t i = 0; i < rows; i++) assert_true(got.re[i] == N && got.im[i] == 0);
                 drop(&got);
+                tide_array *ones = tide_ones(rt, types[t], SHAPE(N)),
+                           *dots[] = {tide_dot(x, ones), tide_dot(ones, x)};
+                for (int i = 0; i < 2; i++) {
+                    got = read_back(dots[i]);
+                    assert_true(got.re[0] == N && got.im[0] == 0);
+                    drop(&got);
+                    tide_free(dots[i]);
+                }
+                tide_free(ones);
                 tide_free(y), tide_free(trans), tide_free(a), tide_free(x);
             }
         tide_free(high);

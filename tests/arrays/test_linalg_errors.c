@@ -452,38 +452,62 @@ static void what_a_library_cannot_count_is_refused(void **state) {
     close_checked(rt);
 }
 
+enum { ENDS_N = 34, ENDS_ROOM = ENDS_N * ENDS_N, ENDS_HALF = 256 << 10 };
+
+/* Numbers of the type's precision; the matrix that begins with element `at` outweighs on its
+** diagonal, and of complex ones the diagonal is real. */
+static tide_array *numbers_of(tide_runtime *rt, tide_dtype type, int64_t at) {
+    static union {
+        float f[ENDS_HALF / 4];
+        double d[ENDS_HALF / 8];
+    } in;
+    const bool single = type == TIDE_F32 || type == TIDE_C64;
+    const int64_t parts = type == TIDE_C64 || type == TIDE_C128 ? 2 : 1,
+                  n = ENDS_HALF / (single ? 4 : 8);
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t of = i / parts - at;
+        const bool diagonal = of >= 0 && of < ENDS_ROOM && of % (ENDS_N + 1) == 0;
+        const double x = !diagonal ? 1.0 / (double)(1 + i % 997) : i % parts ? 0 : 2.0 * ENDS_N;
+        if (single)
+            in.f[i] = (float)x;
+        else
+            in.d[i] = x;
+    }
+    return tide_from_host(rt, single ? TIDE_F32 : TIDE_F64, 1, &n, &in);
+}
+
 /* Behind the last page of the pool nothing is mapped, and an operand ends with that page. */
 static void run_before_the_end(tidei_lapack_routine routine, tide_dtype type, int last) {
-    enum { N = 34, HALF = 256 << 10, NUMBERS = HALF / 8, ROOM = N * N };
-    static double numbers[NUMBERS];
-    const int64_t half = HALF, n = NUMBERS, elements = HALF / (int64_t)tide_dtype_size(type);
+    const int64_t half = ENDS_HALF, elements = ENDS_HALF / (int64_t)tide_dtype_size(type);
     tide_runtime *rt =
         test_open(&(tide_config){.collector = "refcount", .pool = "tide", .limit = "512KiB"});
     tide_array *workspace, *a;
     tidei_operand o;
     tidei_storage *info;
-    for (int i = 0; i < NUMBERS; i++) numbers[i] = 1.0 / (1 + i % 997);
-    assert_array(workspace = tide_empty(rt, TIDE_U8, 1, &half));
-    assert_array(a = tide_from_host(rt, TIDE_F64, 1, &n, numbers));
-    tide_free(workspace);
-    assert_ok(tidei_operand_get(a, "test", 1, &o));
     tidei_lapack x = {.routine = routine,
                       .dtype = type,
-                      .m = N,
-                      .n = N,
-                      .k = routine == TIDEI_GETRS || routine == TIDEI_ORGQR ? N : 0,
+                      .m = ENDS_N,
+                      .n = ENDS_N,
+                      .k = routine == TIDEI_ORGQR ? ENDS_N : 0,
                       .count = 1,
                       .job = 'A',
                       .vectors = true};
     tidei_mats *const operands[] = {&x.a, &x.c, &x.d};
     for (int i = 0; i < 3; i++)
-        *operands[i] = (tidei_mats){.st = o.st, .offset = i * ROOM, .ld = N, .step = ROOM};
-    operands[last]->offset = elements - ROOM;
-    x.b = (tidei_mats){.st = o.st, .offset = 6 * ROOM, .step = N};
+        *operands[i] = (tidei_mats){.offset = i * ENDS_ROOM, .ld = ENDS_N, .step = ENDS_ROOM};
+    operands[last]->offset = elements - ENDS_ROOM;
+    assert_array(workspace = tide_empty(rt, TIDE_U8, 1, &half));
+    assert_array(a = numbers_of(rt, type, x.a.offset));
+    tide_free(workspace);
+    assert_ok(tidei_operand_get(a, "test", 1, &o));
+    for (int i = 0; i < 3; i++) operands[i]->st = o.st;
+    x.b = (tidei_mats){.st = o.st, .offset = 6 * ENDS_ROOM, .step = ENDS_N};
     assert_ok(tidei_storage_new(o.st->dev, 4, tidei_stream_here(test_rt(rt)), "test", &info));
     x.info = info;
     assert_ok(tidei_lapack_run(tidei_stream_here(test_rt(rt)), &x, "test"));
     assert_ok(tide_synchronize(rt, NULL));
+    if (routine != TIDEI_GEQRF && routine != TIDEI_ORGQR)
+        assert_int_equal(*(const int32_t *)(uintptr_t)info->addr, 0); /* it went through */
     tidei_storage_release(info);
     tidei_operand_put(&o);
     tide_release(a);

@@ -771,6 +771,59 @@ static void large_blocks_leave_room_for_small_ones(void **state) {
     }
 }
 
+/* What is freed many at a time pushes out what nobody asks for, too. */
+static void many_of_a_size_make_room(void **state) {
+    enum { BATCH = 100 };
+    (void)state;
+    tidei_pool *p = open_pool(&tidei_pool_tide, 2 * MIB, 64 * MIB);
+    tidei_block old[4], b[BATCH];
+    for (unsigned i = 0; i < 4; i++) old[i] = must(p, (61 + i) * KIB, 0);
+    for (unsigned i = 0; i < 4; i++) put(p, &old[i], 0, 1); /* as much as the cache takes */
+    for (unsigned round = 0; round < 50; round++) {
+        make_many(p, b, BATCH, 1000);
+        for (unsigned i = 0; i < BATCH; i++) put(p, &b[i], 0, 1);
+    }
+    int64_t before = at_hand(p);
+    make_many(p, b, BATCH, 1000);
+    assert_int_equal(before - at_hand(p), BATCH * 1024);
+    for (unsigned i = 0; i < BATCH; i++) put(p, &b[i], 0, 1);
+    assert_true(balanced(p));
+    close_clean(p);
+}
+
+static atomic_bool chains_are_over;
+
+static void *empty_caches(void *arg) {
+    (void)arg;
+    while (!atomic_load(&chains_are_over)) tidei_heap_flush_apart((tidei_heap *)shared_pool);
+    return NULL;
+}
+
+/* While their owner puts blocks onto chains and takes them from there, others take whole chains. */
+static void chains_are_taken_meanwhile(void **state) {
+    (void)state;
+    tidei_block b[MANY];
+    pthread_t t;
+    shared_pool = open_pool(&tidei_pool_tide, 2 * MIB, 64 * MIB);
+    const tidei_heap *heap = (const tidei_heap *)shared_pool;
+    atomic_store(&chains_are_over, false);
+    make_many(shared_pool, b, MANY, 1000);
+    assert_int_equal(pthread_create(&t, NULL, empty_caches, NULL), 0);
+    for (unsigned round = 0; round < (test_quick() ? 100 : 1000); round++) {
+        for (unsigned i = 0; i < MANY; i++) put(shared_pool, &b[i], 0, 1);
+        make_many(shared_pool, b, MANY, 1000);
+    }
+    atomic_store(&chains_are_over, true);
+    pthread_join(t, NULL);
+    for (unsigned i = 0; i < MANY; i++) put(shared_pool, &b[i], 0, 1);
+    assert_true(balanced(shared_pool));
+    tidei_heap_flush_apart((tidei_heap *)shared_pool);
+    const tidei_cache *c = tidei_heap_cache_of(heap, tidei_thread_number);
+    assert_int_equal(at_hand(shared_pool), 0);
+    assert_int_equal(c->in_entries, atomic_load(&c->stolen_from));
+    close_clean(shared_pool);
+}
+
 /* ---- sanitizers see through it ---- */
 
 #if TIDEI_HEAP_POISONS
@@ -839,6 +892,8 @@ int main(void) {
         cmocka_unit_test(many_of_a_size_are_at_hand),
         cmocka_unit_test(a_stream_gets_its_own_of_many),
         cmocka_unit_test(large_blocks_leave_room_for_small_ones),
+        cmocka_unit_test(many_of_a_size_make_room),
+        cmocka_unit_test(chains_are_taken_meanwhile),
 #if TIDEI_HEAP_POISONS
         cmocka_unit_test(poisons_what_is_free),
 #endif

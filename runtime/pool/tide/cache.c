@@ -1,8 +1,8 @@
 /* cache.c: a thread's cache in the pool `tide`: making it, and emptying other threads'. */
 #include "runtime/pool/tide/tide.h"
 
-/* The entries of all threads together may hold this part of what is backed, or TIDEI_CACHE_FLOOR
-** each (uncapped ones cost 1.25 to 1.53 times the memory on recorded traces). */
+/* The caps of all threads together are this part of what is backed, or TIDEI_CACHE_FLOOR each
+** (uncapped ones cost 1.25 to 1.53 times the memory on recorded traces). */
 #define CAP_PART 256
 
 void tidei_heap_set_cap(tidei_heap *p) {
@@ -83,14 +83,15 @@ tidei_extent *tidei_cache_steal(tidei_cache *c, tidei_extent *chain, size_t *byt
 /* A block of more than this part of the cap takes the place of too many others. */
 #define PUSHING_PART 4
 
-/* Whether the entry's block does not serve requests that x serves. */
+/* Whether the entry's blocks do not serve requests that x serves. */
 static bool differs(const tidei_cache_entry *e, const tidei_extent *x) {
     return e->size != x->size || (e->slot != x->slot && e->slot != TIDEI_SLOT_READY);
 }
 
 static tidei_extent *push_out(tidei_cache *c, tidei_cache_entry *e, tidei_extent *chain,
                               size_t *bytes) {
-    tidei_extent *x = e->size ? atomic_exchange_explicit(&e->x, NULL, memory_order_acq_rel) : NULL;
+    if (!e->size) return chain;
+    tidei_extent *x = atomic_exchange_explicit(&e->x, NULL, memory_order_acq_rel);
     if (!x) {
         tidei_cache_stolen(c, e);
         return chain;
@@ -100,14 +101,22 @@ static tidei_extent *push_out(tidei_cache *c, tidei_cache_entry *e, tidei_extent
     return chained(x, chain, bytes);
 }
 
-/* An entry of x's set that is empty, or whose block differs from x; NULL: all hold blocks that
-** serve as well. */
+/* Whether x could be chained, if there were room. */
+static bool has_like(const tidei_cache *c, const tidei_extent *x) {
+    const tidei_cache_entry *set = c->entries[tidei_cache_set(x->size)];
+    for (unsigned i = 0; i < TIDEI_CACHE_WAYS; i++)
+        if (set[i].size == x->size && set[i].slot == x->slot) return true;
+    return false;
+}
+
+/* An entry of x's set that is empty, or of those whose blocks differ from x the one with the least
+** bytes; NULL: all hold blocks that serve as well. */
 static tidei_cache_entry *place_for(tidei_cache *c, const tidei_extent *x) {
     tidei_cache_entry *set = c->entries[tidei_cache_set(x->size)], *found = NULL;
     for (unsigned i = 0; i < TIDEI_CACHE_WAYS; i++) {
         tidei_cache_entry *e = &set[(c->refused / PUSHING_EVERY + i) % TIDEI_CACHE_WAYS];
         if (!e->size) return e;
-        if (!found && differs(e, x)) found = e;
+        if (differs(e, x) && (!found || e->n * e->size < found->n * found->size)) found = e;
     }
     return found;
 }
@@ -115,9 +124,12 @@ static tidei_cache_entry *place_for(tidei_cache *c, const tidei_extent *x) {
 tidei_extent *tidei_cache_push_out(tidei_cache *c, const tidei_extent *x, size_t cap,
                                    size_t *bytes) {
     if (++c->refused % PUSHING_EVERY || x->size > cap / PUSHING_PART) return NULL;
-    tidei_cache_entry *place = place_for(c, x);
-    if (!place) return NULL;
-    tidei_extent *chain = push_out(c, place, NULL, bytes);
+    tidei_extent *chain = NULL;
+    if (!has_like(c, x)) {
+        tidei_cache_entry *place = place_for(c, x);
+        if (!place) return NULL;
+        chain = push_out(c, place, NULL, bytes);
+    }
     for (unsigned i = 0; i < TIDEI_CACHE_SETS && !tidei_cache_has_room(c, x->size, cap); i++) {
         tidei_cache_entry *set = c->entries[++c->hand % TIDEI_CACHE_SETS];
         for (unsigned k = 0; k < TIDEI_CACHE_WAYS; k++)

@@ -9,12 +9,12 @@
 **   thread 1 frees its own block  -> entry of cache 1
 **   thread 2 frees a block of 1   -> inbox of cache 1
 **   thread 1 allocates            <- entry; else its inbox; else the pool, under the lock
-** It empties its own inbox when no entry serves. Entries hold at most `cap` bytes a thread, and
-** half as many more in small blocks; where they are full, a block just freed pushes out blocks of
-** other sizes or streams, so that sizes which are not asked for any more do not stay in the way.
-** Only the owner fills an entry; any thread may empty one, by exchange: a thread that finds no
-** memory takes the blocks of all entries and inboxes before it asks the device for more. When a
-** thread ends, its cache goes to the next thread with its number.
+** It empties its own inbox when no entry serves. Entries hold what there is room for
+** (tidei_cache_has_room); where they are full, a block just freed pushes out blocks of other sizes
+** or streams, so that sizes which are not asked for any more do not stay in the way. Only the owner
+** fills an entry; any thread may empty one, by exchange: a thread that finds no memory takes the
+** blocks of all entries and inboxes before it asks the device for more. When a thread ends, its
+** cache goes to the next thread with its number.
 ** What must stay true: an extent in a cache is CACHED, and a thread that took it out by exchange
 ** has it alone. */
 #ifndef TIDEI_TIDE_CACHE_H
@@ -97,7 +97,8 @@ static inline tidei_extent *tidei_cache_take(tidei_cache *c, size_t size, uint16
     return NULL;
 }
 
-/* The cap is this much in any case: less than most programs' first page on a GPU. */
+/* The cap is this much at least, where threads keep blocks at all: less than most programs' first
+** page on a GPU. */
 #define TIDEI_CACHE_FLOOR (256 * TIDEI_KIB)
 /* Blocks of at most this part of the cap are small beside it. */
 #define TIDEI_CACHE_SMALL_PART 256
@@ -115,8 +116,7 @@ static inline bool tidei_cache_has_room(const tidei_cache *c, size_t size, size_
 ** empty. False: there is none. */
 bool tidei_cache_chain(tidei_cache *c, tidei_extent *x);
 
-/* Puts x, which no other thread knows, into an entry. False: there is none for it, or the entries
-** would hold more than `cap` bytes. */
+/* Puts x, which no other thread knows, into an entry. False: there is none for it, or no room. */
 static inline bool tidei_cache_put(tidei_cache *c, tidei_extent *x, size_t cap) {
     size_t size = x->size;
     if (!tidei_cache_has_room(c, size, cap)) return false;
@@ -144,7 +144,7 @@ static inline void tidei_cache_forget_sets(tidei_cache *c) {
 }
 
 /* Called by the owner: takes blocks out of the entries so that x finds a place there, from x's set
-** and until `cap` holds, but none that serves the same requests as x. They are linked by `left`;
+** and until there is room, but none that serves the same requests as x. They are linked by `left`;
 ** their bytes are added to *bytes. Does nothing at most calls (PUSHING_EVERY). */
 tidei_extent *tidei_cache_push_out(tidei_cache *c, const tidei_extent *x, size_t cap,
                                    size_t *bytes);

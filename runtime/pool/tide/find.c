@@ -288,8 +288,9 @@ static tide_status gather(tidei_heap *p, size_t size, tidei_stream *s, bool grow
 #define GROWTHS 16
 
 /* Where there is no growth to be had, moves may cost this many times the bytes wanted: 128 MiB for
-** a request of 8 MiB take an H200 80 us, as long as the short collection that a climb begins
-** with. */
+** a request of 8 MiB take an H200 80 us, as long as the short collection that a climb begins with.
+** An attempt that fails puts off no other one, as those of any cost do: it costs little beside the
+** climb that follows. */
 #define MOVED_TIMES 16
 
 /* Grows, or makes room: first what costs less. Growth that is worth its memory may not be had; then

@@ -86,7 +86,8 @@ typedef struct tidei_heap {
     _Atomic(tidei_cache *) caches[TIDEI_THREADS_INDEXED];
     _Atomic(tidei_zone *) zones[TIDEI_ZONES_MAX]; /* by number; made once, under lock */
     _Atomic unsigned nzones;                      /* written under lock */
-    /* the most bytes that a cache's entries hold; written under lock */
+    /* what a cache's entries hold depends on it (tidei_cache_has_room); 0: nothing. Written under
+    ** lock */
     _Atomic size_t cap;
     /* what follows changes, so it lies on cache lines of its own */
     char apart[64];
