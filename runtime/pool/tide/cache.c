@@ -39,8 +39,9 @@ bool tidei_cache_chain(tidei_cache *c, tidei_extent *x) {
         e->size = size;
         x->left = NULL;
         atomic_store_explicit(&e->x, x, memory_order_release);
+    } else {
+        e->n++;
     }
-    e->n++;
     c->in_entries += size;
     return true;
 }
@@ -96,8 +97,7 @@ static tidei_extent *push_out(tidei_cache *c, tidei_cache_entry *e, tidei_extent
         tidei_cache_stolen(c, e);
         return chain;
     }
-    c->in_entries -= e->n * e->size;
-    e->size = e->n = 0;
+    tidei_cache_clear(c, e);
     return chained(x, chain, bytes);
 }
 
@@ -109,6 +109,8 @@ static bool has_like(const tidei_cache *c, const tidei_extent *x) {
     return false;
 }
 
+static size_t bytes_of(const tidei_cache_entry *e) { return (e->n + (size_t)1) * e->size; }
+
 /* An entry of x's set that is empty, or of those whose blocks differ from x the one with the least
 ** bytes; NULL: all hold blocks that serve as well. */
 static tidei_cache_entry *place_for(tidei_cache *c, const tidei_extent *x) {
@@ -116,7 +118,7 @@ static tidei_cache_entry *place_for(tidei_cache *c, const tidei_extent *x) {
     for (unsigned i = 0; i < TIDEI_CACHE_WAYS; i++) {
         tidei_cache_entry *e = &set[(c->refused / PUSHING_EVERY + i) % TIDEI_CACHE_WAYS];
         if (!e->size) return e;
-        if (differs(e, x) && (!found || e->n * e->size < found->n * found->size)) found = e;
+        if (differs(e, x) && (!found || bytes_of(e) < bytes_of(found))) found = e;
     }
     return found;
 }

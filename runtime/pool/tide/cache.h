@@ -31,7 +31,7 @@ typedef struct tidei_cache_entry {
     ** two */
     size_t size;
     uint16_t slot;
-    uint32_t n; /* blocks put here, less those that the owner took out */
+    uint32_t n; /* blocks behind the first: put here, less those that the owner took out */
 } tidei_cache_entry;
 
 typedef struct tidei_cache {
@@ -68,16 +68,22 @@ static inline void tidei_cache_count(_Atomic uint64_t *to) {
                           memory_order_relaxed);
 }
 
+/* The entry is empty from now on; returns the bytes that it had. */
+static inline size_t tidei_cache_clear(tidei_cache *c, tidei_cache_entry *e) {
+    size_t bytes = (e->n + (size_t)1) * e->size;
+    c->in_entries -= bytes;
+    e->size = e->n = 0;
+    return bytes;
+}
+
 /* Called by the owner, who found that another thread took the entry's blocks. */
 static inline void tidei_cache_stolen(tidei_cache *c, tidei_cache_entry *e) {
-    size_t bytes = e->n * e->size;
-    c->in_entries -= bytes;
+    size_t bytes = tidei_cache_clear(c, e);
     atomic_fetch_sub_explicit(&c->stolen_from, bytes, memory_order_relaxed);
-    e->size = e->n = 0;
 }
 
 /* A block of exactly that size with nothing pending, or only work of the stream `slot`; NULL if
-** there is none. */
+** there is none. Its `left` is NULL, and so is its owner, which lies there. */
 static inline tidei_extent *tidei_cache_take(tidei_cache *c, size_t size, uint16_t slot) {
     tidei_cache_entry *e = c->entries[tidei_cache_set(size)], *end = e + TIDEI_CACHE_WAYS;
     for (; e < end; e++) {
@@ -88,10 +94,13 @@ static inline tidei_extent *tidei_cache_take(tidei_cache *c, size_t size, uint16
             continue;
         }
         c->in_entries -= size;
-        if (--e->n)
-            atomic_store_explicit(&e->x, x->left, memory_order_release);
-        else
+        if (tidei_likely(!x->left)) {
             e->size = 0;
+        } else {
+            e->n--;
+            atomic_store_explicit(&e->x, x->left, memory_order_release);
+            x->left = NULL;
+        }
         return x;
     }
     return NULL;
@@ -107,9 +116,10 @@ static inline tidei_extent *tidei_cache_take(tidei_cache *c, size_t size, uint16
 ** half of it more, so that a few large ones do not keep all of them out. A program with little
 ** memory, which has the least cap, rather keeps little apart. */
 static inline bool tidei_cache_has_room(const tidei_cache *c, size_t size, size_t cap) {
-    size_t there = c->in_entries - atomic_load_explicit(&c->stolen_from, memory_order_relaxed);
-    bool more = cap > TIDEI_CACHE_FLOOR && size <= cap / TIDEI_CACHE_SMALL_PART;
-    return there + size <= (more ? cap + cap / 2 : cap);
+    size_t then =
+        c->in_entries - atomic_load_explicit(&c->stolen_from, memory_order_relaxed) + size;
+    if (tidei_likely(then <= cap)) return true;
+    return cap > TIDEI_CACHE_FLOOR && size <= cap / TIDEI_CACHE_SMALL_PART && then <= cap + cap / 2;
 }
 
 /* Puts x onto the chain of an entry with its like. Called by the owner, where none of the set is
@@ -124,11 +134,10 @@ static inline bool tidei_cache_put(tidei_cache *c, tidei_extent *x, size_t cap) 
     uint64_t sets = atomic_load_explicit(&c->sets, memory_order_relaxed);
     tidei_cache_entry *e = c->entries[set], *end = e + TIDEI_CACHE_WAYS;
     while (e < end && e->size && atomic_load_explicit(&e->x, memory_order_relaxed)) e++;
-    if (e == end) return tidei_cache_chain(c, x);
+    if (tidei_unlikely(e == end)) return tidei_cache_chain(c, x);
     if (tidei_unlikely(e->size)) tidei_cache_stolen(c, e);
     e->size = size;
     e->slot = x->slot;
-    e->n = 1;
     c->in_entries += size;
     atomic_store_explicit(&c->sets, sets | (uint64_t)1 << set, memory_order_relaxed);
     x->left = NULL;

@@ -122,16 +122,14 @@ static tidei_cache *cache_made(tidei_heap *p, unsigned number) {
     return c || !number ? c : tidei_heap_cache_new(p, number);
 }
 
-/* Hands out x, which no other thread can reach, to the caller. */
-static inline void hand_out(const tidei_heap *p, tidei_extent *x, size_t bytes, unsigned home,
-                            tidei_block *out) {
+/* Hands out x, which no other thread can reach, to the caller. Its home is the caller's number, and
+** it has no owner: a thread's cache has only such blocks. */
+static inline void hand_out(const tidei_heap *p, tidei_extent *x, size_t bytes, tidei_block *out) {
     hand_pending(p, x, &out->stamps);
     out->addr = p->addr + x->off;
     out->bytes = bytes;
     out->priv = x;
     x->bytes = bytes;
-    atomic_store_explicit(&x->owner, NULL, memory_order_relaxed);
-    x->home = (uint8_t)home;
     tidei_extent_become(x, TIDEI_WAS(CACHED), TIDEI_EXTENT_LIVE);
     if (TIDEI_HEAP_POISONS) tidei_heap_unpoison(p, out->addr - p->addr, bytes);
 }
@@ -164,7 +162,9 @@ alloc_slowly(tidei_heap *p, size_t bytes, tidei_stream *s, unsigned flags, tidei
         tide_status st = take(p, c, size, s, flags, &x);
         if (tidei_unlikely(st != TIDE_OK)) return st;
     }
-    hand_out(p, x, bytes, c ? (unsigned)tidei_thread_number : 0, out);
+    atomic_store_explicit(&x->owner, NULL, memory_order_relaxed);
+    x->home = c ? (uint8_t)tidei_thread_number : 0;
+    hand_out(p, x, bytes, out);
     if (tidei_likely(c != NULL))
         count_out(c, bytes);
     else
@@ -182,7 +182,8 @@ static tide_status pool_alloc(tidei_pool *pool, size_t bytes, tidei_stream *s, u
     tidei_cache *c = tidei_heap_cache_of(p, number);
     tidei_extent *x = c ? tidei_cache_take(c, size, s->slot) : NULL;
     if (tidei_unlikely(!x)) return alloc_slowly(p, bytes, s, flags, out);
-    hand_out(p, x, bytes, (unsigned)number, out);
+    tidei_check(x->home == number);
+    hand_out(p, x, bytes, out);
     tidei_cache_add(&c->held, -(int64_t)size);
     count_out(c, bytes);
     return TIDE_OK;
