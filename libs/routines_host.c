@@ -39,6 +39,8 @@ static void axpy(const tidei_blas *x, int n, const void *a, void *c) {
     }
 }
 
+static bool is_complex(tide_dtype t) { return t == TIDE_C64 || t == TIDE_C128; }
+
 /* conj(a) b of one element. */
 static void add_one(tide_dtype t, const void *a, const void *b, double sum[2]) {
     double u[2], v[2];
@@ -56,7 +58,7 @@ static void dot(const tidei_blas *x, int n, const void *a, const void *b, double
     int by = (int)x->a.ld, with = (int)x->b.ld;
     float f[2] = {0, 0};
     double d[2] = {0, 0};
-    if ((x->dtype == TIDE_C64 || x->dtype == TIDE_C128) && (by != 1 || with != 1)) {
+    if (is_complex(x->dtype) && (by != 1 || with != 1)) {
         const int64_t size = (int64_t)tide_dtype_size(x->dtype), last = --n;
         add_one(x->dtype, (const char *)a + last * by * size, (const char *)b + last * with * size,
                 sum);
@@ -145,9 +147,7 @@ static void set_zero(const tidei_blas *x, char *c, size_t size) {
 }
 
 /* OpenBLAS's (0.3.21) cgemv and zgemv by columns load an element beyond b's last one. */
-static bool reads_on(const tidei_blas *x) {
-    return x->a.trans && (x->dtype == TIDE_C64 || x->dtype == TIDE_C128);
-}
+static bool reads_on(const tidei_blas *x) { return x->a.trans && is_complex(x->dtype); }
 
 /* With b's last element alone, from where one more may be read. */
 static void gemv_last(const tidei_blas *x, int m, const char *a, const char *b,

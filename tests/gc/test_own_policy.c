@@ -423,18 +423,22 @@ static void keep_line(void *user, int level, const char *line) {
     if (level <= TIDE_LOG_WARNING) snprintf(lines + n, sizeof lines - n, "%s\n", line);
 }
 
-static tide_runtime *open_with(const char *policy, mock_tracer *m) {
+static tide_runtime *open_in(const char *pool, const char *policy, mock_tracer *m) {
     *lines = 0;
     tide_runtime *rt = test_open(&(tide_config){.device = "host",
                                                 .collector = "refcount",
                                                 .policy = policy,
-                                                .pool = "tide",
+                                                .pool = pool,
                                                 .limit = "1MiB",
                                                 .log = keep_line,
                                                 .log_level = TIDE_LOG_WARNING,
                                                 .allocator = &counted_memory});
     mock_open(m, rt, "mock", TIDE_COLLECTOR_MINOR, 0);
     return rt;
+}
+
+static tide_runtime *open_with(const char *policy, mock_tracer *m) {
+    return open_in(NULL, policy, m);
 }
 
 static void make_garbage(tide_runtime *rt, mock_tracer *m, unsigned n) {
@@ -488,7 +492,7 @@ static void a_policy_is_told_what_needs_no_moves(void **state) {
     (void)state;
     there_is(
         (tide_policy){.struct_size = sizeof(tide_policy), .name = "listening", .decide = listen});
-    tide_runtime *rt = open_with("listening", &m);
+    tide_runtime *rt = open_in("tide", "listening", &m);
     for (unsigned i = 0; i < PIECES; i++)
         assert_array(a[i] = tide_empty(rt, TIDE_U8, SHAPE(PIECE)));
     for (unsigned i = 0; i < PIECES; i += 2) tide_free(a[i]);

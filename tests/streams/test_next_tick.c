@@ -1,20 +1,8 @@
 /* test_next_tick.c: the tick that a stream gives out next, known before there is work of ours: for
 ** what others have queued there. */
-#include "tests/support/runtime_half.h"
+#include "tests/streams/streams.h"
 #include "runtime/pool/pools.h"
 
-#define BYTES ((size_t)4096)
-
-static tidei_storage *storage(tidei_runtime *rt, tidei_stream *s) {
-    tidei_storage *st;
-    assert_ok(tidei_storage_new(&rt->devs[0], BYTES, s, "test", &st));
-    return st;
-}
-static tidei_stream *stream(tidei_runtime *rt) {
-    tidei_stream *s;
-    assert_ok(tidei_stream_open(&rt->devs[0], &s));
-    return s;
-}
 static tidei_stamp next(tidei_stream *s) {
     return (tidei_stamp){.tick = tidei_stream_next_tick(s), .stream = s->slot, .write = 1};
 }
@@ -23,7 +11,7 @@ static tidei_stamp next(tidei_stream *s) {
 static void it_comes_behind_what_is_queued(void **state) {
     tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
     tidei_stream *s = stream(rt);
-    tidei_storage *x = storage(rt, s);
+    tidei_storage *x = storage(rt, s, BYTES);
     atomic_int gate = 0;
     (void)state;
     assert_ok(submit_work(s, x, NULL, 1, &gate));
@@ -43,7 +31,7 @@ static void it_comes_behind_what_is_queued(void **state) {
 static void the_next_work_has_it(void **state) {
     tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
     tidei_stream *s = stream(rt);
-    tidei_storage *x = storage(rt, s);
+    tidei_storage *x = storage(rt, s, BYTES);
     (void)state;
     tidei_stamp at = next(s);
     assert_ok(submit_work(s, x, NULL, 1, NULL));
@@ -77,7 +65,7 @@ static void waits_cover_it(void **state) {
 static void a_stream_that_follows_comes_behind(void **state) {
     tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
     tidei_stream *a = stream(rt), *b = stream(rt);
-    tidei_storage *x = storage(rt, a), *y = storage(rt, b);
+    tidei_storage *x = storage(rt, a, BYTES), *y = storage(rt, b, BYTES);
     atomic_int gate = 0;
     (void)state;
     assert_ok(submit_work(a, x, NULL, 1, &gate));
@@ -98,7 +86,7 @@ static void a_stream_that_follows_comes_behind(void **state) {
 static void streams_end_behind_it(void **state) {
     tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
     tidei_stream *s = stream(rt);
-    tidei_storage *x = storage(rt, s);
+    tidei_storage *x = storage(rt, s, BYTES);
     atomic_int gate = 0;
     (void)state;
     assert_ok(submit_work(s, x, NULL, 1, &gate));
@@ -123,7 +111,7 @@ static void streams_end_behind_it(void **state) {
 static void orphans_wait_for_it(void **state) {
     tidei_runtime *rt = half_open(NULL, 4 * TIDEI_MIB);
     tidei_stream *s = stream(rt);
-    tidei_storage *x = storage(rt, s);
+    tidei_storage *x = storage(rt, s, BYTES);
     tide_pool *pool;
     atomic_int gate = 0;
     (void)state;
@@ -168,7 +156,7 @@ static void none_is_lost_in_a_crowd(void **state) {
     (void)state;
     race.s = stream(rt);
     atomic_store(&race.over, false);
-    x = storage(rt, race.s);
+    x = storage(rt, race.s, BYTES);
     for (unsigned i = 0; i < 2; i++) pthread_create(&t[i], NULL, learn, &last[i]);
     for (int i = 0; i < (test_quick() ? 100 : 1000); i++) {
         assert_ok(submit_work(race.s, x, x, 1, NULL));

@@ -109,8 +109,6 @@ static bool has_like(const tidei_cache *c, const tidei_extent *x) {
     return false;
 }
 
-static size_t bytes_of(const tidei_cache_entry *e) { return (e->n + (size_t)1) * e->size; }
-
 /* An entry of x's set that is empty, or of those whose blocks differ from x the one with the least
 ** bytes; NULL: all hold blocks that serve as well. */
 static tidei_cache_entry *place_for(tidei_cache *c, const tidei_extent *x) {
@@ -118,7 +116,7 @@ static tidei_cache_entry *place_for(tidei_cache *c, const tidei_extent *x) {
     for (unsigned i = 0; i < TIDEI_CACHE_WAYS; i++) {
         tidei_cache_entry *e = &set[(c->refused / PUSHING_EVERY + i) % TIDEI_CACHE_WAYS];
         if (!e->size) return e;
-        if (differs(e, x) && (!found || bytes_of(e) < bytes_of(found))) found = e;
+        if (differs(e, x) && (!found || tidei_cache_bytes(e) < tidei_cache_bytes(found))) found = e;
     }
     return found;
 }

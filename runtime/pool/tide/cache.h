@@ -68,9 +68,14 @@ static inline void tidei_cache_count(_Atomic uint64_t *to) {
                           memory_order_relaxed);
 }
 
+/* Of what the owner put there; 0 if it is empty. */
+static inline size_t tidei_cache_bytes(const tidei_cache_entry *e) {
+    return (e->n + (size_t)1) * e->size;
+}
+
 /* The entry is empty from now on; returns the bytes that it had. */
 static inline size_t tidei_cache_clear(tidei_cache *c, tidei_cache_entry *e) {
-    size_t bytes = (e->n + (size_t)1) * e->size;
+    size_t bytes = tidei_cache_bytes(e);
     c->in_entries -= bytes;
     e->size = e->n = 0;
     return bytes;
