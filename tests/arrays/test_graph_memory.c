@@ -201,8 +201,7 @@ static void kept_arrays_give_way(void **state) {
     close_checked(rt);
 }
 
-/* There is no room for an arena: the function is called, whose arrays fit one after the other. Half
-** an array is left over, since what lies between arrays may be too little to move them by. */
+/* There is no room for an arena: the function is called, whose arrays fit one after the other. */
 static void without_room_the_function_is_called(void **state) {
     (void)state;
     tide_runtime *rt = open_with("2MiB", TIDE_OFF);
@@ -211,8 +210,7 @@ static void without_room_the_function_is_called(void **state) {
     tide_array *a = array_of(rt, 0), *others[3];
     for (int run = 0; run < 3; run++) add_once(g, a, 4);
     assert_ok(tide_reclaim(rt, TIDE_RECLAIM_DROP, NULL));
-    for (int i = 0; i < 3; i++)
-        others[i] = tide_full(rt, TIDE_F32, SHAPE(i ? N : N / 2), tide_arg_float(9));
+    for (int i = 0; i < 3; i++) others[i] = array_of(rt, 9);
     for (int run = 0; run < 6; run++) {
         tide_array *more[2] = {NULL}, *out;
         for (int i = 0; i < run % 3; i++) more[i] = array_of(rt, 1);

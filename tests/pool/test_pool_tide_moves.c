@@ -135,6 +135,29 @@ static void moves_in_place_of_growth_are_bounded(void **state) {
     assert_int_equal(get_across(1, PAGE / 16, 0), TIDE_E_NOMEM);
 }
 
+/* A block that would slide by less than a 256th of its size stays, but not before a request is
+** refused. */
+static void by_little_is_the_last_resort(void **state) {
+    enum { LARGE = 4 * PAGE, LITTLE = 256 };
+    (void)state;
+    tidei_pool *p = open_pool(&tidei_pool_tide, LARGE, 16 * LARGE);
+    p->mover = &double_mover;
+    movers.tick = 10, movers.blocks = 0;
+    tidei_block low = must(p, LITTLE, 0), b = must(p, LARGE - 2 * LITTLE, 0),
+                high = must(p, LITTLE, 0), c;
+    double_owner o = {.b = &b};
+    p->ops->own(p, &b, &o);
+    atomic_store(&dbl.dev.budget->limit, dbl.dev.budget->backed);
+    put(p, &low, 0, 1), put(p, &high, 0, 1);
+    assert_int_equal(get(p, 2 * LITTLE, 0, TIDEI_ALLOC_MOVE, &c), TIDE_E_NOMEM);
+    assert_int_equal(get(p, 2 * LITTLE, 0, TIDEI_ALLOC_MOVE | TIDEI_ALLOC_FLUSHED, &c), TIDE_OK);
+    assert_int_equal(movers.blocks, 1);
+    assert_true(balanced(p));
+    put(p, &c, 0, 11);
+    p->ops->free(p, &b);
+    close_clean(p);
+}
+
 /* Between two pins, or a pin and an end, at most seven pages can be had in one piece: the blocks
 ** there find places behind. More comes from pages on both sides, which change their addresses. */
 static void pins_stay(void **state) {
@@ -840,6 +863,7 @@ int main(void) {
         cmocka_unit_test(moves_what_is_in_the_way),
         cmocka_unit_test(blocks_move_where_the_limit_leaves_no_growth),
         cmocka_unit_test(moves_in_place_of_growth_are_bounded),
+        cmocka_unit_test(by_little_is_the_last_resort),
         cmocka_unit_test(pins_stay),
         cmocka_unit_test(a_choice_that_is_over_is_made_again),
         cmocka_unit_test(equal_pieces_are_filled_from_below),

@@ -22,9 +22,11 @@
 #include "runtime/pool/tide/compact.h"
 
 /* A block that slides by less than this part of its size would be copied in too many pieces, of a
-** launch each (move.c); and in more than is worth it where the cost counts. */
-#define SLIDE_PIECES     256
-#define SLIDE_PIECES_FEW 8
+** launch each (move.c); in more than is worth it where the cost counts; and, where a request would
+** be refused otherwise, for longer than anybody wants to wait: 50 ms on a GPU. */
+#define SLIDE_PIECES      256
+#define SLIDE_PIECES_FEW  8
+#define SLIDE_PIECES_LAST (1 << 14)
 
 typedef struct stretch {
     tidei_extent *first, *last; /* NULL: there is none */
@@ -61,7 +63,7 @@ compaction *tidei_compaction_open(tidei_heap *p, size_t moves, size_t size, tide
         tidei_heap_lock(p);
         if (!c) return NULL;
     }
-    c->size = size, c->s = s, c->reach = reach, c->most = SIZE_MAX;
+    c->size = size, c->s = s, c->reach = reach, c->most = SIZE_MAX, c->last = false;
     c->waits = reach == TIDEI_REACH_ANY || tidei_reuse_rules(&p->base) & TIDEI_REUSE_WAIT;
     c->lost = c->n = c->nheld = c->npending = 0;
     return c;
@@ -515,7 +517,9 @@ static tide_status empty(tidei_heap *p, compaction *c, const stretch *w, tidei_e
 ** the free bytes are too few; c->lost is raised to that for the next try. */
 static tide_status plan_slide(tidei_heap *p, compaction *c, const stretch *w) {
     size_t at = w->first->off, n = 0, lost = 0;
-    size_t pieces = c->most == SIZE_MAX ? SLIDE_PIECES : SLIDE_PIECES_FEW;
+    size_t pieces = c->last               ? SLIDE_PIECES_LAST
+                    : c->most == SIZE_MAX ? SLIDE_PIECES
+                                          : SLIDE_PIECES_FEW;
     for (size_t i = 0; i < c->n; i++) {
         tidei_extent *x = c->from[i];
         size_t by = x->off - at;
@@ -652,14 +656,23 @@ static tide_status try_ways(tidei_heap *p, compaction *c, tidei_extent **out) {
     return st;
 }
 
+static size_t blocks_of(const tidei_heap *p) {
+    size_t n = 0;
+    for (const tidei_extent *x = p->first; x; x = x->next)
+        n += tidei_extent_is(x) == TIDEI_EXTENT_LIVE;
+    return n;
+}
+
 tide_status tidei_heap_compact(tidei_heap *p, size_t size, size_t moves, size_t most,
                                tidei_stream *s, tidei_reach reach, size_t *lost,
                                tidei_extent **out) {
     tidei_check(tidei_heap_locked(p));
     if (!p->base.mover) return TIDE_E_NOMEM;
-    compaction *c = tidei_compaction_open(p, moves, size, s, reach);
+    bool last = moves == SIZE_MAX;
+    compaction *c = tidei_compaction_open(p, last ? blocks_of(p) : moves, size, s, reach);
     if (!c) return TIDE_E_NOMEM;
     c->most = most;
+    c->last = last;
     tide_status st = try_ways(p, c, out);
     *lost = c->lost;
     tidei_compaction_close(p, c);

@@ -23,6 +23,7 @@ struct tidei_compaction {
     tidei_reach reach;
     bool waits;    /* some free pieces may be beyond its reach: each one's `far` says so */
     bool some_far; /* free pieces may be beyond it: each was told */
+    bool last;     /* there is nothing else to try: blocks slide in as many pieces as they need */
     size_t most;   /* cost of what is moved at most, in bytes; SIZE_MAX: whatever it costs */
     size_t lost;   /* free bytes between blocks that cannot slide */
     tidei_stamp pending[TIDEI_STREAMS_MAX]; /* on the free pieces, one a stream */

@@ -262,13 +262,6 @@ static tide_status make_room(tidei_heap *p, size_t size, size_t most, tidei_stre
 ** lie between blocks that cannot slide. */
 #define GATHERINGS 4
 
-static size_t blocks_of(const tidei_heap *p) {
-    size_t n = 0;
-    for (const tidei_extent *x = p->first; x; x = x->next)
-        n += tidei_extent_is(x) == TIDEI_EXTENT_LIVE;
-    return n;
-}
-
 /* Brings all free memory into one stretch of pages, and slides the blocks on it. */
 static tide_status gather(tidei_heap *p, size_t size, tidei_stream *s, bool grow,
                           tidei_extent **out) {
@@ -277,7 +270,7 @@ static tide_status gather(tidei_heap *p, size_t size, tidei_stream *s, bool grow
     tidei_check(tidei_heap_locked(p));
     for (unsigned i = 0; i < GATHERINGS && st == TIDE_E_NOMEM; i++) {
         if ((st = tidei_heap_gather(p, size + lost, s, grow)) != TIDE_OK) return st;
-        st = tidei_heap_compact(p, size, blocks_of(p), SIZE_MAX, s, TIDEI_REACH_ANY, &lost, out);
+        st = tidei_heap_compact(p, size, SIZE_MAX, SIZE_MAX, s, TIDEI_REACH_ANY, &lost, out);
     }
     return st;
 }

@@ -270,10 +270,11 @@ tide_status tidei_heap_find(tidei_heap *p, size_t size, tidei_stream *s, unsigne
 size_t tidei_heap_settle(tidei_heap *p);
 
 /* compact.c */
-/* Moves at most `moves` blocks, at a cost of less than `most` (bytes moved, and TIDEI_MOVE_COST for
-** each block; SIZE_MAX: whatever it costs), to make a free piece of `size` bytes out of free pieces
-** within reach; *out is CLAIMED, and the moves on s are pending on it. TIDE_E_NOMEM: moving does
-** not help, but with *lost more free bytes it may. Lets go of the lock meanwhile. */
+/* Moves at most `moves` blocks (SIZE_MAX: all, by as little as there is), at a cost of less than
+** `most` (bytes moved, and TIDEI_MOVE_COST for each block; SIZE_MAX: whatever it costs), to make
+** a free piece of `size` bytes out of free pieces within reach; *out is CLAIMED, and the moves on
+** s are pending on it. TIDE_E_NOMEM: moving does not help, but with *lost more free bytes it may.
+** Lets go of the lock meanwhile. */
 tide_status tidei_heap_compact(tidei_heap *p, size_t size, size_t moves, size_t most,
                                tidei_stream *s, tidei_reach reach, size_t *lost,
                                tidei_extent **out);
