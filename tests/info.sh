@@ -6,7 +6,8 @@ tide=$1/tools/tide
 export TIDE_DEVICE="${TIDE_TEST_DEVICE:-host}"
 unset ARGP_HELP_FMT POSIXLY_CORRECT # which set argp's help, and where options may stand
 out=$(mktemp)
-trap 'rm -f "$out" "$out.err"' EXIT
+folder=$(mktemp -d)
+trap 'rm -rf "$out" "$out.err" "$folder"' EXIT
 fail() { echo "info: $*"; exit 1; }
 jobs() { # NUMBER LINE'S-END ARGS: stdout is the number alone, stderr one line
     wanted=$1 line=$2
@@ -118,11 +119,11 @@ aligned() {
 }
 aligned
 env_rows 0 TIDE_POOL=split:64MiB TIDE_LIMIT=1GiB TIDE_DEBUG=sample:9 TIDE_LOG=info \
-    TIDE_CACHE_DIR=/tmp/a/rather/long/name/of/a/folder TIDE_TEST_ANYTHING=1 GC_ANYTHING=1
+    TIDE_CACHE_DIR="$folder/with/a/rather/long/name" TIDE_TEST_ANYTHING=1 GC_ANYTHING=1
 row TIDE_POOL 'split:64MiB +environment  taken'
 row TIDE_LIMIT '1GiB +environment  taken'
 row TIDE_DEBUG 'sample:9 +environment  taken'
-row TIDE_CACHE_DIR '/tmp/a/rather/long/name/of/a/folder +environment  taken'
+row TIDE_CACHE_DIR "$folder/with/a/rather/long/name +environment  taken"
 aligned
 [ ! -s "$out.err" ] || fail "--env says $(cat "$out.err")"
 ! grep -q ANYTHING "$out" || fail "--env lists what is none of its own"
@@ -154,8 +155,6 @@ env_rows 1 "TIDE_POOL=two
 lines"
 row TIDE_POOL 'two\?lines +environment  not understood .*'
 # Looking records nothing, whatever the name.
-folder=$(mktemp -d)
 env_rows 0 TIDE_TRACE="$folder/run.csv"
 row TIDE_TRACE "$folder/run.csv +environment  taken"
 [ -z "$(ls "$folder")" ] || fail "--env leaves files: $(ls "$folder")"
-rmdir "$folder"
