@@ -2,7 +2,8 @@
 ** every column of the other (distances, sums of outer products). Embedded as text
 ** (tidei_cuda_pair_text), after cuda_locate.cu and the program's own part, which gives
 **   tide_M, tide_N    rows and columns of a thread
-**   tide_K            reduced elements that are staged at once, a power of two of at most 256
+**   tide_K            reduced elements that are staged at once, at most 256
+**   tide_blocks       blocks that a multiprocessor has at once
 **   tide_runs         whether sums start afresh now and then, so that rounding errors stay small
 **   tide_p, tide_at, tide_step, tide_acc and what goes with it as in cuda_fold.cu; tide_done: the
 **                     stored result of an accumulator, of type tide_out
@@ -68,8 +69,8 @@ TD_FN void tide_reach(const tide_p &p, td_i64 k, tide_at &at) {
 template <class SIDE>
 TD_FN void tide_stage_along(const tide_p &p, const tide_at &at, int d, td_u32 tile, td_u32 end,
                             td_i64 first, td_u32 count, char *room) {
-    constexpr td_u32 step = 256 / tide_K;
-    const td_u32 k = threadIdx.x % tide_K, r0 = threadIdx.x / tide_K;
+    const td_u32 shift = 32 - __clz(count - 1), step = 256 >> shift;
+    const td_u32 k = threadIdx.x & ((1u << shift) - 1), r0 = threadIdx.x >> shift;
     if (k >= count) return;
     tide_at here = at, hop = tide_at();
     tide_reach(p, first + k, here);
@@ -144,7 +145,7 @@ static __device__ __noinline__ void tide_finish(const tide_p &p, td_i64 to, td_i
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) tide_k(const __grid_constant__ tide_p p) {
+extern "C" __global__ void __launch_bounds__(256, tide_blocks) tide_k(const __grid_constant__ tide_p p) {
     extern __shared__ __align__(16) char tide_room[];
     const td_u32 t = threadIdx.x, rows = (td_u32)tide_M << p.cshift,
                  columns = (td_u32)tide_N << (8 - p.cshift);

@@ -9,29 +9,37 @@
 #include "arrays/expr/cuda_pairs.h"
 #include "arrays/expr/cuda_say.h"
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- tuning: what another GPU may want otherwise ---- */
 
-/* Rows and columns of a thread by an accumulator's bytes: with as many totals they fill half of the
-** registers that two blocks leave to a thread. */
-static const uint8_t tiles[][3] = {{4, 8, 4}, {8, 4, 4}, {16, 4, 2}};
+/* By an accumulator's bytes. Larger tiles would stage less for each result, but then there are
+** fewer of them, and the last ones leave multiprocessors idle: 1638 x 1638 floats of 100 took 87 us
+** by tiles of twice the size, two blocks a multiprocessor, and 68 by these (H100). */
+typedef struct tile {
+    uint8_t acc;
+    uint8_t sides[2]; /* rows and columns of a thread: with as many totals they fill half of the
+                      ** registers that so many blocks leave to it */
+    uint8_t blocks;   /* that a multiprocessor has at once */
+    /* A block takes as long for one reduced element of its tile as the kernels of cuda_fold.cu take
+    ** for so many elements on one multiprocessor: 0.05 to 0.1 us, and 0.06 ns (long rows) to
+    ** 0.24 ns (rows of 64), on an H200. */
+    uint16_t pays;
+} tile;
+static const tile tiles[] = {{4, {4, 4}, 3, 250}, {8, {4, 4}, 2, 500}, {16, {4, 2}, 2, 500}};
 /* Bytes of a thread's values of one reduced element, in registers. */
 #define FRAGMENTS_MAX 192u
 /* Reduced elements staged at once: enough to hide the way to memory behind another block's work,
 ** and few enough for several blocks a multiprocessor. */
-#define STAGED       16u
+#define STAGED       32u
 #define STAGED_LEAST 4u
 #define STAGED_BYTES ((unsigned)24 << 10)
 /* Instructions of a step that are unrolled twice, so that values are read ahead. */
 #define COST_TWICE 256u
 /* Beyond it the body is a function that is called. */
 #define COST_INLINE 2048u
-/* A block takes as long for one reduced element of its tile as the kernels of cuda_fold.cu take for
-** so many elements on one multiprocessor: 0.1 us, and 0.06 ns (long rows) to 0.24 ns (rows of 64),
-** on an H200. */
-#define PAYS 500
 /* Reduced elements of a stretch at least, where blocks are too few. */
-#define STRETCH 256
+#define STRETCH 128
 
 /* ---- sides ---- */
 
@@ -98,9 +106,10 @@ bool tidei_pairs_traits_of(const tidei_program *p, uint32_t columns, tidei_pairs
     *t = (tidei_pairs_traits){.columns = columns, .staged = STAGED};
     find_sides(p, columns, side);
     if (!find_values(p, side, t)) return false;
-    while (tiles[k][0] < acc) k++;
-    t->tile[0] = tiles[k][1];
-    t->tile[1] = tiles[k][2];
+    while (tiles[k].acc < acc) k++;
+    memcpy(t->tile, tiles[k].sides, sizeof t->tile);
+    t->blocks = tiles[k].blocks;
+    t->pays = tiles[k].pays;
     t->unroll = pair_cost(p, side) * t->tile[0] * t->tile[1] <= COST_TWICE ? 2 : 1;
     while (t->staged > STAGED_LEAST && tidei_pairs_shared(t, 4) > STAGED_BYTES) t->staged /= 2;
     return t->tile[0] * t->bytes[0] + t->tile[1] * t->bytes[1] <= (int)FRAGMENTS_MAX &&
@@ -152,13 +161,13 @@ static bool divide(const tidei_call *c, int64_t sm_count, tidei_pairs *p) {
     for (int d = 0; d < kept; d++) results *= c->shape[d];
     divide_results(c, p);
     p->blocks = p->tiles[0] * p->tiles[1] * (results / c->shape[p->dim[0]] / c->shape[p->dim[1]]);
-    int64_t splits = sm_count / p->blocks;
+    int64_t splits = sm_count * p->traits.blocks / p->blocks;
     if (splits > count / STRETCH) splits = count / STRETCH;
     p->chunk = quotient_up(count, splits > 1 ? splits : 1);
     if (splits > 1) p->chunk = quotient_up(p->chunk, STRETCH) * STRETCH;
     p->splits = quotient_up(count, p->chunk);
     const int64_t rounds = quotient_up(p->blocks * p->splits, sm_count);
-    return p->blocks <= INT32_MAX && (double)rounds * (double)p->chunk * PAYS <
+    return p->blocks <= INT32_MAX && (double)rounds * (double)p->chunk * p->traits.pays <
                                          (double)results * (double)count / (double)sm_count;
 }
 
@@ -278,11 +287,12 @@ void tidei_pairs_say(text *t, const tidei_program *p, const tidei_pairs_traits *
     const bool sum =
         p->fold == TIDEI_FOLD_SUM || p->fold == TIDEI_FOLD_PROD || p->fold == TIDEI_FOLD_MEAN;
     find_sides(p, s->columns, sides);
-    sayf(t,
-         "constexpr int tide_M = %d, tide_N = %d, tide_K = %d, tide_unroll = %d;\n"
-         "constexpr bool tide_runs = %s;\ntypedef td_%s tide_out;\n",
-         s->tile[0], s->tile[1], s->staged, s->unroll,
-         sum && class_of(p->acc_dtype) >= 2 ? "true" : "false", tide_dtype_name(p->out_dtype[0]));
+    sayf(
+        t,
+        "constexpr int tide_M = %d, tide_N = %d, tide_K = %d, tide_unroll = %d, tide_blocks = %d;\n"
+        "constexpr bool tide_runs = %s;\ntypedef td_%s tide_out;\n",
+        s->tile[0], s->tile[1], s->staged, s->unroll, s->blocks,
+        sum && class_of(p->acc_dtype) >= 2 ? "true" : "false", tide_dtype_name(p->out_dtype[0]));
     say(t, "template <int N, class V> TD_FN void tide_vectors(const V *from, V (&to)[N]);\n"
            "TD_FN td_u32 tide_rows_bytes(td_u32 tile) { return ");
     say_room(t, p, s, TIDEI_PAIRS_ROWS, s->nvalues[TIDEI_PAIRS_ROWS]);

@@ -14,6 +14,8 @@ typedef struct tidei_pairs_traits {
     uint8_t tile[2];    /* rows and columns of a thread */
     uint8_t staged;     /* reduced elements that are staged at once */
     uint8_t unroll;     /* of the loop over them */
+    uint8_t blocks;     /* of a multiprocessor at once */
+    uint16_t pays;      /* what an element of a tile takes (cuda_pairs.c) */
     uint8_t nvalues[2]; /* of each side: what is staged of an element, */
     uint16_t bytes[2];  /* how many bytes in all, and which nodes */
     uint16_t values[2][TIDEI_PAIRS_VALUES];

@@ -401,7 +401,9 @@ void tidei_cuda_plan_map(const tidei_call *c, const tidei_cuda_traits *k,
 ** that the last one, in which some multiprocessors idle, weighs little. */
 #define FOLD_BLOCKS 32
 /* rounds of a block at least, when reduced elements are divided: joining costs a launch */
-#define FOLD_ROUNDS        4
+#define FOLD_ROUNDS 4
+/* blocks that a join keeps at least when its threads get more to do */
+#define JOIN_BLOCKS        512
 #define FOLD_COLUMNS_SHIFT 5u /* 32 threads across neighbouring results read whole lines */
 
 static unsigned shift_up(int64_t n, unsigned max) { /* least s with 2^s >= n, at most max */
@@ -611,13 +613,17 @@ void tidei_cuda_plan_fold(const tidei_call *c, const tidei_cuda_traits *k,
 
 void tidei_cuda_plan_join(const tidei_call *c, const tidei_cuda_traits *k,
                           const tidei_cuda_plan *first, tidei_cuda_plan *out) {
-    const int kept = c->ndim - c->nred;
+    const int kept = c->ndim - c->nred, unroll = k->unroll[TIDEI_CUDA_FOLD_JOIN];
     fold_shape f = {.outs = first->results, .groups = first->splits, .across = first->results > 1};
-    divide(&f, k->unroll[TIDEI_CUDA_FOLD_JOIN], 1, false);
+    divide(&f, (unsigned)unroll, 1, false);
     /* few results of many blocks: a lane's accumulators come one round after the other, a memory's
     ** delay each, which would take longer than reading all of them in pieces of lines */
-    while (f.cshift && f.groups > (int64_t)(256 >> f.cshift) * k->unroll[TIDEI_CUDA_FOLD_JOIN])
-        f.cshift--;
+    while (f.cshift && f.groups > (int64_t)(256 >> f.cshift) * unroll) f.cshift--;
+    /* many results of few blocks: a thread reads all of a result side by side, so that less has to
+    ** be joined with other threads */
+    while (f.across && f.cshift < 8 && f.groups <= (int64_t)(128 >> f.cshift) * unroll &&
+           f.outs >> (f.cshift + 1) >= JOIN_BLOCKS)
+        f.cshift++;
     writer w;
     begin(&w, out, 2);
     out->scalars_at = 0;
