@@ -9,8 +9,11 @@
 ** of its block side by side: a group is one unit, or the neighbouring ones that fill 4 bytes, which
 ** find their place once where they lie in one row. Rows that begin anywhere but have their elements
 ** side by side are written in words of 16 bytes, each of which comes from the two words of memory
-** that its bytes lie in, or, where a row ends within it, from twice two.
-** What must stay true: n < 2^31, as the host cuts larger takes. */
+** that its bytes lie in, or, where a row ends within it, from twice two. A device takes several
+** times as long to compute with 64 bits as with 32, so there are kernels for takes whose offsets have
+** no more (near).
+** What must stay true: n < 2^31, as the host cuts larger takes; near kernels get offsets, lengths
+** and steps below 2^31. */
 #ifndef TIDEI_GATHER_H
 #define TIDEI_GATHER_H
 
@@ -38,17 +41,6 @@ typedef struct ga_take {
     kt_div by[GA_RANK]; /* division by the shape */
 } ga_take;
 
-/* Where a row's units come from: offsets of its source and its indices. */
-GA_FN void ga_row(const ga_take *p, unsigned row, ga_i64 *source, ga_i64 *index) {
-    *source = *index = 0;
-    for (int d = p->ndim - 2; d >= 0; d--) {
-        const unsigned rest = d > 0 ? kt_divided(&p->by[d], row) : 0, i = row - rest * p->by[d].d;
-        row = rest;
-        *source += (ga_i64)i * p->source_strides[d];
-        *index += (ga_i64)i * p->index_strides[d];
-    }
-}
-
 #ifdef __CUDACC_RTC__
 #define GA_THREADS 256
 /* Units of a thread under way: of 16 bytes 64 KiB a multiprocessor where 1,024 threads are at
@@ -60,34 +52,57 @@ template <class T> struct alignas(sizeof(T) < 4 ? 4 : sizeof(T)) ga_group {
     T x[units];
 };
 
-/* Where units lie: offsets of their sources and indices, or the sources alone once these are
-** read. */
-template <int N> struct ga_places { ga_i64 source[N], index[N]; };
+/* Where units lie: offsets (of type O) of their sources and indices, or the sources alone once these
+** are read. */
+template <class O, int N> struct ga_places { O source[N], index[N]; };
 
-/* The places of the group that begins with unit i; those beyond the end are unit 0's. */
-template <int N> GA_FN void ga_find(const ga_take &p, unsigned i, ga_places<N> &at) {
-    const int last = p.ndim - 1;
-    const ga_i64 across = p.source_strides[last], across_indices = p.index_strides[last];
-    unsigned j = p.by[last].d; /* the next unit begins a row */
-#pragma unroll
-    for (int u = 0; u < N; u++, i++, j++) {
-        if (u == 0 || j >= p.by[last].d || i >= p.n) {
-            const unsigned k = i < p.n ? i : 0, row = kt_divided(&p.by[last], k);
-            ga_i64 source, index;
-            j = k - row * p.by[last].d;
-            ga_row(&p, row, &source, &index);
-            at.source[u] = source + j * across;
-            at.index[u] = index + j * across_indices;
-        } else {
-            at.source[u] = at.source[u - 1] + across;
-            at.index[u] = at.index[u - 1] + across_indices;
-        }
+/* Where a row's units come from. */
+template <class O> GA_FN void ga_row(const ga_take &p, unsigned row, O &source, O &index) {
+    source = index = 0;
+#pragma unroll 1
+    for (int d = p.ndim - 2; d > 0; d--) {
+        const unsigned rest = kt_divided(&p.by[d], row);
+        const O i = (O)(row - rest * p.by[d].d);
+        row = rest;
+        source += i * (O)p.source_strides[d];
+        index += i * (O)p.index_strides[d];
+    }
+    if (p.ndim > 1) {
+        source += (O)row * (O)p.source_strides[0];
+        index += (O)row * (O)p.index_strides[0];
     }
 }
 
+/* The places of the group that begins with unit i; those beyond the end are the last one's. */
+template <class O, int N> GA_FN void ga_find(const ga_take &p, unsigned i, ga_places<O, N> &at) {
+    const int last = p.ndim - 1;
+    const unsigned width = p.by[last].d;
+    const O across = (O)p.source_strides[last], across_indices = (O)p.index_strides[last];
+    unsigned row = kt_divided(&p.by[last], i), j = i - row * width;
+    O source, index;
+    ga_row(p, row, source, index);
+#pragma unroll
+    for (int u = 0; u < N; u++) {
+        if (u > 0 && i + u < p.n && ++j == width) {
+            j = 0;
+            ga_row(p, ++row, source, index);
+        }
+        at.source[u] = source + (O)j * across;
+        at.index[u] = index + (O)j * across_indices;
+    }
+}
+
+/* An index as an offset: the greatest or the least where it is beyond them, out of range of any
+** axis. */
+template <class O, class I> GA_FN O ga_within(I raw) {
+    const O v = (O)raw, least = (O)((ga_u64)1 << (sizeof(O) * 8 - 1));
+    if (sizeof(I) < sizeof(O)) return v;
+    return (ga_i64)v == (ga_i64)raw ? v : raw < 0 ? least : (O)~least;
+}
+
 /* The indices of places, all read before any is looked at. */
-template <class I, int M, int N>
-GA_FN void ga_read_as(const ga_take &p, const ga_places<N> (&at)[M], ga_i64 (&given)[M][N]) {
+template <class I, class O, int M, int N>
+GA_FN void ga_read_as(const ga_take &p, const ga_places<O, N> (&at)[M], O (&given)[M][N]) {
     I raw[M][N];
 #pragma unroll
     for (int m = 0; m < M; m++) {
@@ -100,11 +115,11 @@ GA_FN void ga_read_as(const ga_take &p, const ga_places<N> (&at)[M], ga_i64 (&gi
 #pragma unroll
     for (int m = 0; m < M; m++) {
 #pragma unroll
-        for (int u = 0; u < N; u++) given[m][u] = (ga_i64)raw[m][u];
+        for (int u = 0; u < N; u++) given[m][u] = ga_within<O>(raw[m][u]);
     }
 }
-template <int M, int N>
-GA_FN void ga_read_all(const ga_take &p, const ga_places<N> (&at)[M], ga_i64 (&given)[M][N]) {
+template <class O, int M, int N>
+GA_FN void ga_read_all(const ga_take &p, const ga_places<O, N> (&at)[M], O (&given)[M][N]) {
     if (p.size == 8)
         ga_read_as<ga_i64>(p, at, given);
     else if (p.size == 4 && p.is_signed)
@@ -122,21 +137,23 @@ GA_FN void ga_read_all(const ga_take &p, const ga_places<N> (&at)[M], ga_i64 (&g
 }
 
 /* Follows the indices: each is looked at, and of those out of range the last is reported. */
-template <int M, int N> GA_FN void ga_follow(const ga_take &p, ga_places<N> (&at)[M]) {
-    ga_i64 given[M][N], bad = 0;
+template <class O, int M, int N> GA_FN void ga_follow(const ga_take &p, ga_places<O, N> (&at)[M]) {
+    const O length = (O)p.length, step = (O)p.step;
+    O given[M][N], bad = 0;
     bool any = false;
     ga_read_all(p, at, given);
 #pragma unroll
     for (int m = 0; m < M; m++) {
 #pragma unroll
         for (int u = 0; u < N; u++) {
-            const ga_i64 v = ga_from_start(given[m][u], p.length, p.is_signed);
-            const bool good = (ga_u64)v < (ga_u64)p.length;
-            if (!good) bad = given[m][u], any = true;
-            at[m].source[u] += (good ? v : v < 0 ? 0 : p.length - 1) * p.step;
+            const O v = given[m][u] >= 0 ? given[m][u]
+                        : p.is_signed    ? given[m][u] + length
+                                         : length;
+            if (v < 0 || v >= length) bad = at[m].index[u], any = true;
+            at[m].source[u] += (v < 0 ? 0 : v < length ? v : length - 1) * step;
         }
     }
-    if (any) ga_report(p.fault, p.report, bad, p.length);
+    if (any) ga_report(p.fault, p.report, ga_read(p.indices, bad, p.size, p.is_signed), p.length);
 }
 
 template <class T> GA_FN void ga_store(const ga_take &p, unsigned i, const ga_group<T> &x) {
@@ -151,12 +168,12 @@ template <class T> GA_FN void ga_store(const ga_take &p, unsigned i, const ga_gr
         if (i + u < p.n) to[u] = x.x[u];
 }
 
-template <class T> GA_FN void ga_run(const ga_take &p) {
+template <class T, class O> GA_FN void ga_run(const ga_take &p) {
     constexpr int units = ga_group<T>::units, ahead = units == 4 ? 2 : GA_AHEAD;
     constexpr unsigned tile = GA_THREADS * ahead;
     const unsigned groups = (unsigned)((p.n + units - 1) / units);
     for (unsigned first = blockIdx.x * tile; first < groups; first += gridDim.x * tile) {
-        ga_places<units> at[ahead];
+        ga_places<O, units> at[ahead];
         ga_group<T> x[ahead];
 #pragma unroll
         for (int k = 0; k < ahead; k++) {
@@ -179,10 +196,6 @@ template <class T> GA_FN void ga_run(const ga_take &p) {
         }
     }
 }
-#define GA_TAKE(name, type)                                                                        \
-    WANTED(name)                                                                                   \
-    (extern "C" __global__ void __launch_bounds__(GA_THREADS)                                      \
-         name(const __grid_constant__ ga_take p) { ga_run<type>(p); })
 
 /* ---- rows that begin anywhere ---- */
 
@@ -190,90 +203,95 @@ template <class T> GA_FN void ga_run(const ga_take &p) {
 #define GA_WORDS_AHEAD 2
 #define GA_WORD        16 /* bytes */
 
-typedef ga_group<ga_16> ga_word;
+struct alignas(GA_WORD) ga_word {
+    unsigned part[4];
+};
 
-/* The words that the first bytes of a place lie in, as they lie there. */
-struct ga_pair {
+/* 16 bytes as they lie in two words of memory. */
+struct ga_window {
     ga_word low, high;
     unsigned behind; /* the low one's boundary, in bytes */
 };
 
-/* `bytes` of them, 1 to 16. What is read besides lies in the same words. */
-GA_FN void ga_load(ga_u64 from, int bytes, ga_pair &x) {
-    x.behind = from & (GA_WORD - 1);
+/* Bytes first .. end-1 of the 16 from an address on; what is read besides lies in the same words of
+** memory as these. */
+GA_FN void ga_load(ga_u64 from, unsigned first, unsigned end, ga_window &x) {
+    x.behind = (unsigned)from & (GA_WORD - 1);
     const ga_word *at = (const ga_word *)(from - x.behind);
-    x.low = x.high = *at;
-    if (x.behind + bytes > GA_WORD) x.high = at[1];
+    const bool low = x.behind + first < GA_WORD;
+    x.low = x.high = at[low ? 0 : 1];
+    if (low && x.behind + end > GA_WORD) x.high = at[1];
 }
 
-/* The bytes of a place, the first one lowest. */
-GA_FN ga_16 ga_bytes(const ga_pair &x) {
-    const ga_u64 w[4] = {x.low.x[0].part[0], x.low.x[0].part[1], x.high.x[0].part[0],
-                         x.high.x[0].part[1]};
-    const bool far = x.behind & 8;
-    const ga_u64 a = far ? w[1] : w[0], b = far ? w[2] : w[1], c = far ? w[3] : w[2];
-    const unsigned bits = x.behind % 8 * 8;
-    ga_16 y;
-    y.part[0] = bits ? a >> bits | b << (64 - bits) : a;
-    y.part[1] = bits ? b >> bits | c << (64 - bits) : b;
+GA_FN ga_word ga_bytes(const ga_window &x) {
+    const unsigned bits = x.behind % 4 * 8;
+    unsigned all[8], near_two[6], near[5];
+    ga_word y;
+#pragma unroll
+    for (int k = 0; k < 4; k++) all[k] = x.low.part[k], all[k + 4] = x.high.part[k];
+#pragma unroll
+    for (int k = 0; k < 6; k++) near_two[k] = x.behind & 8 ? all[k + 2] : all[k];
+#pragma unroll
+    for (int k = 0; k < 5; k++) near[k] = x.behind & 4 ? near_two[k + 1] : near_two[k];
+#pragma unroll
+    for (int k = 0; k < 4; k++)
+        y.part[k] = (unsigned)(((ga_u64)near[k + 1] << 32 | near[k]) >> bits);
     return y;
 }
 
-/* The first bytes of a, 1 to 15, and then those of b. */
-GA_FN ga_16 ga_joined(const ga_16 &a, int bytes, const ga_16 &b) {
-    const unsigned bits = bytes % 8 * 8;
-    const ga_u64 kept = ((ga_u64)1 << bits) - 1;
-    ga_16 y;
-    if (bytes < 8) {
-        y.part[0] = (a.part[0] & kept) | b.part[0] << bits;
-        y.part[1] = b.part[1] << bits | b.part[0] >> (64 - bits);
-    } else {
-        y.part[0] = a.part[0];
-        y.part[1] = (a.part[1] & kept) | b.part[0] << bits;
+/* The first bytes of a, and then those of b. */
+GA_FN ga_word ga_joined(const ga_word &a, int bytes, const ga_word &b) {
+    ga_word y;
+#pragma unroll
+    for (int k = 0; k < 4; k++) {
+        const int left = bytes - 4 * k;
+        const unsigned of_a = left >= 4 ? ~0u : left > 0 ? (1u << left * 8) - 1 : 0u;
+        y.part[k] = (a.part[k] & of_a) | (b.part[k] & ~of_a);
     }
     return y;
 }
 
-/* Where a word of the result comes from: so many units from one place, so many from the next row's
-** first. */
+/* Where a word of the result comes from: units up to `first` from one place, those up to `all` from
+** where the next row begins. */
 struct ga_halves {
-    int n[2];
+    unsigned first, all;
 };
 
 /* The word that begins with unit i < n. Where all of it is of one row, both places are the same. */
-template <int PER> GA_FN ga_halves ga_find_word(const ga_take &p, unsigned i, ga_places<2> &at) {
+template <int PER, class O>
+GA_FN ga_halves ga_find_word(const ga_take &p, unsigned i, ga_places<O, 2> &at) {
     const unsigned width = p.by[p.ndim - 1].d, row = kt_divided(&p.by[p.ndim - 1], i),
                    j = i - row * width, rest = (unsigned)p.n - i, all = rest < PER ? rest : PER,
                    first = width - j < all ? width - j : all;
-    ga_row(&p, row, &at.source[0], &at.index[0]);
-    at.source[0] += j;
+    ga_row(p, row, at.source[0], at.index[0]);
+    at.source[0] += (O)j;
     at.source[1] = at.source[0];
     at.index[1] = at.index[0];
-    if (first < all) ga_row(&p, row + 1, &at.source[1], &at.index[1]);
-    return ga_halves{{(int)first, (int)(all - first)}};
+    if (first < all) ga_row(p, row + 1, at.source[1], at.index[1]);
+    return ga_halves{first, all};
 }
 
-template <class T> GA_FN void ga_store_word(const ga_take &p, unsigned i, int n, const ga_16 &x) {
-    constexpr int per = GA_WORD / sizeof(T), of_part = 8 / sizeof(T);
+template <class T> GA_FN void ga_store_word(const ga_take &p, unsigned i, int n, const ga_word &x) {
+    constexpr int per = GA_WORD / sizeof(T);
     T *to = (T *)p.out + i;
     if (n == per) {
-        ((ga_word *)to)->x[0] = x;
+        *(ga_word *)to = x;
         return;
     }
 #pragma unroll
     for (int u = 0; u < per; u++)
-        if (u < n) to[u] = (T)(x.part[u / of_part] >> u % of_part * 8 * sizeof(T));
+        if (u < n) to[u] = reinterpret_cast<const T *>(&x)[u];
 }
 
 /* Rows have at least a word's bytes, and the result begins with one. */
-template <class T> GA_FN void ga_run_rows(const ga_take &p) {
+template <class T, class O> GA_FN void ga_run_rows(const ga_take &p) {
     constexpr int per = GA_WORD / sizeof(T), ahead = GA_WORDS_AHEAD;
     constexpr unsigned tile = GA_THREADS * ahead;
     const unsigned words = (unsigned)((p.n + per - 1) / per);
     for (unsigned first = blockIdx.x * tile; first < words; first += gridDim.x * tile) {
-        ga_places<2> at[ahead];
+        ga_places<O, 2> at[ahead];
         ga_halves of[ahead];
-        ga_pair x[ahead], next[ahead];
+        ga_window x[ahead], next[ahead];
 #pragma unroll
         for (int k = 0; k < ahead; k++) {
             const unsigned g = first + k * GA_THREADS + threadIdx.x;
@@ -282,29 +300,51 @@ template <class T> GA_FN void ga_run_rows(const ga_take &p) {
         ga_follow(p, at);
 #pragma unroll
         for (int k = 0; k < ahead; k++) {
-            ga_load(p.source + at[k].source[0] * sizeof(T), of[k].n[0] * (int)sizeof(T), x[k]);
-            if (of[k].n[1])
-                ga_load(p.source + at[k].source[1] * sizeof(T), of[k].n[1] * (int)sizeof(T),
-                        next[k]);
+            const unsigned bytes = of[k].first * sizeof(T);
+            ga_load((ga_u64)((const T *)p.source + at[k].source[0]), 0, bytes, x[k]);
+            if (of[k].first < of[k].all)
+                ga_load((ga_u64)((const T *)p.source + at[k].source[1]) - bytes, bytes,
+                        of[k].all * sizeof(T), next[k]);
         }
 #pragma unroll
         for (int k = 0; k < ahead; k++) {
             const unsigned g = first + k * GA_THREADS + threadIdx.x;
-            ga_16 y = ga_bytes(x[k]);
-            if (of[k].n[1]) y = ga_joined(y, of[k].n[0] * (int)sizeof(T), ga_bytes(next[k]));
-            if (g < words) ga_store_word<T>(p, g * per, of[k].n[0] + of[k].n[1], y);
+            ga_word y = ga_bytes(x[k]);
+            if (of[k].first < of[k].all)
+                y = ga_joined(y, of[k].first * sizeof(T), ga_bytes(next[k]));
+            if (g < words) ga_store_word<T>(p, g * per, of[k].all, y);
         }
     }
 }
-#define GA_ROWS(name, type)                                                                        \
+
+/* ---- the kernels ---- */
+
+#define GA_KERNEL(name, run, type, offset)                                                         \
     WANTED(name)                                                                                   \
     (extern "C" __global__ void __launch_bounds__(GA_THREADS)                                      \
-         name(const __grid_constant__ ga_take p) { ga_run_rows<type>(p); })
-GA_ROWS(gather_rows_1, unsigned char)
-GA_ROWS(gather_rows_2, unsigned short)
-GA_ROWS(gather_rows_4, unsigned)
-GA_ROWS(gather_rows_8, ga_u64)
+         name(const __grid_constant__ ga_take p) { run<type, offset>(p); })
+#define GA_TAKE(bytes, type)                                                                       \
+    GA_KERNEL(gather_take_##bytes, ga_run, type, ga_i64)                                           \
+    GA_KERNEL(gather_near_##bytes, ga_run, type, int)
+#define GA_ROWS(bytes, type)                                                                       \
+    GA_KERNEL(gather_rows_##bytes, ga_run_rows, type, ga_i64)                                      \
+    GA_KERNEL(gather_near_rows_##bytes, ga_run_rows, type, int)
+GA_ROWS(1, unsigned char)
+GA_ROWS(2, unsigned short)
+GA_ROWS(4, unsigned)
+GA_ROWS(8, ga_u64)
 #else
+/* Where a row's units come from: offsets of its source and its indices. */
+static inline void ga_row(const ga_take *p, unsigned row, ga_i64 *source, ga_i64 *index) {
+    *source = *index = 0;
+    for (int d = p->ndim - 2; d >= 0; d--) {
+        const unsigned rest = d > 0 ? kt_divided(&p->by[d], row) : 0, i = row - rest * p->by[d].d;
+        row = rest;
+        *source += (ga_i64)i * p->source_strides[d];
+        *index += (ga_i64)i * p->index_strides[d];
+    }
+}
+
 /* The index at an offset, counted from the start; one out of range is reported, and read as the
 ** nearest valid one. */
 static inline ga_i64 ga_index(const ga_take *p, ga_i64 at) {
@@ -340,7 +380,7 @@ static inline ga_i64 ga_index(const ga_take *p, ga_i64 at) {
         }                                                                                          \
     }
 /* Units first .. end-1 of the result, which are parts of rows. */
-#define GA_TAKE(name, type)                                                                        \
+#define GA_TAKE_ROWS(name, type)                                                                   \
     GA_ROW(name, type)                                                                             \
     static void name##_items(const void *params, size_t first, size_t end) {                       \
         const ga_take *p = params;                                                                 \
@@ -355,11 +395,12 @@ static inline ga_i64 ga_index(const ga_take *p, ga_i64 at) {
         const ga_take *p = params;                                                                 \
         tidei_share_items((size_t)p->n, TIDEI_SHARE_GRAIN, name##_items, p);                       \
     }
+#define GA_TAKE(bytes, type) GA_TAKE_ROWS(gather_take_##bytes, type)
 #endif
-GA_TAKE(gather_take_1, unsigned char)
-GA_TAKE(gather_take_2, unsigned short)
-GA_TAKE(gather_take_4, unsigned)
-GA_TAKE(gather_take_8, ga_u64)
-GA_TAKE(gather_take_16, ga_16)
+GA_TAKE(1, unsigned char)
+GA_TAKE(2, unsigned short)
+GA_TAKE(4, unsigned)
+GA_TAKE(8, ga_u64)
+GA_TAKE(16, ga_16)
 
 #endif

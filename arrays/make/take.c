@@ -7,6 +7,7 @@
 ** them are moved as one unit, of at most 16 bytes. Longer rows that do not begin at multiples of 16
 ** bytes are written in words of 16 bytes all the same. */
 #include <inttypes.h>
+#include <stdlib.h>
 
 #include "arrays/arrays.h"
 #include "arrays/make/gather.h"
@@ -18,20 +19,21 @@ _Static_assert(TIDEI_FAULT_WRITING == GA_WRITING, "one protocol of reports");
 
 extern const char tidei_gather_text[];
 
-#define KERNEL(name)                                                                               \
-    { #name, tidei_gather_text, name, .tells = true }
+#define KERNEL(prefix, bytes)                                                                      \
+    { prefix #bytes, tidei_gather_text, gather_take_##bytes, .tells = true }
+/* For any offsets, and for near ones. */
+#define BOTH(far, near, bytes)                                                                     \
+    { KERNEL(far, bytes), KERNEL(near, bytes) }
 
 #define UNIT_MAX  16 /* bytes: what one access moves, and storages' alignment */
 #define ROW_LEAST 32 /* bytes: of a row that is moved in words */
 
 /* By the logarithm of a unit's bytes. */
-static const tidei_own_kernel kernels[] = {KERNEL(gather_take_1), KERNEL(gather_take_2),
-                                           KERNEL(gather_take_4), KERNEL(gather_take_8),
-                                           KERNEL(gather_take_16)};
+#define TAKE(bytes) BOTH("gather_take_", "gather_near_", bytes)
+static const tidei_own_kernel kernels[][2] = {TAKE(1), TAKE(2), TAKE(4), TAKE(8), TAKE(16)};
 /* For rows that lie together, in words. The host copies rows as they are in any case. */
-#define ROWS(bytes)                                                                                \
-    { "gather_rows_" #bytes, tidei_gather_text, gather_take_##bytes, .tells = true }
-static const tidei_own_kernel row_kernels[] = {ROWS(1), ROWS(2), ROWS(4), ROWS(8)};
+#define ROWS(bytes) BOTH("gather_rows_", "gather_near_rows_", bytes)
+static const tidei_own_kernel row_kernels[][2] = {ROWS(1), ROWS(2), ROWS(4), ROWS(8)};
 
 void tidei_taking_add(tidei_taking *t, int64_t n, int64_t source_stride, int64_t index_stride) {
     t->shape[t->ndim] = n;
@@ -79,6 +81,17 @@ static int64_t elements_of_unit(const tidei_taking *t) {
     for (int d = 0; d < last; d++) all |= (uint64_t)t->source_strides[d];
     int64_t most = UNIT_MAX / size, least = all ? (int64_t)(all & -all) : most;
     return least < most ? least : most;
+}
+
+/* Whether all offsets, in units, and the axis have less than 32 bits. */
+static bool is_near(const ga_take *p) {
+    int64_t source = (p->length - 1) * llabs(p->step), index = 0;
+    for (int d = 0; d < p->ndim; d++) {
+        source += (p->shape[d] - 1) * llabs(p->source_strides[d]);
+        index += (p->shape[d] - 1) * llabs(p->index_strides[d]);
+    }
+    return source < TIDEI_TAKE_NEAR && index < TIDEI_TAKE_NEAR && p->length < TIDEI_TAKE_NEAR &&
+           llabs(p->step) < TIDEI_TAKE_NEAR;
 }
 
 /* The same in units of w elements. */
@@ -130,8 +143,8 @@ static tide_status launch(const job *j, ga_take p) {
     const unsigned log2 = (unsigned)__builtin_ctzll(j->unit);
     const bool words = j->words && (j->uses[0].offset + p.out) % UNIT_MAX == 0;
     for (int d = 0; d < p.ndim; d++) p.by[d] = kt_div_by((unsigned)p.shape[d]);
-    return tidei_run_own(j->t->out->rt, words ? &row_kernels[log2] : &kernels[log2], j->uses, 3, &p,
-                         sizeof p, at, (uint64_t)p.n, j->t->op);
+    return tidei_run_own(j->t->out->rt, &(words ? row_kernels : kernels)[log2][is_near(&p)],
+                         j->uses, 3, &p, sizeof p, at, (uint64_t)p.n, j->t->op);
 }
 
 /* Launches both halves along the outermost dimension where the whole is too large. */

@@ -21,6 +21,9 @@ typedef struct tidei_taking {
 /* Units of one launch, which kernels count in 32 bits, with room for a tile beyond the end. */
 #define TIDEI_TAKE_UNITS_MAX (((int64_t)1 << 31) - ((int64_t)1 << 16))
 
+/* Offsets of less, in units, are computed in 32 bits. */
+#define TIDEI_TAKE_NEAR ((int64_t)1 << 31)
+
 void tidei_taking_add(tidei_taking *t, int64_t n, int64_t source_stride, int64_t index_stride);
 /* One launch, or several where the result is large; t is changed. */
 tide_status tidei_taking_run(tidei_taking *t);

@@ -1,9 +1,11 @@
 /* test_take_rows.c: rows and columns of every length, element size and alignment, taken and put
 ** against a slow model: on the device, and by a GPU's kernels, emulated. take.c is compiled so that
-** it cuts takes of more than 700 units into several launches. */
+** it cuts takes of more than 700 units into several launches, and calls offsets below 500 near. */
 #include "arrays/make/take.h"
 #undef TIDEI_TAKE_UNITS_MAX
+#undef TIDEI_TAKE_NEAR
 #define TIDEI_TAKE_UNITS_MAX 700
+#define TIDEI_TAKE_NEAR      500
 #include "arrays/make/take.c" /* in place of the library's */
 #include "tests/arrays/elements.h"
 #include "tests/doubles/emulated_device.h"
@@ -182,15 +184,60 @@ static void a_bad_index_among_many_is_told(void **state) {
     tide_free(taken), tide_free(i), tide_free(a);
 }
 
+/* Indices far out of range, of every type that holds them, near and far: told as they are, and read
+** as the nearest valid ones. */
+static void indices_beyond_all_bounds_are_told(void **state) {
+    static const struct {
+        tide_dtype t;
+        int64_t bits;
+        const char *told;
+        int nearest;
+    } cases[] = {{TIDE_I64, ((int64_t)1 << 32) + 1, "4294967297", 2},
+                 {TIDE_I64, -((int64_t)1 << 32) - 1, "-4294967297", 0},
+                 {TIDE_I64, INT64_MIN, "-9223372036854775808", 0},
+                 {TIDE_I64, INT64_MAX, "9223372036854775807", 2},
+                 {TIDE_I64, (int64_t)1 << 31, "2147483648", 2},
+                 {TIDE_U64, -1, "18446744073709551615", 2},
+                 {TIDE_U64, ((int64_t)1 << 32) + 1, "4294967297", 2},
+                 {TIDE_U32, -1, "4294967295", 2},
+                 {TIDE_U32, INT32_MIN, "2147483648", 2},
+                 {TIDE_I32, INT32_MIN, "-2147483648", 0},
+                 {TIDE_I32, INT32_MAX, "2147483647", 2},
+                 {TIDE_U16, -1, "65535", 2},
+                 {TIDE_I8, -4, "-4", 0},
+                 {TIDE_U8, 3, "3", 2}};
+    static const int widths[] = {1, 3, 40, 201}; /* of bytes: units, and words; near, and far */
+    tide_runtime *rt = *state;
+    if (!rt) skip();
+    for (size_t k = 0; k < TIDEI_COUNT(cases) * TIDEI_COUNT(widths); k++) {
+        const int width = widths[k % TIDEI_COUNT(widths)];
+        const size_t c = k / TIDEI_COUNT(widths), size = tide_dtype_size(cases[c].t);
+        table x = make_table(rt, TIDE_U8, 3, width, 0);
+        unsigned char at[3 * 8] = {0}, got[3 * 201];
+        char told[100];
+        memcpy(at + size, &cases[c].bits, size); /* little-endian */
+        tide_array *i = tide_from_host(rt, cases[c].t, SHAPE(3), at), *taken = tide_take(x.a, i, 0);
+        assert_array(taken);
+        assert_int_equal(tide_to_host(taken, got, (size_t)(3 * width)), TIDE_E_BOUNDS);
+        snprintf(told, sizeof told, "tide_take: index %s is out of range for 3 elements",
+                 cases[c].told);
+        assert_error(TIDE_E_BOUNDS, told);
+        for (int r = 0; r < 3; r++)
+            assert_memory_equal(got + r * width, x.data + (r == 1 ? cases[c].nearest : 0) * width,
+                                (size_t)width);
+        tide_free(taken), tide_free(i);
+        end_table(&x);
+    }
+}
+
 int main(void) {
 #define CASE(f)                                                                                    \
     cmocka_unit_test_setup_teardown(f, open_runtime, close_runtime),                               \
         cmocka_unit_test_setup_teardown(f, open_emulated, close_runtime)
     const struct CMUnitTest tests[] = {
-        CASE(rows_of_any_length_are_taken),
-        CASE(rows_of_any_length_are_put),
-        CASE(an_axis_in_the_middle_is_taken_along),
-        CASE(a_bad_index_among_many_is_told),
+        CASE(rows_of_any_length_are_taken),         CASE(rows_of_any_length_are_put),
+        CASE(an_axis_in_the_middle_is_taken_along), CASE(a_bad_index_among_many_is_told),
+        CASE(indices_beyond_all_bounds_are_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
