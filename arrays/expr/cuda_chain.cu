@@ -12,15 +12,15 @@
 **   tide_B, tide_M    threads of a block at most; blocks of a multiprocessor at least
 **   tide_uneven       rows begin and end anywhere: vectors are those that lie within a row as a
 **                     whole, and what is before and behind them goes alone, an element a lane.
-**                     Offsets then count elements, else vectors
+**                     Addresses then count elements, else vectors
 **   tide_carried      rows are short and lie one after the other: a thread has one by itself, of
 **                     tide_U elements, and they move as whole vectors, by shared memory: tide_bring
 **                     gets a block's rows, tide_pick an element; tide_lay puts one, tide_send a
 **                     block's rows
 **   tide_p            the parameters
-**   tide_early        addresses of the inputs that are kept from the beginning: tide_step,
-**                     tide_goto, tide_skip move along kept dimensions, the row, the row by a
-**                     thread's steps; tide_x: a vector of them; tide_get; tide_get_one: the first
+**   tide_early        addresses of the inputs that are kept from the beginning: tide_first: of the
+**                     first elements; tide_step, tide_goto, tide_skip move along kept dimensions,
+**                     the row, the row by a thread's steps; tide_x: a vector of them; tide_get; tide_get_one: the first
 **                     element of one; tide_behind: how many elements one is behind a boundary of a
 **                     vector
 **   tide_late         the same of inputs that only the last stage reads and that the cache keeps,
@@ -49,15 +49,16 @@ struct tide_place {
     td_u32 column;        /* rows before this one in the block (form 2) */
     td_u32 first;         /* of the block's vectors of a row */
     td_u32 row[tide_R];   /* in form 2 a group of tide_V rows */
-    td_u32 count[tide_R]; /* the block's vectors of it; none beyond the last row */
+    td_u32 count[tide_R]; /* this thread's vectors of it; none beyond the last row */
     td_u32 head[tide_R];  /* its elements before its first vector */
     td_i32 alone[tide_R]; /* its element that this thread takes alone; negative: none */
 };
 
-/* The block's vectors of a row that has so many. */
+/* A thread's vectors of a row that has so many. */
 TD_FN void tide_divide(const tide_p &p, tide_place &at, int r, td_u32 vectors) {
-    const td_u32 left = vectors <= at.first ? 0 : vectors - at.first;
-    at.count[r] = at.row[r] >= p.rows ? 0 : left < p.part ? left : p.part;
+    const td_u32 left = vectors <= at.first ? 0 : vectors - at.first,
+                 all = at.row[r] >= p.rows ? 0 : left < p.part ? left : p.part;
+    at.count[r] = all <= at.lane ? 0 : tide_carried ? tide_U : (all - at.lane - 1) / at.lanes + 1;
 }
 
 /* The same of a row that begins so many elements behind a boundary. There are as many lanes as
@@ -105,10 +106,7 @@ template <class Q> TD_FN void tide_locate(const tide_p &p, td_u32 k, Q &q) {
     tide_step(p, tide_nested ? p.last : 0, k, q);
 }
 
-TD_FN bool tide_on(const tide_place &at, int r, int u) {
-    if (tide_carried) return at.count[r] != 0;
-    return at.lane + u * at.lanes < at.count[r];
-}
+TD_FN bool tide_on(const tide_place &at, int r, int u) { return u < at.count[r]; }
 /* The number within row r of element v of a thread's vector u. */
 TD_FN td_u32 tide_number(const tide_place &at, int r, int u, int v) {
     const td_u32 i = at.first + at.lane + u * at.lanes;
@@ -191,29 +189,118 @@ TD_FN void tide_join_block(const tide_p &p, const tide_place &at, ACC (&a)[tide_
     tide_join_warp(at, lanes << same, a);
 }
 
-/* Joins what the blocks of a cluster have, in the order of their ranks. Each writes into all. */
-template <class ACC>
-TD_FN void tide_join_cluster(const tide_p &p, const tide_place &at, ACC (&a)[tide_W], ACC *room) {
+/* ---- what the blocks of a cluster have for each other ---- */
+
 #if TIDE_K > 1
+/* As it is sent, word by word. */
+template <class ACC> union tide_sent {
+    td_u32 w[(sizeof(ACC) + 3) / 4];
+    ACC a;
+};
+
+#if __CUDA_ARCH__ >= 900 && __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ >= 1201
+/* It goes to the receiver's memory and counts there as arrived (PTX's st.async). A barrier of the
+** cluster would first have all that was written before seen by the whole device, which takes longer
+** than the way. */
+TD_FN td_u32 tide_mapped(const void *p, td_u32 rank) {
+    td_u32 to;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;"
+        : "=r"(to)
+        : "r"((td_u32)__cvta_generic_to_shared(p)), "r"(rank));
+    return to;
+}
+/* Before anything is sent: how many bytes each stage is going to get, which all blocks know once
+** they have met. */
+TD_FN void tide_expect(td_u64 *arrived, td_u32 bytes) {
+    const td_u32 at = (td_u32)__cvta_generic_to_shared(arrived);
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\n"
+                 "fence.mbarrier_init.release.cluster;\n"
+                 "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at),
+                 "r"(bytes)
+                 : "memory");
+}
+TD_FN void tide_meet() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
+TD_FN void tide_met() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+template <class ACC>
+TD_FN void tide_send_to(td_u32 rank, tide_sent<ACC> *place, const tide_sent<ACC> &s,
+                        const td_u64 *arrived) {
+    const td_u32 to = tide_mapped(place, rank), counts = tide_mapped(arrived, rank);
+#pragma unroll
+    for (int i = 0; i < (int)(sizeof s.w / 4); i++)
+        asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(
+                         to + 4 * i),
+                     "r"(s.w[i]), "r"(counts)
+                     : "memory");
+}
+TD_FN void tide_await(const td_u64 *arrived) {
+    const td_u32 at = (td_u32)__cvta_generic_to_shared(arrived);
+    td_u32 done;
+    do
+        asm volatile("{\n.reg .pred p;\n"
+                     "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], 0;\n"
+                     "selp.u32 %0, 1, 0, p;\n}"
+                     : "=r"(done)
+                     : "r"(at)
+                     : "memory");
+    while (!done);
+}
+#else /* the same by the language's own means */
+TD_FN void tide_expect(td_u64 *, td_u32) {}
+TD_FN void tide_meet() { __cluster_barrier_arrive(); }
+TD_FN void tide_met() { __cluster_barrier_wait(); }
+template <class ACC>
+TD_FN void tide_send_to(td_u32 rank, tide_sent<ACC> *place, const tide_sent<ACC> &s,
+                        const td_u64 *) {
+    *(tide_sent<ACC> *)__cluster_map_shared_rank(place, rank) = s;
+}
+TD_FN void tide_await(const td_u64 *) {
+    __cluster_barrier_arrive();
+    __cluster_barrier_wait();
+}
+#endif
+
+/* Where what a stage gets counts as arrived: behind its and the other stages' rooms. */
+TD_FN td_u64 *tide_arrived(const tide_p &p, char *room, int stage) {
+    return (td_u64 *)(room + 4 * p.room) + stage;
+}
+
+template <int S> TD_FN void tide_expect_from(const tide_p &p, td_u32 across, char *room) {
+    if constexpr (S < tide_stages) {
+        tide_expect(tide_arrived(p, room, S),
+                    across * tide_K * tide_W * sizeof(tide_sent<typename tide_stage<S>::fold>));
+        tide_expect_from<S + 1>(p, across, room);
+    }
+}
+
+/* Joins what the blocks of a cluster have, in the order of their ranks. Each sends to all. */
+template <class ACC>
+TD_FN void tide_join_cluster(const tide_p &p, const tide_place &at, ACC (&a)[tide_W], char *place,
+                             const td_u64 *arrived) {
+    tide_sent<ACC> *const room = (tide_sent<ACC> *)place;
     const td_u32 t = threadIdx.x, rank = blockIdx.x % tide_K;
     /* Where the columns are bytes a block may have fewer threads than that. A thread keeps its
     ** column: a block is whole rows of them. */
 #pragma unroll 1
     for (td_u32 k = t; k < at.across * tide_K; k += blockDim.x) {
-        ACC *to = (ACC *)__cluster_map_shared_rank(room, k >> p.shift);
 #pragma unroll
-        for (int w = 0; w < tide_W; w++) to[(rank * at.across + at.column) * tide_W + w] = a[w];
+        for (int w = 0; w < tide_W; w++) {
+            tide_sent<ACC> s;
+            s.w[sizeof s.w / 4 - 1] = 0;
+            s.a = a[w];
+            tide_send_to(k >> p.shift, room + (rank * at.across + at.column) * tide_W + w, s,
+                         arrived);
+        }
     }
-    __cluster_barrier_arrive();
-    __cluster_barrier_wait();
+    tide_await(arrived);
 #pragma unroll
     for (int w = 0; w < tide_W; w++) {
-        a[w] = room[at.column * tide_W + w];
+        a[w] = room[at.column * tide_W + w].a;
 #pragma unroll
-        for (int k = 1; k < tide_K; k++) a[w].join(room[(k * at.across + at.column) * tide_W + w]);
+        for (int k = 1; k < tide_K; k++)
+            a[w].join(room[(k * at.across + at.column) * tide_W + w].a);
     }
-#endif
 }
+#endif
 
 /* ---- stages ---- */
 
@@ -281,7 +368,9 @@ TD_FN void tide_stages_from(const tide_p &p, const tide_place &at, tide_kept &k,
         tide_fold_row<S>(p, at, k, a);
         tide_join_warp(at, tide_form == 0 ? tide_L : 32, a);
         if (tide_form != 0) tide_join_block(p, at, a, (ACC *)(room + (S % 2) * p.room));
-        if (tide_K > 1) tide_join_cluster(p, at, a, (ACC *)(room + (2 + S % 2) * p.room));
+#if TIDE_K > 1
+        tide_join_cluster(p, at, a, room + (2 + S % 2) * p.room, tide_arrived(p, room, S));
+#endif
 #pragma unroll
         for (int w = 0; w < tide_W; w++) tide_stage<S>::end(p, a[w], k.u[w]);
         tide_stages_from<S + 1>(p, at, k, room);
@@ -344,7 +433,8 @@ TD_FN void tide_fetch(const tide_p &p, tide_place &at, tide_kept &k, char *room)
     if (tide_carried) tide_fetch_carried(p, at, k, room);
 #pragma unroll
     for (int r = 0; r < (tide_carried ? 0 : tide_R); r++) {
-        tide_early q = tide_early();
+        tide_early q;
+        tide_first(p, q);
         tide_locate(p, at.row[r], q);
         if (tide_uneven) {
             tide_early one = q;
@@ -367,7 +457,8 @@ TD_FN void tide_fetch(const tide_p &p, tide_place &at, tide_kept &k, char *room)
     }
 #pragma unroll
     for (int r = 0; r < tide_R; r++) {
-        tide_flats q = tide_flats();
+        tide_flats q;
+        tide_first(p, q);
         tide_locate(p, at.row[r], q);
 #pragma unroll
         for (int v = 0; v < (tide_form == 2 ? tide_V : 1); v++)
@@ -378,9 +469,10 @@ TD_FN void tide_fetch(const tide_p &p, tide_place &at, tide_kept &k, char *room)
 /* The results of an element that goes alone, whose row begins at `to`. */
 TD_FN void tide_store_alone(const tide_p &p, const tide_place &at, const tide_kept &k, int r,
                             tide_outs to) {
-    tide_late q = tide_late();
+    tide_late q;
     tide_y y;
     tide_z z;
+    tide_first(p, q);
     tide_goto(p, at.alone[r], q);
     tide_goto(p, at.alone[r], to);
     tide_get_one(p, q, y);
@@ -398,8 +490,10 @@ TD_FN void tide_store(const tide_p &p, const tide_place &at, tide_kept &k, char 
                              : tide_U * tide_V >= 32    ? 1
                              : tide_U < 2               ? tide_U
                                                         : 2;
-        tide_late q = tide_late();
-        tide_outs to = tide_outs();
+        tide_late q;
+        tide_outs to;
+        tide_first(p, q);
+        tide_first(p, to);
         tide_goto(p, tide_begin(at, r), q); /* the same in all rows, but for where vectors begin */
         tide_locate(p, at.row[r], to);
         if (tide_uneven && at.alone[r] >= 0) tide_store_alone(p, at, k, r, to);
@@ -427,7 +521,8 @@ TD_FN void tide_store(const tide_p &p, const tide_place &at, tide_kept &k, char 
             }
         }
         if (at.lane == 0 && at.first == 0 && at.row[r] < p.rows) {
-            tide_flats flats = tide_flats();
+            tide_flats flats;
+            tide_first(p, flats);
             tide_locate(p, at.row[r], flats);
 #pragma unroll
             for (int v = 0; v < (tide_form == 2 ? tide_V : 1); v++)
@@ -443,11 +538,12 @@ extern "C" __global__ void TIDE_CLUSTER __launch_bounds__(tide_B, tide_M)
     tide_place at = tide_here(p);
     tide_kept k;
 #if TIDE_K > 1
-    __cluster_barrier_arrive(); /* before one writes into another's memory, that has begun */
+    if (threadIdx.x == 0) tide_expect_from<0>(p, at.across, tide_room);
+    tide_meet(); /* before one writes into another's memory, that has begun */
 #endif
     tide_fetch(p, at, k, tide_room);
 #if TIDE_K > 1
-    __cluster_barrier_wait();
+    tide_met();
 #endif
     tide_stages_from<0>(p, at, k, tide_room);
     tide_store(p, at, k, tide_room);

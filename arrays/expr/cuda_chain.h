@@ -89,10 +89,10 @@ typedef struct tidei_chain_plan {
 
 /* Chooses form and launch for a call that tidei_chain_order has been through; false: a row does not
 ** fit, or lies so that it is not worth it. `folds_alone`: the call is one of a program with a
-** fold, for which cuda_fold.cu is there too. */
+** fold, for which cuda_fold.cu is there too. `cluster_most`: the device's. */
 void tidei_chain_order(tidei_call *c, const tidei_chain_traits *k);
 bool tidei_chain_choose(const tidei_call *c, const tidei_chain_traits *k, bool folds_alone,
-                        const tidei_device_info *info, tidei_chain_plan *out);
+                        unsigned sm_count, unsigned cluster_most, tidei_chain_plan *out);
 /* The parameters, behind the operands' addresses. */
 void tidei_chain_params(const tidei_call *c, const tidei_chain_plan *plan, tidei_cuda_plan *out);
 

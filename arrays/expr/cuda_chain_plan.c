@@ -22,13 +22,8 @@
 ** way (8192 rows of 4096 on an H200: a layer norm takes 97, 68.8, 70.2 us with 2, 4, 8). Where a
 ** row has one result, what is joined costs more: an argmax takes 78, 48, 38 us. */
 #define CHAIN_FEW 4u
-/* blocks of a cluster that every device with clusters takes */
-#define CHAIN_CLUSTER 8u
 /* bytes that the lanes of a row read side by side, if there are so many */
 #define CHAIN_LINE 128u
-/* where rows run across memory: bytes side by side at least */
-#define CHAIN_ACROSS        64u
-#define CHAIN_ACROSS_UNEVEN 128u /* where results do not begin on a sector */
 /* more bytes than any device's caches hold */
 #define CHAIN_CACHE ((int64_t)64 << 20)
 /* a thread's unrolled body, in instructions: beyond, compilers take long */
@@ -417,23 +412,39 @@ static bool give_to_blocks(const layout *l, tidei_chain_plan *out, uint32_t room
     return true;
 }
 
-static bool give_row(const layout *l, const tidei_chain_traits *k, const tidei_device_info *info,
-                     bool alone, tidei_chain_plan *out) {
-    const unsigned sm_count = (unsigned)info->sm_count;
+static bool give_row(const layout *l, const tidei_chain_traits *k, unsigned sm_count,
+                     unsigned cluster_most, bool alone, tidei_chain_plan *out) {
     if (give_to_threads(l, k, sm_count, out) || give_to_lanes(l, k, sm_count, out)) return true;
     if (l->uneven) make_uneven(l, &out->form, l->uneven);
     const uint32_t v = out->form.vec, room = room_of(l, k, v),
-                   blocks = info->sm_major >= 9 && (l->uneven || !alone) ? CHAIN_CLUSTER : 1;
+                   most = l->uneven || !alone ? cluster_most : 1,
+                   few = least(most, TIDEI_CLUSTER_SURE);
+    const bool twice = !alone && room <= 16 && k->cost * 2 * room * v <= CHAIN_COST;
     out->vectors = (uint32_t)l->c->shape[l->last] / v;
-    return give_to_blocks(l, out, room, 2 * CHAIN_THREADS, blocks) ||
-           (!alone && room <= 16 && k->cost * 2 * room * v <= CHAIN_COST &&
-            give_to_blocks(l, out, 2 * room, CHAIN_THREADS, blocks));
+    return give_to_blocks(l, out, room, 2 * CHAIN_THREADS, few) ||
+           give_to_blocks(l, out, room, 2 * CHAIN_THREADS, most) ||
+           (twice && (give_to_blocks(l, out, 2 * room, CHAIN_THREADS, few) ||
+                      give_to_blocks(l, out, 2 * room, CHAIN_THREADS, most)));
 }
 
-/* Bytes that a block reads side by side at least. Pieces that begin anywhere write parts of
-** sectors, which memory has to be read for, so that wide ones are better. */
-static uint32_t side_by_side(const layout *l, const tidei_chain_form *f) {
-    return has_all(l, f) && f->vec * l->widest < 16 ? CHAIN_ACROSS_UNEVEN : CHAIN_ACROSS;
+/* Where rows run across memory: bytes that a block reads side by side, with how many blocks of a
+** cluster that is worth it; the best first. */
+typedef struct pieces {
+    uint16_t bytes;
+    uint8_t blocks;
+} pieces;
+#define PIECES_MOST 3
+static const pieces folded[PIECES_MOST] = {{64, 16}}, even[PIECES_MOST] = {{128, 8}, {64, 16}},
+                    uneven_narrow[PIECES_MOST] = {{128, 16}},
+                    uneven[PIECES_MOST] = {{512, 8}, {256, 16}, {128, 16}};
+
+/* Pieces that begin anywhere are parts of more lines and sectors than they have bytes for, so that
+** wide ones are better: softmax of 1000 rows of 33554 floats on an H100: 1758, 2157, 2344 GB/s with
+** pieces of 128, 256 and 512 bytes; of 4097 rows of 8190, 16 blocks, 1711 and 1892 with 128 and 256.
+** Elements of two bytes are many for their threads: 1231, 1141, 715. */
+static const pieces *pieces_of(const layout *l, const tidei_chain_form *f) {
+    if (!has_all(l, f)) return folded;
+    return f->vec * l->widest >= 16 ? even : l->widest < 4 ? uneven_narrow : uneven;
 }
 
 /* Vectors that a thread of a row across memory keeps: no more than it has, as the others would hold
@@ -443,9 +454,9 @@ static uint32_t kept_of(uint32_t m) { return m > 9 ? m + m % 2 : m; }
 /* Rows across memory: a block works on neighbouring ones, each of which has a power of two of its
 ** threads. */
 static bool give_columns_to(const layout *l, tidei_chain_plan *out, uint32_t room,
-                            uint32_t most_blocks) {
+                            uint32_t across_bytes, uint32_t most_blocks) {
     tidei_chain_form *f = &out->form;
-    const uint32_t m = out->vectors, bytes = f->vec * l->widest, across_bytes = side_by_side(l, f),
+    const uint32_t m = out->vectors, bytes = f->vec * l->widest,
                    narrow = bytes < across_bytes ? across_bytes / bytes : 1,
                    most = CHAIN_THREADS / narrow; /* lanes */
     /* a few more spare the joining, or half of the lanes */
@@ -469,18 +480,25 @@ static bool give_columns_to(const layout *l, tidei_chain_plan *out, uint32_t roo
     return true;
 }
 
-static bool give_columns(const layout *l, const tidei_chain_traits *k,
-                         const tidei_device_info *info, bool alone, tidei_chain_plan *out) {
-    const uint32_t v = out->form.vec, room = room_of(l, k, v),
-                   blocks = info->sm_major >= 9 ? CHAIN_CLUSTER : 1;
+static bool give_columns(const layout *l, const tidei_chain_traits *k, unsigned cluster_most,
+                         bool alone, tidei_chain_plan *out) {
+    const uint32_t v = out->form.vec, room = room_of(l, k, v);
+    const pieces *p = pieces_of(l, &out->form), *last = p;
     out->vectors = (uint32_t)l->c->shape[l->last];
-    if (alone) return out->vectors <= room * CHAIN_FOLD_LANES && give_columns_to(l, out, room, 1);
-    return give_columns_to(l, out, room, blocks) ||
-           (k->cost * 2 * room * v <= CHAIN_COST && give_columns_to(l, out, 2 * room, blocks));
+    if (alone)
+        return out->vectors <= room * CHAIN_FOLD_LANES &&
+               give_columns_to(l, out, room, folded[0].bytes, 1);
+    for (unsigned i = 0; i < PIECES_MOST && p[i].bytes; i++) {
+        last = &p[i];
+        if (give_columns_to(l, out, room, last->bytes, least(last->blocks, cluster_most)))
+            return true;
+    }
+    return k->cost * 2 * room * v <= CHAIN_COST &&
+           give_columns_to(l, out, 2 * room, last->bytes, least(last->blocks, cluster_most));
 }
 
 /* What a stage's accumulators take in shared memory, twice so that stages take turns, and twice
-** more where blocks meet. */
+** more where blocks meet, in words, with a count for each stage behind them. */
 static bool find_shared(const tidei_chain_traits *k, tidei_chain_plan *out) {
     const tidei_chain_form *f = &out->form;
     if (f->carried) return true; /* found already */
@@ -490,13 +508,13 @@ static bool find_shared(const tidei_chain_traits *k, tidei_chain_plan *out) {
                                                         : out->threads,
                    met = f->blocks > 1 ? f->blocks * across : 0, most = parts > met ? parts : met,
                    wide = f->kind == TIDEI_CHAIN_COLUMNS ? f->vec : 1;
-    out->room = (most * wide * k->acc_bytes + 15) / 16 * 16;
-    out->shared = out->room * (f->blocks > 1 ? 4 : 2);
+    out->room = (most * wide * ((k->acc_bytes + 3u) / 4 * 4) + 15) / 16 * 16;
+    out->shared = f->blocks > 1 ? out->room * 4 + k->stages * 8 : out->room * 2;
     return out->shared <= TIDEI_CUDA_SHARED_MAX;
 }
 
 bool tidei_chain_choose(const tidei_call *c, const tidei_chain_traits *k, bool folds_alone,
-                        const tidei_device_info *info, tidei_chain_plan *out) {
+                        unsigned sm_count, unsigned cluster_most, tidei_chain_plan *out) {
     layout l = {.c = c, .kept = c->ndim - c->nred, .last = c->ndim - 1};
     int64_t rows = 1;
     if (!k->fits || c->nred != 1 ||
@@ -513,7 +531,10 @@ bool tidei_chain_choose(const tidei_call *c, const tidei_chain_traits *k, bool f
     if (is_for_tiles(&l, &out->form)) return false;
     choose_vectors(&l, &out->form);
     out->rows = (uint32_t)rows / (l.columns ? out->form.vec : 1);
-    if (!(l.columns ? give_columns : give_row)(&l, k, info, folds_alone, out)) return false;
+    if (!cluster_most) cluster_most = 1;
+    if (!(l.columns ? give_columns(&l, k, cluster_most, folds_alone, out)
+                    : give_row(&l, k, sm_count, cluster_most, folds_alone, out)))
+        return false;
     if ((uint64_t)out->grid * out->form.blocks > INT32_MAX) return false;
     out->grid *= out->form.blocks;
     out->form.large = out->threads > TIDEI_CHAIN_SMALL;

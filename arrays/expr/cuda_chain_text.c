@@ -184,16 +184,38 @@ static int dtype_of(const writer *w, unsigned i) {
 }
 static unsigned operand_count(const writer *w) { return w->p->ninputs + (unsigned)w->p->nouts; }
 
-/* The struct of a set's offsets, and how they move. */
+/* Whether an operand's address counts vectors. */
+static bool by_vectors(const writer *w, unsigned i) {
+    return !w->f->uneven && !(i < w->p->ninputs && w->f->splat >> i & 1);
+}
+
+/* The struct of a set's addresses, or of its offsets where each is used once, and how they move. */
 static void say_set(writer *w, operand_set set, const char *type) {
     const unsigned ops = operand_count(w);
     const bool dense = w->f->dense && w->f->kind != TIDEI_CHAIN_COLUMNS;
     text *t = &w->t;
     char name[8];
     sayf(t, "struct %s {\n", type);
+    for (unsigned i = 0; i < ops; i++) {
+        if (!is_in(w, set, i)) continue;
+        name_of(w, i, name);
+        if (set == FLATS)
+            sayf(t, "    td_i64 %s;\n", name);
+        else
+            sayf(t,
+                 by_vectors(w, i) ? "    %stide_vec<td_%s, tide_V> *%s;\n" : "    %std_%s *%s;\n",
+                 i < w->p->ninputs ? "const " : "", tide_dtype_name(dtype_of(w, i)), name);
+    }
+    sayf(t, "};\nTD_FN void tide_first(const tide_p &p, %s &q) {\n", type);
     for (unsigned i = 0; i < ops; i++)
-        if (is_in(w, set, i)) name_of(w, i, name), sayf(t, "    td_i64 %s;\n", name);
-    say(t, "};\n");
+        if (is_in(w, set, i)) {
+            name_of(w, i, name);
+            if (set == FLATS)
+                sayf(t, "    q.%s = 0;\n", name);
+            else
+                sayf(t, "    q.%s = (decltype(q.%s))p.%s;\n", name, name, name);
+        }
+    say(t, "}\n");
     if (set != LATE) {
         sayf(t, "TD_FN void tide_step(const tide_p &p, int d, td_i64 k, %s &q) {\n", type);
         for (unsigned i = 0; i < ops; i++)
@@ -216,10 +238,7 @@ static void say_set(writer *w, operand_set set, const char *type) {
 
 /* The address of an operand's vector. */
 static const char *vector_at(const writer *w, char kind, unsigned i, char at[64]) {
-    tidei_format(at, 64,
-                 w->f->uneven ? "tide_vectors<tide_V>(p.%c%u + q.%c%u)"
-                              : "tide_vectors<tide_V>(p.%c%u) + q.%c%u",
-                 kind, i, kind, i);
+    tidei_format(at, 64, w->f->uneven ? "tide_vectors<tide_V>(q.%c%u)" : "q.%c%u", kind, i);
     return at;
 }
 
@@ -227,9 +246,9 @@ static const char *vector_at(const writer *w, char kind, unsigned i, char at[64]
 static void say_get(writer *w, unsigned i) {
     text *t = &w->t;
     if (w->f->splat >> i & 1)
-        sayf(t, "    x.i%u = tide_array_get<tide_V>(p.i%u + q.i%u, true);\n", i, i, i);
+        sayf(t, "    x.i%u = tide_array_get<tide_V>(q.i%u, true);\n", i, i);
     else if (w->f->loose >> i & 1)
-        sayf(t, "    x.i%u = tide_elements<tide_V>(p.i%u + q.i%u);\n", i, i, i);
+        sayf(t, "    x.i%u = tide_elements<tide_V>(q.i%u);\n", i, i);
     else
         sayf(t,
              w->f->streams && is_in(w, EARLY, i) ? "    x.i%u = tide_stream_get(%s);\n"
@@ -249,7 +268,9 @@ static void say_vectors(writer *w, operand_set set, const char *type, const char
         if (is_in(w, set, i)) say_get(w, i);
     sayf(t, "}\nTD_FN void tide_get_one(const tide_p &p, const %s &q, %s &x) {\n", type, vector);
     for (unsigned i = 0; i < w->p->ninputs; i++)
-        if (is_in(w, set, i)) sayf(t, "    x.i%u.v[0] = p.i%u[q.i%u];\n", i, i, i);
+        if (is_in(w, set, i))
+            sayf(t, "    x.i%u.v[0] = *reinterpret_cast<const td_%s *>(q.i%u);\n", i,
+                 tide_dtype_name(dtype_of(w, i)), i);
     say(t, "}\n");
 }
 
@@ -258,8 +279,8 @@ static void say_behind(writer *w) {
     text *t = &w->t;
     say(t, "TD_FN td_u32 tide_behind(const tide_p &p, const tide_early &q) {\n");
     if (w->f->uneven)
-        sayf(t, "    return (td_u64)(p.i%u + q.i%u) / sizeof(*p.i%u) %% tide_V;\n}\n", w->f->lead,
-             w->f->lead, w->f->lead);
+        sayf(t, "    return (td_u64)q.i%u / sizeof(*q.i%u) %% tide_V;\n}\n", w->f->lead,
+             w->f->lead);
     else
         say(t, "    return 0;\n}\n");
 }
@@ -277,7 +298,9 @@ static void say_results(writer *w) {
                  vector_at(w, 'o', i, (char[64]){0}), i);
     say(t, "}\nTD_FN void tide_put_one(const tide_p &p, const tide_outs &q, const tide_z &z) {\n");
     for (unsigned i = 0; i < w->p->nouts; i++)
-        if (!(w->f->single >> i & 1)) sayf(t, "    p.o%u[q.o%u] = z.o%u.v[0];\n", i, i, i);
+        if (!(w->f->single >> i & 1))
+            sayf(t, "    *reinterpret_cast<td_%s *>(q.o%u) = z.o%u.v[0];\n",
+                 tide_dtype_name(w->p->out_dtype[i]), i, i);
     say(t, "}\n");
 }
 
@@ -321,7 +344,7 @@ static bool is_member(const writer *w, unsigned i) { /* of tide_u */
 /* Quotients of the results by a value of the row, where a thread has several. */
 static void find_shared(writer *w) {
     bool needed[TIDEI_NODES_MAX] = {0};
-    if (w->f->vec * w->f->unroll < SHARED_LEAST || w->f->kind == TIDEI_CHAIN_COLUMNS) return;
+    if ((w->f->kind == TIDEI_CHAIN_COLUMNS ? 1 : w->f->vec) * w->f->unroll < SHARED_LEAST) return;
     for (unsigned i = 0; i < w->p->nouts; i++)
         needed[w->p->out_node[i]] |= !(w->f->single >> i & 1);
     mark_cone(w->p, needed);

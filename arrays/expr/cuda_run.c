@@ -70,6 +70,11 @@ static char *text_of(tidei_runtime *rt, const tidei_program *p, const prepared *
     return tidei_chain_text(rt, p, &k->chain, &of->form, NULL);
 }
 
+static tide_status widen(tidei_device *d, tidei_dkernel *k, const tidei_chain_form *f) {
+    if (!d->ops->kernel_widen) return TIDE_OK;
+    return d->ops->kernel_widen(d, k, f->blocks, f->large ? TIDEI_CHAIN_LARGE : TIDEI_CHAIN_SMALL);
+}
+
 /* Makes the kernel: text, compiler or cache, and a new entry of the list. Two threads may both come
 ** here; both get the same kernel, and the second entry is never looked at. */
 static tide_status make(tidei_dev *d, const tidei_program *p, prepared *k, const which *of,
@@ -86,6 +91,8 @@ static tide_status make(tidei_dev *d, const tidei_program *p, prepared *k, const
     tidei_hold(t, tidei_undo_host, v, 0);
     tidei_hold(t, tidei_undo_host, text, 0);
     tide_status s = tidei_kernel_get(d, "tide_k", text, op, &v->kernel);
+    if (s == TIDE_OK && of->cls == TIDEI_CUDA_CLASSES && of->form.blocks > TIDEI_CLUSTER_SURE)
+        s = widen(d->d, v->kernel, &of->form);
     tidei_let(t, text);
     tidei_let(t, v);
     tidei_host_free(rt, text);
@@ -266,20 +273,45 @@ static tide_status run_chain(tidei_stream *s, const tidei_call *c, prepared *k,
     return submit(s, &l, &plan, &u, NULL, op);
 }
 
+/* Whether the device takes clusters of so many blocks of this kernel, which only the kernel
+** tells. */
+static bool takes(tidei_dev *d, const tidei_program *p, prepared *k, const tidei_chain_form *f) {
+    const which of = {.cls = TIDEI_CUDA_CLASSES, .form = *f};
+    tidei_saved_error before;
+    tidei_dkernel *kernel;
+    if (tidei_likely(find(k, d->index, &of) != NULL)) return true;
+    tidei_error_save(&before);
+    const bool taken = make(d, p, k, &of, "tide_map", &kernel) != TIDE_E_UNSUPPORTED;
+    tidei_error_restore(&before); /* whatever else failed fails again where the kernel is wanted */
+    return taken;
+}
+
+static bool choose_chain(const tidei_stream *s, const tidei_call *c, prepared *k, bool folds_alone,
+                         tidei_chain_plan *out) {
+    tidei_device *d = s->dev->d;
+    const unsigned sm_count = (unsigned)d->info.sm_count,
+                   most = atomic_load_explicit(&d->cluster_most, memory_order_relaxed);
+    if (!tidei_chain_choose(c, &k->chain, folds_alone, sm_count, most, out)) return false;
+    if (tidei_likely(out->form.blocks <= TIDEI_CLUSTER_SURE) ||
+        takes(s->dev, c->prog, k, &out->form))
+        return true;
+    atomic_store_explicit(&d->cluster_most, TIDEI_CLUSTER_SURE, memory_order_relaxed);
+    return tidei_chain_choose(c, &k->chain, folds_alone, sm_count, TIDEI_CLUSTER_SURE, out);
+}
+
 /* A fold goes as a chain where its rows are short. */
-static bool find_chain(const tidei_stream *s, tidei_call *c, const prepared *k,
-                       tidei_chain_plan *out) {
+static bool find_chain(const tidei_stream *s, tidei_call *c, prepared *k, tidei_chain_plan *out) {
     for (int d = c->ndim - c->nred; d < c->ndim; d++) c->out[0].strides[d] = 0;
-    return tidei_chain_choose(c, &k->chain, true, &s->dev->d->info, out);
+    return choose_chain(s, c, k, true, out);
 }
 
 static bool suits(const tidei_stream *s, tidei_call *c) {
     tidei_chain_plan plan;
-    const prepared *k = prepared_of(s->dev->rt, c->prog);
+    prepared *k = prepared_of(s->dev->rt, c->prog);
     if (!k) return false;
     tidei_call_collapse(c);
     tidei_chain_order(c, &k->chain);
-    if (!tidei_chain_choose(c, &k->chain, false, &s->dev->d->info, &plan)) return false;
+    if (!choose_chain(s, c, k, false, &plan)) return false;
     memcpy(c->found, &plan, sizeof plan);
     return true;
 }

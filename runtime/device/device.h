@@ -48,6 +48,8 @@ enum {                          /* tidei_device_info.flags */
        TIDEI_DEV_GRAPHS = 32 /* the graph slots work */
 };
 
+#define TIDEI_CLUSTER_SURE 8u /* blocks of a cluster that every device with clusters takes */
+
 typedef struct tidei_device_info {
     char name[16];  /* "cuda:0" */
     char model[96]; /* "NVIDIA H200" */
@@ -270,6 +272,11 @@ struct tidei_device_ops {
     tide_status (*kernel_compile)(tidei_device *d, const tidei_kernel_text *t, void **image,
                                   size_t *image_bytes);
     void (*kernel_release)(tidei_device *d, tidei_dkernel *k); /* no queued work uses it */
+    /* (may be NULL: nothing to be done) Called once before the first launch of a kernel whose
+    ** clusters have so many blocks, more than TIDEI_CLUSTER_SURE, of so many threads.
+    ** TIDE_E_UNSUPPORTED: the device takes none of that size; the kernel is not launched then. */
+    tide_status (*kernel_widen)(tidei_device *d, tidei_dkernel *k, unsigned blocks,
+                                unsigned threads);
     tide_status (*launch)(tidei_device *d, tidei_dstream *s, const tidei_launch *l);
 
     /* ---- graphs: work that is described once and queued as a whole ---- */
@@ -314,6 +321,9 @@ struct tidei_device {
     const struct tidei_device_ops *ops;
     tidei_device_info info; /* fixed once open */
     atomic_bool lost;
+    /* blocks of a cluster at most, where it runs text: 0 or 1 where there are no clusters. Whoever
+    ** finds that more than TIDEI_CLUSTER_SURE are refused sets it to that. */
+    atomic_uint cluster_most;
     /* Where kernels report an index out of range: TIDEI_FAULT_WORDS words of pinned memory, by the
     ** kernels' address and by the host's. The runtime takes a report at sync points. */
     tidei_addr fault_addr;

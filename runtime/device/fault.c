@@ -448,6 +448,14 @@ static void fault_kernel_release(tidei_device *d, tidei_dkernel *k) {
     f->inner->ops->kernel_release(f->inner, k);
 }
 
+static tide_status fault_kernel_widen(tidei_device *d, tidei_dkernel *k, unsigned blocks,
+                                      unsigned threads) {
+    fault *f = fault_of(d);
+    tide_status status = enter(f, TIDEI_FAULT_KERNEL_NEW);
+    return status == TIDE_OK ? leave(f, f->inner->ops->kernel_widen(f->inner, k, blocks, threads))
+                             : status;
+}
+
 static tide_status fault_launch(tidei_device *d, tidei_dstream *s, const tidei_launch *l) {
     fault *f = fault_of(d);
     tide_status status = enter(f, TIDEI_FAULT_LAUNCH);
@@ -579,6 +587,7 @@ static const struct tidei_device_ops fault_ops = {
     .kernel_new = fault_kernel_new,
     .kernel_compile = fault_kernel_compile,
     .kernel_release = fault_kernel_release,
+    .kernel_widen = fault_kernel_widen,
     .launch = fault_launch,
     .graph_new = fault_graph_new,
     .graph_add = fault_graph_add,
@@ -601,6 +610,7 @@ tide_status tidei_fault_open(tidei_device *inner, tidei_device **out) {
         f->ops.kernel_release = NULL;
     }
     if (!inner->ops->kernel_compile) f->ops.kernel_compile = NULL;
+    if (!inner->ops->kernel_widen) f->ops.kernel_widen = NULL;
     if (!inner->ops->peer_possible) {
         f->ops.peer_possible = NULL;
         f->ops.peer_enable = NULL;
@@ -612,6 +622,7 @@ tide_status tidei_fault_open(tidei_device *inner, tidei_device **out) {
     f->inner = inner;
     f->base.ops = &f->ops;
     f->base.info = inner->info;
+    atomic_store(&f->base.cluster_most, atomic_load(&inner->cluster_most));
     f->base.fault_addr = inner->fault_addr;
     f->base.fault_word = inner->fault_word;
     f->base.findings = inner->findings;

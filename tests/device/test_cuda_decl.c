@@ -207,6 +207,16 @@ SAME_FIELD(tidei_cu_kernel_node, extra, CUDA_KERNEL_NODE_PARAMS_v2, extra);
 SAME_FIELD(tidei_cu_kernel_node, kernel, CUDA_KERNEL_NODE_PARAMS_v2, kern);
 SAME_FIELD(tidei_cu_kernel_node, ctx, CUDA_KERNEL_NODE_PARAMS_v2, ctx);
 
+SAME(sizeof(tidei_cu_config), sizeof(CUlaunchConfig));
+SAME(offsetof(tidei_cu_config, grid[2]), offsetof(CUlaunchConfig, gridDimZ));
+SAME(offsetof(tidei_cu_config, block), offsetof(CUlaunchConfig, blockDimX));
+SAME_FIELD(tidei_cu_config, shared_bytes, CUlaunchConfig, sharedMemBytes);
+SAME_FIELD(tidei_cu_config, stream, CUlaunchConfig, hStream);
+SAME_FIELD(tidei_cu_config, attributes, CUlaunchConfig, attrs);
+SAME_FIELD(tidei_cu_config, nattributes, CUlaunchConfig, numAttrs);
+SAME(TIDEI_CU_FUNC_NON_PORTABLE_CLUSTER_SIZE_ALLOWED,
+     CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED);
+
 /* From here on our names of structs and enums in parameters stand for the toolkit's, whose sizes
 ** were compared above, so that whole function types can be. */
 SAME(sizeof(tidei_cu_attribute), sizeof(CUdevice_attribute));
@@ -215,6 +225,7 @@ SAME(sizeof(tidei_cu_result), sizeof(CUresult));
 #define tidei_cu_access                     CUmemAccessDesc
 #define tidei_cu_location                   CUmemLocation
 #define tidei_cu_kernel_node                CUDA_KERNEL_NODE_PARAMS
+#define tidei_cu_config                     CUlaunchConfig
 #define tidei_cu_capture_mode               CUstreamCaptureMode
 #define tidei_cu_advice                     CUmem_advise
 #define tidei_cu_pool_props                 CUmemPoolProps

@@ -438,6 +438,28 @@ static void fills_of_pinned_memory_copy_nothing(void **state) {
     assert_nothing_left();
 }
 
+/* Clusters of more blocks than all devices take: allowed, where one fits. */
+static void wide_clusters_are_asked_for(void **state) {
+    tidei_kernel_text t = {.name = "nothing",
+                           .source = "extern \"C\" __global__ void nothing(int i) {}"};
+    tidei_dkernel *k = NULL;
+    (void)state;
+    tidei_device *d = open_double();
+    assert_int_equal(atomic_load(&d->cluster_most), 16);
+    assert_ok(d->ops->kernel_new(d, &t, &k, NULL, NULL));
+    assert_ok(d->ops->kernel_widen(d, k, 16, 512));
+    fake.no_wide_clusters = true;
+    assert_int_equal(d->ops->kernel_widen(d, k, 16, 512), TIDE_E_UNSUPPORTED);
+    assert_error(TIDE_E_UNSUPPORTED, "takes no clusters of 16 blocks");
+    fake.no_wide_clusters = false;
+    fail_at("cuFuncSetAttribute", 0, TIDEI_CU_INVALID_VALUE);
+    assert_int_equal(d->ops->kernel_widen(d, k, 16, 512), TIDE_E_UNSUPPORTED);
+    fail_at(NULL, 0, 0);
+    d->ops->kernel_release(d, k);
+    d->ops->close(d);
+    assert_nothing_left();
+}
+
 static void kernels_are_loaded_and_launched(void **state) {
     tidei_kernel_text t = {.name = "nothing",
                            .source = "extern \"C\" __global__ void nothing(int i) {}"};
@@ -654,6 +676,7 @@ int main(void) {
         CASE(copies_go_there_and_back),
         CASE(fills_write_every_width),
         CASE(fills_of_pinned_memory_copy_nothing),
+        CASE(wide_clusters_are_asked_for),
         CASE(kernels_are_loaded_and_launched),
         CASE(a_captured_stream_takes_nothing),
         CASE(a_lost_device_is_told_once_and_for_all),

@@ -60,7 +60,8 @@ static struct {
     size_t params_bytes;
     /* asked for so far; batches: launches of the kernels that copy */
     int loads, copies, batches[2];
-    bool no_many;        /* the larger one is not found */
+    bool no_many; /* the larger one is not found */
+    bool no_wide_clusters;
     emu_module emulated; /* those kernels */
     int devices;         /* there are */
     int retained[DEVICES];
@@ -465,6 +466,18 @@ static tidei_cu_result f_function(tidei_cu_function *f, tidei_cu_module m, const
     snprintf(t->name, sizeof t->name, "%s", name);
     return *f = (struct CUfunc_st *)(void *)t, 0;
 }
+static tidei_cu_result f_allow(tidei_cu_function f, tidei_cu_function_attribute a, int v) {
+    (void)f;
+    TRY("cuFuncSetAttribute");
+    assert_true(a == TIDEI_CU_FUNC_NON_PORTABLE_CLUSTER_SIZE_ALLOWED && v == 1);
+    return 0;
+}
+static tidei_cu_result f_clusters(int *n, tidei_cu_function f, const tidei_cu_config *c) {
+    (void)f;
+    TRY("cuOccupancyMaxActiveClusters");
+    assert_true(c->grid[0] > 8 && c->block[0] >= 32 && !c->nattributes);
+    return *n = !fake.no_wide_clusters, 0;
+}
 /* As emu_add has it, the text being all there is. */
 static void run_text(struct text *t, unsigned gx, unsigned gy, unsigned threads, const void *params,
                      size_t bytes) {
@@ -815,6 +828,8 @@ static const tidei_cu driver = {.version = 13000,
                                 .cuModuleLoadData = f_load,
                                 .cuModuleUnload = f_unload,
                                 .cuModuleGetFunction = f_function,
+                                .cuFuncSetAttribute = f_allow,
+                                .cuOccupancyMaxActiveClusters = f_clusters,
                                 .cuLaunchKernel = f_launch,
                                 .cuStreamBeginCapture = f_begin_capture,
                                 .cuStreamEndCapture = f_end_capture,

@@ -159,7 +159,7 @@ static const char emu_atomics[] =
 static const char emu_clusters[] =
     "#define __cluster_dims__(...)\n"
     "static thread_local void (*emu_meet)(void);\n"
-    "static thread_local char emu_anchor, *emu_anchors[8];\n"
+    "static thread_local char emu_anchor, *emu_anchors[16];\n"
     "static inline void __cluster_barrier_arrive() {}\n"
     "static inline void __cluster_barrier_wait() {\n"
     "    emu_barrier(); if (!threadIdx.x) emu_meet(); emu_barrier();\n}\n"
@@ -466,7 +466,7 @@ static inline void emu_run_grid(emu_module *m, void (*kernel)(const void *params
 
 /* ---- clusters ---- */
 
-#define EMU_CLUSTER_MOST 8
+#define EMU_CLUSTER_MOST 16
 
 typedef struct emu_cluster {
     pthread_barrier_t all;

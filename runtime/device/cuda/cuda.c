@@ -137,6 +137,7 @@ static const struct tidei_device_ops ops = {
     .kernel_new = tidei_cuda_kernel_new,
     .kernel_compile = tidei_cuda_kernel_compile,
     .kernel_release = tidei_cuda_kernel_release,
+    .kernel_widen = tidei_cuda_kernel_widen,
     .launch = tidei_cuda_launch,
     .graph_new = tidei_cuda_graph_new,
     .graph_add = tidei_cuda_graph_add,
@@ -182,6 +183,16 @@ static int attribute(tidei_cuda *c, unsigned which) {
     return c->cu->cuDeviceGetAttribute(&v, which, c->dev) == TIDEI_CU_SUCCESS ? v : 0;
 }
 
+/* Larger clusters have to be allowed kernel by kernel, where the driver can; H100s, H200s and B200s
+** take them, other devices need not be asked. */
+static unsigned cluster_most(const tidei_cuda *c, int sm_major) {
+    if (sm_major < 9) return 1;
+    return c->cu->cuFuncSetAttribute && c->cu->cuOccupancyMaxActiveClusters &&
+                   (sm_major == 9 || sm_major == 10)
+               ? 2 * TIDEI_CLUSTER_SURE
+               : TIDEI_CLUSTER_SURE;
+}
+
 /* Reads the attributes that every device must have. */
 static tide_status read_attributes(tidei_cuda *c, int *unified_addressing) {
     tidei_device_info *info = &c->d.info;
@@ -199,6 +210,7 @@ static tide_status read_attributes(tidei_cuda *c, int *unified_addressing) {
             return tidei_cuda_failed(c, r, "cuDeviceGetAttribute(%u)", all[i].which);
     }
     c->sm = info->sm_major * 10 + info->sm_minor;
+    atomic_store(&c->d.cluster_most, cluster_most(c, info->sm_major));
     return TIDE_OK;
 }
 

@@ -71,6 +71,14 @@ typedef struct tidei_cu_kernel_node { /* CUDA_KERNEL_NODE_PARAMS_v2 */
     tidei_cu_ctx ctx;
 } tidei_cu_kernel_node;
 
+typedef struct tidei_cu_config { /* CUlaunchConfig */
+    unsigned int grid[3], block[3];
+    unsigned int shared_bytes;
+    tidei_cu_stream stream;
+    void *attributes;
+    unsigned int nattributes;
+} tidei_cu_config;
+
 enum { /* CUresult, those that we tell apart */
        TIDEI_CU_SUCCESS = 0,
        TIDEI_CU_INVALID_VALUE = 1,
@@ -120,6 +128,10 @@ enum { /* CUdevice_attribute */
        TIDEI_CU_ATTR_RDMA_WITH_PAGES = 110,
        TIDEI_CU_ATTR_MEMORY_POOLS = 115,
        TIDEI_CU_ATTR_64_BIT_STREAM_MEM_OPS = 122
+};
+
+enum { /* CUfunction_attribute */
+       TIDEI_CU_FUNC_NON_PORTABLE_CLUSTER_SIZE_ALLOWED = 14
 };
 
 enum { /* CUmemPool_attribute */
@@ -251,6 +263,10 @@ enum { /* flags and choices of single calls */
     X(cuModuleUnload, cuModuleUnload, 2000, 1, (tidei_cu_module))                                  \
     X(cuModuleGetFunction, cuModuleGetFunction, 2000, 1,                                           \
       (tidei_cu_function *, tidei_cu_module, const char *))                                        \
+    X(cuFuncSetAttribute, cuFuncSetAttribute, 9000, 0,                                             \
+      (tidei_cu_function, tidei_cu_function_attribute, int))                                       \
+    X(cuOccupancyMaxActiveClusters, cuOccupancyMaxActiveClusters, 11070, 0,                        \
+      (int *, tidei_cu_function, const tidei_cu_config *))                                         \
     X(cuLaunchKernel, cuLaunchKernel, 4000, 1,                                                     \
       (tidei_cu_function, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,    \
        unsigned int, unsigned int, tidei_cu_stream, void **, void **))                             \
@@ -274,7 +290,7 @@ enum { /* flags and choices of single calls */
 
 /* Enums that only appear as parameters. */
 typedef unsigned int tidei_cu_attribute, tidei_cu_pointer_attribute, tidei_cu_granularity,
-    tidei_cu_pool_attribute, tidei_cu_advice, tidei_cu_capture_mode;
+    tidei_cu_pool_attribute, tidei_cu_advice, tidei_cu_capture_mode, tidei_cu_function_attribute;
 typedef unsigned int tidei_cu_capture; /* CUstreamCaptureStatus: 0 is none */
 typedef uint64_t tidei_cu_u64;         /* cuuint64_t */
 

@@ -300,11 +300,38 @@ static void columns_of_any_length(void **state) {
 /* More than registers hold goes value by value. */
 static void rows_that_do_not_fit(void **state) {
     (void)state;
-    compare_one(SOFTMAX("-1"), TIDE_F32, 2, (const int64_t[]){1, 140000}, PLAIN, 1, 0);
+    compare_one(SOFTMAX("-1"), TIDE_F32, 2, (const int64_t[]){1, 300000}, PLAIN, 1, 0);
     compare_one(SOFTMAX("0"), TIDE_F32, 2, (const int64_t[]){30000, 2}, PLAIN, 1, 0);
     /* two folded dimensions that are not one */
     compare_one("(x) -> x - mean(x, axis=(0, 2), keepdims=true)", TIDE_F32, 3,
                 (const int64_t[]){3, 4, 5}, PLAIN, 1, 0);
+}
+
+static tide_status refuse_wide(tidei_device *d, tidei_dkernel *k, unsigned blocks,
+                               unsigned threads) {
+    (void)k;
+    assert_true(blocks > TIDEI_CLUSTER_SURE && threads >= 32);
+    return tidei_fail(TIDE_E_UNSUPPORTED, "test", "%s takes none", d->info.name);
+}
+
+/* Clusters of more blocks than all devices take; where they are refused, it goes without them, and
+** nobody hears of it. */
+static void wide_clusters(void **state) {
+    static const int64_t rows[] = {2, 140001}, again[] = {2, 150000}, columns[] = {4111, 6};
+    (void)state;
+    compare_one(SOFTMAX("-1"), TIDE_F32, 2, rows, PLAIN, 1, 1);
+    if (!is_emulated(rt)) return;
+    tidei_device *d = test_rt(rt)->devs[0].d;
+    emulated_ops.kernel_widen = refuse_wide;
+    tide_error_clear();
+    compare_one("(x) -> x - max(x, axis=0, keepdims=true)", TIDE_F32, 2, columns, PLAIN, 1, 1);
+    assert_int_equal(tide_error_last()->status, TIDE_OK);
+    assert_int_equal(atomic_load(&d->cluster_most), TIDEI_CLUSTER_SURE);
+    atomic_store(&d->cluster_most, 2 * TIDEI_CLUSTER_SURE);
+    compare_one("(x) -> x - max(x, axis=1, keepdims=true)", TIDE_F32, 2, again, PLAIN, 1, 0);
+    assert_int_equal(atomic_load(&d->cluster_most), TIDEI_CLUSTER_SURE);
+    atomic_store(&d->cluster_most, 2 * TIDEI_CLUSTER_SURE);
+    emulated_ops.kernel_widen = NULL;
 }
 
 static void layouts_and_types(void **state) {
@@ -618,8 +645,7 @@ static void build_norm(tidei_program *p, int t) {
 }
 
 static bool choose(const tidei_program *p, int64_t rows, int64_t n, bool turned, int64_t offset,
-                   int sm_major, tidei_chain_plan *out) {
-    const tidei_device_info info = {.sm_count = 132, .sm_major = sm_major};
+                   unsigned cluster_most, tidei_chain_plan *out) {
     tidei_program shared = *p;
     tidei_call c = {.prog = &shared, .ndim = 2, .nred = 1, .shape = {rows, n}};
     tidei_chain_traits k;
@@ -635,7 +661,7 @@ static bool choose(const tidei_program *p, int64_t rows, int64_t n, bool turned,
     tidei_call_collapse(&c);
     tidei_chain_order(&c, &k);
     memset(out, 0xEE, sizeof *out);
-    return tidei_chain_choose(&c, &k, false, &info, out);
+    return tidei_chain_choose(&c, &k, false, 132, cluster_most, out);
 }
 
 /* Every element has a thread, and threads have what they can hold. */
@@ -687,10 +713,13 @@ static void forms_follow_from_shapes(void **state) {
         {64, 131072, 0, TIDE_F32, 0, TIDEI_CHAIN_BLOCK, 4, 8},
         {1, 1 << 25, 0, TIDE_F32, 0, NONE, 0, 0},
         {100000, 60, 0, TIDE_F32, 1, TIDEI_CHAIN_COLUMNS, 4, 1},
-        {8192, 4096, 0, TIDE_F32, 1, TIDEI_CHAIN_COLUMNS, 4, 4},
-        {8191, 100, 0, TIDE_F32, 1, TIDEI_CHAIN_COLUMNS, 1, 1},
-        {33554, 1000, 0, TIDE_F32, 1, TIDEI_CHAIN_COLUMNS, 2, 2},
-        {8190, 4097, 0, TIDE_F32, 1, TIDEI_CHAIN_COLUMNS, 2, 8},
+        {64, 262144, 0, TIDE_F32, 0, TIDEI_CHAIN_BLOCK, 4, 16},
+        {8192, 4096, 0, TIDE_F32, 1, TIDEI_CHAIN_COLUMNS, 4, 8},
+        {8192, 8192, 0, TIDE_F32, 1, TIDEI_CHAIN_COLUMNS, 4, 8},
+        {8192, 16384, 0, TIDE_F32, 1, TIDEI_CHAIN_COLUMNS, 4, 16},
+        {8191, 100, 0, TIDE_F32, 1, TIDEI_CHAIN_COLUMNS, 1, 2},
+        {33554, 1000, 0, TIDE_F32, 1, TIDEI_CHAIN_COLUMNS, 2, 8},
+        {8190, 4097, 0, TIDE_F32, 1, TIDEI_CHAIN_COLUMNS, 2, 16},
         {8192, 100000, 0, TIDE_F32, 1, NONE, 0, 0},
         {(int64_t)1 << 31, 4, 0, TIDE_F32, 0, NONE, 0, 0},
         {((int64_t)1 << 31) - (1 << 17), 4, 0, TIDE_F32, 0, TIDEI_CHAIN_LANES, 4, 1},
@@ -702,7 +731,7 @@ static void forms_follow_from_shapes(void **state) {
         const int64_t rows = cases[i].rows, n = cases[i].n;
         build_softmax(&p, cases[i].type);
         const bool turned = cases[i].turned;
-        const bool fits = choose(&p, rows, n, turned, cases[i].offset, 9, &plan);
+        const bool fits = choose(&p, rows, n, turned, cases[i].offset, 16, &plan);
         assert_int_equal(fits, cases[i].kind != NONE);
         if (!fits) continue;
         check_plan(&plan, rows, n);
@@ -710,7 +739,7 @@ static void forms_follow_from_shapes(void **state) {
         assert_int_equal(plan.form.vec, cases[i].vec);
         assert_int_equal(plan.form.blocks, cases[i].blocks);
         /* without clusters */
-        if (choose(&p, rows, n, turned, cases[i].offset, 8, &plan)) {
+        if (choose(&p, rows, n, turned, cases[i].offset, 1, &plan)) {
             check_plan(&plan, rows, n);
             assert_int_equal(plan.form.blocks, 1);
         } else
@@ -728,7 +757,8 @@ static void plans_cover_any_shape(void **state) {
         const int64_t rows = 1 + (int64_t)exp2(unit() * 20), n = 2 + (int64_t)exp2(unit() * 18);
         const bool turned = unit() < 0.4;
         (i % 2 ? build_softmax : build_norm)(&p, types[i % 3]);
-        if (choose(&p, rows, n, turned, i % 5 == 0, 9, &plan)) check_plan(&plan, rows, n);
+        if (choose(&p, rows, n, turned, i % 5 == 0, i % 7 ? 16 : 8, &plan))
+            check_plan(&plan, rows, n);
     }
 }
 
@@ -751,7 +781,7 @@ static void forms_compile(void **state) {
         size_t bytes;
         (i % 2 ? build_norm : build_softmax)(&p, cases[i].type);
         tidei_chain_traits_of(&p, &k);
-        assert_true(choose(&p, cases[i].rows, cases[i].n, cases[i].turned, 0, 9, &plan));
+        assert_true(choose(&p, cases[i].rows, cases[i].n, cases[i].turned, 0, 16, &plan));
         char *text = tidei_chain_text(NULL, &p, &k, &plan.form, NULL);
         assert_non_null(text);
         assert_null(strstr(text, "#include"));
@@ -772,6 +802,7 @@ int main(void) {
         CASE(values_in_the_place_of_inputs),
         CASE(columns_of_any_length),
         CASE(rows_that_do_not_fit),
+        CASE(wide_clusters),
         CASE(layouts_and_types),
         CASE(several_results),
         CASE(other_inputs),
