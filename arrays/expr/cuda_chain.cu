@@ -20,9 +20,9 @@
 **   tide_p            the parameters
 **   tide_early        addresses of the inputs that are kept from the beginning: tide_first: of the
 **                     first elements; tide_step, tide_goto, tide_skip move along kept dimensions,
-**                     the row, the row by a thread's steps; tide_x: a vector of them; tide_get; tide_get_one: the first
-**                     element of one; tide_behind: how many elements one is behind a boundary of a
-**                     vector
+**                     the row, the row by a thread's steps; tide_x: a vector of them; tide_get;
+**                     tide_get_one: the first element of one; tide_behind: how many elements one is
+**                     behind a boundary of a vector
 **   tide_late         the same of inputs that only the last stage reads and that the cache keeps,
 **                     being the same for all rows; tide_y
 **   tide_outs         the same of results that have all elements; tide_z, tide_put_all,
@@ -215,8 +215,9 @@ TD_FN void tide_expect(td_u64 *arrived, td_u32 bytes) {
     const td_u32 at = (td_u32)__cvta_generic_to_shared(arrived);
     asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\n"
                  "fence.mbarrier_init.release.cluster;\n"
-                 "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at),
-                 "r"(bytes)
+                 "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+                 :
+                 : "r"(at), "r"(bytes)
                  : "memory");
 }
 TD_FN void tide_meet() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
@@ -227,9 +228,9 @@ TD_FN void tide_send_to(td_u32 rank, tide_sent<ACC> *place, const tide_sent<ACC>
     const td_u32 to = tide_mapped(place, rank), counts = tide_mapped(arrived, rank);
 #pragma unroll
     for (int i = 0; i < (int)(sizeof s.w / 4); i++)
-        asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(
-                         to + 4 * i),
-                     "r"(s.w[i]), "r"(counts)
+        asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];"
+                     :
+                     : "r"(to + 4 * i), "r"(s.w[i]), "r"(counts)
                      : "memory");
 }
 TD_FN void tide_await(const td_u64 *arrived) {

@@ -440,8 +440,8 @@ static const pieces folded[PIECES_MOST] = {{64, 16}}, even[PIECES_MOST] = {{128,
 
 /* Pieces that begin anywhere are parts of more lines and sectors than they have bytes for, so that
 ** wide ones are better: softmax of 1000 rows of 33554 floats on an H100: 1758, 2157, 2344 GB/s with
-** pieces of 128, 256 and 512 bytes; of 4097 rows of 8190, 16 blocks, 1711 and 1892 with 128 and 256.
-** Elements of two bytes are many for their threads: 1231, 1141, 715. */
+** pieces of 128, 256 and 512 bytes; of 4097 rows of 8190, by 16 blocks: 1711 and 1892 with 128 and
+** 256. Elements of two bytes are too many for their threads: 1231, 1141, 715. */
 static const pieces *pieces_of(const layout *l, const tidei_chain_form *f) {
     if (!has_all(l, f)) return folded;
     return f->vec * l->widest >= 16 ? even : l->widest < 4 ? uneven_narrow : uneven;

@@ -145,7 +145,8 @@ static __device__ __noinline__ void tide_finish(const tide_p &p, td_i64 to, td_i
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256, tide_blocks) tide_k(const __grid_constant__ tide_p p) {
+extern "C" __global__ void __launch_bounds__(256, tide_blocks)
+    tide_k(const __grid_constant__ tide_p p) {
     extern __shared__ __align__(16) char tide_room[];
     const td_u32 t = threadIdx.x, rows = (td_u32)tide_M << p.cshift,
                  columns = (td_u32)tide_N << (8 - p.cshift);
@@ -171,7 +172,8 @@ extern "C" __global__ void __launch_bounds__(256, tide_blocks) tide_k(const __gr
     for (td_i64 k0 = first; k0 < end; k0 += tide_K) {
         const td_u32 count = end - k0 < tide_K ? (td_u32)(end - k0) : tide_K;
         __syncthreads(); /* what was staged before has been read */
-        tide_stage<tide_row_x>(p, at, 1, rows, (td_i64)p.div[1].d - i0, p.flat & 1, k0, count, tide_room);
+        tide_stage<tide_row_x>(p, at, 1, rows, (td_i64)p.div[1].d - i0, p.flat & 1, k0, count,
+                               tide_room);
         tide_stage<tide_column_x>(p, at, 0, columns, (td_i64)p.div[0].d - j0, p.flat & 2, k0, count,
                                   beside);
         __syncthreads();

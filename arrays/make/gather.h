@@ -10,8 +10,8 @@
 ** find their place once where they lie in one row. Rows that begin anywhere but have their elements
 ** side by side are written in words of 16 bytes, each of which comes from the two words of memory
 ** that its bytes lie in, or, where a row ends within it, from twice two. A device takes several
-** times as long to compute with 64 bits as with 32, so there are kernels for takes whose offsets have
-** no more (near).
+** times as long to compute with 64 bits as with 32, so there are kernels for takes whose offsets
+** have no more (near).
 ** What must stay true: n < 2^31, as the host cuts larger takes; near kernels get offsets, lengths
 ** and steps below 2^31. */
 #ifndef TIDEI_GATHER_H
@@ -52,8 +52,8 @@ template <class T> struct alignas(sizeof(T) < 4 ? 4 : sizeof(T)) ga_group {
     T x[units];
 };
 
-/* Where units lie: offsets (of type O) of their sources and indices, or the sources alone once these
-** are read. */
+/* Where units lie: offsets (of type O) of their sources and indices, or the sources alone once
+** these are read. */
 template <class O, int N> struct ga_places { O source[N], index[N]; };
 
 /* Where a row's units come from. */
