@@ -16,6 +16,15 @@ TD_FN void tide_locate(const tide_p &p, td_i64 first, td_u32 t, tide_at *at) {
     for (int u = 0; u < tide_U; u++) at[u].all = (first + (t + u * 256)) * tide_V;
 }
 #else
+/* Takes the index along dimension d from what is left of the groups' numbers. */
+TD_FN void tide_locate_along(const tide_p &p, int d, td_u32 *g, tide_at *at) {
+#pragma unroll
+    for (int u = 0; u < tide_U; u++) {
+        const td_u32 q = tide_quotient(p.div[d], g[u]);
+        tide_step(p, d, g[u] - q * p.div[d].d, at[u]);
+        g[u] = q;
+    }
+}
 TD_FN void tide_locate(const tide_p &p, td_i64 first, td_u32 t, tide_at *at) {
     td_u32 g[tide_U];
 #pragma unroll
@@ -23,15 +32,14 @@ TD_FN void tide_locate(const tide_p &p, td_i64 first, td_u32 t, tide_at *at) {
         at[u] = tide_at();
         g[u] = (td_u32)first + t + u * 256;
     }
-#pragma unroll 1
-    for (int d = 0; d < p.last; d++) {
+    if (p.last == 1) { /* most views: without a loop constants need no registers */
+        tide_locate_along(p, 0, g, at);
 #pragma unroll
-        for (int u = 0; u < tide_U; u++) {
-            const td_u32 q = tide_quotient(p.div[d], g[u]);
-            tide_step(p, d, g[u] - q * p.div[d].d, at[u]);
-            g[u] = q;
-        }
+        for (int u = 0; u < tide_U; u++) tide_step(p, 1, g[u], at[u]);
+        return;
     }
+#pragma unroll 1
+    for (int d = 0; d < p.last; d++) tide_locate_along(p, d, g, at);
 #pragma unroll
     for (int u = 0; u < tide_U; u++) tide_step(p, p.last, g[u], at[u]);
 }
