@@ -27,7 +27,8 @@
 **                     being the same for all rows; tide_y
 **   tide_outs         the same of results that have all elements; tide_z, tide_put_all,
 **                     tide_put_one
-**   tide_flats        addresses of what has one element a row, inputs and results; tide_step
+**   tide_flats        offsets of what has one element a row, inputs and results; tide_first,
+**                     tide_step
 **   tide_u            the values of a row: such inputs, folds, what follows from both
 **   tide_flat, tide_put_flat   read and write them
 **   tide_stage<s>     fold: accumulators of this stage's folds, all over bodies that earlier stages
@@ -171,7 +172,10 @@ TD_FN void tide_join_block(const tide_p &p, const tide_place &at, ACC (&a)[tide_
     const td_u32 t = threadIdx.x;
     const int same = tide_form == 1 ? 0 : p.shift < 5 ? p.shift : 5; /* log2 of rows in a warp */
     const td_u32 parts = same < 5 ? blockDim.x / 32 : at.lanes;
-    if (parts == 1) return;
+    if (parts == 1) {
+        __syncwarp(); /* a room that others write is read before the next stage's comes */
+        return;
+    }
     /* as many lanes as there are parts, or all, read them */
     td_u32 lanes = 32 >> same;
     while (lanes / 2 >= parts) lanes /= 2;
@@ -209,8 +213,8 @@ TD_FN td_u32 tide_mapped(const void *p, td_u32 rank) {
         : "r"((td_u32)__cvta_generic_to_shared(p)), "r"(rank));
     return to;
 }
-/* Before anything is sent: how many bytes each stage is going to get, which all blocks know once
-** they have met. */
+/* Before anything is sent: how many bytes a stage is going to get. All blocks have met before they
+** send, so that none comes earlier. */
 TD_FN void tide_expect(td_u64 *arrived, td_u32 bytes) {
     const td_u32 at = (td_u32)__cvta_generic_to_shared(arrived);
     asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\n"

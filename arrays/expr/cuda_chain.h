@@ -78,6 +78,11 @@ char *tidei_chain_text(tidei_runtime *rt, const tidei_program *chain, const tide
                        const tidei_chain_form *f, size_t *body);
 size_t tidei_chain_params_bytes(const tidei_program *chain);
 
+/* Threads of a block at most, which the kernel is compiled for. */
+static inline unsigned tidei_chain_threads(const tidei_chain_form *f) {
+    return f->middle ? TIDEI_CHAIN_MIDDLE : f->large ? TIDEI_CHAIN_LARGE : TIDEI_CHAIN_SMALL;
+}
+
 /* One launch. */
 typedef struct tidei_chain_plan {
     tidei_chain_form form;

@@ -480,23 +480,6 @@ static bool give_columns_to(const layout *l, tidei_chain_plan *out, uint32_t roo
     return true;
 }
 
-static bool give_columns(const layout *l, const tidei_chain_traits *k, unsigned cluster_most,
-                         bool alone, tidei_chain_plan *out) {
-    const uint32_t v = out->form.vec, room = room_of(l, k, v);
-    const pieces *p = pieces_of(l, &out->form), *last = p;
-    out->vectors = (uint32_t)l->c->shape[l->last];
-    if (alone)
-        return out->vectors <= room * CHAIN_FOLD_LANES &&
-               give_columns_to(l, out, room, folded[0].bytes, 1);
-    for (unsigned i = 0; i < PIECES_MOST && p[i].bytes; i++) {
-        last = &p[i];
-        if (give_columns_to(l, out, room, last->bytes, least(last->blocks, cluster_most)))
-            return true;
-    }
-    return k->cost * 2 * room * v <= CHAIN_COST &&
-           give_columns_to(l, out, 2 * room, last->bytes, least(last->blocks, cluster_most));
-}
-
 /* What a stage's accumulators take in shared memory, twice so that stages take turns, and twice
 ** more where blocks meet, in words, with a count for each stage behind them. */
 static bool find_shared(const tidei_chain_traits *k, tidei_chain_plan *out) {
@@ -511,6 +494,24 @@ static bool find_shared(const tidei_chain_traits *k, tidei_chain_plan *out) {
     out->room = (most * wide * ((k->acc_bytes + 3u) / 4 * 4) + 15) / 16 * 16;
     out->shared = f->blocks > 1 ? out->room * 4 + k->stages * 8 : out->room * 2;
     return out->shared <= TIDEI_CUDA_SHARED_MAX;
+}
+
+static bool give_columns(const layout *l, const tidei_chain_traits *k, unsigned cluster_most,
+                         bool alone, tidei_chain_plan *out) {
+    const uint32_t v = out->form.vec, room = room_of(l, k, v);
+    const pieces *p = pieces_of(l, &out->form), *last = p;
+    out->vectors = (uint32_t)l->c->shape[l->last];
+    if (alone)
+        return out->vectors <= room * CHAIN_FOLD_LANES &&
+               give_columns_to(l, out, room, folded[0].bytes, 1);
+    for (unsigned i = 0; i < PIECES_MOST && p[i].bytes; i++) {
+        last = &p[i];
+        if (give_columns_to(l, out, room, last->bytes, least(last->blocks, cluster_most)) &&
+            find_shared(k, out))
+            return true;
+    }
+    return k->cost * 2 * room * v <= CHAIN_COST &&
+           give_columns_to(l, out, 2 * room, last->bytes, least(last->blocks, cluster_most));
 }
 
 bool tidei_chain_choose(const tidei_call *c, const tidei_chain_traits *k, bool folds_alone,

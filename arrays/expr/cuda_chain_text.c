@@ -710,9 +710,7 @@ static unsigned least_blocks(const writer *w, const tidei_chain_traits *k, unsig
 
 static void say_constants(writer *w, const tidei_chain_traits *k) {
     const tidei_chain_form *f = w->f;
-    const unsigned threads = f->middle  ? TIDEI_CHAIN_MIDDLE
-                             : f->large ? TIDEI_CHAIN_LARGE
-                                        : TIDEI_CHAIN_SMALL;
+    const unsigned threads = tidei_chain_threads(f);
     sayf(&w->t,
          "#define TIDE_K %d\n#define TIDE_CLUSTER%s\n"
          "constexpr int tide_form = %d, tide_L = %d, tide_V = %d, tide_U = %d, tide_R = %d, "

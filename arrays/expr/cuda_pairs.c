@@ -18,8 +18,8 @@
 ** by tiles of twice the size, two blocks a multiprocessor, and 68 by these (H100). */
 typedef struct tile {
     uint8_t acc;
-    uint8_t sides[2]; /* rows and columns of a thread: with as many totals they fill half of the
-                      ** registers that so many blocks leave to it */
+    uint8_t sides[2]; /* rows and columns of a thread: with as many totals they fill half at most of
+                      ** the registers that so many blocks leave to it */
     uint8_t blocks;   /* that a multiprocessor has at once */
     /* A block takes as long for one reduced element of its tile as the kernels of cuda_fold.cu take
     ** for so many elements on one multiprocessor: 0.05 to 0.1 us, and 0.06 ns (long rows) to
@@ -27,7 +27,8 @@ typedef struct tile {
     uint16_t pays;
 } tile;
 static const tile tiles[] = {{4, {4, 4}, 3, 250}, {8, {4, 4}, 2, 500}, {16, {4, 2}, 2, 500}};
-/* Bytes of a thread's values of one reduced element, in registers. */
+/* Bytes of a thread's values of one reduced element, in registers; three blocks leave room for
+** half. */
 #define FRAGMENTS_MAX 192u
 /* Reduced elements staged at once: enough to hide the way to memory behind another block's work,
 ** and few enough for several blocks a multiprocessor. */
@@ -112,8 +113,9 @@ bool tidei_pairs_traits_of(const tidei_program *p, uint32_t columns, tidei_pairs
     t->pays = tiles[k].pays;
     t->unroll = pair_cost(p, side) * t->tile[0] * t->tile[1] <= COST_TWICE ? 2 : 1;
     while (t->staged > STAGED_LEAST && tidei_pairs_shared(t, 4) > STAGED_BYTES) t->staged /= 2;
-    return t->tile[0] * t->bytes[0] + t->tile[1] * t->bytes[1] <= (int)FRAGMENTS_MAX &&
-           tidei_pairs_shared(t, 4) <= TIDEI_CUDA_SHARED_MAX;
+    const unsigned fragments = (unsigned)t->tile[0] * t->bytes[0] + t->tile[1] * t->bytes[1];
+    if (fragments > FRAGMENTS_MAX / 2 && t->blocks > 2) t->blocks = 2;
+    return fragments <= FRAGMENTS_MAX && tidei_pairs_shared(t, 4) <= TIDEI_CUDA_SHARED_MAX;
 }
 
 /* ---- the division of a call ---- */

@@ -6,7 +6,8 @@
 ** heap. Folds that several blocks share a result of take two launches, with the accumulators
 ** between them in a workspace on the stream; those of rows that fit a block go as chains.
 ** What must stay true: everything that may collect or climb (compiling, workspaces) comes before
-** the first launch. */
+** the first launch; a form depends on the call and the device alone, so that results have the same
+** bits each time: a refusal of clusters is kept with the kernel that it is of. */
 #include "arrays/expr/cuda_chain.h"
 #include "arrays/kernels/kernels.h"
 
@@ -19,7 +20,9 @@ typedef struct which {
 
 typedef struct variant {
     struct variant *next;
-    tidei_dkernel *kernel; /* owned by the kernel cache, which outlives programs */
+    /* owned by the kernel cache, which outlives programs; NULL: the device takes no clusters of so
+    ** many blocks of it */
+    tidei_dkernel *kernel;
     unsigned dev;
     which of;
 } variant;
@@ -52,12 +55,16 @@ static prepared *prepared_of(tidei_runtime *rt, tidei_program *p) {
     return there;
 }
 
-static tidei_dkernel *find(prepared *k, unsigned dev, const which *of) {
+static const variant *find_variant(prepared *k, unsigned dev, const which *of) {
     for (variant *v = atomic_load_explicit(&k->variants, memory_order_acquire); v; v = v->next)
         if (v->of.cls == of->cls && v->of.sides == of->sides && v->dev == dev &&
             memcmp(&v->of.form, &of->form, sizeof of->form) == 0)
-            return v->kernel;
+            return v;
     return NULL;
+}
+static tidei_dkernel *find(prepared *k, unsigned dev, const which *of) {
+    const variant *v = find_variant(k, dev, of);
+    return v ? v->kernel : NULL;
 }
 
 static char *text_of(tidei_runtime *rt, const tidei_program *p, const prepared *k,
@@ -70,9 +77,13 @@ static char *text_of(tidei_runtime *rt, const tidei_program *p, const prepared *
     return tidei_chain_text(rt, p, &k->chain, &of->form, NULL);
 }
 
-static tide_status widen(tidei_device *d, tidei_dkernel *k, const tidei_chain_form *f) {
-    if (!d->ops->kernel_widen) return TIDE_OK;
-    return d->ops->kernel_widen(d, k, f->blocks, f->large ? TIDEI_CHAIN_LARGE : TIDEI_CHAIN_SMALL);
+/* The device is asked for the clusters of a kernel that it may not take. */
+static tide_status widen(tidei_device *d, tidei_dkernel *k, const which *of) {
+    if (of->cls != TIDEI_CUDA_CLASSES || of->form.blocks <= TIDEI_CLUSTER_SURE ||
+        !d->ops->kernel_widen)
+        return TIDE_OK;
+    return d->ops->kernel_widen(d, k, of->form.blocks, tidei_chain_threads(&of->form),
+                                TIDEI_CUDA_SHARED_MAX);
 }
 
 /* Makes the kernel: text, compiler or cache, and a new entry of the list. Two threads may both come
@@ -91,15 +102,19 @@ static tide_status make(tidei_dev *d, const tidei_program *p, prepared *k, const
     tidei_hold(t, tidei_undo_host, v, 0);
     tidei_hold(t, tidei_undo_host, text, 0);
     tide_status s = tidei_kernel_get(d, "tide_k", text, op, &v->kernel);
-    if (s == TIDE_OK && of->cls == TIDEI_CUDA_CLASSES && of->form.blocks > TIDEI_CLUSTER_SURE)
-        s = widen(d->d, v->kernel, &of->form);
     tidei_let(t, text);
     tidei_let(t, v);
     tidei_host_free(rt, text);
-    if (s != TIDE_OK) {
+    bool refused = false;
+    if (s == TIDE_OK) {
+        s = widen(d->d, v->kernel, of);
+        refused = s == TIDE_E_UNSUPPORTED;
+    }
+    if (s != TIDE_OK && !refused) {
         tidei_host_free(rt, v);
         return s;
     }
+    if (refused) v->kernel = NULL;
     v->dev = d->index;
     v->of = *of;
     *out = v->kernel;
@@ -107,7 +122,7 @@ static tide_status make(tidei_dev *d, const tidei_program *p, prepared *k, const
     while (!atomic_compare_exchange_weak_explicit(&k->variants, &v->next, v, memory_order_release,
                                                   memory_order_relaxed))
         ;
-    return TIDE_OK;
+    return s;
 }
 
 /* Another kernel of the program is wanted soon: where it has to be compiled, that begins. */
@@ -273,30 +288,33 @@ static tide_status run_chain(tidei_stream *s, const tidei_call *c, prepared *k,
     return submit(s, &l, &plan, &u, NULL, op);
 }
 
-/* Whether the device takes clusters of so many blocks of this kernel, which only the kernel
-** tells. */
-static bool takes(tidei_dev *d, const tidei_program *p, prepared *k, const tidei_chain_form *f) {
+/* Whether the device takes clusters of so many blocks of a kernel, which only the kernel tells: it
+** is made. What else fails is told where the kernel is wanted. Out of line, for what is saved of an
+** error is large. */
+static __attribute__((noinline)) bool takes(tidei_dev *d, const tidei_program *p, prepared *k,
+                                            const tidei_chain_form *f, const char *op) {
     const which of = {.cls = TIDEI_CUDA_CLASSES, .form = *f};
-    tidei_saved_error before;
-    tidei_dkernel *kernel;
-    if (tidei_likely(find(k, d->index, &of) != NULL)) return true;
-    tidei_error_save(&before);
-    const bool taken = make(d, p, k, &of, "tide_map", &kernel) != TIDE_E_UNSUPPORTED;
-    tidei_error_restore(&before); /* whatever else failed fails again where the kernel is wanted */
-    return taken;
+    const variant *v = find_variant(k, d->index, &of);
+    if (!v) {
+        tidei_saved_error before;
+        tidei_dkernel *kernel;
+        tidei_error_save(&before);
+        if (make(d, p, k, &of, op, &kernel) == TIDE_OK) return true;
+        tidei_error_restore(&before);
+        v = find_variant(k, d->index, &of);
+    }
+    return !v || v->kernel;
 }
 
+/* The form that the device takes. */
 static bool choose_chain(const tidei_stream *s, const tidei_call *c, prepared *k, bool folds_alone,
                          tidei_chain_plan *out) {
-    tidei_device *d = s->dev->d;
-    const unsigned sm_count = (unsigned)d->info.sm_count,
-                   most = atomic_load_explicit(&d->cluster_most, memory_order_relaxed);
-    if (!tidei_chain_choose(c, &k->chain, folds_alone, sm_count, most, out)) return false;
-    if (tidei_likely(out->form.blocks <= TIDEI_CLUSTER_SURE) ||
-        takes(s->dev, c->prog, k, &out->form))
-        return true;
-    atomic_store_explicit(&d->cluster_most, TIDEI_CLUSTER_SURE, memory_order_relaxed);
-    return tidei_chain_choose(c, &k->chain, folds_alone, sm_count, TIDEI_CLUSTER_SURE, out);
+    const tidei_device_info *info = &s->dev->d->info;
+    const unsigned sm_count = (unsigned)info->sm_count;
+    return tidei_chain_choose(c, &k->chain, folds_alone, sm_count, info->cluster_most, out) &&
+           (tidei_likely(out->form.blocks <= TIDEI_CLUSTER_SURE) ||
+            takes(s->dev, c->prog, k, &out->form, "a fold of long rows") ||
+            tidei_chain_choose(c, &k->chain, folds_alone, sm_count, TIDEI_CLUSTER_SURE, out));
 }
 
 /* A fold goes as a chain where its rows are short. */

@@ -141,7 +141,7 @@ typedef struct tidei_backend {
                    tidei_program *p); /* frees what prepared[] holds for it; p is in use nowhere */
     /* (may be NULL: never) Whether `run` takes this call of a chain, all of which but the outs'
     ** storages is known. Collapses it, and writes `found`; `run` then wants nothing changed but
-    ** these storages. Queues nothing. */
+    ** these storages. Queues nothing; may compile, and so climb and collect. */
     bool (*suits)(const tidei_stream *s, tidei_call *c);
 } tidei_backend;
 extern const tidei_backend tidei_backend_host, tidei_backend_text;

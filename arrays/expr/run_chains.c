@@ -6,8 +6,8 @@
 ** ones, every input has one view, whichever passes read it; else it is no chain, as where a fold
 ** without keepdims meets another dimension than its own. The back end is asked before anything is
 ** placed.
-** What must stay true: where the answer is no, nothing has been done, and what would have failed
-** fails in the passes. */
+** What must stay true: where the answer is no, nothing has been queued or placed (a kernel may have
+** been made, to ask whether the device takes it); what would have failed fails in the passes. */
 #include "arrays/expr/run.h"
 
 /* How the dimensions of a pass stand to the space's. */

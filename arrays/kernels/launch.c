@@ -5,7 +5,8 @@
 
 /* Of the blocks that fill a multiprocessor. Where a kernel's registers let fewer run at once, more
 ** of them leave less idle at the end: 2^27 bytes taken one by one on an H100, five blocks at once:
-** 1487 us by one round, 1405 by two. */
+** 1487 us by one round, 1405 by two. Kernels whose blocks begin or end with work of their own
+** (sorts, quantiles, scans; `tide-bench operations`) take the same by both. */
 #define ROUNDS 2
 
 tide_status tidei_run_own(tidei_runtime *rt, const tidei_own_kernel *k, const tidei_use *uses,

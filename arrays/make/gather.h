@@ -225,17 +225,17 @@ GA_FN void ga_load(ga_u64 from, unsigned first, unsigned end, ga_window &x) {
 
 GA_FN ga_word ga_bytes(const ga_window &x) {
     const unsigned bits = x.behind % 4 * 8;
-    unsigned all[8], near_two[6], near[5];
+    unsigned all[8], by_two[6], by_one[5];
     ga_word y;
 #pragma unroll
     for (int k = 0; k < 4; k++) all[k] = x.low.part[k], all[k + 4] = x.high.part[k];
 #pragma unroll
-    for (int k = 0; k < 6; k++) near_two[k] = x.behind & 8 ? all[k + 2] : all[k];
+    for (int k = 0; k < 6; k++) by_two[k] = x.behind & 8 ? all[k + 2] : all[k];
 #pragma unroll
-    for (int k = 0; k < 5; k++) near[k] = x.behind & 4 ? near_two[k + 1] : near_two[k];
+    for (int k = 0; k < 5; k++) by_one[k] = x.behind & 4 ? by_two[k + 1] : by_two[k];
 #pragma unroll
     for (int k = 0; k < 4; k++)
-        y.part[k] = (unsigned)(((ga_u64)near[k + 1] << 32 | near[k]) >> bits);
+        y.part[k] = (unsigned)(((ga_u64)by_one[k + 1] << 32 | by_one[k]) >> bits);
     return y;
 }
 
@@ -253,13 +253,13 @@ GA_FN ga_word ga_joined(const ga_word &a, int bytes, const ga_word &b) {
 
 /* Where a word of the result comes from: units up to `first` from one place, those up to `all` from
 ** where the next row begins. */
-struct ga_halves {
+struct ga_ends {
     unsigned first, all;
 };
 
 /* The word that begins with unit i < n. Where all of it is of one row, both places are the same. */
 template <int PER, class O>
-GA_FN ga_halves ga_find_word(const ga_take &p, unsigned i, ga_places<O, 2> &at) {
+GA_FN ga_ends ga_find_word(const ga_take &p, unsigned i, ga_places<O, 2> &at) {
     const unsigned width = p.by[p.ndim - 1].d, row = kt_divided(&p.by[p.ndim - 1], i),
                    j = i - row * width, rest = (unsigned)p.n - i, all = rest < PER ? rest : PER,
                    first = width - j < all ? width - j : all;
@@ -268,7 +268,7 @@ GA_FN ga_halves ga_find_word(const ga_take &p, unsigned i, ga_places<O, 2> &at) 
     at.source[1] = at.source[0];
     at.index[1] = at.index[0];
     if (first < all) ga_row(p, row + 1, at.source[1], at.index[1]);
-    return ga_halves{first, all};
+    return ga_ends{first, all};
 }
 
 template <class T> GA_FN void ga_store_word(const ga_take &p, unsigned i, int n, const ga_word &x) {
@@ -290,7 +290,7 @@ template <class T, class O> GA_FN void ga_run_rows(const ga_take &p) {
     const unsigned words = (unsigned)((p.n + per - 1) / per);
     for (unsigned first = blockIdx.x * tile; first < words; first += gridDim.x * tile) {
         ga_places<O, 2> at[ahead];
-        ga_halves of[ahead];
+        ga_ends of[ahead];
         ga_window x[ahead], next[ahead];
 #pragma unroll
         for (int k = 0; k < ahead; k++) {

@@ -67,6 +67,9 @@ typedef struct tidei_device_info {
     /* ns that it usually takes to make a byte of new memory usable, first touch included */
     double fresh_ns;
     int sm_major, sm_minor, sm_count, max_threads; /* cuda */
+    /* blocks of a cluster at most, 0 or 1 where there are none; of more than TIDEI_CLUSTER_SURE
+    ** kernel_widen has to be asked */
+    unsigned cluster_most;
 } tidei_device_info;
 
 typedef enum { TIDEI_COPY_H2D, TIDEI_COPY_D2H, TIDEI_COPY_D2D } tidei_copy_kind;
@@ -272,11 +275,12 @@ struct tidei_device_ops {
     tide_status (*kernel_compile)(tidei_device *d, const tidei_kernel_text *t, void **image,
                                   size_t *image_bytes);
     void (*kernel_release)(tidei_device *d, tidei_dkernel *k); /* no queued work uses it */
-    /* (may be NULL: nothing to be done) Called once before the first launch of a kernel whose
-    ** clusters have so many blocks, more than TIDEI_CLUSTER_SURE, of so many threads.
-    ** TIDE_E_UNSUPPORTED: the device takes none of that size; the kernel is not launched then. */
+    /* (may be NULL: nothing to be done) Called before a kernel is launched whose clusters have so
+    ** many blocks, more than TIDEI_CLUSTER_SURE, of up to so many threads and bytes of shared
+    ** memory; maybe again, by several threads. TIDE_E_UNSUPPORTED: the device takes no such
+    ** clusters, and the kernel is not launched. */
     tide_status (*kernel_widen)(tidei_device *d, tidei_dkernel *k, unsigned blocks,
-                                unsigned threads);
+                                unsigned threads, unsigned shared_bytes);
     tide_status (*launch)(tidei_device *d, tidei_dstream *s, const tidei_launch *l);
 
     /* ---- graphs: work that is described once and queued as a whole ---- */
@@ -321,9 +325,6 @@ struct tidei_device {
     const struct tidei_device_ops *ops;
     tidei_device_info info; /* fixed once open */
     atomic_bool lost;
-    /* blocks of a cluster at most, where it runs text: 0 or 1 where there are no clusters. Whoever
-    ** finds that more than TIDEI_CLUSTER_SURE are refused sets it to that. */
-    atomic_uint cluster_most;
     /* Where kernels report an index out of range: TIDEI_FAULT_WORDS words of pinned memory, by the
     ** kernels' address and by the host's. The runtime takes a report at sync points. */
     tidei_addr fault_addr;

@@ -448,12 +448,14 @@ static void fault_kernel_release(tidei_device *d, tidei_dkernel *k) {
     f->inner->ops->kernel_release(f->inner, k);
 }
 
+/* Counted as one more making of a kernel. */
 static tide_status fault_kernel_widen(tidei_device *d, tidei_dkernel *k, unsigned blocks,
-                                      unsigned threads) {
+                                      unsigned threads, unsigned shared_bytes) {
     fault *f = fault_of(d);
     tide_status status = enter(f, TIDEI_FAULT_KERNEL_NEW);
-    return status == TIDE_OK ? leave(f, f->inner->ops->kernel_widen(f->inner, k, blocks, threads))
-                             : status;
+    return status == TIDE_OK
+               ? leave(f, f->inner->ops->kernel_widen(f->inner, k, blocks, threads, shared_bytes))
+               : status;
 }
 
 static tide_status fault_launch(tidei_device *d, tidei_dstream *s, const tidei_launch *l) {
@@ -622,7 +624,6 @@ tide_status tidei_fault_open(tidei_device *inner, tidei_device **out) {
     f->inner = inner;
     f->base.ops = &f->ops;
     f->base.info = inner->info;
-    atomic_store(&f->base.cluster_most, atomic_load(&inner->cluster_most));
     f->base.fault_addr = inner->fault_addr;
     f->base.fault_word = inner->fault_word;
     f->base.findings = inner->findings;

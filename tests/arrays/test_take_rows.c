@@ -206,25 +206,30 @@ static void indices_beyond_all_bounds_are_told(void **state) {
                  {TIDE_U16, -1, "65535", 2},
                  {TIDE_I8, -4, "-4", 0},
                  {TIDE_U8, 3, "3", 2}};
-    static const int widths[] = {1, 3, 40, 201}; /* of bytes: units, and words; near, and far */
+    /* units, and words; near ones, and far ones */
+    static const struct {
+        tide_dtype t;
+        int width;
+    } rows[] = {{TIDE_U8, 1}, {TIDE_U8, 3}, {TIDE_U8, 40}, {TIDE_U8, 201}, {TIDE_C128, 201}};
     tide_runtime *rt = *state;
     if (!rt) skip();
-    for (size_t k = 0; k < TIDEI_COUNT(cases) * TIDEI_COUNT(widths); k++) {
-        const int width = widths[k % TIDEI_COUNT(widths)];
-        const size_t c = k / TIDEI_COUNT(widths), size = tide_dtype_size(cases[c].t);
-        table x = make_table(rt, TIDE_U8, 3, width, 0);
-        unsigned char at[3 * 8] = {0}, got[3 * 201];
+    for (size_t k = 0; k < TIDEI_COUNT(cases) * TIDEI_COUNT(rows); k++) {
+        const size_t r = k % TIDEI_COUNT(rows), c = k / TIDEI_COUNT(rows),
+                     size = tide_dtype_size(cases[c].t);
+        table x = make_table(rt, rows[r].t, 3, rows[r].width, 0);
+        const size_t width = (size_t)rows[r].width * x.size;
+        unsigned char at[3 * 8] = {0}, got[3 * 201 * 16];
         char told[100];
         memcpy(at + size, &cases[c].bits, size); /* little-endian */
         tide_array *i = tide_from_host(rt, cases[c].t, SHAPE(3), at), *taken = tide_take(x.a, i, 0);
         assert_array(taken);
-        assert_int_equal(tide_to_host(taken, got, (size_t)(3 * width)), TIDE_E_BOUNDS);
+        assert_int_equal(tide_to_host(taken, got, 3 * width), TIDE_E_BOUNDS);
         snprintf(told, sizeof told, "tide_take: index %s is out of range for 3 elements",
                  cases[c].told);
         assert_error(TIDE_E_BOUNDS, told);
-        for (int r = 0; r < 3; r++)
-            assert_memory_equal(got + r * width, x.data + (r == 1 ? cases[c].nearest : 0) * width,
-                                (size_t)width);
+        for (size_t n = 0; n < 3; n++)
+            assert_memory_equal(got + n * width,
+                                x.data + (n == 1 ? (size_t)cases[c].nearest : 0) * width, width);
         tide_free(taken), tide_free(i);
         end_table(&x);
     }

@@ -445,15 +445,18 @@ static void wide_clusters_are_asked_for(void **state) {
     tidei_dkernel *k = NULL;
     (void)state;
     tidei_device *d = open_double();
-    assert_int_equal(atomic_load(&d->cluster_most), 16);
+    assert_int_equal(d->info.cluster_most, 16);
     assert_ok(d->ops->kernel_new(d, &t, &k, NULL, NULL));
-    assert_ok(d->ops->kernel_widen(d, k, 16, 512));
+    assert_ok(d->ops->kernel_widen(d, k, 16, 512, 1 << 14));
     fake.no_wide_clusters = true;
-    assert_int_equal(d->ops->kernel_widen(d, k, 16, 512), TIDE_E_UNSUPPORTED);
+    assert_int_equal(d->ops->kernel_widen(d, k, 16, 512, 1 << 14), TIDE_E_UNSUPPORTED);
     assert_error(TIDE_E_UNSUPPORTED, "takes no clusters of 16 blocks");
     fake.no_wide_clusters = false;
     fail_at("cuFuncSetAttribute", 0, TIDEI_CU_INVALID_VALUE);
-    assert_int_equal(d->ops->kernel_widen(d, k, 16, 512), TIDE_E_UNSUPPORTED);
+    assert_int_equal(d->ops->kernel_widen(d, k, 16, 512, 1 << 14), TIDE_E_UNSUPPORTED);
+    /* what is no answer is no refusal */
+    fail_at("cuOccupancyMaxActiveClusters", 0, TIDEI_CU_OUT_OF_MEMORY);
+    assert_int_equal(d->ops->kernel_widen(d, k, 16, 512, 1 << 14), TIDE_E_NOMEM);
     fail_at(NULL, 0, 0);
     d->ops->kernel_release(d, k);
     d->ops->close(d);

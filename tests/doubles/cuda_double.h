@@ -475,7 +475,7 @@ static tidei_cu_result f_allow(tidei_cu_function f, tidei_cu_function_attribute 
 static tidei_cu_result f_clusters(int *n, tidei_cu_function f, const tidei_cu_config *c) {
     (void)f;
     TRY("cuOccupancyMaxActiveClusters");
-    assert_true(c->grid[0] > 8 && c->block[0] >= 32 && !c->nattributes);
+    assert_true(c->grid[0] > 8 && c->block[0] >= 32 && c->shared_bytes && !c->nattributes);
     return *n = !fake.no_wide_clusters, 0;
 }
 /* As emu_add has it, the text being all there is. */

@@ -155,7 +155,7 @@ tide_status __wrap_tidei_host_open(const tidei_device_params *p, tidei_device **
     (*out)->ops = &emulated_ops;
     (*out)->info.flags |= TIDEI_DEV_RUNS_TEXT;
     (*out)->info.sm_major = 9;
-    (*out)->cluster_most = 16;
+    (*out)->info.cluster_most = 16;
     (*out)->info.sm_count = 3; /* so few that work is split early */
     return TIDE_OK;
 }

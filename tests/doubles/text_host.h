@@ -77,7 +77,7 @@ static inline tide_status text_host_open(size_t host_memory, tidei_device **out)
     (*out)->info.flags |= TIDEI_DEV_RUNS_TEXT;
     (*out)->info.flags &= ~(unsigned)TIDEI_DEV_GRAPHS; /* these would need its kernels */
     (*out)->info.sm_major = 9;
-    (*out)->cluster_most = 16;
+    (*out)->info.cluster_most = 16;
     (*out)->info.sm_count = 3; /* so few that folds are split early */
     return TIDE_OK;
 }

@@ -210,7 +210,7 @@ static tide_status read_attributes(tidei_cuda *c, int *unified_addressing) {
             return tidei_cuda_failed(c, r, "cuDeviceGetAttribute(%u)", all[i].which);
     }
     c->sm = info->sm_major * 10 + info->sm_minor;
-    atomic_store(&c->d.cluster_most, cluster_most(c, info->sm_major));
+    info->cluster_most = cluster_most(c, info->sm_major);
     return TIDE_OK;
 }
 

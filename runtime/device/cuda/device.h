@@ -245,7 +245,7 @@ tide_status tidei_cuda_kernel_compile(tidei_device *d, const tidei_kernel_text *
                                       size_t *image_bytes);
 void tidei_cuda_kernel_release(tidei_device *d, tidei_dkernel *k);
 tide_status tidei_cuda_kernel_widen(tidei_device *d, tidei_dkernel *k, unsigned blocks,
-                                    unsigned threads);
+                                    unsigned threads, unsigned shared_bytes);
 tide_status tidei_cuda_launch(tidei_device *d, tidei_dstream *s, const tidei_launch *l);
 
 bool tidei_cuda_has_graphs(const tidei_cu *cu);

@@ -113,7 +113,8 @@ enum { /* CUresult, those that we tell apart */
        TIDEI_CU_NOT_PERMITTED = 800,
        TIDEI_CU_NOT_SUPPORTED = 801,
        TIDEI_CU_SYSTEM_DRIVER_MISMATCH = 803,
-       TIDEI_CU_COMPAT_NOT_SUPPORTED = 804
+       TIDEI_CU_COMPAT_NOT_SUPPORTED = 804,
+       TIDEI_CU_INVALID_CLUSTER_SIZE = 912
 };
 
 enum { /* CUdevice_attribute */

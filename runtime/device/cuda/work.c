@@ -187,10 +187,11 @@ void tidei_cuda_kernel_release(tidei_device *d, tidei_dkernel *k) {
 }
 
 tide_status tidei_cuda_kernel_widen(tidei_device *d, tidei_dkernel *k, unsigned blocks,
-                                    unsigned threads) {
+                                    unsigned threads, unsigned shared_bytes) {
     tidei_cuda *c = tidei_cuda_of(d);
     tidei_cuda_visit visit;
-    const tidei_cu_config config = {.grid = {blocks, 1, 1}, .block = {threads, 1, 1}};
+    const tidei_cu_config config = {
+        .grid = {blocks, 1, 1}, .block = {threads, 1, 1}, .shared_bytes = shared_bytes};
     int fit = 0; /* clusters at once */
     tide_status status = tidei_cuda_enter(c, &visit);
     if (status != TIDE_OK) return status;
@@ -198,9 +199,12 @@ tide_status tidei_cuda_kernel_widen(tidei_device *d, tidei_dkernel *k, unsigned 
         c->cu->cuFuncSetAttribute(k->function, TIDEI_CU_FUNC_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1);
     if (r == TIDEI_CU_SUCCESS) r = c->cu->cuOccupancyMaxActiveClusters(&fit, k->function, &config);
     tidei_cuda_leave(c, &visit);
-    if (r == TIDEI_CU_SUCCESS && fit > 0) return TIDE_OK;
-    return tidei_fail(TIDE_E_UNSUPPORTED, "cuda", "%s takes no clusters of %u blocks (%s)",
-                      d->info.name, blocks, tidei_cu_name(c->cu, r));
+    if ((r == TIDEI_CU_SUCCESS && fit <= 0) || r == TIDEI_CU_INVALID_VALUE ||
+        r == TIDEI_CU_NOT_SUPPORTED || r == TIDEI_CU_INVALID_CLUSTER_SIZE)
+        return tidei_fail(TIDE_E_UNSUPPORTED, "cuda",
+                          "%s takes no clusters of %u blocks of %u threads", d->info.name, blocks,
+                          threads);
+    return tidei_cuda_status(c, r, "asking for clusters of %u blocks", blocks);
 }
 
 tide_status tidei_cuda_launch(tidei_device *d, tidei_dstream *s, const tidei_launch *l) {

@@ -30,6 +30,7 @@ static int begin_both(void **state) {
 }
 static int end_both(void **state) {
     (void)state;
+    emulated_ops.kernel_widen = NULL;
     return tide_scope_end(rt) || tide_scope_end(host);
 }
 
@@ -307,31 +308,49 @@ static void rows_that_do_not_fit(void **state) {
                 (const int64_t[]){3, 4, 5}, PLAIN, 1, 0);
 }
 
-static tide_status refuse_wide(tidei_device *d, tidei_dkernel *k, unsigned blocks,
-                               unsigned threads) {
+static tide_status refuse_wide(tidei_device *d, tidei_dkernel *k, unsigned blocks, unsigned threads,
+                               unsigned shared_bytes) {
     (void)k;
-    assert_true(blocks > TIDEI_CLUSTER_SURE && threads >= 32);
+    assert_true(blocks > TIDEI_CLUSTER_SURE && threads >= 32 && shared_bytes);
     return tidei_fail(TIDE_E_UNSUPPORTED, "test", "%s takes none", d->info.name);
 }
+static tide_status no_memory(tidei_device *d, tidei_dkernel *k, unsigned blocks, unsigned threads,
+                             unsigned shared_bytes) {
+    (void)d, (void)k, (void)blocks, (void)threads, (void)shared_bytes;
+    return tidei_fail(TIDE_E_NOMEM, "test", "no memory to widen");
+}
 
-/* Clusters of more blocks than all devices take; where they are refused, it goes without them, and
-** nobody hears of it. */
+/* Clusters of more blocks than all devices take. */
 static void wide_clusters(void **state) {
-    static const int64_t rows[] = {2, 140001}, again[] = {2, 150000}, columns[] = {4111, 6};
+    static const int64_t rows[] = {2, 140001}, middle[] = {2, 132000}, columns[] = {4097, 70};
     (void)state;
     compare_one(SOFTMAX("-1"), TIDE_F32, 2, rows, PLAIN, 1, 1);
-    if (!is_emulated(rt)) return;
-    tidei_device *d = test_rt(rt)->devs[0].d;
+    compare_one(SOFTMAX("-1"), TIDE_BF16, 2, middle, PLAIN, 1, 1);
+    compare_one(SOFTMAX("0"), TIDE_F32, 2, columns, PLAIN, 1, 1);
+}
+
+/* Where they are refused, it goes without them, each time, and nobody hears of it; other kernels
+** have them. What is no refusal is told. */
+static void wide_clusters_are_refused(void **state) {
+    static const int64_t rows[] = {2, 150000}, columns[] = {4111, 6}, other[] = {2, 140001};
+    static const char less[] = "(x) -> x - max(x, axis=1, keepdims=true)";
+    tide_array *out;
+    (void)state;
+    if (!is_emulated(rt)) skip();
     emulated_ops.kernel_widen = refuse_wide;
     tide_error_clear();
-    compare_one("(x) -> x - max(x, axis=0, keepdims=true)", TIDE_F32, 2, columns, PLAIN, 1, 1);
-    assert_int_equal(tide_error_last()->status, TIDE_OK);
-    assert_int_equal(atomic_load(&d->cluster_most), TIDEI_CLUSTER_SURE);
-    atomic_store(&d->cluster_most, 2 * TIDEI_CLUSTER_SURE);
-    compare_one("(x) -> x - max(x, axis=1, keepdims=true)", TIDE_F32, 2, again, PLAIN, 1, 0);
-    assert_int_equal(atomic_load(&d->cluster_most), TIDEI_CLUSTER_SURE);
-    atomic_store(&d->cluster_most, 2 * TIDEI_CLUSTER_SURE);
+    for (int again = 0; again < 2; again++) {
+        compare_one("(x) -> x - max(x, axis=0, keepdims=true)", TIDE_F32, 2, columns, PLAIN, 1, 1);
+        compare_one(less, TIDE_F32, 2, rows, PLAIN, 1, again ? 2 : 0);
+        assert_int_equal(tide_error_last()->status, TIDE_OK);
+    }
+    emulated_ops.kernel_widen = no_memory;
+    const pair x = pair_of(TIDE_F32, 2, other, PLAIN);
+    out = tide_map(rt, "(x) -> x + max(x, axis=1, keepdims=true)", x.on[0]);
+    assert_null(out);
+    assert_error(TIDE_E_NOMEM, "no memory to widen");
     emulated_ops.kernel_widen = NULL;
+    compare("(x) -> x + max(x, axis=1, keepdims=true)", &x, 1, 1, 1);
 }
 
 static void layouts_and_types(void **state) {
@@ -738,6 +757,12 @@ static void forms_follow_from_shapes(void **state) {
         assert_int_equal(plan.form.kind, cases[i].kind);
         assert_int_equal(plan.form.vec, cases[i].vec);
         assert_int_equal(plan.form.blocks, cases[i].blocks);
+        /* with those that all devices have */
+        if (choose(&p, rows, n, turned, cases[i].offset, 8, &plan)) {
+            check_plan(&plan, rows, n);
+            assert_true(plan.form.blocks <= 8);
+        } else
+            assert_true(cases[i].blocks > 8);
         /* without clusters */
         if (choose(&p, rows, n, turned, cases[i].offset, 1, &plan)) {
             check_plan(&plan, rows, n);
@@ -759,6 +784,31 @@ static void plans_cover_any_shape(void **state) {
         (i % 2 ? build_softmax : build_norm)(&p, types[i % 3]);
         if (choose(&p, rows, n, turned, i % 5 == 0, i % 7 ? 16 : 8, &plan))
             check_plan(&plan, rows, n);
+    }
+}
+
+/* Several folds of a stage have so large accumulators that only narrow pieces of columns fit shared
+** memory: these are chosen. */
+static void columns_of_several_folds(void **state) {
+    static const int64_t lengths[] = {150, 300, 1000, 2000, 4097, 4600};
+    (void)state;
+    for (unsigned i = 0; i < TIDEI_COUNT(lengths); i++) {
+        tidei_program p;
+        tidei_chain_plan plan;
+        memset(&p, 0, sizeof p);
+        const uint16_t x = input(&p, TIDE_F32), y = input(&p, TIDE_F32),
+                       most = fold_node(&p, TIDEI_FOLD_MAX, x, TIDE_F32),
+                       least = fold_node(&p, TIDEI_FOLD_MIN, x, TIDE_F32),
+                       mean = fold_node(&p, TIDEI_FOLD_MEAN, x, TIDE_F32),
+                       span = node(&p, TIDEI_OP_SUB, TIDE_F32, most, least, 0),
+                       d = node(&p, TIDEI_OP_SUB, TIDE_F32, x, mean, 0);
+        result(&p, node(&p, TIDEI_OP_DIV, TIDE_F32, d, span, 0));
+        result(&p, node(&p, TIDEI_OP_ADD, TIDE_F32, mean, y, 0));
+        tidei_program_seal(&p);
+        for (unsigned most_blocks = 8; most_blocks <= 16; most_blocks += 8) {
+            assert_true(choose(&p, 8190 + i % 2, lengths[i], true, 0, most_blocks, &plan));
+            check_plan(&plan, 8190 + i % 2, lengths[i]);
+        }
     }
 }
 
@@ -803,6 +853,7 @@ int main(void) {
         CASE(columns_of_any_length),
         CASE(rows_that_do_not_fit),
         CASE(wide_clusters),
+        CASE(wide_clusters_are_refused),
         CASE(layouts_and_types),
         CASE(several_results),
         CASE(other_inputs),
@@ -821,6 +872,7 @@ int main(void) {
     const struct CMUnitTest plans[] = {
         cmocka_unit_test(forms_follow_from_shapes),
         cmocka_unit_test(plans_cover_any_shape),
+        cmocka_unit_test(columns_of_several_folds),
         cmocka_unit_test(forms_compile),
     };
     int failed = cmocka_run_group_tests_name("plans", plans, NULL, NULL);

@@ -668,6 +668,48 @@ static void few_columns_of_many_rows(void **state) {
     assert_int_equal(classes_seen[TIDEI_CUDA_FOLD_JOIN], all);
 }
 
+/* Joins of accumulators of few blocks, of so many results that a thread reads all of one, or half;
+** and of fewer. */
+static void joins_of_many_results(void **state) {
+    static const struct {
+        int64_t results, splits, blocks;
+    } cases[] = {{1 << 17, 2, 1 << 9}, {1 << 17, 4, 1 << 9}, {70001, 4, 547},
+                 {70001, 9, 1094},     {40000, 3, 625},      {1000, 4, 16}};
+    tidei_program p = {0};
+    emu_module m = {0};
+    tidei_cuda_traits k;
+    (void)state;
+    need_emulation();
+    fold(&p, TIDEI_FOLD_SUM, input(&p, TIDE_I32), TIDE_I64, TIDE_I64);
+    tidei_cuda_traits_of(&p, &k);
+    const unsigned kernel = kernel_number(&m, &p, TIDEI_CUDA_FOLD_JOIN, 0);
+    emu_build(&m);
+    for (unsigned n = 0; n < TIDEI_COUNT(cases); n++) {
+        const int64_t results = cases[n].results, splits = cases[n].splits;
+        const tidei_call c = {
+            .prog = &p, .ndim = 2, .nred = 1, .shape = {results, 4096}, .out[0].strides[0] = 1};
+        const tidei_cuda_plan first = {.results = results, .splits = splits};
+        tidei_cuda_plan join;
+        int64_t *accs = malloc((size_t)(results * splits) * sizeof *accs),
+                *sums = calloc((size_t)results + 1, sizeof *sums);
+        assert_true(accs && sums);
+        for (int64_t i = 0; i < results * splits; i++) accs[i] = i * i % 1009 - 500;
+        tidei_cuda_plan_join(&c, &k, &first, &join);
+        assert_int_equal(join.grid[0], cases[n].blocks);
+        join.params.addresses[0] = (uintptr_t)accs;
+        join.params.addresses[1] = (uintptr_t)sums;
+        emu_launch(&m, kernel, join.grid[0], join.grid[1], join.params.bytes, true);
+        for (int64_t r = 0; r < results; r++) {
+            int64_t want = 0;
+            for (int64_t b = 0; b < splits; b++) want += accs[b * results + r];
+            assert_int_equal(sums[r], want);
+        }
+        assert_int_equal(sums[results], 0);
+        free(accs), free(sums);
+    }
+    emu_close(&m);
+}
+
 /* ---- special values ---- */
 
 static void one_fold(emu_module *m, tidei_program *p, int kind, int t, const void *data,
@@ -746,6 +788,7 @@ int main(void) {
         cmocka_unit_test_setup(folds_compute_in_each_class, fresh),
         cmocka_unit_test_setup(folds_of_pairs_compute, fresh),
         cmocka_unit_test_setup(few_columns_of_many_rows, fresh),
+        cmocka_unit_test_setup(joins_of_many_results, fresh),
         cmocka_unit_test_setup(folds_keep_nan_zeros_and_infinities, fresh),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
