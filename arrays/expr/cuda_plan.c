@@ -247,11 +247,9 @@ static void plan_strided(const tidei_call *c, const tidei_cuda_traits *k,
     out->grid[0] = (unsigned)quotient_up(groups, TIDEI_CUDA_THREADS * k->unroll[out->cls]);
 }
 
-/* Rows of so many quarters of a stretch at least keep enough of a warp's threads busy, and so do
-** rows of so many elements, for which a warp each takes fewer instructions than element by element:
-** shorter ones go as strided. */
+/* Rows of so many quarters of a stretch at least keep enough of a warp's threads busy: shorter ones
+** go as strided. */
 #define UNEVEN_QUARTERS 3
-#define UNEVEN_LEAST    192
 
 /* How many warps of a block go along a row, as a logarithm: so that the others have rows. */
 static unsigned warps_across(int64_t rows) {
@@ -260,8 +258,7 @@ static unsigned warps_across(int64_t rows) {
 
 static bool uneven_fits(const tidei_call *c, const tidei_cuda_traits *k) {
     const int64_t stretch = 32 * k->vec[TIDEI_CUDA_UNEVEN] * k->unroll[TIDEI_CUDA_UNEVEN];
-    const int64_t n = c->ndim > 0 ? c->shape[c->ndim - 1] : 0;
-    return (n >= stretch / 4 * UNEVEN_QUARTERS || n >= UNEVEN_LEAST) &&
+    return c->ndim > 0 && c->shape[c->ndim - 1] >= stretch / 4 * UNEVEN_QUARTERS &&
            size_of(c->ndim, c->shape) < LARGE;
 }
 

@@ -411,7 +411,7 @@ static void maps_compute_in_each_class(void **state) {
 /* Long rows that begin anywhere: of elements of 1, 2, 4 and 8 bytes and of several sizes at once;
 ** side by side, further apart, backwards, one for all; of one dimension too. */
 static void uneven_rows_compute(void **state) {
-    static const int64_t rows[] = {1, 2, 4, 9, 17}, lengths[] = {193, 257, 515, 1026, 1029, 1100};
+    static const int64_t rows[] = {1, 2, 4, 9, 17}, lengths[] = {515, 1026, 1029, 1100};
     static const int small[] = {TIDE_I8, TIDE_F16, TIDE_U16, TIDE_F32};
     tidei_program p[10];
     (void)state;
@@ -426,7 +426,7 @@ static void uneven_rows_compute(void **state) {
     for (unsigned n = 0; n < 400; n++) {
         const int ndim = 1 + (int)pick(3);
         int64_t shape[3] = {rows[pick(5)], rows[pick(3)], 0};
-        shape[ndim - 1] = lengths[pick(6)];
+        shape[ndim - 1] = lengths[pick(4)];
         job *j = new_job(&p[n % 10], ndim, 0, shape);
         for (unsigned i = 0; i < operands_of(j); i++) {
             int64_t step = pick(8) ? 1 : pick(2) ? -1 : 3;
