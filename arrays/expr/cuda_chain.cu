@@ -228,7 +228,7 @@ TD_FN void tide_meet() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" 
 TD_FN void tide_met() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 template <class ACC>
 TD_FN void tide_send_to(td_u32 rank, tide_sent<ACC> *place, const tide_sent<ACC> &s,
-                        const td_u64 *arrived) {
+                        td_u64 *arrived) {
     const td_u32 to = tide_mapped(place, rank), counts = tide_mapped(arrived, rank);
 #pragma unroll
     for (int i = 0; i < (int)(sizeof s.w / 4); i++)
@@ -237,7 +237,7 @@ TD_FN void tide_send_to(td_u32 rank, tide_sent<ACC> *place, const tide_sent<ACC>
                      : "r"(to + 4 * i), "r"(s.w[i]), "r"(counts)
                      : "memory");
 }
-TD_FN void tide_await(const td_u64 *arrived) {
+TD_FN void tide_await(td_u64 *arrived) {
     const td_u32 at = (td_u32)__cvta_generic_to_shared(arrived);
     td_u32 done;
     do
@@ -249,18 +249,22 @@ TD_FN void tide_await(const td_u64 *arrived) {
                      : "memory");
     while (!done);
 }
-#else /* the same by the language's own means */
-TD_FN void tide_expect(td_u64 *, td_u32) {}
+#else /* the same by the language's own means: the count falls to 0 */
+TD_FN void tide_expect(td_u64 *arrived, td_u32 bytes) { *arrived = bytes; }
 TD_FN void tide_meet() { __cluster_barrier_arrive(); }
 TD_FN void tide_met() { __cluster_barrier_wait(); }
 template <class ACC>
 TD_FN void tide_send_to(td_u32 rank, tide_sent<ACC> *place, const tide_sent<ACC> &s,
-                        const td_u64 *) {
+                        td_u64 *arrived) {
     *(tide_sent<ACC> *)__cluster_map_shared_rank(place, rank) = s;
+    __threadfence();
+    atomicAdd((unsigned long long *)__cluster_map_shared_rank(arrived, rank),
+              -(unsigned long long)sizeof s.w);
 }
-TD_FN void tide_await(const td_u64 *) {
-    __cluster_barrier_arrive();
-    __cluster_barrier_wait();
+TD_FN void tide_await(td_u64 *arrived) {
+    __syncthreads(); /* all of this block's is sent */
+    while (atomicAdd((unsigned long long *)arrived, 0ull)) {}
+    __threadfence();
 }
 #endif
 
@@ -280,7 +284,7 @@ template <int S> TD_FN void tide_expect_from(const tide_p &p, td_u32 across, cha
 /* Joins what the blocks of a cluster have, in the order of their ranks. Each sends to all. */
 template <class ACC>
 TD_FN void tide_join_cluster(const tide_p &p, const tide_place &at, ACC (&a)[tide_W], char *place,
-                             const td_u64 *arrived) {
+                             td_u64 *arrived) {
     tide_sent<ACC> *const room = (tide_sent<ACC> *)place;
     const td_u32 t = threadIdx.x, rank = blockIdx.x % tide_K;
     /* Where the columns are bytes a block may have fewer threads than that. A thread keeps its

@@ -124,6 +124,9 @@ static const char emu_atomics[] =
     "\\\n"
     "    T was = *p, v = (T)given; *p = now; return was; }\n"
     "ATOMIC(atomicAdd, was + v) ATOMIC(atomicSub, was - v) ATOMIC(atomicExch, v)\n"
+    /* by which blocks of a cluster, threads of the system, count for each other */
+    "static inline unsigned long long atomicAdd(unsigned long long *p, unsigned long long v) {\n"
+    "    return __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST);\n}\n"
     "ATOMIC(atomicMin, v < was ? v : was) ATOMIC(atomicMax, v > was ? v : was)\n"
     "ATOMIC(atomicOr, was | v) ATOMIC(atomicAnd, was & v) ATOMIC(atomicXor, was ^ v)\n"
     "#undef ATOMIC\n"
