@@ -308,6 +308,21 @@ static void rows_that_do_not_fit(void **state) {
                 (const int64_t[]){3, 4, 5}, PLAIN, 1, 0);
 }
 
+/* Four stages of folds, so that blocks of a cluster use their rooms again: of rows, and of columns
+** by blocks of several warps and of one. */
+#define STAGES(axis)                                                                               \
+    "(x) -> let a = x - max(x, axis=" axis ", keepdims=true);"                                     \
+    " let b = a / (1 + sum(abs(a), axis=" axis ", keepdims=true));"                                \
+    " let c = b - mean(b, axis=" axis ", keepdims=true);"                                          \
+    " c / (1 + max(abs(c), axis=" axis ", keepdims=true))"
+static void many_stages_of_clusters(void **state) {
+    static const int64_t rows[] = {3, 40001}, columns[] = {1500, 70}, few[] = {1100, 3};
+    (void)state;
+    compare_one(STAGES("-1"), TIDE_F32, 2, rows, PLAIN, 1, 1);
+    compare_one(STAGES("0"), TIDE_F32, 2, columns, PLAIN, 1, 1);
+    compare_one(STAGES("0"), TIDE_F32, 2, few, PLAIN, 1, 1);
+}
+
 static tide_status refuse_wide(tidei_device *d, tidei_dkernel *k, unsigned blocks, unsigned threads,
                                unsigned shared_bytes) {
     (void)k;
@@ -852,6 +867,7 @@ int main(void) {
         CASE(values_in_the_place_of_inputs),
         CASE(columns_of_any_length),
         CASE(rows_that_do_not_fit),
+        CASE(many_stages_of_clusters),
         CASE(wide_clusters),
         CASE(wide_clusters_are_refused),
         CASE(layouts_and_types),
