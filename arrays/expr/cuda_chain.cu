@@ -263,7 +263,7 @@ TD_FN void tide_send_to(td_u32 rank, tide_sent<ACC> *place, const tide_sent<ACC>
 }
 TD_FN void tide_await(td_u64 *arrived) {
     __syncthreads(); /* all of this block's is sent */
-    while (atomicAdd((unsigned long long *)arrived, 0ull)) {}
+    while (atomicAdd((unsigned long long *)arrived, 0ull)) __nanosleep(64);
     __threadfence();
 }
 #endif
