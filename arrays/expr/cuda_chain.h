@@ -78,6 +78,12 @@ char *tidei_chain_text(tidei_runtime *rt, const tidei_program *chain, const tide
                        const tidei_chain_form *f, size_t *body);
 size_t tidei_chain_params_bytes(const tidei_program *chain);
 
+/* Whether the addresses of operand i, inputs first, count vectors. */
+static inline bool tidei_chain_by_vectors(const tidei_chain_form *f, unsigned ninputs, unsigned i) {
+    return !f->uneven &&
+           !(i < ninputs ? (f->flat | f->splat) >> i & 1 : f->single >> (i - ninputs) & 1);
+}
+
 /* Threads of a block at most, which the kernel is compiled for. */
 static inline unsigned tidei_chain_threads(const tidei_chain_form *f) {
     return f->middle ? TIDEI_CHAIN_MIDDLE : f->large ? TIDEI_CHAIN_LARGE : TIDEI_CHAIN_SMALL;

@@ -412,19 +412,23 @@ static bool give_to_blocks(const layout *l, tidei_chain_plan *out, uint32_t room
     return true;
 }
 
+/* The same by few blocks, which wait less for each other, or by as many as there may be. */
+static bool give_to_cluster(const layout *l, tidei_chain_plan *out, uint32_t room, uint32_t threads,
+                            uint32_t most_blocks) {
+    return give_to_blocks(l, out, room, threads, least(most_blocks, TIDEI_CLUSTER_SURE)) ||
+           (most_blocks > TIDEI_CLUSTER_SURE && give_to_blocks(l, out, room, threads, most_blocks));
+}
+
 static bool give_row(const layout *l, const tidei_chain_traits *k, unsigned sm_count,
                      unsigned cluster_most, bool alone, tidei_chain_plan *out) {
     if (give_to_threads(l, k, sm_count, out) || give_to_lanes(l, k, sm_count, out)) return true;
     if (l->uneven) make_uneven(l, &out->form, l->uneven);
     const uint32_t v = out->form.vec, room = room_of(l, k, v),
-                   most = l->uneven || !alone ? cluster_most : 1,
-                   few = least(most, TIDEI_CLUSTER_SURE);
-    const bool twice = !alone && room <= 16 && k->cost * 2 * room * v <= CHAIN_COST;
+                   most = l->uneven || !alone ? cluster_most : 1;
     out->vectors = (uint32_t)l->c->shape[l->last] / v;
-    return give_to_blocks(l, out, room, 2 * CHAIN_THREADS, few) ||
-           give_to_blocks(l, out, room, 2 * CHAIN_THREADS, most) ||
-           (twice && (give_to_blocks(l, out, 2 * room, CHAIN_THREADS, few) ||
-                      give_to_blocks(l, out, 2 * room, CHAIN_THREADS, most)));
+    return give_to_cluster(l, out, room, 2 * CHAIN_THREADS, most) ||
+           (!alone && room <= 16 && k->cost * 2 * room * v <= CHAIN_COST &&
+            give_to_cluster(l, out, 2 * room, CHAIN_THREADS, most));
 }
 
 /* Where rows run across memory: bytes that a block reads side by side, with how many blocks of a
@@ -546,12 +550,6 @@ bool tidei_chain_choose(const tidei_call *c, const tidei_chain_traits *k, bool f
 
 /* ---- parameters ---- Fields in the order of struct tide_p (cuda_chain_text.c: say_params). */
 
-/* Whether an operand's offsets count vectors. */
-static bool moves_by_vectors(const tidei_call *c, const tidei_chain_form *f, unsigned i) {
-    const unsigned nin = c->prog->ninputs;
-    return i < nin ? !((f->flat | f->splat) >> i & 1) : !(f->single >> (i - nin) & 1);
-}
-
 void tidei_chain_params(const tidei_call *c, const tidei_chain_plan *plan, tidei_cuda_plan *out) {
     const unsigned nin = c->prog->ninputs, n = nin + (unsigned)c->prog->nouts;
     const int kept = c->ndim - c->nred, last = c->ndim - 1;
@@ -568,7 +566,7 @@ void tidei_chain_params(const tidei_call *c, const tidei_chain_plan *plan, tidei
     uint32_t *numbers = (uint32_t *)(div + TIDE_MAX_RANK);
     for (unsigned i = 0; i < n; i++) {
         const tidei_view *o = i < nin ? &c->in[i] : &c->out[i - nin];
-        const bool vectors = !plan->form.uneven && moves_by_vectors(c, &plan->form, i);
+        const bool vectors = tidei_chain_by_vectors(&plan->form, nin, i);
         for (int d = 0; d < kept; d++) {
             const int64_t stride = o->strides[kept - 1 - d] * (columns && d == 0 ? v : 1);
             strides[(unsigned)d * n + i] = vectors ? stride / v : stride;

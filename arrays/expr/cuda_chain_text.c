@@ -184,11 +184,6 @@ static int dtype_of(const writer *w, unsigned i) {
 }
 static unsigned operand_count(const writer *w) { return w->p->ninputs + (unsigned)w->p->nouts; }
 
-/* Whether an operand's address counts vectors. */
-static bool by_vectors(const writer *w, unsigned i) {
-    return !w->f->uneven && !(i < w->p->ninputs && w->f->splat >> i & 1);
-}
-
 /* The struct of a set's addresses, or of its offsets where each is used once, and how they move. */
 static void say_set(writer *w, operand_set set, const char *type) {
     const unsigned ops = operand_count(w);
@@ -203,7 +198,9 @@ static void say_set(writer *w, operand_set set, const char *type) {
             sayf(t, "    td_i64 %s;\n", name);
         else
             sayf(t,
-                 by_vectors(w, i) ? "    %stide_vec<td_%s, tide_V> *%s;\n" : "    %std_%s *%s;\n",
+                 tidei_chain_by_vectors(w->f, w->p->ninputs, i)
+                     ? "    %stide_vec<td_%s, tide_V> *%s;\n"
+                     : "    %std_%s *%s;\n",
                  i < w->p->ninputs ? "const " : "", tide_dtype_name(dtype_of(w, i)), name);
     }
     sayf(t, "};\nTD_FN void tide_first(const tide_p &p, %s &q) {\n", type);

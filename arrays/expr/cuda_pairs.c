@@ -15,7 +15,7 @@
 
 /* By an accumulator's bytes. Larger tiles would stage less for each result, but then there are
 ** fewer of them, and the last ones leave multiprocessors idle: 1638 x 1638 floats of 100 took 87 us
-** by tiles of twice the size, two blocks a multiprocessor, and 68 by these (H100). */
+** by tiles of twice the size, two blocks a multiprocessor, and 63 by these (H100). */
 typedef struct tile {
     uint8_t acc;
     uint8_t sides[2]; /* rows and columns of a thread: with as many totals they fill half at most of

@@ -29,6 +29,12 @@ typedef struct ga_16 {
 
 #define GA_RANK 8
 
+#ifdef __CUDACC_RTC__
+#define GA_ROLLED _Pragma("unroll 1") /* most takes have one dimension before a row */
+#else
+#define GA_ROLLED
+#endif
+
 typedef struct ga_take {
     /* addresses of the first elements; where a bad index is reported, */
     ga_u64 out, source, indices, fault;
@@ -40,6 +46,22 @@ typedef struct ga_take {
     ga_i64 shape[GA_RANK], source_strides[GA_RANK], index_strides[GA_RANK];
     kt_div by[GA_RANK]; /* division by the shape */
 } ga_take;
+
+/* Where a row's units come from: offsets of its source and its indices. */
+GA_OFFSETS GA_FN void ga_row(const ga_take *p, unsigned row, ga_offset *source, ga_offset *index) {
+    *source = *index = 0;
+    GA_ROLLED for (int d = p->ndim - 2; d > 0; d--) {
+        const unsigned rest = kt_divided(&p->by[d], row);
+        const ga_offset i = (ga_offset)(row - rest * p->by[d].d);
+        row = rest;
+        *source += i * (ga_offset)p->source_strides[d];
+        *index += i * (ga_offset)p->index_strides[d];
+    }
+    if (p->ndim > 1) {
+        *source += (ga_offset)row * (ga_offset)p->source_strides[0];
+        *index += (ga_offset)row * (ga_offset)p->index_strides[0];
+    }
+}
 
 #ifdef __CUDACC_RTC__
 #define GA_THREADS 256
@@ -56,23 +78,6 @@ template <class T> struct alignas(sizeof(T) < 4 ? 4 : sizeof(T)) ga_group {
 ** these are read. */
 template <class O, int N> struct ga_places { O source[N], index[N]; };
 
-/* Where a row's units come from. */
-template <class O> GA_FN void ga_row(const ga_take &p, unsigned row, O &source, O &index) {
-    source = index = 0;
-#pragma unroll 1
-    for (int d = p.ndim - 2; d > 0; d--) {
-        const unsigned rest = kt_divided(&p.by[d], row);
-        const O i = (O)(row - rest * p.by[d].d);
-        row = rest;
-        source += i * (O)p.source_strides[d];
-        index += i * (O)p.index_strides[d];
-    }
-    if (p.ndim > 1) {
-        source += (O)row * (O)p.source_strides[0];
-        index += (O)row * (O)p.index_strides[0];
-    }
-}
-
 /* The places of the group that begins with unit i; those beyond the end are the last one's. */
 template <class O, int N> GA_FN void ga_find(const ga_take &p, unsigned i, ga_places<O, N> &at) {
     const int last = p.ndim - 1;
@@ -80,12 +85,12 @@ template <class O, int N> GA_FN void ga_find(const ga_take &p, unsigned i, ga_pl
     const O across = (O)p.source_strides[last], across_indices = (O)p.index_strides[last];
     unsigned row = kt_divided(&p.by[last], i), j = i - row * width;
     O source, index;
-    ga_row(p, row, source, index);
+    ga_row(&p, row, &source, &index);
 #pragma unroll
     for (int u = 0; u < N; u++) {
         if (u > 0 && i + u < p.n && ++j == width) {
             j = 0;
-            ga_row(p, ++row, source, index);
+            ga_row(&p, ++row, &source, &index);
         }
         at.source[u] = source + (O)j * across;
         at.index[u] = index + (O)j * across_indices;
@@ -146,9 +151,7 @@ template <class O, int M, int N> GA_FN void ga_follow(const ga_take &p, ga_place
     for (int m = 0; m < M; m++) {
 #pragma unroll
         for (int u = 0; u < N; u++) {
-            const O v = given[m][u] >= 0 ? given[m][u]
-                        : p.is_signed    ? given[m][u] + length
-                                         : length;
+            const O v = ga_from_start(given[m][u], length, p.is_signed);
             if (v < 0 || v >= length) bad = at[m].index[u], any = true;
             at[m].source[u] += (v < 0 ? 0 : v < length ? v : length - 1) * step;
         }
@@ -263,11 +266,11 @@ GA_FN ga_ends ga_find_word(const ga_take &p, unsigned i, ga_places<O, 2> &at) {
     const unsigned width = p.by[p.ndim - 1].d, row = kt_divided(&p.by[p.ndim - 1], i),
                    j = i - row * width, rest = (unsigned)p.n - i, all = rest < PER ? rest : PER,
                    first = width - j < all ? width - j : all;
-    ga_row(p, row, at.source[0], at.index[0]);
+    ga_row(&p, row, &at.source[0], &at.index[0]);
     at.source[0] += (O)j;
     at.source[1] = at.source[0];
     at.index[1] = at.index[0];
-    if (first < all) ga_row(p, row + 1, at.source[1], at.index[1]);
+    if (first < all) ga_row(&p, row + 1, &at.source[1], &at.index[1]);
     return ga_ends{first, all};
 }
 
@@ -334,17 +337,6 @@ GA_ROWS(2, unsigned short)
 GA_ROWS(4, unsigned)
 GA_ROWS(8, ga_u64)
 #else
-/* Where a row's units come from: offsets of its source and its indices. */
-static inline void ga_row(const ga_take *p, unsigned row, ga_i64 *source, ga_i64 *index) {
-    *source = *index = 0;
-    for (int d = p->ndim - 2; d >= 0; d--) {
-        const unsigned rest = d > 0 ? kt_divided(&p->by[d], row) : 0, i = row - rest * p->by[d].d;
-        row = rest;
-        *source += (ga_i64)i * p->source_strides[d];
-        *index += (ga_i64)i * p->index_strides[d];
-    }
-}
-
 /* The index at an offset, counted from the start; one out of range is reported, and read as the
 ** nearest valid one. */
 static inline ga_i64 ga_index(const ga_take *p, ga_i64 at) {

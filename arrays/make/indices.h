@@ -14,11 +14,14 @@ typedef unsigned long long ga_u64;
 ** which others may read them. */
 #ifdef __CUDACC_RTC__
 #define GA_FN          static __device__ __forceinline__
+#define GA_OFFSETS     template <class ga_offset> /* of 32 bits, too */
 #define GA_CLAIM(w)    (atomicCAS((w), 0ULL, GA_WRITING) == 0ULL)
 #define GA_WRITE(w, v) (*(volatile ga_u64 *)(w) = (v))
 #define GA_LAST(w, v)  (__threadfence_system(), GA_WRITE(w, v))
 #else
-#define GA_FN          static inline
+#define GA_FN static inline
+#define GA_OFFSETS
+typedef ga_i64 ga_offset;
 #define GA_WRITE(w, v) __atomic_store_n((w), (v), __ATOMIC_RELAXED)
 #define GA_LAST(w, v)  __atomic_store_n((w), (v), __ATOMIC_RELEASE)
 static inline int GA_CLAIM(unsigned long long *w) {
@@ -51,7 +54,7 @@ GA_FN ga_i64 ga_read(ga_u64 address, ga_i64 at, int size, int is_signed) {
 
 /* An index as it was given, counted from the start of an axis of `length`; < 0 or >= length where
 ** it is out of range. An unsigned one of 2^63 or more is so too. */
-GA_FN ga_i64 ga_from_start(ga_i64 given, ga_i64 length, int is_signed) {
+GA_OFFSETS GA_FN ga_offset ga_from_start(ga_offset given, ga_offset length, int is_signed) {
     return given >= 0 ? given : is_signed ? given + length : length;
 }
 
