@@ -2,7 +2,7 @@
 ** in registers. cuda_chain_plan.c chooses the form of a call and fills the parameters,
 ** cuda_chain_text.c writes the text of a form around cuda_chain.cu, cuda_run.c keeps the kernels
 ** and launches. A program with one fold is a chain too (tidei_chain_of), and takes this way where
-** its rows are short.
+** a cluster holds its rows.
 **
 ** A form is what the text has as constants; text and plan agree on struct tide_p, as cuda_text.h
 ** says. What must stay true: a form follows from the call's shape, strides and offsets and the

@@ -33,8 +33,9 @@
 ** 2543, 2251 GB/s with 1, 2, 4; of 33 it is 2 that is best). */
 #define CHAIN_ROWS         8u
 #define CHAIN_ROWS_WRITTEN 2u
-/* a fold by itself of more elements than this is no block's */
-#define CHAIN_FOLD_MOST (CHAIN_THREADS * CHAIN_BYTES)
+/* A fold by itself of so many bytes across memory is better off with two kernels (on an H100, for
+** two and for one, 2048 x 1000 floats: 5.6, 4.3 us; 8192 x 1024: 11.1, 13.9). */
+#define CHAIN_FOLD_COLUMNS ((int64_t)16 << 20)
 /* elements' and rows' numbers stay below this, with room for a block beyond the end */
 #define CHAIN_LARGE (((int64_t)1 << 31) - ((int64_t)1 << 16))
 /* the columns' fold kernel (cuda_fold.cu) is as good with more lanes a row than this (1023 rows of
@@ -62,6 +63,7 @@ typedef struct layout {
     int64_t moved;   /* bytes of all that has more than one element a row */
     unsigned lead;   /* the input that moves most bytes */
     uint32_t uneven; /* elements of a vector where rows may begin anywhere; 0: they may not */
+    uint32_t splat;  /* of the bytes `early`, those of inputs with one element for a vector */
     bool columns;
 } layout;
 
@@ -218,6 +220,8 @@ static void choose_vectors(layout *l, tidei_chain_form *f) {
     uint16_t loose;
     while (v > 1 && !vectors_fit(l, f, along, v)) v /= 2;
     if (v == 1) f->splat = 0;
+    for (unsigned i = 0; i < l->c->prog->ninputs; i++)
+        if (f->splat >> i & 1) l->splat += (uint32_t)tidei_dtype_size(l->c->prog->input_dtype[i]);
     f->vec = (uint8_t)v;
     f->dense = !l->columns && is_dense(l, f);
     l->uneven = v < most && f->dense && are_alike(l, f, most, &loose) ? most : 0;
@@ -238,7 +242,7 @@ static uint32_t room_of(const layout *l, const tidei_chain_traits *k, uint32_t v
                    each = l->early    ? l->early
                           : l->widest ? l->widest
                                       : 8,
-                   bytes = v * (each > wide ? each : wide);
+                   kept = v * each - (v - 1) * l->splat, bytes = kept > v * wide ? kept : v * wide;
     uint32_t u = pow2_down(least(16, bytes < CHAIN_BYTES ? CHAIN_BYTES / bytes : 1));
     while (u > 1 && k->cost * u * v > CHAIN_COST) u /= 2;
     return u;
@@ -419,12 +423,19 @@ static bool give_to_cluster(const layout *l, tidei_chain_plan *out, uint32_t roo
            (most_blocks > TIDEI_CLUSTER_SURE && give_to_blocks(l, out, room, threads, most_blocks));
 }
 
+/* Of a cluster that has a fold by itself: a launch less than blocks that leave their accumulators to
+** another kernel. Of bytes a thread would have so many elements that the cluster's few
+** multiprocessors take longer (the greatest of 379891 on an H100: 7.2, 12.0 us). */
+static uint32_t fold_blocks(const layout *l, uint32_t most) {
+    return l->widest > 1 || l->uneven ? most : 1;
+}
+
 static bool give_row(const layout *l, const tidei_chain_traits *k, unsigned sm_count,
                      unsigned cluster_most, bool alone, tidei_chain_plan *out) {
     if (give_to_threads(l, k, sm_count, out) || give_to_lanes(l, k, sm_count, out)) return true;
     if (l->uneven) make_uneven(l, &out->form, l->uneven);
     const uint32_t v = out->form.vec, room = room_of(l, k, v),
-                   most = l->uneven || !alone ? cluster_most : 1;
+                   most = alone ? fold_blocks(l, cluster_most) : cluster_most;
     out->vectors = (uint32_t)l->c->shape[l->last] / v;
     return give_to_cluster(l, out, room, 2 * CHAIN_THREADS, most) ||
            (!alone && room <= 16 && k->cost * 2 * room * v <= CHAIN_COST &&
@@ -505,9 +516,12 @@ static bool give_columns(const layout *l, const tidei_chain_traits *k, unsigned 
     const uint32_t v = out->form.vec, room = room_of(l, k, v);
     const pieces *p = pieces_of(l, &out->form), *last = p;
     out->vectors = (uint32_t)l->c->shape[l->last];
-    if (alone)
-        return out->vectors <= room * CHAIN_FOLD_LANES &&
-               give_columns_to(l, out, room, folded[0].bytes, 1);
+    if (alone) {
+        const bool few = l->moved < CHAIN_FOLD_COLUMNS;
+        return (few || out->vectors <= room * CHAIN_FOLD_LANES) &&
+               give_columns_to(l, out, room, folded[0].bytes,
+                               few ? fold_blocks(l, cluster_most) : 1);
+    }
     for (unsigned i = 0; i < PIECES_MOST && p[i].bytes; i++) {
         last = &p[i];
         if (give_columns_to(l, out, room, last->bytes, least(last->blocks, cluster_most)) &&
@@ -522,9 +536,7 @@ bool tidei_chain_choose(const tidei_call *c, const tidei_chain_traits *k, bool f
                         unsigned sm_count, unsigned cluster_most, tidei_chain_plan *out) {
     layout l = {.c = c, .kept = c->ndim - c->nred, .last = c->ndim - 1};
     int64_t rows = 1;
-    if (!k->fits || c->nred != 1 ||
-        c->shape[l.last] >= (folds_alone ? CHAIN_FOLD_MOST : CHAIN_LARGE))
-        return false;
+    if (!k->fits || c->nred != 1 || c->shape[l.last] >= CHAIN_LARGE) return false;
     for (int d = 0; d < l.kept; d++)
         if (__builtin_mul_overflow(rows, c->shape[d], &rows)) return false;
     if (rows >= CHAIN_LARGE) return false;

@@ -4,7 +4,7 @@
 ** Model: a program's prepared[1] holds its traits and a list of kernels, one a device and class, or
 ** a chain's form, that only grows; a warm call walks it without a lock and touches neither text nor
 ** heap. Folds that several blocks share a result of take two launches, with the accumulators
-** between them in a workspace on the stream; those of rows that fit a block go as chains.
+** between them in a workspace on the stream; those of rows that fit a cluster go as chains.
 ** What must stay true: everything that may collect or climb (compiling, workspaces) comes before
 ** the first launch; a form depends on the call and the device alone, so that results have the same
 ** bits each time: a refusal of clusters is kept with the kernel that it is of. */
@@ -269,7 +269,7 @@ static tide_status run_chain(tidei_stream *s, const tidei_call *c, prepared *k,
     const which of = {.cls = TIDEI_CUDA_CLASSES, .form = chain->form};
     tidei_cuda_plan plan;
     operand_uses u;
-    tidei_launch l = {.name = c->prog->nfolds ? "folds of rows and more" : "fold of short rows",
+    tidei_launch l = {.name = c->prog->nfolds ? "folds of rows and more" : "fold of rows",
                       .kernel = find(k, s->dev->index, &of),
                       .params = plan.params.bytes,
                       .grid = {chain->grid, 1, 1},
@@ -317,7 +317,7 @@ static bool choose_chain(const tidei_stream *s, const tidei_call *c, prepared *k
             tidei_chain_choose(c, &k->chain, folds_alone, sm_count, TIDEI_CLUSTER_SURE, out));
 }
 
-/* A fold goes as a chain where its rows are short. */
+/* A fold goes as a chain where a block or a cluster holds its rows. */
 static bool find_chain(const tidei_stream *s, tidei_call *c, prepared *k, tidei_chain_plan *out) {
     for (int d = c->ndim - c->nred; d < c->ndim; d++) c->out[0].strides[d] = 0;
     return choose_chain(s, c, k, true, out);

@@ -83,7 +83,7 @@ static void maps_run_as_kernels(void **state) {
 }
 
 static void folds_run_as_kernels(void **state) {
-    enum { R = 50, C = 2000 };
+    enum { R = 500, C = 2000 };
     static float x[R * C], want[C];
     float whole = 0;
     (void)state;

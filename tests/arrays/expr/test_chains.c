@@ -633,7 +633,7 @@ static void two_destinations(void **state) {
     check_same("two destinations", 1, b.on[0], b.on[1]);
 }
 
-/* ---- folds alone, of short rows ---- */
+/* ---- folds alone ---- */
 
 static void folds_of_short_rows(void **state) {
     static const char *const texts[] = {"(x) -> sum(x, axis=1)", "(x) -> argmax(x, axis=1)",
@@ -645,6 +645,28 @@ static void folds_of_short_rows(void **state) {
         for (size_t i = 0; i < TIDEI_COUNT(shapes); i++)
             compare_one(texts[k], k == 2 ? TIDE_F16 : TIDE_F32, 2, shapes[i],
                         i == 4 ? TURNED : PLAIN, 1, 1);
+}
+
+/* Of rows that a cluster holds: one launch, however few they are. */
+static void folds_of_long_rows(void **state) {
+    static const int64_t rows[][2] = {{1, 200000}, {2, 70001}, {3, 40000}},
+                         columns[][2] = {{2048, 40}, {3000, 5}, {5000, 1}, {1500, 33}};
+    (void)state;
+    for (size_t i = 0; i < TIDEI_COUNT(rows); i++) {
+        compare_one("(x) -> max(x, axis=1)", TIDE_F32, 2, rows[i], PLAIN, 1, 1);
+        compare_one("(x) -> argmin(x, axis=1)", TIDE_F16, 2, rows[i], PLAIN, 1, 1);
+    }
+    compare_one("(x) -> mean(x)", TIDE_F32, 2, (const int64_t[]){500, 256}, PLAIN, 1, 1);
+    for (size_t i = 0; i < TIDEI_COUNT(columns); i++) {
+        compare_one("(x) -> sum(x, axis=0)", TIDE_F32, 2, columns[i], PLAIN, 1, 1);
+        compare_one("(x) -> argmax(x, axis=0)", TIDE_BF16, 2, columns[i], PLAIN, 1, 1);
+    }
+    const pair weighed[] = {pair_of(TIDE_F32, 2, columns[0], PLAIN),
+                            pair_of(TIDE_F32, 2, (const int64_t[]){2048, 1}, PLAIN)};
+    compare("(x, g) -> sum(x * g, axis=0)", weighed, 2, 1, 1);
+    /* of bytes, and of more than a cluster holds: two */
+    compare_one("(x) -> max(x)", TIDE_I8, 1, (const int64_t[]){400000}, PLAIN, 1, 2);
+    compare_one("(x) -> max(x)", TIDE_F32, 1, (const int64_t[]){1200000}, PLAIN, 1, 2);
 }
 
 /* ---- forms, of what is too large to run here ---- */
@@ -678,8 +700,15 @@ static void build_norm(tidei_program *p, int t) {
     assert_true(tidei_program_valid(p));
 }
 
-static bool choose(const tidei_program *p, int64_t rows, int64_t n, bool turned, int64_t offset,
-                   unsigned cluster_most, tidei_chain_plan *out) {
+static void build_max(tidei_program *p, int t) {
+    memset(p, 0, sizeof *p);
+    result(p, fold_node(p, TIDEI_FOLD_MAX, input(p, t), t));
+    tidei_program_seal(p);
+    assert_true(tidei_program_valid(p));
+}
+
+static bool choose_for(const tidei_program *p, int64_t rows, int64_t n, bool turned, int64_t offset,
+                       bool alone, unsigned cluster_most, tidei_chain_plan *out) {
     tidei_program shared = *p;
     tidei_call c = {.prog = &shared, .ndim = 2, .nred = 1, .shape = {rows, n}};
     tidei_chain_traits k;
@@ -692,10 +721,15 @@ static bool choose(const tidei_program *p, int64_t rows, int64_t n, bool turned,
     }
     c.in[1].strides[1] = 1; /* the same for all rows */
     c.out[1].strides[0] = 1;
+    if (alone) c.out[0] = c.out[1];
     tidei_call_collapse(&c);
     tidei_chain_order(&c, &k);
     memset(out, 0xEE, sizeof *out);
-    return tidei_chain_choose(&c, &k, false, 132, cluster_most, out);
+    return tidei_chain_choose(&c, &k, alone, 132, cluster_most, out);
+}
+static bool choose(const tidei_program *p, int64_t rows, int64_t n, bool turned, int64_t offset,
+                   unsigned cluster_most, tidei_chain_plan *out) {
+    return choose_for(p, rows, n, turned, offset, false, cluster_most, out);
 }
 
 /* Every element has a thread, and threads have what they can hold. */
@@ -780,6 +814,33 @@ static void forms_follow_from_shapes(void **state) {
             } else
                 assert_true(cases[i].blocks > most);
         }
+    }
+}
+
+/* A fold alone is one kernel's where a cluster holds its rows, and two kernels' where that is
+** quicker (0 blocks): much that lies across memory, long rows of bytes. */
+static void folds_alone_have_clusters(void **state) {
+    static const struct {
+        int64_t rows, n;
+        uint8_t type, turned, blocks;
+    } cases[] = {
+        {1, 16000, TIDE_F32, 0, 1},     {1, 262144, TIDE_F32, 0, 16}, {1, 280000, TIDE_F32, 0, 0},
+        {1000, 131072, TIDE_F32, 0, 8}, {1000, 1024, TIDE_F32, 1, 1}, {1000, 2048, TIDE_F32, 1, 2},
+        {1000, 4000, TIDE_F32, 1, 4},   {1000, 4200, TIDE_F32, 1, 0}, {3, 100000, TIDE_F32, 1, 0},
+        {64, 10000, TIDE_F32, 1, 16},   {1000, 1000, TIDE_I8, 1, 1},  {20, 30000, TIDE_I8, 1, 0},
+        {1, 60000, TIDE_I8, 0, 1},      {1, 80000, TIDE_I8, 0, 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < TIDEI_COUNT(cases); i++) {
+        tidei_program p;
+        tidei_chain_plan plan;
+        build_max(&p, cases[i].type);
+        const bool fits =
+            choose_for(&p, cases[i].rows, cases[i].n, cases[i].turned, 0, true, 16, &plan);
+        if (fits) check_plan(&plan, cases[i].rows, cases[i].n);
+        const unsigned blocks = fits ? plan.form.blocks : 0;
+        if (blocks != cases[i].blocks)
+            fail_msg("case %zu has %u blocks, not %u", i, blocks, cases[i].blocks);
     }
 }
 
@@ -880,9 +941,11 @@ int main(void) {
         CASE(over_what_is_read),
         CASE(two_destinations),
         CASE(folds_of_short_rows),
+        CASE(folds_of_long_rows),
     };
     const struct CMUnitTest plans[] = {
         cmocka_unit_test(forms_follow_from_shapes),
+        cmocka_unit_test(folds_alone_have_clusters),
         cmocka_unit_test(plans_cover_any_shape),
         cmocka_unit_test(columns_of_several_folds),
         cmocka_unit_test(forms_compile),
