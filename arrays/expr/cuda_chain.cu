@@ -543,6 +543,7 @@ TD_FN void tide_store(const tide_p &p, const tide_place &at, tide_kept &k, char 
 
 extern "C" __global__ void TIDE_CLUSTER __launch_bounds__(tide_B, tide_M)
     tide_k(const __grid_constant__ tide_p p) {
+    kt_grid_wait();
     extern __shared__ __align__(16) char tide_room[];
     tide_place at = tide_here(p);
     tide_kept k;

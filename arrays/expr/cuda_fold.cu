@@ -67,6 +67,7 @@ TD_FN tide_acc tide_gather(tide_acc a, td_u32 lane, td_u32 lanes, td_u32 stride)
 }
 
 extern "C" __global__ void __launch_bounds__(256) tide_k(const __grid_constant__ tide_p p) {
+    kt_grid_wait();
     constexpr int chains = tide_mode == 1 ? tide_V : tide_U * tide_V < 4 ? tide_U * tide_V : 4;
     const td_u32 t = threadIdx.x, columns = 1u << p.cshift, lanes = 256u >> p.cshift;
     const td_u32 lane = p.across ? t >> p.cshift : t & (lanes - 1);

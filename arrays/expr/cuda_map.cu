@@ -46,6 +46,7 @@ TD_FN void tide_locate(const tide_p &p, td_i64 first, td_u32 t, tide_at *at) {
 #endif
 
 extern "C" __global__ void __launch_bounds__(256) tide_k(const __grid_constant__ tide_p p) {
+    kt_grid_wait();
     const td_i64 first = (td_i64)blockIdx.x * (256 * tide_U), left = p.groups - first;
     const td_u32 t = threadIdx.x, count = left < 256 * tide_U ? (td_u32)left : 256 * tide_U;
     tide_at at[tide_U];

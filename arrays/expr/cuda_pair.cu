@@ -147,6 +147,7 @@ static __device__ __noinline__ void tide_finish(const tide_p &p, td_i64 to, td_i
 
 extern "C" __global__ void __launch_bounds__(256, tide_blocks)
     tide_k(const __grid_constant__ tide_p p) {
+    kt_grid_wait();
     extern __shared__ __align__(16) char tide_room[];
     const td_u32 t = threadIdx.x, rows = (td_u32)tide_M << p.cshift,
                  columns = (td_u32)tide_N << (8 - p.cshift);

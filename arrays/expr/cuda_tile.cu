@@ -38,6 +38,7 @@ TD_FN E tide_one(const E *from, td_i32 offset, const char *room, td_u32 i, td_u3
 }
 
 extern "C" __global__ void __launch_bounds__(256) tide_k(const __grid_constant__ tide_p p) {
+    kt_grid_wait();
     extern __shared__ __align__(16) char tide_room[];
     constexpr int across = tide_T / 32;
     tide_at at = tide_at();

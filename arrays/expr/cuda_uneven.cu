@@ -38,6 +38,7 @@ TD_FN td_i32 tide_alone(const tide_p &p, td_i32 behind, td_i32 from, td_i32 lane
 }
 
 extern "C" __global__ void __launch_bounds__(256) tide_k(const __grid_constant__ tide_p p) {
+    kt_grid_wait();
     const td_u32 t = threadIdx.x, warp = t >> 5, above = tide_quotient(p.stretches, blockIdx.x);
     const td_u32 stretch = ((blockIdx.x - above * p.stretches.d) << p.across) +
                          (warp & ((1u << p.across) - 1));

@@ -45,6 +45,7 @@ template <class E> static __device__ __forceinline__ void gs_copy_as(const gs_co
 
 #if WANTS(graph_copy)
 extern "C" __global__ void graph_copy(const gs_copy p) {
+    kt_grid_wait();
     const gs_u64 low = (p.dst | p.src) & 15;
     if (!low)
         gs_copy_as<gs_16>(p);
@@ -68,6 +69,7 @@ template <class E> static __device__ __forceinline__ void gs_fill_as(const gs_fi
 
 #if WANTS(graph_fill)
 extern "C" __global__ void graph_fill(const __grid_constant__ gs_fill p) {
+    kt_grid_wait();
     if (!(p.dst & 15))
         gs_fill_as<gs_16>(p);
     else if (!(p.dst & 7))

@@ -51,25 +51,34 @@ GA_FN int pl_wins(const pl_call *p, const pl_spot *s) {
     return !p->winners || ((const ga_u64 *)p->winners)[pl_slot(p, s->key)] == (ga_u64)s->order + 1;
 }
 
-WANTED(places_claim)(extern "C" __global__ void places_claim(const __grid_constant__ pl_call p) {
-    PL_EACH(i) {
-        pl_spot s = pl_find(&p, i);
-        if (!s.bad) atomicMax(&((ga_u64 *)p.winners)[pl_take_slot(&p, s.key)], (ga_u64)s.order + 1);
+GA_FN void pl_claim(const pl_call *p, ga_i64 i) {
+    pl_spot s = pl_find(p, i);
+    if (!s.bad) atomicMax(&((ga_u64 *)p->winners)[pl_take_slot(p, s.key)], (ga_u64)s.order + 1);
 }
-})
+
+#if WANTS(places_claim)
+extern "C" __global__ void places_claim(const __grid_constant__ pl_call p) {
+    kt_grid_wait();
+    PL_EACH(i) pl_claim(&p, i);
+}
+#endif
 #define PL_TAKE(name, type)                                                                        \
-    WANTED(name)(extern "C" __global__ void name(const __grid_constant__ pl_call p) {              \
+    WANTED(name)                                                                                   \
+    (extern "C" __global__ void name(const __grid_constant__ pl_call p) {                          \
+        kt_grid_wait();                                                                            \
         PL_EACH(i) {                                                                               \
             pl_spot s = pl_find(&p, i);                                                            \
             ((type *)p.near)[s.near] = ((const type *)p.far)[s.far];                               \
-    }                                                                                              \
+        }                                                                                          \
     })
 #define PL_PUT(name, type)                                                                         \
-    WANTED(name)(extern "C" __global__ void name(const __grid_constant__ pl_call p) {              \
+    WANTED(name)                                                                                   \
+    (extern "C" __global__ void name(const __grid_constant__ pl_call p) {                          \
+        kt_grid_wait();                                                                            \
         PL_EACH(i) {                                                                               \
             pl_spot s = pl_find(&p, i);                                                            \
             if (pl_wins(&p, &s)) ((type *)p.far)[s.far] = ((const type *)p.near)[s.near];          \
-    }                                                                                              \
+        }                                                                                          \
     })
 #else
 typedef struct pl_16 {

@@ -172,6 +172,7 @@ template <int SIZE> GA_FN void sc_rows(const pl_call *p) {
 #define SC_EACH(name, size)                                                                        \
     WANTED(name)                                                                                   \
     (extern "C" __global__ void name(const __grid_constant__ pl_call p) {                          \
+        kt_grid_wait();                                                                            \
         if (p.by_rows)                                                                             \
             sc_rows<size>(&p);                                                                     \
         else                                                                                       \
@@ -331,11 +332,13 @@ GA_FN void sc_read_keys(const sc_fold *p, ga_i64 e, ga_i64 last, ga_i64 *keys, g
 #ifdef __CUDACC_RTC__
 WANTED(scatter_keys)
 (extern "C" __global__ void scatter_keys(const __grid_constant__ sc_list p) {
+    kt_grid_wait();
     PL_EACH(i) sc_key(&p, i);
 })
 #define SC_KERNEL(name)                                                                            \
     WANTED(scatter_fold_##name)                                                                    \
     (extern "C" __global__ void scatter_fold_##name(const __grid_constant__ sc_fold p) {           \
+        kt_grid_wait();                                                                            \
         ga_i64 all = p.chunks * p.width;                                                           \
         for (ga_i64 i = (ga_i64)blockIdx.x * blockDim.x + threadIdx.x; i < all;                    \
              i += (ga_i64)gridDim.x * blockDim.x) {                                                \

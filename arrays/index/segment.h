@@ -55,6 +55,7 @@ GA_FN void sg_one(const sg_call *p, ga_i64 i) {
 }
 
 extern "C" __global__ void segment_ids(const sg_call p) {
+    kt_grid_wait();
     ga_i64 all = p.n > p.segments ? p.n : p.segments + 1;
     for (ga_i64 i = (ga_i64)blockIdx.x * blockDim.x + threadIdx.x; i < all;
          i += (ga_i64)gridDim.x * blockDim.x)

@@ -1,10 +1,22 @@
-/* text.h: what the texts of our own kernels share: which kernel is wanted, and divisions. The
-** host includes it as C; the build embeds it before the texts that use it. */
+/* text.h: what the texts of our own kernels share: how they begin, which kernel is wanted, and
+** divisions. The host includes it as C; the build embeds it before the texts that use it. */
 #ifndef TIDEI_KERNEL_TEXT_H
 #define TIDEI_KERNEL_TEXT_H
 
 #ifdef __CUDACC_RTC__
 #define KT_FN static __device__ __forceinline__
+
+/* What each kernel does first (tests/kernels.py looks): it lets the grids that depend on it start,
+** so far as there is room, and waits until those that it depends on are complete, and what they
+** wrote is seen. Where a graph has them start so (runtime/device/cuda/graph.c) what a launch takes
+** is over by then; else both are true already. */
+#if __CUDA_ARCH__ >= 900
+KT_FN void kt_grid_wait() {
+    asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory");
+}
+#else
+KT_FN void kt_grid_wait() {}
+#endif
 
 /* WANTED(name)(text) is the text where the kernel is the wanted one, as kernels.h defines it, or
 ** all are, else nothing: each takes a while to compile. For texts that a macro makes; others ask

@@ -238,11 +238,16 @@ FA_FN void fa_one_order(const fa_order *p, fa_i64 w, fa_i64 i, fa_i64 j) {
 #define FA_EACH(fn)                                                                                \
     for (fa_i64 j = threadIdx.x % 32; j < p.space.cols; j += 32) fn(&p, w, i, j);
 #define FA_KERNEL_BUT(name, params, but, fn)                                                       \
-    WANTED(name)(extern "C" __global__ void name(const params p){FA_ROWS(p, but, FA_EACH(fn))})
+    WANTED(name)                                                                                   \
+    (extern "C" __global__ void name(const params p) {                                             \
+        kt_grid_wait();                                                                            \
+        FA_ROWS(p, but, FA_EACH(fn))                                                               \
+    })
 /* At most one store a row: one between the loads would keep them in order. */
 #define FA_LOOK(name, unfit)                                                                       \
     WANTED(name)                                                                                   \
     (extern "C" __global__ void name(const fa_screen p) {                                          \
+        kt_grid_wait();                                                                            \
         FA_ROWS(p, FA_NONE, int bad = 0;                                                           \
                 _Pragma("unroll 8") FA_EACH(bad |= unfit) if (bad)((int *)p.flags)[w] = 1;)        \
     })
@@ -250,6 +255,7 @@ FA_FN void fa_one_order(const fa_order *p, fa_i64 w, fa_i64 i, fa_i64 j) {
 #define FA_SCREEN(name, bring, unfit, unit)                                                        \
     WANTED(name)                                                                                   \
     (extern "C" __global__ void name(const fa_screen p) {                                          \
+        kt_grid_wait();                                                                            \
         __shared__ int bad;                                                                        \
         fa_i64 n = p.space.rows * p.space.cols;                                                    \
         for (fa_i64 w = blockIdx.x; w < p.space.count; w += gridDim.x) {                           \
@@ -276,6 +282,7 @@ FA_FN void fa_one_order(const fa_order *p, fa_i64 w, fa_i64 i, fa_i64 j) {
 #define FA_CARRY(name, fn, put, real, parts)                                                       \
     WANTED(name)                                                                                   \
     (extern "C" __global__ void name(const fa_carry p) {                                           \
+        kt_grid_wait();                                                                            \
         __shared__ real tile[FA_TILE][(FA_TILE + 1) * parts];                                      \
         fa_i64 m = p.space.rows, n = p.space.cols;                                                 \
         fa_i64 across = (n + FA_TILE - 1) / FA_TILE, each = (m + FA_TILE - 1) / FA_TILE * across;  \

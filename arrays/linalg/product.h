@@ -44,6 +44,7 @@ PR_FN void pr_matrices(const pr_product *p, pr_i64 i, pr_i64 *a, pr_i64 *b) {
 #ifdef __CUDACC_RTC__
 #define PR_KERNEL(name, type, wide)                                                                \
     extern "C" __global__ void name(const pr_product p) {                                          \
+        kt_grid_wait();                                                                            \
         __shared__ type left[PR_TILE][PR_TILE + 1], right[PR_TILE][PR_TILE + 1];                   \
         pr_i64 across = (p.n + PR_TILE - 1) / PR_TILE, down = (p.m + PR_TILE - 1) / PR_TILE;       \
         int x = threadIdx.x % PR_TILE, y = threadIdx.x / PR_TILE;                                  \

@@ -325,7 +325,10 @@ template <class T, class O> GA_FN void ga_run_rows(const ga_take &p) {
 #define GA_KERNEL(name, run, type, offset)                                                         \
     WANTED(name)                                                                                   \
     (extern "C" __global__ void __launch_bounds__(GA_THREADS)                                      \
-         name(const __grid_constant__ ga_take p) { run<type, offset>(p); })
+         name(const __grid_constant__ ga_take p) {                                                 \
+             kt_grid_wait();                                                                       \
+             run<type, offset>(p);                                                                 \
+         })
 #define GA_TAKE(bytes, type)                                                                       \
     GA_KERNEL(gather_take_##bytes, ga_run, type, ga_i64)                                           \
     GA_KERNEL(gather_near_##bytes, ga_run, type, int)

@@ -70,6 +70,7 @@ static inline float PH_FLOAT(ph_u32 u) {
 #define PH_KERNEL(name, type, work)                                                                \
     WANTED(name)                                                                                   \
     (extern "C" __global__ void __launch_bounds__(256) name(const __grid_constant__ type p) {      \
+        kt_grid_wait();                                                                            \
         ph_u64 step = (ph_u64)gridDim.x * blockDim.x;                                              \
         for (ph_u64 i = (ph_u64)blockIdx.x * blockDim.x + threadIdx.x; i < p.items; i += step)     \
             work(&p, i);                                                                           \

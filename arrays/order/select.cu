@@ -187,12 +187,14 @@ template <class K> OD_FN void od_top_kernel(const od_top &p) {
 #if WANTS(order_top_32)
 extern "C" __global__ void __launch_bounds__(256, 4)
     order_top_32(const __grid_constant__ od_top p) {
+    kt_grid_wait();
     od_top_kernel<od_u32>(p);
 }
 #endif
 #if WANTS(order_top_64)
 extern "C" __global__ void __launch_bounds__(256, 3)
     order_top_64(const __grid_constant__ od_top p) {
+    kt_grid_wait();
     od_top_kernel<od_u64>(p);
 }
 #endif

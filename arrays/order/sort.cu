@@ -87,11 +87,13 @@ template <class K> OD_FN void od_rows_kernel(const od_sort &p) {
 }
 #if WANTS(order_rows_32)
 extern "C" __global__ void __launch_bounds__(256) order_rows_32(const __grid_constant__ od_sort p) {
+    kt_grid_wait();
     od_rows_kernel<od_u32>(p);
 }
 #endif
 #if WANTS(order_rows_64)
 extern "C" __global__ void __launch_bounds__(256) order_rows_64(const __grid_constant__ od_sort p) {
+    kt_grid_wait();
     od_rows_kernel<od_u64>(p);
 }
 #endif
@@ -180,12 +182,14 @@ template <class K> OD_FN void od_count_kernel(const od_sort &p) {
 #if WANTS(order_count_32)
 extern "C" __global__ void __launch_bounds__(256)
     order_count_32(const __grid_constant__ od_sort p) {
+    kt_grid_wait();
     od_count_kernel<od_u32>(p);
 }
 #endif
 #if WANTS(order_count_64)
 extern "C" __global__ void __launch_bounds__(256)
     order_count_64(const __grid_constant__ od_sort p) {
+    kt_grid_wait();
     od_count_kernel<od_u64>(p);
 }
 #endif
@@ -195,6 +199,7 @@ extern "C" __global__ void __launch_bounds__(256)
 
 #if WANTS(order_plan)
 extern "C" __global__ void __launch_bounds__(256) order_plan(const __grid_constant__ od_sort p) {
+    kt_grid_wait();
     od_i64 before = 0;
     for (int pass = 0; pass < p.passes; pass++) {
         const bool all = od_counts(p, 0, pass)[threadIdx.x] == (od_u64)p.space.length;
@@ -524,6 +529,7 @@ template <class K, class V> OD_FN void od_sweep_kernel(const od_sort &p) {
 /* Blocks that a multiprocessor has at once: what others wait for goes on in one of them. */
 #define SWEEP(name, K, V)                                                                          \
     extern "C" __global__ void __launch_bounds__(256, 2) name(const __grid_constant__ od_sort p) { \
+        kt_grid_wait();                                                                            \
         od_sweep_kernel<K, V>(p);                                                                  \
     }
 #if WANTS(order_sweep_32)

@@ -185,6 +185,7 @@ OD_FN void od_start(const od_steps *p, od_i64 i) {
 #ifdef __CUDACC_RTC__
 #define OD_EACH(name, fn)                                                                          \
     extern "C" __global__ void name(const od_steps p) {                                            \
+        kt_grid_wait();                                                                            \
         const od_i64 all = (od_i64)gridDim.x * blockDim.x;                                         \
         for (od_i64 i = (od_i64)blockIdx.x * blockDim.x + threadIdx.x; i < p.n; i += all)          \
             fn(&p, i);                                                                             \
@@ -233,6 +234,7 @@ OD_EACH(order_edges, od_tell_edge)
 /* Each block counts by itself first, as often side by side as there is room: many elements of one
 ** bin would wait for each other. */
 extern "C" __global__ void __launch_bounds__(256) order_bins(const od_steps p) {
+    kt_grid_wait();
     enum { ROOM = 4096 };
     __shared__ od_u32 counts[ROOM];
     const int parts = p.m > ROOM ? 0 : p.m * 32 > ROOM ? (int)(ROOM / p.m) : 32;
@@ -262,6 +264,7 @@ extern "C" __global__ void __launch_bounds__(256) order_bins(const od_steps p) {
 /* A block a bin: the weights of its elements, which lie together in order, always in the same
 ** way. */
 extern "C" __global__ void __launch_bounds__(256) order_weigh(const od_steps p) {
+    kt_grid_wait();
     __shared__ double sums[256];
     const int t = threadIdx.x;
     for (od_i64 bin = blockIdx.x; bin < p.n; bin += gridDim.x) {

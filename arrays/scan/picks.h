@@ -154,7 +154,11 @@ PK_FN unsigned pk_list(unsigned found, unsigned *warps, unsigned short *list) {
 }
 
 #define PK_KERNEL(name, ...)                                                                       \
-    WANTED(name)(extern "C" __global__ void name(const __grid_constant__ pk_pick p){__VA_ARGS__})
+    WANTED(name)                                                                                   \
+    (extern "C" __global__ void name(const __grid_constant__ pk_pick p) {                          \
+        kt_grid_wait();                                                                            \
+        __VA_ARGS__                                                                                \
+    })
 #define PK_COUNT(size)                                                                             \
     PK_KERNEL(                                                                                     \
         picks_count_##size, __shared__ unsigned warps[PK_WARPS];                                   \

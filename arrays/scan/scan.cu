@@ -48,7 +48,10 @@ template <class KIND> struct sc_array : KIND {
 
 #define SC_KERNEL(name, T, A, ...)                                                                 \
     WANTED(name)(SC_KERNEL_OF(SC_AT_ONCE(sizeof(td_##T) + sizeof(td_##A)))                         \
-                     name(const __grid_constant__ sc_scan p) { __VA_ARGS__(p); })
+                     name(const __grid_constant__ sc_scan p) {                                     \
+        kt_grid_wait();                                                                            \
+        __VA_ARGS__(p);                                                                            \
+    })
 #define SC_KERNELS(op, T, A, O)                                                                    \
     SC_KIND(op, T, A, O)                                                                           \
     SC_KERNEL(scan_rows_##op##_##T, T, A, sc_rows<sc_array<sc_##op##_of_##T>>)                     \

@@ -585,6 +585,31 @@ FN(large) {
     return TIDE_OK;
 }
 
+/* Kernels of many blocks and of few in turn, each of which reads or writes over what the one before
+** wrote last: on a GPU it starts while that one still runs. The rows are clusters' there, of as
+** many blocks as there may be. */
+static int64_t early_size(void) { return test_on_host() ? 3000 : 1 << 20; }
+static void early_begin(world *w) { keep(w, numbers(w->rt, TIDE_F32, 1, SHAPE(early_size()))); }
+static size_t early_args(world *w, tide_arg *args) {
+    args[0] = tide_arg_array(
+        numbers(w->rt, TIDE_F32, (unsigned)w->run, SHAPE(3, test_on_host() ? 130 : 240000)));
+    return 1;
+}
+FN(early) {
+    UNUSED;
+    tide_array *k = KEEP(0), *x = ARRAY(0), *begin = tide_slice(k, ":3"),
+               *end = tide_slice(k, "-70:");
+    for (int i = 0; i < 6; i++) {
+        OK(tide_map_into(k, "(k, i) -> k * 0.5 + i", k, (double)i));
+        x = tide_map(RT, "(x, k) -> x + mean(k)", x, end);
+        OK(tide_map_into(begin, "(x, b) -> max(x, axis=1) + b * 0.25", x, begin));
+        OK(tide_map_into(end, "(k, b) -> k - sum(b)", end, begin));
+    }
+    DONE(outs[0] = tide_copy(k));
+    DONE(outs[1] = tide_sum(x, (const int[]){1}, 1, 0));
+    return TIDE_OK;
+}
+
 static const program programs[] = {
     {"chain", NULL, chain_args, chain, 1, NULL},
     {"limits", NULL, limits_args, limits, 5, NULL},
@@ -616,6 +641,7 @@ static const program programs[] = {
     {"many", many_begin, many_args, many, 1, NULL},
     {"places", places_begin, places_args, places, 3, NULL},
     {"large", large_begin, large_args, large, 2, NULL},
+    {"early", early_begin, early_args, early, 2, NULL},
 };
 
 #endif

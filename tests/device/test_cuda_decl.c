@@ -93,6 +93,8 @@ SAME(TIDEI_CU_MEM_GRANULARITY_MINIMUM, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
 SAME(TIDEI_CU_POINTER_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
 SAME(TIDEI_CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_HOST);
 SAME(sizeof(unsigned int), sizeof(CUmemorytype));
+SAME(TIDEI_CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC, CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC);
+SAME(TIDEI_CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC, CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC);
 SAME(TIDEI_CU_CAPTURE_RELAXED, CU_STREAM_CAPTURE_MODE_RELAXED);
 SAME(TIDEI_CU_LAUNCH_PARAM_END, CU_LAUNCH_PARAM_END_AS_INT);
 SAME(TIDEI_CU_LAUNCH_PARAM_BUFFER_POINTER, CU_LAUNCH_PARAM_BUFFER_POINTER_AS_INT);
@@ -208,6 +210,11 @@ SAME_FIELD(tidei_cu_kernel_node, extra, CUDA_KERNEL_NODE_PARAMS_v2, extra);
 SAME_FIELD(tidei_cu_kernel_node, kernel, CUDA_KERNEL_NODE_PARAMS_v2, kern);
 SAME_FIELD(tidei_cu_kernel_node, ctx, CUDA_KERNEL_NODE_PARAMS_v2, ctx);
 
+SAME(sizeof(tidei_cu_edge), sizeof(CUgraphEdgeData));
+SAME_FIELD(tidei_cu_edge, from_port, CUgraphEdgeData, from_port);
+SAME_FIELD(tidei_cu_edge, to_port, CUgraphEdgeData, to_port);
+SAME_FIELD(tidei_cu_edge, type, CUgraphEdgeData, type);
+
 SAME(sizeof(tidei_cu_config), sizeof(CUlaunchConfig));
 SAME(offsetof(tidei_cu_config, grid[2]), offsetof(CUlaunchConfig, gridDimZ));
 SAME(offsetof(tidei_cu_config, block), offsetof(CUlaunchConfig, blockDimX));
@@ -227,6 +234,7 @@ SAME(sizeof(tidei_cu_result), sizeof(CUresult));
 #define tidei_cu_location                   CUmemLocation
 #define tidei_cu_kernel_node                CUDA_KERNEL_NODE_PARAMS
 #define tidei_cu_config                     CUlaunchConfig
+#define tidei_cu_edge                       CUgraphEdgeData
 #define tidei_cu_capture_mode               CUstreamCaptureMode
 #define tidei_cu_advice                     CUmem_advise
 #define tidei_cu_pool_props                 CUmemPoolProps

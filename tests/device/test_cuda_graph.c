@@ -210,8 +210,9 @@ static void add_drawn(tidei_dgraph *g, const drawn *x) {
 }
 
 /* All nodes that come before each, as the driver has it: those that share bytes are among them, and
-** an edge stands only where no way leads along others. */
-static void check_order(const drawn *x, const struct CUgraph_st *g) {
+** an edge stands only where no way leads along others. `early`: kernels start while those before
+** them still run, where these are kernels too. */
+static void check_order(const drawn *x, const struct CUgraph_st *g, bool early) {
     unsigned before[DRAWN] = {0}, node[DRAWN], n = 0;
     for (unsigned i = 0; i < DRAWN; i++) {
         if (x[i].empty) continue;
@@ -224,6 +225,9 @@ static void check_order(const drawn *x, const struct CUgraph_st *g) {
         for (unsigned k = n; k-- > 0;)
             if (behind >> k & 1) before[n] |= before[k];
         assert_int_equal(before[n] & behind, 0); /* no edge that another way replaces */
+        unsigned calls = 0;                      /* before it */
+        for (unsigned k = 0; k < n; k++) calls |= (unsigned)x[node[k]].call << k;
+        assert_int_equal(g->nodes[n].early, early && !x[i].call ? behind & ~calls : 0);
         before[n] |= behind;
         for (unsigned k = 0; k < n; k++)
             if (share(&x[node[k]], &x[i])) assert_int_equal(before[n] >> k & 1, 1);
@@ -232,8 +236,7 @@ static void check_order(const drawn *x, const struct CUgraph_st *g) {
     assert_int_equal(g->n, n);
 }
 
-static void what_shares_bytes_keeps_its_order(void **state) {
-    (void)state;
+static void check_drawn_graphs(bool early) {
     static const tidei_addr at[3] = {1000, 2000, 3000};
     open_box();
     const struct tidei_device_ops *o = box.d->ops;
@@ -247,7 +250,7 @@ static void what_shares_bytes_keeps_its_order(void **state) {
             add_drawn(g, &x[i]);
         }
         assert_ok(o->graph_finish(box.d, g));
-        check_order(x, fake.finished);
+        check_order(x, fake.finished, early);
         for (size_t i = 0; i < fake.finished->n; i++)
             edges += (unsigned)__builtin_popcount(fake.finished->nodes[i].behind);
         assert_ok(o->graph_launch(box.d, box.s, g, at, NULL, 0));
@@ -255,6 +258,24 @@ static void what_shares_bytes_keeps_its_order(void **state) {
     }
     assert_in_range(edges, 200, 200 * DRAWN * 3); /* some, and far from all */
     close_box();
+}
+
+static void what_shares_bytes_keeps_its_order(void **state) {
+    (void)state;
+    check_drawn_graphs(true);
+}
+
+/* Where there are no programmatic edges: of an older driver, or of kernels that are compiled for an
+** architecture that has no wait. */
+static void kernels_start_behind_those_that_ended(void **state) {
+    (void)state;
+    tidei_cu old = driver;
+    old.cuGraphAddDependencies = NULL;
+    tidei_cu_use(&old);
+    check_drawn_graphs(false);
+    tidei_cu_use(&driver);
+    fake.ampere = true;
+    check_drawn_graphs(false);
 }
 
 /* Readers of what one node wrote run side by side, and who overwrites it behind all of them. */
@@ -342,6 +363,7 @@ static tide_status all_of_it(void) {
     tide_status s = o->graph_new(box.d, at, 3, &g);
     if (s != TIDE_OK) return s;
     s = add(g, 1, 1, 0);
+    if (s == TIDE_OK) s = add(g, 2, 0, 2);
     if (s == TIDE_OK && (s = o->graph_capture_begin(box.d, g, &native)) == TIDE_OK) {
         bool queued =
             driver.cuLaunchKernel(box.k->function, 1, 1, 1, 32, 1, 1, 0, native, NULL, NULL) == 0;
@@ -404,6 +426,7 @@ int main(void) {
         CASE(a_capture_may_fail),
         CASE(every_call_may_fail),
         CASE(what_shares_bytes_keeps_its_order),
+        CASE(kernels_start_behind_those_that_ended),
         CASE(readers_run_side_by_side),
         CASE(older_drivers_have_none),
         CASE(host_functions_are_refused),

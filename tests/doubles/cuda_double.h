@@ -44,6 +44,7 @@ static struct {
     unsigned lacks[4], nlacks; /* attributes that are 0 */
     size_t total, granule;     /* 0: 1 GiB, a page; else one more than it says */
     bool pinned_source, event_pending, no_pools;
+    bool ampere;            /* the GPU is sm_80, not sm_90 */
     tidei_cu_u64 threshold; /* of a pool, like the rest of this line */
     int rules[4];
     size_t pool_bytes, trimmed_to;
@@ -169,7 +170,7 @@ static tidei_cu_result f_attr(int *v, tidei_cu_attribute a, tidei_cu_device d) {
     (void)d;
     for (unsigned i = 0; i < fake.nlacks; i++)
         if (fake.lacks[i] == a) return *v = 0, try("cuDeviceGetAttribute");
-    *v = a == TIDEI_CU_ATTR_COMPUTE_CAPABILITY_MAJOR    ? 9
+    *v = a == TIDEI_CU_ATTR_COMPUTE_CAPABILITY_MAJOR    ? (fake.ampere ? 8 : 9)
          : a == TIDEI_CU_ATTR_COMPUTE_CAPABILITY_MINOR  ? 0
          : a == TIDEI_CU_ATTR_MEMORY_POOLS              ? !fake.no_pools
          : a == TIDEI_CU_ATTR_CONCURRENT_MANAGED_ACCESS ? !fake.no_managed
@@ -508,6 +509,7 @@ struct CUgraphNode_st { /* a kernel's, or a child */
     size_t bytes;
     struct CUgraph_st *child, *of;
     unsigned behind; /* a bit for each node of the graph */
+    unsigned early;  /* those of them while which it may start */
 };
 struct CUgraph_st {
     struct CUgraphNode_st nodes[GRAPH_NODES];
@@ -553,7 +555,7 @@ static struct CUgraphNode_st *add_node(struct CUgraph_st *g, const tidei_cu_node
     assert_true(g->n < GRAPH_NODES);
     struct CUgraphNode_st *x = &g->nodes[g->n];
     x->of = g;
-    x->behind = 0;
+    x->behind = x->early = 0;
     for (size_t i = 0; i < n; i++) {
         assert_in_range(behind[i] - g->nodes, 0, g->n - 1);
         x->behind |= 1u << (behind[i] - g->nodes);
@@ -598,6 +600,25 @@ static tidei_cu_result f_add_kernel(tidei_cu_node *out, tidei_cu_graph g,
     TRY("cuGraphAddKernelNode");
     *out = add_node(g, behind, n);
     return set_node(*out, k), 0;
+}
+/* One edge. Programmatic ones lead from kernels to kernels. */
+static tidei_cu_result f_add_edge(tidei_cu_graph g, const tidei_cu_node *from,
+                                  const tidei_cu_node *to, const tidei_cu_edge *e, size_t n) {
+    static const tidei_cu_edge whole,
+        early = {.from_port = TIDEI_CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC,
+                 .type = TIDEI_CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC};
+    TRY("cuGraphAddDependencies");
+    assert_int_equal(n, 1);
+    assert_ptr_equal((*from)->of, g);
+    assert_ptr_equal((*to)->of, g);
+    const unsigned bit = 1u << (*from - g->nodes);
+    assert_true(*from < *to && !((*to)->behind & bit)); /* no circles, each once */
+    (*to)->behind |= bit;
+    if (memcmp(e, &whole, sizeof whole) == 0) return 0;
+    assert_memory_equal(e, &early, sizeof early);
+    assert_true(!(*from)->child && !(*to)->child);
+    (*to)->early |= bit;
+    return 0;
 }
 static tidei_cu_result f_add_child(tidei_cu_node *out, tidei_cu_graph g,
                                    const tidei_cu_node *behind, size_t n, tidei_cu_graph child) {
@@ -838,6 +859,7 @@ static const tidei_cu driver = {.version = 13000,
                                 .cuGraphGetNodes = f_graph_nodes,
                                 .cuGraphAddKernelNode = f_add_kernel,
                                 .cuGraphAddChildGraphNode = f_add_child,
+                                .cuGraphAddDependencies = f_add_edge,
                                 .cuGraphInstantiateWithFlags = f_instantiate,
                                 .cuGraphExecDestroy = f_exec_destroy,
                                 .cuGraphExecKernelNodeSetParams = f_tell,

@@ -321,6 +321,9 @@ static bool compiles(const tidei_runtime *rt) {
     return !set->cache || !set->cache_max || !*set->cache_dir || access(set->cache_dir, F_OK);
 }
 
+/* The architecture whose kernels wait by themselves: kt_grid_wait in arrays/kernels/text.h. */
+#define WAITING_SINCE 90
+
 /* The compiler is opened while the driver makes the context, which takes 130 ms. */
 static tide_status open_both(tidei_cuda *c) {
     tidei_nvrtc_opening compiler;
@@ -330,6 +333,7 @@ static tide_status open_both(tidei_cuda *c) {
     tidei_error_save(&e);
     tide_status compiler_s = tidei_nvrtc_finish(&compiler);
     if (compiler_s == TIDE_OK && s != TIDE_OK) tidei_error_restore(&e);
+    c->kernels_wait = c->cu->cuGraphAddDependencies && tidei_nvrtc_arch(c->sm) >= WAITING_SINCE;
     return compiler_s == TIDE_OK ? s : compiler_s;
 }
 

@@ -91,6 +91,7 @@ typedef struct tidei_cuda {
     tidei_cu_ctx ctx;
     int sm;                        /* 90 for 9.0 */
     bool write_value;              /* streams can write words */
+    bool kernels_wait;             /* ours, for those that they depend on in a graph */
     _Atomic size_t managed;        /* bytes of unified memory there are */
     tidei_cu_alloc_prop page_prop; /* but for what `shares` says */
     _Atomic unsigned shares;       /* TIDEI_CUDA_*: who else pages may be handed to */

@@ -71,6 +71,10 @@ typedef struct tidei_cu_kernel_node { /* CUDA_KERNEL_NODE_PARAMS_v2 */
     tidei_cu_ctx ctx;
 } tidei_cu_kernel_node;
 
+typedef struct tidei_cu_edge { /* CUgraphEdgeData */
+    unsigned char from_port, to_port, type, reserved[5];
+} tidei_cu_edge;
+
 typedef struct tidei_cu_config { /* CUlaunchConfig */
     unsigned int grid[3], block[3];
     unsigned int shared_bytes;
@@ -162,6 +166,8 @@ enum { /* flags and choices of single calls */
        TIDEI_CU_MEM_GRANULARITY_MINIMUM = 0,
        TIDEI_CU_POINTER_MEMORY_TYPE = 2,
        TIDEI_CU_CAPTURE_RELAXED = 2,
+       TIDEI_CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC = 1,
+       TIDEI_CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC = 1,
        TIDEI_CU_MEMORYTYPE_HOST = 1,
        TIDEI_CU_LAUNCH_PARAM_END = 0,
        TIDEI_CU_LAUNCH_PARAM_BUFFER_POINTER = 1,
@@ -282,6 +288,9 @@ enum { /* flags and choices of single calls */
        const tidei_cu_kernel_node *))                                                              \
     X(cuGraphAddChildGraphNode, cuGraphAddChildGraphNode, 10000, 0,                                \
       (tidei_cu_node *, tidei_cu_graph, const tidei_cu_node *, size_t, tidei_cu_graph))            \
+    X(cuGraphAddDependencies, cuGraphAddDependencies_v2, 12030, 0,                                 \
+      (tidei_cu_graph, const tidei_cu_node *, const tidei_cu_node *, const tidei_cu_edge *,        \
+       size_t))                                                                                    \
     X(cuGraphInstantiateWithFlags, cuGraphInstantiateWithFlags, 11040, 0,                          \
       (tidei_cu_exec *, tidei_cu_graph, unsigned long long))                                       \
     X(cuGraphExecDestroy, cuGraphExecDestroy, 10000, 0, (tidei_cu_exec))                           \

@@ -5,6 +5,9 @@
 ** them writes there. Others run beside it. What is behind a node already need not be behind the
 ** nodes before that one, too: an edge stands only where no way leads along others. Library calls
 ** run one behind the other.
+** Between two of our kernels an edge is programmatic, where the driver and the device have such:
+** the second one starts while the first still runs, and waits by itself before it touches memory
+** (kt_grid_wait, arrays/kernels/text.h), which saves most of what a launch takes.
 ** A launch is a kernel node, whose parameters we have, without addresses. An executable
 ** graph has them with the addresses of some moment; what has another address at a launch is told so
 ** first (cuGraphExecKernelNodeSetParams), node by node. That counts for later launches only, so
@@ -12,9 +15,11 @@
 ** child, with the addresses that it was given for good. Example, two nodes, x -> [0] -> a -> [1] ->
 ** y, of which x and y are told at each launch and a lies in slot 0: another x tells node 0, another
 ** y node 1, another place of slot 0 both.
-** What must stay true: memory that different slots have at a launch is apart, where it is written
-** (who launches sees to it). What the nodes were told last is noted, under the graph's lock; where
-** the driver refused one, nothing noted counts, and all are told at the next launch. */
+** What must stay true: every kernel that becomes a node begins with that wait, so that who stands
+** behind one that is complete stands behind all that it waited for; memory that different slots
+** have at a launch is apart, where it is written (who launches sees to it). What the nodes were
+** told last is noted, under the graph's lock; where the driver refused one, nothing noted counts,
+** and all are told at the next launch. */
 #include "runtime/device/cuda/device.h"
 
 typedef struct node {
@@ -190,11 +195,26 @@ static void tell_of(const tidei_cuda *c, const node *x, unsigned char *params, t
                                   .ctx = c->ctx};
 }
 
+/* Edges from those that were found. A library's kernels know of no wait. */
+static tidei_cu_result add_edges(tidei_cuda *c, tidei_dgraph *g, const node *x) {
+    static const tidei_cu_edge whole,
+        early = {.from_port = TIDEI_CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC,
+                 .type = TIDEI_CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC};
+    tidei_cu_result r = TIDEI_CU_SUCCESS;
+    for (unsigned i = 0; i < g->nbefore && r == TIDEI_CU_SUCCESS; i++)
+        r = c->cu->cuGraphAddDependencies(g->graph, &g->behind[i], &x->node,
+                                          g->nodes[g->before[i]]->l.kernel ? &early : &whole, 1);
+    return r;
+}
+
 static tidei_cu_result add_kernel(tidei_cuda *c, tidei_dgraph *g, node *x) {
     told t;
     put_addresses(x, x->l.params, g->slots, x->told);
     tell_of(c, x, x->told, &t);
-    return c->cu->cuGraphAddKernelNode(&x->node, g->graph, g->behind, g->nbefore, &t.k);
+    if (!c->kernels_wait)
+        return c->cu->cuGraphAddKernelNode(&x->node, g->graph, g->behind, g->nbefore, &t.k);
+    tidei_cu_result r = c->cu->cuGraphAddKernelNode(&x->node, g->graph, NULL, 0, &t.k);
+    return r == TIDEI_CU_SUCCESS ? add_edges(c, g, x) : r;
 }
 
 tide_status tidei_cuda_graph_add(tidei_device *d, tidei_dgraph *g, const tidei_launch *l,
@@ -212,7 +232,7 @@ tide_status tidei_cuda_graph_add(tidei_device *d, tidei_dgraph *g, const tidei_l
     if (status == TIDE_OK) {
         tidei_cu_result r = add_kernel(c, g, x);
         tidei_cuda_leave(c, &visit);
-        status = tidei_cuda_status(c, r, "cuGraphAddKernelNode(%s)", l->name);
+        status = tidei_cuda_status(c, r, "adding %s to a graph", l->name);
     }
     if (status == TIDE_OK)
         g->nodes[g->n++] = x;

@@ -148,21 +148,32 @@ static bool is_minimal(void) { return tidei_nvrtc_version() >= MINIMAL_SINCE; }
 const char *tidei_nvrtc_options(void) { return options_text[is_minimal()]; }
 
 /* The architecture to compile for: the GPU's own, or the newest of its generation that is not newer
-** (its cubins run there too), or else PTX for the newest of all, which the driver translates. */
-static tide_status choose(int sm, char *option, size_t cap, bool *ptx) {
+** (its cubins run there too), or else PTX for the newest of all, which the driver translates. 0:
+** none. */
+static int arch_of(int sm, bool *ptx) {
     int best = 0;
-    if (sm < rtc.oldest)
-        return tidei_fail(
-            TIDE_E_UNSUPPORTED, "cuda",
-            "NVRTC %d.%d compiles for sm_%d and newer, this GPU is sm_%d: install an older NVRTC",
-            rtc.version / 1000, rtc.version % 1000 / 10, rtc.oldest, sm);
     for (int i = 0; i < rtc.narchs; i++)
         if (rtc.archs[i] <= sm && rtc.archs[i] / 10 == sm / 10 && rtc.archs[i] > best)
             best = rtc.archs[i];
     *ptx = best == 0;
     for (int i = 0; *ptx && i < rtc.narchs; i++)
         if (rtc.archs[i] <= sm && rtc.archs[i] > best) best = rtc.archs[i];
-    tidei_format(option, cap, "-arch=%s_%d", *ptx ? "compute" : "sm", best);
+    return best;
+}
+
+int tidei_nvrtc_arch(int sm) {
+    bool ptx;
+    return atomic_load_explicit(&opened, memory_order_acquire) ? arch_of(sm, &ptx) : 0;
+}
+
+static tide_status choose(int sm, char *option, size_t cap, bool *ptx) {
+    if (sm < rtc.oldest)
+        return tidei_fail(
+            TIDE_E_UNSUPPORTED, "cuda",
+            "NVRTC %d.%d compiles for sm_%d and newer, this GPU is sm_%d: install an older NVRTC",
+            rtc.version / 1000, rtc.version % 1000 / 10, rtc.oldest, sm);
+    const int arch = arch_of(sm, ptx);
+    tidei_format(option, cap, "-arch=%s_%d", *ptx ? "compute" : "sm", arch);
     return TIDE_OK;
 }
 

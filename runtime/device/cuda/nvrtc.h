@@ -50,6 +50,9 @@ const char *tidei_nvrtc_folder(void);
 /* Whether it can compile for this compute capability (90 for 9.0): if not, TIDE_E_UNSUPPORTED, with
 ** what to do. */
 tide_status tidei_nvrtc_serves(int sm);
+/* The architecture that it compiles for where the GPU has that compute capability (a tenth of the
+** text's __CUDA_ARCH__); 0: for none. It is open. */
+int tidei_nvrtc_arch(int sm);
 /* What every kernel is compiled with, besides the architecture; part of a cached kernel's key.
 ** Static. */
 const char *tidei_nvrtc_options(void);
