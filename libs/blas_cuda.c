@@ -15,9 +15,11 @@
 ** default on GPUs since Hopper, and more makes nothing faster. */
 #define WORKSPACE_MIN ((size_t)64 << 10)
 #define WORKSPACE_MAX (32 * TIDEI_MIB)
-/* cuBLAS splits long sums into this many partial results at most, so small products need no more
-** workspace than for those. */
+/* cuBLAS splits sums into partial results, so small products need no more workspace than for
+** those: as many as this, and of long sums one for so many terms at most (128 x 65536 by 65536 x
+** 128 floats on an H100: 143 us with room for 16, 77 for 1024). */
 #define WORKSPACE_SPLITS 16
+#define SPLIT_TERMS      64
 #define WORKSPACE_PART   64 /* of what the hard limit leaves for arrays */
 /* Few results of sums of so few terms are not split, and need none. Tried with cuBLAS 13.1: 177,000
 ** shapes, in six types. */
@@ -168,9 +170,10 @@ static void describe(const tidei_library_call *c, char *buf, size_t cap) {
 /* The same size for the same call, so that results repeat; a small one where memory is short. Under
 ** a limit it is a small part of the limit: a workspace makes a product a little faster, which is
 ** not worth a climb. */
-tide_status tidei_cublas_workspace(tidei_stream *s, double results, const char *op,
+tide_status tidei_cublas_workspace(tidei_stream *s, double results, int64_t terms, const char *op,
                                    tidei_storage **out) {
-    double want = WORKSPACE_SPLITS * results;
+    const int64_t splits = terms / SPLIT_TERMS;
+    double want = (splits > WORKSPACE_SPLITS ? (double)splits : WORKSPACE_SPLITS) * results;
     size_t limit = atomic_load(&s->dev->budget->limit),
            library = atomic_load(&s->dev->budget->library),
            most = (limit > library ? limit - library : 0) / WORKSPACE_PART / WORKSPACE_MIN *
@@ -228,7 +231,7 @@ static tide_status run_in_workspace(const tidei_library_call *given, job *j, dou
                                     bool bare) {
     tidei_library_call c = *given;
     tidei_storage *workspace;
-    tide_status status = tidei_cublas_workspace(c.s, results, c.op, &workspace);
+    tide_status status = tidei_cublas_workspace(c.s, results, gemm_of(j)->k, c.op, &workspace);
     if (status != TIDE_OK) return status;
     j->uses[c.n++] = (tidei_use){
         .st = workspace, .offset = 0, .bytes = workspace->bytes, .mode = TIDEI_READ | TIDEI_WRITE};

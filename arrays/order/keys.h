@@ -52,6 +52,7 @@ typedef struct od_sort {
     int first;        /* the first of its round: keys are made */
     int planned;      /* order_plan has said in which passes there is nothing to do */
     int digits;       /* in keys of the round */
+    od_i64 kept;      /* the first so many of each row are results (order_rows) */
 } od_sort;
 
 #define OD_TOP 1024 /* the most that order_top_* picks of a row */

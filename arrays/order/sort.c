@@ -136,10 +136,15 @@ static tide_status long_rows(job *j) {
     return s;
 }
 
+bool tidei_sort_keeps(const tidei_operand *source, int axis) {
+    return tidei_order_by_text(source) && source->lay.shape[axis] <= SHORT;
+}
+
 tide_status tidei_sort(const tidei_sorting *s, const char *op) {
     job j = {.s = s, .op = op};
     if (tidei_layout_size(&s->source->lay) == 0) return TIDE_OK;
-    tidei_order_rows(&s->source->lay, s->axis, s->source->lay.shape[s->axis], &j.p.space);
+    j.p.kept = s->kept ? s->kept : s->source->lay.shape[s->axis];
+    tidei_order_rows(&s->source->lay, s->axis, j.p.kept, &j.p.space);
     j.p.type = tidei_order_type(s->source->lay.dtype, s->descending);
     j.p.digits = s->bits ? (int)(s->bits + 7) / 8 : j.p.type.size;
     add_operand(&j, s->source, TIDEI_READ, offsetof(od_sort, source));

@@ -19,10 +19,12 @@ typedef struct od_rows_here {
     od_i64 source[TILE / ITEMS], out[TILE / ITEMS];
 } od_rows_here;
 
-/* Item e of these rows, as threads take them: neighbours in memory one after the other. */
-OD_FN void od_item(const od_sort &p, const od_rows_here &h, od_u32 e, od_u32 *row, od_u32 *at) {
+/* Item e of the first `length` of these rows, as threads take them: neighbours in memory one after
+** the other. */
+OD_FN void od_item(const od_sort &p, const od_rows_here &h, od_u32 length, od_u32 e, od_u32 *row,
+                   od_u32 *at) {
     if (p.space.step == 1 || h.count == 1)
-        *row = e / (od_u32)p.space.length, *at = e % (od_u32)p.space.length;
+        *row = e / length, *at = e % length;
     else
         *at = e / (od_u32)h.count, *row = e % (od_u32)h.count;
 }
@@ -44,7 +46,7 @@ template <class K> OD_FN void od_take_rows(const od_sort &p, const od_rows_here 
     __syncthreads();
     for (int e = threadIdx.x; e < n; e += THREADS) {
         od_u32 row, at;
-        od_item(p, h, e, &row, &at);
+        od_item(p, h, (od_u32)p.space.length, e, &row, &at);
         r.key[od_slot(row * h.width + at)] =
             (K)od_key(p.type, p.source, h.source[row] + at * p.space.step, 0);
     }
@@ -52,10 +54,10 @@ template <class K> OD_FN void od_take_rows(const od_sort &p, const od_rows_here 
 
 template <class K>
 OD_FN void od_put_rows(const od_sort &p, const od_rows_here &h, const od_run<K> &r) {
-    const int n = h.count * (int)p.space.length;
+    const int n = h.count * (int)p.kept;
     for (int e = threadIdx.x; e < n; e += THREADS) {
         od_u32 row, at;
-        od_item(p, h, e, &row, &at);
+        od_item(p, h, (od_u32)p.kept, e, &row, &at);
         const int slot = od_slot(row * h.width + at);
         od_put(&p, h.source[row], r.place[slot], h.out[row] + at * p.space.out_step, r.key[slot]);
     }

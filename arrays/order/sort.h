@@ -5,7 +5,8 @@
 #include "arrays/operand.h"
 
 /* Rows along `axis` of the source, each sorted stably: as tide_sort, tide_argsort. Results that are
-** wanted are row-major arrays or workspaces of the source's shape; they overlap nothing. */
+** wanted are row-major arrays or workspaces of the source's shape, or of `kept` elements along the
+** axis; they overlap nothing. */
 typedef struct tidei_sorting {
     const tidei_operand *source;
     int axis; /* >= 0 */
@@ -13,11 +14,15 @@ typedef struct tidei_sorting {
     /* Of integers: those that differ do so in their lowest `bits`; 0: anywhere. Whoever sorts
     ** indices knows how many there are. */
     unsigned bits;
+    int64_t
+        kept; /* the first so many of each row are results; 0: all. Only where tidei_sort_keeps */
     const tidei_operand *values;  /* of the source's dtype; may be NULL */
     const tidei_operand *indices; /* i64, places along the axis; may be NULL */
 } tidei_sorting;
 /* Elements of a row whose places fit into 32 bits. */
 #define TIDEI_NEAR ((int64_t)1 << 32)
 tide_status tidei_sort(const tidei_sorting *s, const char *op);
+/* Whether it can leave the rest of such rows out: short ones, where kernels are text. */
+bool tidei_sort_keeps(const tidei_operand *source, int axis);
 
 #endif

@@ -201,11 +201,106 @@ OD_FN void od_start(const od_steps *p, od_i64 i) {
                           params);                                                                 \
     }
 #endif
+#ifdef __CUDACC_RTC__
+/* Elements as they are compared: floats of 32 and 64 bits themselves, of which NaN has to be seen
+** to, others by their keys. */
+OD_FN od_u32 od_seen(od_type t, unsigned char x) { return od_key_of_element<od_u32>(t, x); }
+OD_FN od_u32 od_seen(od_type t, unsigned short x) { return od_key_of_element<od_u32>(t, x); }
+OD_FN od_u32 od_seen(od_type t, od_u32 x) { return od_key_of_element<od_u32>(t, x); }
+OD_FN od_u64 od_seen(od_type t, od_u64 x) { return od_key_of_element<od_u64>(t, x); }
+OD_FN float od_seen(od_type, float x) { return x; }
+OD_FN double od_seen(od_type, double x) { return x; }
+template <class K> OD_FN bool od_none(od_type t, K bits) {
+    return t.kind == OD_FLOAT && od_nan<K>(t, bits);
+}
+OD_FN bool od_none(od_type, float x) { return x != x; }
+OD_FN bool od_none(od_type, double x) { return x != x; }
+/* NaN, behind all others, is behind infinity: what is below that or is it comes before. */
+template <class V> OD_FN bool od_below_none(V &) { return false; }
+OD_FN bool od_below_none(float &v) {
+    const bool none = v != v;
+    if (none) v = __uint_as_float(0x7f800000u);
+    return none;
+}
+OD_FN bool od_below_none(double &v) {
+    const bool none = v != v;
+    if (none) v = __longlong_as_double(0x7ff0000000000000LL);
+    return none;
+}
+
+/* What a search does step by step waits for memory, so a thread has several under way. All take the
+** same steps: of n elements left half are, or are not, before the place. */
+enum { OD_SEARCHES = 4 };
+template <class T, bool IN> OD_FN void od_search(const od_steps &p) {
+    typedef decltype(od_seen(p.type, T())) seen;
+    const T *const sorted = (const T *)p.sorted;
+    const od_i64 all = (od_i64)gridDim.x * blockDim.x;
+    const bool right = !IN && p.right;
+    for (od_i64 first = (od_i64)blockIdx.x * blockDim.x + threadIdx.x; first < p.n;
+         first += OD_SEARCHES * all) {
+        T given[OD_SEARCHES];
+        seen v[OD_SEARCHES];
+        bool equal[OD_SEARCHES]; /* what equals v comes before the place */
+        od_u32 at[OD_SEARCHES];
+#pragma unroll
+        for (int u = 0; u < OD_SEARCHES; u++) {
+            const od_i64 i = first + u * all;
+            given[u] = i < p.n ? OD_AT(const T, p.given, i) : T();
+            v[u] = od_seen(p.type, given[u]);
+            equal[u] = od_below_none(v[u]) || right;
+            at[u] = 0;
+        }
+        for (od_u32 n = (od_u32)p.m, half; n > 0; n -= half) {
+            half = n > 1 ? n / 2 : 1;
+#pragma unroll
+            for (int u = 0; u < OD_SEARCHES; u++) {
+                const seen x = od_seen(p.type, sorted[at[u] + half - 1]);
+                if (equal[u] ? x <= v[u] : x < v[u]) at[u] += half;
+            }
+        }
+#pragma unroll
+        for (int u = 0; u < OD_SEARCHES; u++) {
+            const od_i64 i = first + u * all;
+            const bool none = od_none(p.type, given[u]);
+            if (i >= p.n) continue;
+            if (IN)
+                OD_AT(unsigned char, p.values, i) =
+                    at[u] < p.m && !none && od_seen(p.type, sorted[at[u]]) == v[u];
+            else /* NaN are all alike */
+                OD_AT(od_i64, p.places, i) = right && none ? p.m : at[u];
+        }
+    }
+}
+/* `one`: an element by itself, where elements have several parts, or are far or apart. */
+#define OD_SEARCH(name, one, IN)                                                                   \
+    extern "C" __global__ void name(const od_steps p) {                                            \
+        kt_grid_wait();                                                                            \
+        const bool real = p.type.kind == OD_FLOAT;                                                 \
+        if (p.type.parts > 1 || p.step != 1 || p.m >= (od_i64)1 << 31) {                           \
+            const od_i64 all = (od_i64)gridDim.x * blockDim.x;                                     \
+            for (od_i64 i = (od_i64)blockIdx.x * blockDim.x + threadIdx.x; i < p.n; i += all)      \
+                one(&p, i);                                                                        \
+        } else if (p.type.size == 1)                                                               \
+            od_search<unsigned char, IN>(p);                                                       \
+        else if (p.type.size == 2)                                                                 \
+            od_search<unsigned short, IN>(p);                                                      \
+        else if (p.type.size == 4 && real)                                                         \
+            od_search<float, IN>(p);                                                               \
+        else if (p.type.size == 4)                                                                 \
+            od_search<od_u32, IN>(p);                                                              \
+        else if (real)                                                                             \
+            od_search<double, IN>(p);                                                              \
+        else                                                                                       \
+            od_search<od_u64, IN>(p);                                                              \
+    }
+#else
+#define OD_SEARCH(name, one, IN) OD_EACH(name, one)
+#endif
 #if WANTS(order_find)
-OD_EACH(order_find, od_find)
+OD_SEARCH(order_find, od_find, false)
 #endif
 #if WANTS(order_is_in)
-OD_EACH(order_is_in, od_is_in)
+OD_SEARCH(order_is_in, od_is_in, true)
 #endif
 #if WANTS(order_begins)
 OD_EACH(order_begins, od_begins)

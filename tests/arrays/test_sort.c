@@ -35,7 +35,7 @@ static void picks_right(tide_array *a, int axis, int64_t k, bool largest) {
 
 /* ---- both devices ---- */
 
-static const int64_t lengths[] = {0, 1, 2, 15, 16, 17, 33, 100, 257};
+static const int64_t lengths[] = {0, 1, 2, 15, 16, 17, 33, 100, 257, 600};
 static void rows_of_every_kind(tide_runtime *rt, bool thorough) {
     for (tide_dtype t = 0; t < TIDE_DTYPE_COUNT; t++)
         for (int layout = 0; layout < LAYOUTS; layout++) {

@@ -203,6 +203,27 @@ static void short_sums_do_without_a_workspace(void **state) {
     }
 }
 
+/* Results of long sums have room for more partial ones: one for 64 terms, within a 64th of what the
+** limit leaves. */
+static void long_sums_have_larger_workspaces(void **state) {
+    static const struct {
+        int64_t terms, count;
+        size_t bytes;
+    } sums[] = {{LONG, 1, 64 << 10},     {1 << 14, 1, 64 << 10},  {1 << 15, 1, 128 << 10},
+                {1 << 16, 1, 256 << 10}, {1 << 16, 3, 768 << 10}, {1 << 16, 100, 2 << 20}};
+    (void)state;
+    for (size_t i = 0; i < TIDEI_COUNT(sums); i++) {
+        fake.terms = sums[i].terms;
+        assert_ok(products(sums[i].count));
+        if (sums[i].bytes < 2 << 20)
+            assert_int_equal(fake.workspace, sums[i].bytes);
+        else
+            assert_in_range(fake.workspace, 1 << 20, sums[i].bytes);
+    }
+    tidei_storage_release(operand);
+    operand = usual;
+}
+
 /* A library that does not do without one gets one; each product is done once. */
 static void a_product_that_was_refused_gets_a_workspace(void **state) {
     (void)state;
@@ -316,6 +337,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(one_handle_serves_all, setup, teardown),
         cmocka_unit_test_setup_teardown(short_sums_do_without_a_workspace, setup, teardown),
+        cmocka_unit_test_setup_teardown(long_sums_have_larger_workspaces, setup, teardown),
         cmocka_unit_test_setup_teardown(a_product_that_was_refused_gets_a_workspace, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(all_is_done_in_the_context, setup, teardown),
