@@ -77,13 +77,29 @@ static char *text_of(tidei_runtime *rt, const tidei_program *p, const prepared *
     return tidei_chain_text(rt, p, &k->chain, &of->form, NULL);
 }
 
-/* The device is asked for the clusters of a kernel that it may not take. */
-static tide_status widen(tidei_device *d, tidei_dkernel *k, const which *of) {
+typedef struct widening {
+    tidei_device *d;
+    tidei_dkernel *k;
+    const tidei_chain_form *f;
+} widening;
+
+static tide_status attempt_to_widen(void *arg, unsigned flags) {
+    const widening *w = arg;
+    (void)flags;
+    return w->d->ops->kernel_widen(w->d, w->k, w->f->blocks, tidei_chain_threads(w->f),
+                                   TIDEI_CUDA_SHARED_MAX);
+}
+
+/* The device is asked for the clusters of a kernel that it may not take. Who asks loads the kernel,
+** where the driver has put that off. */
+static tide_status widen(tidei_dev *d, tidei_dkernel *k, const which *of, const char *op) {
+    widening w = {d->d, k, &of->form};
     if (of->cls != TIDEI_CUDA_CLASSES || of->form.blocks <= TIDEI_CLUSTER_SURE ||
-        !d->ops->kernel_widen)
+        !d->d->ops->kernel_widen)
         return TIDE_OK;
-    return d->ops->kernel_widen(d, k, of->form.blocks, tidei_chain_threads(&of->form),
-                                TIDEI_CUDA_SHARED_MAX);
+    tide_status s = tidei_outside_with_reclaim(d, TIDEI_LOADED_BYTES, op, attempt_to_widen, &w);
+    if (s == TIDE_E_LOST) return tidei_lost(d, op);
+    return s == TIDE_OK || s == TIDE_E_NOMEM || s == TIDE_E_UNSUPPORTED ? s : tidei_fail_as(op);
 }
 
 /* Makes the kernel: text, compiler or cache, and a new entry of the list. Two threads may both come
@@ -107,7 +123,7 @@ static tide_status make(tidei_dev *d, const tidei_program *p, prepared *k, const
     tidei_host_free(rt, text);
     bool refused = false;
     if (s == TIDE_OK) {
-        s = widen(d->d, v->kernel, of);
+        s = widen(d, v->kernel, of, op);
         refused = s == TIDE_E_UNSUPPORTED;
     }
     if (s != TIDE_OK && !refused) {

@@ -18,8 +18,7 @@
 #include <stdlib.h>
 #include <xxhash.h>
 
-#define BUCKETS      256              /* a program has tens of kernels, a long-lived one hundreds */
-#define LOADED_BYTES (64 * TIDEI_KIB) /* device memory that loading a kernel is assumed to need */
+#define BUCKETS 256 /* a program has tens of kernels, a long-lived one hundreds */
 
 typedef struct kernel {
     struct kernel *next;
@@ -120,7 +119,7 @@ static void drop_image(kernel *e) {
 static tide_status compile_and_load(building *b, const char *op) {
     tidei_runtime *rt = b->e->d->rt;
     uint64_t start = tidei_now_ns();
-    tide_status s = tidei_outside_with_reclaim(b->e->d, LOADED_BYTES, op, attempt, b);
+    tide_status s = tidei_outside_with_reclaim(b->e->d, TIDEI_LOADED_BYTES, op, attempt, b);
     if (b->compiled) {
         atomic_fetch_add(&rt->kernels_compiled, 1);
         tidei_log(rt, TIDE_LOG_DEBUG, "compiled kernel %s in %.1f ms", b->e->name,
@@ -135,7 +134,7 @@ static bool load_kept(building *b, tidei_kernel_cache *cache, const char *key, s
     tidei_runtime *rt = b->e->d->rt;
     if (!key || !tidei_kernel_cache_find(cache, key, key_bytes, &b->e->image, &b->e->image_bytes))
         return false;
-    *s = tidei_outside_with_reclaim(b->e->d, LOADED_BYTES, op, attempt, b);
+    *s = tidei_outside_with_reclaim(b->e->d, TIDEI_LOADED_BYTES, op, attempt, b);
     if (*s == TIDE_OK) atomic_fetch_add(&rt->kernels_loaded, 1);
     if (*s != TIDE_E_DEVICE) return true;
     /* The driver refuses it; it may have been made for another driver. */

@@ -5,6 +5,9 @@
 
 #include "runtime/runtime.h"
 
+/* device memory that loading a kernel is assumed to need */
+#define TIDEI_LOADED_BYTES (64 * TIDEI_KIB)
+
 /* The kernel `name` of `source` for device d: from memory, else from disk, else compiled;
 ** single-flight a source. The source is copied. The kernel lives as long as the runtime. Loading
 ** and compiling climb the ladder. */

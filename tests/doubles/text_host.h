@@ -56,6 +56,12 @@ static void text_host_kernel_release(tidei_device *d, tidei_dkernel *k) {
     free(k);
 }
 
+static tide_status text_host_widen(tidei_device *d, tidei_dkernel *k, unsigned blocks,
+                                   unsigned threads, unsigned shared_bytes) {
+    (void)d, (void)k, (void)blocks, (void)threads, (void)shared_bytes;
+    return TIDE_OK;
+}
+
 static void text_host_nothing(const void *params) { (void)params; }
 static tide_status text_host_launch(tidei_device *d, tidei_dstream *s, const tidei_launch *l) {
     tidei_launch nothing = *l;
@@ -72,6 +78,7 @@ static inline tide_status text_host_open(size_t host_memory, tidei_device **out)
     text_host_ops = *text_host_inner;
     text_host_ops.kernel_new = text_host_kernel_new;
     text_host_ops.kernel_release = text_host_kernel_release;
+    text_host_ops.kernel_widen = text_host_widen;
     text_host_ops.launch = text_host_launch;
     (*out)->ops = &text_host_ops;
     (*out)->info.flags |= TIDEI_DEV_RUNS_TEXT;
