@@ -136,6 +136,21 @@ static bool serves(const void *data, const tide_arg *run) {
     return true;
 }
 
+/* Whether each can be stored as the captured program has it, also where nobody reads what it goes
+** into: an error of the call is the call's at every run. */
+static bool fits(const void *data, const tide_arg *run) {
+    const kept *k = data;
+    tide_arg values[TIDEI_WEAK_SLOTS_MAX];
+    _Alignas(16) unsigned char nowhere[16];
+    return compute(k, run, values) && encode(k, values, nowhere);
+}
+
+/* The error that the captured call met may be its numbers': others may be without. */
+static bool never(const void *data, const tide_arg *run) {
+    (void)data, (void)run;
+    return false;
+}
+
 unsigned tidei_numbers_from(tidei_runtime *rt) {
     const tidei_capture *c = tidei_capturing(rt);
     return c ? c->nnodes : 0;
@@ -168,6 +183,42 @@ tide_status tidei_numbers_keep(tidei_runtime *rt, unsigned from, const tidei_pla
                : tidei_capture_refused(rt, op,
                                        "computes with a number of the run that its work does not "
                                        "take as one");
+}
+
+/* The numbers that the plan's nodes have, each as it is stored; NULL: what there is room for them is
+** exhausted. */
+static kept *all_scalars(tidei_runtime *rt, const tidei_plan *plan, const tide_arg *args,
+                         unsigned n) {
+    const tidei_graph *g = &plan->graph;
+    struct scalar *scalars = tidei_host_alloc(rt, (g->nnodes + (size_t)1) * sizeof *scalars);
+    uint32_t m = 0;
+    if (!scalars) return NULL;
+    for (uint32_t i = 0; i < g->nnodes; i++) {
+        const tidei_gnode *x = &g->nodes[i];
+        if (x->op == TIDEI_OP_SCALAR && x->a < TIDEI_AXIS_LENGTH && !g->weaks[x->a].constant)
+            scalars[m++] = (struct scalar){x->a, x->dtype, 0};
+    }
+    kept *k = make(rt, plan, scalars, m, 0, args, n);
+    tidei_host_free(rt, scalars);
+    return k;
+}
+
+tide_status tidei_numbers_fit(tidei_runtime *rt, const tidei_plan *plan, const tide_arg *args,
+                              unsigned n, const char *op) {
+    tidei_capture *c = tidei_capturing(rt);
+    if (!c || !plan->graph.nweaks) return TIDE_OK;
+    kept *k = all_scalars(rt, plan, args, n);
+    if (!k) return tidei_capture_fail(c, tidei_fail_host_memory(op, sizeof *k));
+    return tidei_capture_condition(c, fits, k);
+}
+
+void tidei_numbers_failed(tidei_runtime *rt) {
+    tidei_capture *c = tidei_capturing(rt);
+    tidei_saved_error e;
+    if (!c) return;
+    tidei_error_save(&e);
+    (void)tidei_capture_condition(c, never, NULL); /* the capture fails with its failure */
+    tidei_error_restore(&e);
 }
 
 tide_status tidei_numbers_watch(tidei_runtime *rt, const tidei_plan *plan, const int8_t *beyond,

@@ -729,6 +729,9 @@ static tide_status steps(tidei_run *r, size_t n, size_t m) {
     if (s == TIDE_OK) s = compute(r);
     if (s == TIDE_OK && tidei_unlikely(r->of_run))
         s = tidei_numbers_watch(r->rt, first, r->plan->beyond, r->as_given, (unsigned)n, r->op);
+    if (s == TIDE_OK && tidei_unlikely(r->of_run))
+        s = tidei_numbers_fit(r->rt, r->plan, r->as_given, (unsigned)n, r->op);
+    if (s == TIDE_E_DTYPE && tidei_unlikely(r->of_run)) tidei_numbers_failed(r->rt);
     leave(r);
     return s;
 }

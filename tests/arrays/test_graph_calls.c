@@ -591,6 +591,52 @@ static void a_number_that_does_not_fit_is_the_calls_error(void **state) {
     tide_release(x);
 }
 
+/* x + n, or zeros where n is no number of x's type; and what is checked only by an operation whose
+** result nobody wants. */
+static tide_status handled(void *user, const tide_arg *args, size_t n, tide_array **outs,
+                           size_t m) {
+    tide_runtime *rt = user;
+    (void)n, (void)m;
+    outs[0] = tide_map_args(rt, "(x, n) -> x + n", args, 2);
+    if (!outs[0]) tide_error_clear(), outs[0] = tide_zeros_like(args[0].value.array);
+    return outs[0] ? TIDE_OK : tide_error_last()->status;
+}
+static tide_status checked(void *user, const tide_arg *args, size_t n, tide_array **outs,
+                           size_t m) {
+    tide_runtime *rt = user;
+    (void)n, (void)m;
+    if (!tide_map_args(rt, "(x, n) -> x + n", args, 2)) return tide_error_last()->status;
+    outs[0] = tide_map_args(rt, "(x) -> x", args, 1);
+    return outs[0] ? TIDE_OK : tide_error_last()->status;
+}
+/* Which way a function goes at a number's error is told anew at each run. */
+static void errors_of_numbers_are_their_runs(void **state) {
+    static const int64_t numbers[] = {300, 300, 1, 2, 300, -1, 255};
+    static const tide_graph_fn fns[] = {handled, checked};
+    tide_runtime *rt = *state;
+    tide_array *x = tide_ones(rt, TIDE_U8, SHAPE(2));
+    for (int k = 0; k < 4; k++) {
+        tide_graph *g = tide_graph_new(rt, fns[k % 2], rt);
+        assert_ok(tide_scope_begin(rt));
+        for (size_t i = 0; i < TIDEI_COUNT(numbers); i++) {
+            /* as they stand, and in turn */
+            const int64_t number = numbers[k < 2 ? i : TIDEI_COUNT(numbers) - 1 - i];
+            const tide_arg args[] = {tide_arg_array(x), tide_arg_int(number)};
+            tide_array *out = NULL, *want = NULL;
+            const tide_status called = fns[k % 2](rt, args, 2, &want, 1);
+            uint8_t a[2], b[2];
+            assert_int_equal(tide_graph_run(g, args, 2, &out, 1), called);
+            if (called != TIDE_OK) continue;
+            assert_ok(tide_to_host(out, a, sizeof a));
+            assert_ok(tide_to_host(want, b, sizeof b));
+            assert_memory_equal(a, b, sizeof a);
+        }
+        assert_ok(tide_scope_end(rt));
+        tide_graph_release(g);
+    }
+    tide_release(x);
+}
+
 /* ---- arrays that are kept ---- */
 
 static void a_freed_array_is_kept(void **state) {
@@ -753,6 +799,7 @@ int main(void) {
         CASE(deaths_within_are_told),
         CASE(numbers_are_their_runs),
         CASE(a_number_that_does_not_fit_is_the_calls_error),
+        CASE(errors_of_numbers_are_their_runs),
         CASE(a_freed_array_is_kept),
         cmocka_unit_test(of_another_order_and_device),
         CASE(runs_within_plain_calls_are_runs),
