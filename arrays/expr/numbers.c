@@ -185,8 +185,7 @@ tide_status tidei_numbers_keep(tidei_runtime *rt, unsigned from, const tidei_pla
                                        "take as one");
 }
 
-/* The numbers that the plan's nodes have, each as it is stored; NULL: what there is room for them is
-** exhausted. */
+/* The numbers that the plan's nodes have, each as it is stored; NULL: host memory is exhausted. */
 static kept *all_scalars(tidei_runtime *rt, const tidei_plan *plan, const tide_arg *args,
                          unsigned n) {
     const tidei_graph *g = &plan->graph;

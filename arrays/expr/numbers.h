@@ -63,8 +63,9 @@ tide_status tidei_numbers_watch(tidei_runtime *rt, const tidei_plan *plan, const
 /* Likewise: and can be stored as the plan that ran has them. */
 tide_status tidei_numbers_fit(tidei_runtime *rt, const tidei_plan *plan, const tide_arg *args,
                               unsigned n, const char *op);
-/* Where the calling thread captures: an application with numbers of the run has failed, perhaps for
-** what they are, and the function may go on: so what it did is for no other run. The error stays. */
+/* Where the calling thread captures: an application with numbers of the run has failed, perhaps
+** for what they are, and the function may go on: so what it did is for no other run. The error
+** stays. */
 void tidei_numbers_failed(tidei_runtime *rt);
 
 #endif

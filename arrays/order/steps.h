@@ -148,6 +148,19 @@ OD_FN void od_tell_edge(const od_steps *p, od_i64 i) {
     od_range(p, &low, &high);
     OD_AT(double, p->values, i) = od_edge(p, low, high, i);
 }
+/* The last bin that begins at x or before: where bins are narrower than numbers lie apart, several
+** have the same edges. */
+OD_FN od_i64 od_bin_by_edges(const od_steps *p, double low, double high, double x) {
+    od_i64 first = 0, end = p->m; /* edges that lie at or before x */
+    while (first < end) {
+        const od_i64 middle = first + (end - first) / 2;
+        if (od_edge(p, low, high, middle) <= x)
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    return first > 0 ? first - 1 : 0;
+}
 /* The bin of number x, as its edges are; -1: none. A range without width, as large numbers that are
 ** equal give it, is all in the last one. */
 OD_FN od_i64 od_bin(const od_steps *p, double low, double high, double x) {
@@ -157,8 +170,15 @@ OD_FN od_i64 od_bin(const od_steps *p, double low, double high, double x) {
     const double part = (x * scale - low * scale) / (high * scale - low * scale);
     const double at = part * (double)p->m;
     od_i64 i = at >= (double)p->m ? p->m - 1 : at > 0 ? (od_i64)at : 0;
-    if (i > 0 && x < od_edge(p, low, high, i)) i--;
-    if (i + 1 < p->m && x >= od_edge(p, low, high, i + 1)) i++;
+    if (i > 0 && x < od_edge(p, low, high, i)) {
+        i--;
+        return i == 0 || x >= od_edge(p, low, high, i) ? i : od_bin_by_edges(p, low, high, x);
+    }
+    if (i + 1 < p->m && x >= od_edge(p, low, high, i + 1)) {
+        i++;
+        if (i + 1 < p->m && x >= od_edge(p, low, high, i + 1))
+            return od_bin_by_edges(p, low, high, x);
+    }
     return i;
 }
 OD_FN od_i64 od_bin_of(const od_steps *p, double low, double high, od_i64 i) {

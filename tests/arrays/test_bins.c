@@ -73,6 +73,13 @@ static void the_range_may_be_the_elements_own(void **state) {
     assert_ok(tide_histogram(tiny, 10, 0, 1e-310, &counts, NULL));
     HAS(counts, int64_t, TIDE_I64, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0);
     tide_release(large), tide_release(tiny);
+    /* bins narrower than numbers lie apart: of those that begin at the same one the last has it */
+    const double at = 0x1p53;
+    tide_array *few = tide_from_host(rt, TIDE_F64, SHAPE(4), (double[]){at, at, at + 2, at + 4});
+    counts_right(few, 8, at, at + 4);
+    counts_right(few, 1000, at, at + 4);
+    counts_right(few, 3, at, at + 2);
+    tide_release(few);
     assert_ok(tide_histogram(far, 3, 0, 3, &counts, NULL));
     HAS(counts, int64_t, TIDE_I64, 0, 1, 0);
     tide_release(a), tide_release(none), tide_release(same);
