@@ -53,12 +53,6 @@ ends 1 'answers make no sense; the first: level is 7' full-static --policy "${do
 ends 1 '"first_nonsense": "level is 7"' full-static --json --policy "${doubles}policy_nonsense_double.so"
 ends 0 '' full-static --policy "${doubles}policy_nan_double.so"
 
-# What one prints as it is opened is dropped, and what it has begun ends with its run.
-ends 0 '' full-static --policy "${doubles}policy_forks_double.so" --json
-python3 -c 'import json, sys; [json.loads(line) for line in sys.stdin]' <out || fail "it prints: $(cat out)"
-timeout 60 sh -c "'$tide' study full-static --policy '${doubles}policy_forks_double.so' 2>&1 >out | cat" ||
-    fail "what it has begun goes on"
-
 # The same bytes on any number of cores, and as the same rule within.
 ends 0 '' train threads --limit 1.2x,none --json --jobs 1 --policy "${doubles}policy_double.so(share=0.3)"
 mv out one

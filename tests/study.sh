@@ -97,45 +97,6 @@ ends 2 "--seeds wants a number from 1 to 1000, not '0'" --seeds 0
 ends 2 "--model \"stal=5ms\": column 1: expected one of minor, full" --model stal=5ms
 ends 2 "unrecognized option '--frob'" --frob
 
-# What could not be written is no success.
-for args in 'study train --seeds 1' 'study --help' info --help; do
-    status=0
-    "$tide" $args >/dev/full 2>"$work/err" || status=$?
-    [ $status = 1 ] || fail "$args into what is full ends with $status"
-    grep -q 'standard output' "$work/err" || fail "$args into what is full says: $(cat "$work/err")"
-done
-
-# Sweeps keep their digits.
-ends 0 '' train --seeds 1 --policy 'every(n=1234567:1234568:1)' --json
-[ "$(grep -c '"every(n=123456[78])"' "$work/out")" = 2 ] || fail "a sweep's digits: $(cat "$work/out")"
-
-# Time that would wrap is none, of a run and of an optimum; nor is a recording's read.
-ends 0 '' train --model heap=1TiB,heap_mib=60s --policy every,oracle --seeds 1
-[ "$(grep -c 'none: it\(s collections could\)\{0,1\} take' "$work/out")" = 2 ] || fail "endless: $(cat "$work/out")"
-printf 'op,id,bytes,stream,time_us\na,0,1000,0,9007199254740992\n' >"$work/late.csv"
-ends 2 "$work/late.csv:2: expected a time in microseconds, below 2^53" "$work/late.csv"
-
-# Who did less than the program's work is no better for it.
-{
-    echo op,id,bytes,stream,time_us
-    for i in 0 1 2 3 4 5 6 7 8 9; do
-        printf 'a,0,1000000,0,%s\na,1,8000000000,0,%s\nf,1,8000000000,0,%s\nf,0,1000000,0,%s\ns,0,0,0,%s\n' \
-            ${i}000 ${i}100 ${i}200 ${i}300 ${i}400
-    done
-} >"$work/large.csv"
-ends 0 '' "$work/large.csv" --limit 0.5x,1.2x --policy never,reserve --seeds 1 --plot "$work/large"
-for best in "$work"/large/*-best.tsv; do
-    [ "$(grep -c 0.5x "$best")" = 0 ] && [ "$(wc -l <"$best")" -ge 2 ] || fail "the best: $(cat "$best")"
-done
-
-# An optimum that is not proved is no worse than what stands beside it.
-ends 0 '' "$traces/linalg-mix.csv.gz" --limit 1.2x --policy 'softmax(share=0.8:0.95:0.05),oracle' --seeds 1 --json
-python3 - "$work/out" <<'END' || fail "the oracle is beaten: $(cat "$work/out")"
-import json, sys
-rows = [json.loads(line) for line in open(sys.argv[1])]
-assert len(rows) == 5 and rows[-1]["cost"] <= min(r["cost"] for r in rows[:-1])
-END
-
 # Predictions against runs: what is wrong with the program is told, nothing is left behind. Whether
 # predictions hold depends on the machine; that each is there does not.
 mkdir -p "$work/tmp"

@@ -44,10 +44,9 @@ static inline uint64_t tidei_lab_pause(const tidei_lab_model *m, bool full, uint
     return full ? m->full_ns + arrays * m->full_array_ps / 1000 + m->heap_mib * m->heap_mib_ns
                 : m->minor_ns + arrays * m->minor_array_ps / 1000;
 }
-/* What the first `bytes` that a pool takes cost together; 2^60 at most, so that no sum wraps. */
+/* What the first `bytes` that a pool takes cost together. */
 static inline uint64_t tidei_lab_price(const tidei_lab_model *m, uint64_t bytes) {
-    const unsigned __int128 ns = (unsigned __int128)bytes * m->fresh_mib_ns / TIDEI_MIB;
-    return ns >> 60 ? (uint64_t)1 << 60 : (uint64_t)ns;
+    return (uint64_t)((unsigned __int128)bytes * m->fresh_mib_ns / TIDEI_MIB);
 }
 
 /* A limit as a runtime with such pages takes it. */

@@ -9,6 +9,7 @@
 #define THOUSANDTHS 1000
 #define NO_WAY      (-((int64_t)1 << 62)) /* from the device's time to the end */
 #define NOTHING     UINT32_MAX
+#define TIME_MOST   ((uint64_t)1 << 57)
 
 typedef struct label {
     uint64_t x, y;   /* tenths of a ns: ten times the time, and the time of collections */
@@ -45,8 +46,6 @@ typedef struct making {
 typedef struct search {
     const tidei_lab_program *p;
     const tidei_lab_model *m;
-    const tidei_policy_choice *const *also; /* policies to be no worse than */
-    size_t nalso;
     uint64_t end;             /* what may be held */
     bool minor;               /* minor collections are on offer */
     bool lucky;               /* the number of collections says what the next ones take */
@@ -458,28 +457,20 @@ static tidei_lab_options options_for(const tidei_lab_options *o,
         .policy = choice, .limit = {o->limit[0], o->limit[1]}, .model = o->model, .seed = o->seed};
 }
 
-static tide_status try_policy(search *s, const tidei_lab_options *o,
-                              const tidei_policy_choice *choice, tidei_lab_figures *best) {
-    tidei_lab_figures f;
-    tidei_lab_options with = options_for(o, choice);
-    tide_status status = tidei_lab_simulate(s->p, &with, &f);
-    if (status != TIDE_OK || tidei_lab_cost(&f) >= s->bound) return status;
-    s->bound = tidei_lab_cost(&f);
-    *best = f;
-    return TIDE_OK;
-}
-
-/* The best of the policies, with their usual parameters, and of those that the caller names. */
+/* The best of the policies, with their usual parameters. */
 static tide_status try_policies(search *s, const tidei_lab_options *o, tidei_lab_figures *best) {
     const tidei_policy *policy;
     tide_status status = TIDE_OK;
     s->bound = UINT64_MAX;
     for (size_t i = 0; status == TIDE_OK && (policy = tidei_policy_at(i)); i++) {
+        tidei_lab_figures f;
         tidei_policy_choice choice = tidei_policy_usual(policy);
-        status = try_policy(s, o, &choice, best);
+        tidei_lab_options with = options_for(o, &choice);
+        status = tidei_lab_simulate(s->p, &with, &f);
+        if (status != TIDE_OK || tidei_lab_cost(&f) >= s->bound) continue;
+        s->bound = tidei_lab_cost(&f);
+        *best = f;
     }
-    for (size_t i = 0; status == TIDE_OK && i < s->nalso; i++)
-        status = try_policy(s, o, s->also[i], best);
     return status;
 }
 
@@ -586,38 +577,20 @@ static bool has_second_budget(const tidei_lab_program *p) {
     return false;
 }
 
-/* The longest that any run could take, roughly: all that it can collect, and all new. */
-static double longest(const tidei_lab_program *p, const tidei_lab_model *m) {
-    double decisions = 1, bytes = 0;
-    for (size_t i = 0; i < p->n; i++) {
-        const tidei_lab_event *e = &p->events[i];
-        decisions += e->op == TIDEI_LAB_MAKE ? 2 : e->op == TIDEI_LAB_SYNC;
-        bytes += e->op == TIDEI_LAB_MAKE ? (double)e->amount : 0;
-    }
-    const double pause = (double)tidei_lab_pause(m, true, p->blocks) * m->spread_high / THOUSANDTHS,
-                 least =
-                     (double)tidei_lab_pause(m, false, p->blocks) * m->spread_high / THOUSANDTHS;
-    return (double)p->ideal_ns + bytes / (double)TIDEI_MIB * (double)m->fresh_mib_ns +
-           decisions * ((pause > least ? pause : least) + (double)m->stall_ns);
-}
-
 const char *tidei_lab_oracle_lacks(const tidei_lab_program *p, const tidei_lab_model *m) {
     if (!m) m = &p->model;
     if (p->threads > 1) return "the program has several threads";
     if (has_second_budget(p)) return "the program has a second budget";
     if (!(m->levels & TIDEI_OFFERS_FULL)) return "there are no full collections";
-    if (p->n >= NOTHING) return "the program is too long";
-    if (longest(p, m) > (double)TIDEI_LAB_TIME_MOST)
-        return "its collections could take longer than time is counted";
+    if (p->n >= NOTHING || p->ideal_ns > TIME_MOST) return "the program is too long";
     return NULL;
 }
 
 tide_status tidei_lab_oracle(const tidei_lab_program *p, const tidei_lab_options *o,
-                             const tidei_policy_choice *const *also, size_t n,
                              tidei_lab_figures *out) {
     const char *lacks = tidei_lab_oracle_lacks(p, o->model);
     if (lacks) return tidei_fail(TIDE_E_UNSUPPORTED, OP, "%s: no oracle: %s", p->name, lacks);
-    search s = {.p = p, .m = o->model ? o->model : &p->model, .also = also, .nalso = n};
+    search s = {.p = p, .m = o->model ? o->model : &p->model};
     s.minor = s.m->levels & TIDEI_OFFERS_MINOR;
     s.end = o->limit[0] == TIDEI_NO_LIMIT ? s.m->total : o->limit[0];
     tide_status status = prepare(&s, o);

@@ -18,9 +18,9 @@
 ** lead to it could be looked at, which WORK_MOST bounds: memory that has a price makes too many of
 ** them, since how far a pool has grown is one more thing by which they differ. Then `near` is the
 ** best of some passes that compare labels whatever their luck will be, keep the most promising ones
-** (the ways by x and y to the end, and a guess at what held bytes will cost), of all policies with
-** their usual parameters, and of those that the caller names: a run that is possible, no worse than
-** those, and not proved to be the best. */
+** (the ways by x and y to the end, and a guess at what held bytes will cost), and of all policies
+** with their usual parameters: a run that is possible, no worse than those, and not proved to be
+** the best. */
 #ifndef TIDEI_LAB_ORACLE_H
 #define TIDEI_LAB_ORACLE_H
 
@@ -33,11 +33,9 @@ static inline uint64_t tidei_lab_cost(const tidei_lab_figures *f) {
 
 /* Why there is no oracle for that program and model (NULL: the program's own); NULL: there is. */
 const char *tidei_lab_oracle_lacks(const tidei_lab_program *p, const tidei_lab_model *m);
-/* The options' limits, model, seed and note; its policy is not looked at. `also`: n policies that
-** it is to be no worse than, beside all with their usual parameters. TIDE_E_HOST_NOMEM; and
+/* The options' limits, model, seed and note; its policy is not looked at. TIDE_E_HOST_NOMEM; and
 ** TIDE_E_UNSUPPORTED with what it lacks. */
 tide_status tidei_lab_oracle(const tidei_lab_program *p, const tidei_lab_options *o,
-                             const tidei_policy_choice *const *also, size_t n,
                              tidei_lab_figures *out);
 
 #endif

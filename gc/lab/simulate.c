@@ -134,8 +134,7 @@ static uint64_t pause_of(lab *s, int level) {
     uint64_t part = s->p->nspread
                         ? s->p->spread[tidei_lab_between(&s->random, 0, s->p->nspread - 1)]
                         : tidei_lab_between(&s->random, m->spread_low, m->spread_high);
-    unsigned __int128 all = (unsigned __int128)ns * part / THOUSANDTHS;
-    return all > TIDEI_LAB_TIME_MOST ? TIDEI_LAB_TIME_MOST + 1 : (uint64_t)all;
+    return ns * part / THOUSANDTHS;
 }
 
 /* Threads that compute stand still; those that wait have waited that long. */
@@ -394,17 +393,10 @@ static thread *next_thread(lab *s) {
     return best;
 }
 
-/* No sum wraps before that shows: an event adds little more than TIDEI_LAB_TIME_MOST to a time, or
-** what a recording says, which is below 2^63. */
-static bool is_endless(const lab *s, const thread *t) {
-    return t->now > TIDEI_LAB_TIME_MOST || s->device_free > TIDEI_LAB_TIME_MOST;
-}
-
 static void play_all(lab *s) {
-    for (thread *t; !s->f.endless && (t = next_thread(s));) {
+    for (thread *t; (t = next_thread(s));) {
         const tidei_lab_event *e = &s->p->events[s->order ? s->order[t->at] : t->at];
         if (play(s, t, e)) t->at++;
-        s->f.endless = is_endless(s, t);
     }
 }
 

@@ -59,9 +59,6 @@ typedef struct tidei_lab_options {
     tidei_policy_nonsense *nonsense; /* (may be NULL) receives the answers that made no sense */
 } tidei_lab_options;
 
-/* ns that a run may take, four years and a half: beyond, sums of times would wrap. */
-#define TIDEI_LAB_TIME_MOST ((uint64_t)1 << 57)
-
 typedef struct tidei_lab_figures {
     uint64_t ns; /* when the last thread ended */
     size_t steps;
@@ -74,7 +71,6 @@ typedef struct tidei_lab_figures {
     uint64_t peak_held[TIDEI_LAB_BUDGETS], mean_held[TIDEI_LAB_BUDGETS];
     uint64_t allocated, live, dead, freed; /* bytes, at the end */
     uint64_t near;                         /* 1: an optimum, but perhaps not quite (oracle.h) */
-    uint64_t endless; /* 1: it takes longer than TIDEI_LAB_TIME_MOST, and no other figure counts */
 } tidei_lab_figures;
 
 /* TIDE_E_HOST_NOMEM. */

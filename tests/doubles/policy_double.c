@@ -1,12 +1,10 @@
 /* policy_double.c: shared objects of policies: one that is as it must be, and what can be wrong
 ** with one. HOW says which; docs/own-policy.md has a real one. */
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 #include <tide/policy.h>
 
-enum { HALF, NAN_STATE, NONSENSE, CRASH, DIVIDES, LOOP, QUITS, TALL, NAMELESS, CONSTRUCTOR, FORKS };
+enum { HALF, NAN_STATE, NONSENSE, CRASH, DIVIDES, LOOP, QUITS, TALL, NAMELESS, CONSTRUCTOR };
 enum { SHARE };
 
 static const tide_policy_param params[] = {
@@ -33,8 +31,6 @@ static void misbehave(struct state *s, tide_policy_decision *out) {
     if (HOW == LOOP)
         while (!zero) {}
     if (HOW == QUITS) exit(0);
-    if (HOW == FORKS && s->asked == 20 && fork() == 0)
-        for (;;) pause();
 }
 
 static void decide(void *user, void *state, const tide_policy_snapshot *now,
@@ -54,7 +50,6 @@ static void decide(void *user, void *state, const tide_policy_snapshot *now,
 
 __attribute__((constructor)) static void begin(void) {
     if (HOW == CONSTRUCTOR) raise(SIGSEGV);
-    if (HOW == FORKS) puts("a policy speaks as it is opened");
 }
 
 const tide_policy tide_policy_entry = {.struct_size = HOW == TALL ? 4096 : sizeof(tide_policy),

@@ -94,20 +94,14 @@ static tidei_child_end run(void (*fn)(void *arg), struct shared *s, unsigned sec
     pid_t child = fork();
     if (child < 0) return (tidei_child_end){TIDEI_CHILD_NONE, errno};
     if (!child) {
-        setpgid(0, 0);
         drop_output();
         be_mortal(seconds);
         fn(s->arg);
         s->done = 1;
         _exit(0);
     }
-    setpgid(child, child); /* whoever of the two comes first */
     bool late = !ends_in_time(child, seconds);
     if (late) kill(child, SIGKILL);
-    siginfo_t info;
-    while (waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT) < 0)
-        if (errno != EINTR) return (tidei_child_end){TIDEI_CHILD_NONE, errno};
-    kill(-child, SIGKILL); /* what it has begun itself goes with it */
     while (waitpid(child, &status, 0) < 0)
         if (errno != EINTR) return (tidei_child_end){TIDEI_CHILD_NONE, errno};
     return late ? (tidei_child_end){TIDEI_CHILD_SLOW, (int)seconds}

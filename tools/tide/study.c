@@ -98,9 +98,7 @@ static tide_status run_one(const tidei_study *s, size_t i) {
     const tidei_lab_program *p = &s->programs[program];
     tidei_lab_options o = tidei_study_options_of(s, program, limit, policy, (unsigned)seed);
     if (s->policies[policy].oracle)
-        return tidei_lab_oracle_lacks(p, NULL)
-                   ? TIDE_OK
-                   : tidei_lab_oracle(p, &o, s->rivals, s->nrivals, &s->runs[i]);
+        return tidei_lab_oracle_lacks(p, NULL) ? TIDE_OK : tidei_lab_oracle(p, &o, &s->runs[i]);
     return o.policy->policy->own ? run_apart(s, i, p, &o) : tidei_lab_simulate(p, &o, &s->runs[i]);
 }
 
@@ -110,19 +108,10 @@ static tide_status make_room(tidei_study *s, size_t all) {
     if (all <= SIZE_MAX / sizeof *s->runs) {
         s->runs = tidei_host_alloc(NULL, all * sizeof *s->runs);
         s->troubles = s->runs ? tidei_host_alloc(NULL, all * sizeof *s->troubles) : NULL;
-        s->rivals = s->troubles ? tidei_host_alloc(NULL, s->npolicies * sizeof *s->rivals) : NULL;
     }
-    if (s->rivals) return TIDE_OK;
+    if (s->troubles) return TIDE_OK;
     tidei_study_clear(s);
     return tidei_fail_host_memory(OP, all * sizeof *s->runs);
-}
-
-/* An optimum is no worse than the rows beside it, but for those that run somebody else's code. */
-static void list_rivals(tidei_study *s) {
-    s->nrivals = 0;
-    for (size_t k = 0; k < s->npolicies; k++)
-        if (!s->policies[k].oracle && !s->policies[k].choice.policy->own)
-            s->rivals[s->nrivals++] = &s->policies[k].choice;
 }
 
 tide_status tidei_study_run(tidei_study *s) {
@@ -134,12 +123,9 @@ tide_status tidei_study_run(tidei_study *s) {
                              .user = s};
     s->runs = NULL;
     s->troubles = NULL;
-    s->rivals = NULL;
     if (!crew.all) return TIDE_OK;
     tide_status status = make_room(s, crew.all);
-    if (status != TIDE_OK) return status;
-    list_rivals(s);
-    if (tidei_crew_work(&crew)) return TIDE_OK;
+    if (status != TIDE_OK || tidei_crew_work(&crew)) return status;
     tidei_study_clear(s); /* the error may be another thread's */
     return tidei_fail(TIDE_E_HOST_NOMEM, OP, "host memory is exhausted");
 }
@@ -147,10 +133,8 @@ tide_status tidei_study_run(tidei_study *s) {
 void tidei_study_clear(tidei_study *s) {
     tidei_host_free(NULL, s->runs);
     tidei_host_free(NULL, s->troubles);
-    tidei_host_free(NULL, s->rivals);
     s->runs = NULL;
     s->troubles = NULL;
-    s->rivals = NULL;
 }
 
 /* ---- rows ---- */
@@ -217,9 +201,6 @@ tidei_study_row tidei_study_row_of(const tidei_study *s, size_t program, size_t 
     const tidei_lab_figures *f = &s->runs[place(s, program, limit, policy)];
     tidei_study_row r = {.limit = tidei_study_limit_of(&s->limits[limit], p)};
     if (s->policies[policy].oracle) r.lacks = tidei_lab_oracle_lacks(p, NULL);
-    if (r.lacks) return r;
-    for (unsigned i = 0; i < s->seeds; i++)
-        if (f[i].endless) r.lacks = "it takes longer than 2^57 ns, four years and a half";
     if (r.lacks) return r;
     for (unsigned i = 0; i < s->seeds; i++) add_run(&r, &f[i], p, 1.0 / s->seeds);
     r.overhead_off = interval(f, s->seeds, p, overhead_of, r.overhead);

@@ -38,10 +38,7 @@ typedef struct tidei_study {
     unsigned seeds, threads; /* at least 1 */
     unsigned patience;       /* seconds that a run of somebody else's policy may take; at least 1 */
     bool shows_progress;     /* on stderr */
-    const tidei_policy_choice *
-        *rivals; /* policies of ours, which no optimum is worse than; and n */
-    size_t nrivals;
-    tidei_lab_figures *runs;       /* by program, limit, policy, seed: made by tidei_study_run */
+    tidei_lab_figures *runs; /* by program, limit, policy, seed: made by tidei_study_run */
     tidei_study_trouble *troubles; /* likewise */
 } tidei_study;
 

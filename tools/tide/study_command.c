@@ -308,9 +308,7 @@ static void print_distances(const tidei_study *s, size_t program, size_t limit) 
         if (s->policies[k].oracle) continue;
         (void)tidei_study_trouble_of(s, program, limit, k, &t);
         if (t.end.how != TIDEI_CHILD_DONE) continue; /* it has no figures */
-        const tidei_study_row r = tidei_study_row_of(s, program, limit, k);
-        if (r.lacks || r.failed > o.failed) continue; /* or did less than the program's work */
-        double more = r.cost - o.cost;
+        double more = tidei_study_row_of(s, program, limit, k).cost - o.cost;
         printf("%s %s %+.2f", comma, s->policies[k].text, more);
         if (o.cost > 0) printf(" (%.0f %%)", 100 * more / o.cost);
         comma = ",";

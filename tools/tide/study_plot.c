@@ -179,7 +179,6 @@ static size_t list_points(const album *a, const job *j, point *points) {
         for (size_t l = 0; l < s->nlimits; l++) {
             if (!has_figures(s, j->program, l, k)) continue;
             tidei_study_row r = tidei_study_row_of(s, j->program, l, k);
-            if (r.failed > 0) continue; /* it did not do the program's work */
             points[n++] = (point){r.mean_held, r.overhead, l, k};
         }
     qsort(points, n, sizeof *points, by_held);

@@ -3,10 +3,7 @@
 #include "gc/params.h"
 #include "runtime/base/text.h"
 #include "tools/tide/child.h"
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #define WHY       1024 /* bytes of an error */
 #define PATIENCE  60   /* seconds, for a file to be opened */
@@ -44,23 +41,10 @@ static void try_apart(struct chosen *x) {
                      tidei_child_text(&e, end, sizeof end));
 }
 
-/* Chooses while what is printed goes nowhere: a shared object runs code as it is opened. */
-static void choose_silently(struct chosen *x) {
-    fflush(stdout);
-    int out = dup(STDOUT_FILENO), null = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    if (out >= 0 && null >= 0) dup2(null, STDOUT_FILENO);
-    choose(x);
-    fflush(stdout);
-    if (out >= 0 && null >= 0) dup2(out, STDOUT_FILENO);
-    if (out >= 0) close(out);
-    if (null >= 0) close(null);
-}
-
 static bool choose_policy(const char *text, tidei_policy_choice *out, char *why, size_t cap) {
     struct chosen x = {.text = text, .good = true};
-    const bool file = strchr(text, '/') != NULL;
-    if (file) try_apart(&x);
-    if (x.good) file ? choose_silently(&x) : choose(&x);
+    if (strchr(text, '/')) try_apart(&x);
+    if (x.good) choose(&x);
     if (!x.good) tidei_format(why, cap, "%s", x.why);
     *out = x.choice;
     return x.good;
@@ -127,7 +111,7 @@ bool tidei_study_sweep(tidei_study_sweep_list *l, const char *text, char *why, s
         return false;
     }
     for (double i = 0, v = r.at[0]; v <= r.at[1] + NEARLY * r.at[2]; v = r.at[0] + ++i * r.at[2]) {
-        tidei_format(one, sizeof one, "%.*s%.15g%s%s", (int)(r.begin - text), text, v, r.unit,
+        tidei_format(one, sizeof one, "%.*s%.6g%s%s", (int)(r.begin - text), text, v, r.unit,
                      r.end);
         if (!tidei_study_sweep(l, one, why, cap)) return false;
     }

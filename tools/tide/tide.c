@@ -1,16 +1,12 @@
 /* tide.c: the `tide` command: finds the command that its first argument names, and runs it.
 ** Exit 0, 1 failed, 2 bad input. */
 #include <argp.h>
-#include <errno.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <tide/tide.h>
 #include "tools/tide/command.h"
 
-#define FAILED    1
 #define BAD_INPUT 2
 
 static const struct command {
@@ -68,15 +64,6 @@ static char *list_commands(int key, const char *text, void *input) {
     return list;
 }
 
-/* At the end of the process, which argp's help brings about too: what could not be written is no
-** success. */
-static void close_output(void) {
-    const bool failed = ferror(stdout);
-    if (fclose(stdout) == 0 && !failed) return;
-    if (errno != EPIPE) perror("tide: standard output");
-    _exit(FAILED);
-}
-
 int main(int argc, char **argv) {
     const struct argp argp = {.parser = choose,
                               .args_doc = "COMMAND [ARGUMENT...]",
@@ -84,7 +71,6 @@ int main(int argc, char **argv) {
                                      "recorded program, and when it is best to collect.\v",
                               .help_filter = list_commands};
     struct chosen c = {0};
-    atexit(close_output);
     argp_err_exit_status = BAD_INPUT;
     argp_program_version_hook = print_version;
     /* Without argp's note that what `--limit SIZE` wants, `-l SIZE` wants too; who says how help is

@@ -49,11 +49,7 @@ static const int passed[] = {SIGINT, SIGTERM, SIGHUP};
 
 static void pass_signals(struct sigaction *before) {
     struct sigaction a = {.sa_handler = pass_on};
-    for (size_t i = 0; i < TIDEI_COUNT(passed); i++) {
-        sigaction(passed[i], NULL, &before[i]);
-        /* what is ignored, as by nohup, is so by the program too */
-        if (before[i].sa_handler != SIG_IGN) sigaction(passed[i], &a, NULL);
-    }
+    for (size_t i = 0; i < TIDEI_COUNT(passed); i++) sigaction(passed[i], &a, &before[i]);
 }
 
 static void stop_passing(const struct sigaction *before) {
