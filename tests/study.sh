@@ -70,6 +70,14 @@ grep -q '"collections": [1-9]' "$work/out" || fail "every: $(cat "$work/out")"
 ends 0 '' "$traces/linalg-mix.csv.gz"
 grep -q 'reserve .*98.32 MiB' "$work/out" || fail "1.2 times the peak: $(cat "$work/out")"
 
+# What takes too long is told; the others' rows are as ever, and nothing wraps around.
+ends 1 '' train --model heap=1TiB,heap_mib=60s --limit 6GiB --policy never,every,oracle --seeds 1
+grep -q '^  every .* none: a run takes longer than 2^57 ns' "$work/out" || fail "years: $(cat "$work/out")"
+grep -q '^  oracle .* none: some run of it may take longer than 2^57 ns' "$work/out" ||
+    fail "an oracle of years: $(cat "$work/out")"
+printf 'op,id,bytes,stream,time_us\na,0,1000,0,0\nf,0,1000,0,18000000000000000\n' >"$work/years.csv"
+ends 2 "$work/years.csv: a run takes longer than 2^57 ns (4.5 years) of virtual time" "$work/years.csv"
+
 # The help has all there is to choose from.
 ends 0 '' --help
 for word in full-static reserve cudajl softmax rates pressure sqrt headroom priced every x0 backoff \

@@ -39,14 +39,32 @@ typedef struct tidei_lab_model {
         .total = (uint64_t)80 << 30                                                                \
     }
 
+/* No run takes longer, in ns: four years and a half. Eleven times that, in which costs are
+** reckoned, and sums of a few such times are far from 2^64. */
+#define TIDEI_LAB_TIME_MOST ((uint64_t)1 << 57)
+/* What a single thing costs at most: it ends a run that comes to it. */
+#define TIDEI_LAB_COST_MOST ((uint64_t)1 << 60)
+
+static inline uint64_t tidei_lab_at_most(uint64_t ns) {
+    return ns < TIDEI_LAB_COST_MOST ? ns : TIDEI_LAB_COST_MOST;
+}
+/* a * b / by, at most TIDEI_LAB_COST_MOST; a product beyond 64 bits is rare, and then exact too. */
+static inline uint64_t tidei_lab_part(uint64_t a, uint64_t b, uint64_t by) {
+    uint64_t all;
+    if (!__builtin_mul_overflow(a, b, &all)) return tidei_lab_at_most(all / by);
+    unsigned __int128 ns = (unsigned __int128)a * b / by;
+    return ns < TIDEI_LAB_COST_MOST ? (uint64_t)ns : TIDEI_LAB_COST_MOST;
+}
+
 /* A collection that looks at so many arrays, as it takes a single thread, before the spread. */
 static inline uint64_t tidei_lab_pause(const tidei_lab_model *m, bool full, uint64_t arrays) {
-    return full ? m->full_ns + arrays * m->full_array_ps / 1000 + m->heap_mib * m->heap_mib_ns
-                : m->minor_ns + arrays * m->minor_array_ps / 1000;
+    return full ? tidei_lab_at_most(m->full_ns) + tidei_lab_part(arrays, m->full_array_ps, 1000) +
+                      tidei_lab_part(m->heap_mib, m->heap_mib_ns, 1)
+                : tidei_lab_at_most(m->minor_ns) + tidei_lab_part(arrays, m->minor_array_ps, 1000);
 }
 /* What the first `bytes` that a pool takes cost together. */
 static inline uint64_t tidei_lab_price(const tidei_lab_model *m, uint64_t bytes) {
-    return (uint64_t)((unsigned __int128)bytes * m->fresh_mib_ns / TIDEI_MIB);
+    return tidei_lab_part(bytes, m->fresh_mib_ns, TIDEI_MIB);
 }
 
 /* A limit as a runtime with such pages takes it. */

@@ -9,7 +9,6 @@
 #define THOUSANDTHS 1000
 #define NO_WAY      (-((int64_t)1 << 62)) /* from the device's time to the end */
 #define NOTHING     UINT32_MAX
-#define TIME_MOST   ((uint64_t)1 << 57)
 
 typedef struct label {
     uint64_t x, y;   /* tenths of a ns: ten times the time, and the time of collections */
@@ -198,7 +197,7 @@ static void draw(search *s, size_t n, uint64_t seed) {
     s->least[0] = 0;
     for (size_t i = 0; i < n; i++) {
         s->draws[i] = (uint32_t)tidei_lab_between(&seed, m->spread_low, m->spread_high);
-        uint64_t ns = base * s->draws[i] / THOUSANDTHS;
+        uint64_t ns = tidei_lab_part(base, s->draws[i], THOUSANDTHS);
         s->least[i + 1] = s->least[i] + ns + (ns > s->behind ? 10 * (ns - s->behind) : 0);
     }
 }
@@ -316,10 +315,9 @@ static void prune(search *s, size_t event) {
 
 static void collect(const search *s, label *l, uint32_t event, int level) {
     bool full = level == TIDE_COLLECT_FULL;
-    uint64_t ns =
-        tidei_lab_pause(s->m, full,
-                        full ? s->made_n - s->ended_n - l->freed_n : s->made_n - l->made_n) *
-        s->draws[l->k] / THOUSANDTHS;
+    uint64_t pause = tidei_lab_pause(
+        s->m, full, full ? s->made_n - s->ended_n - l->freed_n : s->made_n - l->made_n);
+    uint64_t ns = tidei_lab_part(pause, s->draws[l->k], THOUSANDTHS);
     l->x += 11 * ns;
     l->y = max_u64(l->y + ns, l->x);
     l->k++;
@@ -577,12 +575,31 @@ static bool has_second_budget(const tidei_lab_program *p) {
     return false;
 }
 
+/* No run takes longer, in ns: all work after all that hosts compute, as many collections as there
+** may be, each of all arrays and as unlucky as can be, and new memory for all that is made. */
+static double longest_run(const tidei_lab_program *p, const tidei_lab_model *m) {
+    double ns = 0, bytes = 0, collections = 1, arrays = p->blocks;
+    for (size_t i = 0; i < p->n; i++) {
+        const tidei_lab_event *e = &p->events[i];
+        bool makes = e->op == TIDEI_LAB_MAKE, syncs = e->op == TIDEI_LAB_SYNC;
+        *(makes ? &bytes : &ns) += (double)e->amount;
+        collections += makes ? 2 : syncs;
+    }
+    double pause = (double)max_u64(m->minor_ns, m->full_ns) +
+                   arrays * (double)max_u64(m->minor_array_ps, m->full_array_ps) / 1000 +
+                   (double)m->heap_mib * (double)m->heap_mib_ns;
+    return ns + collections * (pause * m->spread_high / THOUSANDTHS + (double)m->stall_ns) +
+           bytes / (double)TIDEI_MIB * (double)m->fresh_mib_ns;
+}
+
 const char *tidei_lab_oracle_lacks(const tidei_lab_program *p, const tidei_lab_model *m) {
     if (!m) m = &p->model;
     if (p->threads > 1) return "the program has several threads";
     if (has_second_budget(p)) return "the program has a second budget";
     if (!(m->levels & TIDEI_OFFERS_FULL)) return "there are no full collections";
-    if (p->n >= NOTHING || p->ideal_ns > TIME_MOST) return "the program is too long";
+    if (p->n >= NOTHING) return "the program is too long";
+    if (longest_run(p, m) > (double)TIDEI_LAB_TIME_MOST)
+        return "some run of it may take longer than 2^57 ns (4.5 years)";
     return NULL;
 }
 

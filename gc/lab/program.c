@@ -33,7 +33,9 @@ static void append(tidei_lab_program *p, tidei_lab_event e) {
 void tidei_lab_add(tidei_lab_program *p, unsigned thread, tidei_lab_op op, uint64_t amount) {
     tidei_check(op != TIDEI_LAB_MAKE && op != TIDEI_LAB_DIE && op != TIDEI_LAB_FREE);
     if (!amount && (op == TIDEI_LAB_HOST || op == TIDEI_LAB_WORK)) return;
-    append(p, (tidei_lab_event){.amount = amount, .op = (uint8_t)op, .thread = (uint16_t)thread});
+    append(p, (tidei_lab_event){.amount = tidei_lab_at_most(amount),
+                                .op = (uint8_t)op,
+                                .thread = (uint16_t)thread});
 }
 
 uint32_t tidei_lab_make(tidei_lab_program *p, unsigned thread, unsigned budget, uint64_t bytes) {

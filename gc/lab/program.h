@@ -64,13 +64,14 @@ typedef struct tidei_lab_program {
 
 /* Begins an empty program of one thread, with the usual model. */
 void tidei_lab_begin(tidei_lab_program *p, const char *name);
-/* Writing it. Amounts of 0 are nothing, but for sync points and steps. */
+/* Writing it. Amounts of 0 are nothing, but for sync points and steps; what is longer than any run
+** may be is cut to what ends one. */
 void tidei_lab_add(tidei_lab_program *p, unsigned thread, tidei_lab_op op, uint64_t amount);
 uint32_t tidei_lab_make(tidei_lab_program *p, unsigned thread, unsigned budget, uint64_t bytes);
 void tidei_lab_die(tidei_lab_program *p, unsigned thread, uint32_t block);
 void tidei_lab_free(tidei_lab_program *p, unsigned thread, uint32_t block);
 /* Plays it in the ideal way to know its peak and its time; again after a change of its model.
-** TIDE_E_HOST_NOMEM. */
+** TIDE_E_HOST_NOMEM; TIDE_E_UNSUPPORTED: it is longer than any run may be. */
 tide_status tidei_lab_finish(tidei_lab_program *p);
 void tidei_lab_clear(tidei_lab_program *p);
 

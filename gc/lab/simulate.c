@@ -134,7 +134,7 @@ static uint64_t pause_of(lab *s, int level) {
     uint64_t part = s->p->nspread
                         ? s->p->spread[tidei_lab_between(&s->random, 0, s->p->nspread - 1)]
                         : tidei_lab_between(&s->random, m->spread_low, m->spread_high);
-    return ns * part / THOUSANDTHS;
+    return tidei_lab_part(ns, part, THOUSANDTHS);
 }
 
 /* Threads that compute stand still; those that wait have waited that long. */
@@ -393,11 +393,18 @@ static thread *next_thread(lab *s) {
     return best;
 }
 
-static void play_all(lab *s) {
+static tide_status too_long(const lab *s) {
+    return tidei_fail(TIDE_E_UNSUPPORTED, OP, "%s: a run " TIDEI_LAB_TOO_LONG, s->p->name);
+}
+
+/* An event adds no more than a few times TIDEI_LAB_COST_MOST: nothing wraps before it is seen. */
+static tide_status play_all(lab *s) {
     for (thread *t; (t = next_thread(s));) {
         const tidei_lab_event *e = &s->p->events[s->order ? s->order[t->at] : t->at];
         if (play(s, t, e)) t->at++;
+        if (max_u64(t->now, s->device_free) > TIDEI_LAB_TIME_MOST) return too_long(s);
     }
+    return TIDE_OK;
 }
 
 /* ---- beginning and end ---- */
@@ -480,8 +487,8 @@ tide_status tidei_lab_simulate(const tidei_lab_program *p, const tidei_lab_optio
     if (!s) return tidei_fail_host_memory(OP, sizeof *s);
     *s = (lab){.p = p, .o = o, .m = o->model ? o->model : &p->model, .random = o->seed};
     tide_status status = prepare(s);
+    if (status == TIDE_OK) status = play_all(s);
     if (status == TIDE_OK) {
-        play_all(s);
         count_up(s);
         *out = s->f;
     }

@@ -73,7 +73,9 @@ typedef struct tidei_lab_figures {
     uint64_t near;                         /* 1: an optimum, but perhaps not quite (oracle.h) */
 } tidei_lab_figures;
 
-/* TIDE_E_HOST_NOMEM. */
+/* TIDE_E_HOST_NOMEM; TIDE_E_UNSUPPORTED: it, or what it leaves queued, comes to more than
+** TIDEI_LAB_TIME_MOST. */
+#define TIDEI_LAB_TOO_LONG "takes longer than 2^57 ns (4.5 years) of virtual time"
 tide_status tidei_lab_simulate(const tidei_lab_program *p, const tidei_lab_options *o,
                                tidei_lab_figures *out);
 

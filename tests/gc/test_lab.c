@@ -625,6 +625,65 @@ static void a_collection_costs_what_it_looks_at(void **state) {
     }
 }
 
+/* What comes to more than four years is refused, by whatever it comes to that: nothing wraps. */
+static void what_takes_too_long_is_refused(void **state) {
+    static const struct {
+        uint64_t full_ns, full_array_ps, heap_mib, heap_mib_ns, stall_ns, fresh_mib_ns, host,
+            device;
+    } cases[] = {
+        {.full_ns = UINT64_MAX},
+        {.full_array_ps = UINT64_MAX},
+        {.full_ns = UINT64_MAX, .full_array_ps = UINT64_MAX, .heap_mib = 1, .heap_mib_ns = 1},
+        {.heap_mib = (uint64_t)1 << 20, .heap_mib_ns = 60000000000}, /* 2^64 once times 20 */
+        {.heap_mib = (uint64_t)1 << 33, .heap_mib_ns = (uint64_t)1 << 33},
+        {.fresh_mib_ns = UINT64_MAX},
+        {.fresh_mib_ns = (uint64_t)1 << 62},
+        {.host = UINT64_MAX},
+        {.host = (uint64_t)1 << 56},
+        {.device = UINT64_MAX},
+    };
+    tidei_policy_choice every = tidei_policy_usual(&tidei_policy_every);
+    tidei_lab_options o = {.policy = &every, .limit = {TIDEI_NO_LIMIT, TIDEI_NO_LIMIT}, .seed = 1};
+    (void)state;
+    for (size_t i = 0; i < TIDEI_COUNT(cases); i++) {
+        tidei_lab_program p = small();
+        tidei_lab_figures f;
+        p.model.full_ns = cases[i].full_ns;
+        p.model.full_array_ps = cases[i].full_array_ps;
+        p.model.heap_mib = cases[i].heap_mib;
+        p.model.heap_mib_ns = cases[i].heap_mib_ns;
+        p.model.fresh_mib_ns = cases[i].fresh_mib_ns;
+        for (int k = 0; k < 200; k++) {
+            tidei_lab_die(&p, 0, tidei_lab_make(&p, 0, TIDEI_LAB_DEVICE, TIDEI_MIB));
+            tidei_lab_add(&p, 0, TIDEI_LAB_HOST, cases[i].host);
+            tidei_lab_add(&p, 0, TIDEI_LAB_WORK, cases[i].device);
+        }
+        tide_status status = tidei_lab_finish(&p);
+        if (status == TIDE_OK) status = tidei_lab_simulate(&p, &o, &f);
+        if (status != TIDE_E_UNSUPPORTED) fail_msg("case %zu: %d", i, status);
+        assert_error(TIDE_E_UNSUPPORTED,
+                     "small: a run takes longer than 2^57 ns (4.5 years) of virtual time");
+        tidei_lab_clear(&p);
+    }
+}
+
+/* Nor does what is long, and yet allowed. */
+static void long_pauses_are_as_they_are(void **state) {
+    tidei_lab_program p = small();
+    (void)state;
+    p.model.full_ns = 7;
+    p.model.heap_mib = (uint64_t)1 << 20;
+    p.model.heap_mib_ns = 60000000000;
+    p.model.spread_low = p.model.spread_high = 1500; /* thousandths, of 2^56 ns: beyond 64 bits */
+    p.model.fresh_mib_ns = 0;
+    tidei_lab_make(&p, 0, TIDEI_LAB_DEVICE, 1);
+    tidei_lab_add(&p, 0, TIDEI_LAB_SYNC, 0);
+    assert_int_equal(tidei_lab_finish(&p), TIDE_OK);
+    assert_int_equal(run(&p, &syncs, TIDEI_NO_LIMIT).ns,
+                     ((((uint64_t)60000000000 << 20) + 7) / 2) * 3 + 1);
+    tidei_lab_clear(&p);
+}
+
 /* Whichever piece of host memory is refused, nothing is left behind, and the error is told. */
 static void host_memory_may_end(void **state) {
     tide_status status = TIDE_OK;
@@ -662,6 +721,8 @@ int main(void) {
         cmocka_unit_test(what_priced_pays_is_bounded),
         cmocka_unit_test(figures_of_a_model_are_changed_by_name),
         cmocka_unit_test(a_collection_costs_what_it_looks_at),
+        cmocka_unit_test(what_takes_too_long_is_refused),
+        cmocka_unit_test(long_pauses_are_as_they_are),
         cmocka_unit_test(host_memory_may_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -264,6 +264,11 @@ static void what_it_lacks_is_told(void **state) {
     assert_int_equal(tidei_lab_write(tidei_lab_workload_find("train"), &p), TIDE_OK);
     p.model.levels = TIDEI_OFFERS_MINOR;
     assert_string_equal(tidei_lab_oracle_lacks(&p, NULL), "there are no full collections");
+    p.model.levels = TIDEI_OFFERS_FULL;
+    p.model.heap_mib = (uint64_t)1 << 20;
+    p.model.heap_mib_ns = 60000000000;
+    assert_string_equal(tidei_lab_oracle_lacks(&p, NULL),
+                        "some run of it may take longer than 2^57 ns (4.5 years)");
     tidei_lab_clear(&p);
 }
 

@@ -502,6 +502,7 @@ static void costs_have_intervals_over_the_seeds(void **state) {
     tidei_lab_figures runs[3] = {{.ns = 1010, .pause_ns = 100},
                                  {.ns = 1020, .pause_ns = 100},
                                  {.ns = 1030, .pause_ns = 100}};
+    tidei_study_trouble none_at_all[3] = {{.too_long = false}};
     tidei_lab_program p = {.ideal_ns = 1000, .peak = {1}, .threads = 1};
     tidei_study_limit none = {.kind = TIDEI_LIMIT_NONE};
     tidei_study_policy policy = {.text = "any"};
@@ -512,7 +513,8 @@ static void costs_have_intervals_over_the_seeds(void **state) {
                      .nlimits = 1,
                      .npolicies = 1,
                      .seeds = 3,
-                     .runs = runs};
+                     .runs = runs,
+                     .troubles = none_at_all};
     (void)state;
     tidei_study_row r = tidei_study_row_of(&s, 0, 0, 0);
     assert_true(r.overhead > 1.9999 && r.overhead < 2.0001);

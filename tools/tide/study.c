@@ -91,6 +91,14 @@ tidei_lab_options tidei_study_options_of(const tidei_study *s, size_t program, s
         .seed = (uint64_t)seed + 1};
 }
 
+static tide_status run_policy(const tidei_study *s, size_t i, const tidei_lab_program *p,
+                              const tidei_lab_options *o) {
+    tide_status status =
+        o->policy->policy->own ? run_apart(s, i, p, o) : tidei_lab_simulate(p, o, &s->runs[i]);
+    s->troubles[i].too_long = status == TIDE_E_UNSUPPORTED;
+    return s->troubles[i].too_long ? TIDE_OK : status;
+}
+
 static tide_status run_one(const tidei_study *s, size_t i) {
     size_t seed = i % s->seeds, policy = i / s->seeds % s->npolicies,
            limit = i / s->seeds / s->npolicies % s->nlimits,
@@ -99,7 +107,7 @@ static tide_status run_one(const tidei_study *s, size_t i) {
     tidei_lab_options o = tidei_study_options_of(s, program, limit, policy, (unsigned)seed);
     if (s->policies[policy].oracle)
         return tidei_lab_oracle_lacks(p, NULL) ? TIDE_OK : tidei_lab_oracle(p, &o, &s->runs[i]);
-    return o.policy->policy->own ? run_apart(s, i, p, &o) : tidei_lab_simulate(p, &o, &s->runs[i]);
+    return run_policy(s, i, p, &o);
 }
 
 static bool run_number(void *s, size_t i) { return run_one(s, i) == TIDE_OK; }
@@ -199,8 +207,11 @@ tidei_study_row tidei_study_row_of(const tidei_study *s, size_t program, size_t 
                                    size_t policy) {
     const tidei_lab_program *p = &s->programs[program];
     const tidei_lab_figures *f = &s->runs[place(s, program, limit, policy)];
+    tidei_study_trouble t;
     tidei_study_row r = {.limit = tidei_study_limit_of(&s->limits[limit], p)};
     if (s->policies[policy].oracle) r.lacks = tidei_lab_oracle_lacks(p, NULL);
+    (void)tidei_study_trouble_of(s, program, limit, policy, &t);
+    if (t.too_long) r.lacks = "a run " TIDEI_LAB_TOO_LONG;
     if (r.lacks) return r;
     for (unsigned i = 0; i < s->seeds; i++) add_run(&r, &f[i], p, 1.0 / s->seeds);
     r.overhead_off = interval(f, s->seeds, p, overhead_of, r.overhead);
@@ -213,11 +224,12 @@ bool tidei_study_trouble_of(const tidei_study *s, size_t program, size_t limit, 
     const tidei_study_trouble *t = &s->troubles[place(s, program, limit, policy)];
     *out = *t;
     for (unsigned i = 1; i < s->seeds; i++) {
+        out->too_long |= t[i].too_long;
         if (out->end.how == TIDEI_CHILD_DONE) out->end = t[i].end;
         if (!out->nonsense.n)
             out->nonsense = t[i].nonsense;
         else
             out->nonsense.n += t[i].nonsense.n;
     }
-    return out->end.how != TIDEI_CHILD_DONE || out->nonsense.n;
+    return out->end.how != TIDEI_CHILD_DONE || out->nonsense.n || out->too_long;
 }

@@ -28,6 +28,7 @@ typedef struct tidei_study_policy {
 typedef struct tidei_study_trouble {
     tidei_child_end end; /* not done: there are no figures */
     tidei_policy_nonsense nonsense;
+    bool too_long; /* there are no figures either */
 } tidei_study_trouble;
 
 typedef struct tidei_study {

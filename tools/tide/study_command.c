@@ -336,6 +336,7 @@ static int failed(void) {
     switch (tide_error_last()->status) {
     case TIDE_E_INVALID:
     case TIDE_E_FORMAT:
+    case TIDE_E_UNSUPPORTED: /* it takes too long */
     case TIDE_E_IO: return BAD_INPUT;
     default: return 1;
     }
