@@ -19,6 +19,16 @@ printf '%s\na,0,1000,0,0\nf,0,1000,0,1\n' $header >"$work/small.csv"
 printf '%s\na,0,1000,0,0\nf,1,1000,0,1\n' $header >"$work/bad.csv"
 head -c 2000 "$traces/linalg-mix.csv.gz" >"$work/cut.csv.gz"
 
+# What nobody could read was no success.
+for words in "replay $work/small.csv --json" "replay $work/small.csv" info 'info --env' 'replay --help'; do
+    status=0
+    # shellcheck disable=SC2086 # words
+    "$tide" $words >/dev/full 2>"$work/err" || status=$?
+    [ $status = 1 ] || fail "tide $words into a full disk ends with $status"
+    grep -qF 'tide: standard output cannot be written' "$work/err" ||
+        fail "tide $words into a full disk says: $(cat "$work/err")"
+done
+
 # Figures: all there, and those that anyone can tell.
 ends 0 '' replay "$traces/linalg-mix.csv.gz" --streams 2 --passes 3 --lag 10 --pinned 10 --json
 python3 - "$work/out" <<'END' || fail "the JSON: $(cat "$work/out")"

@@ -78,6 +78,20 @@ grep -q '^  oracle .* none: some run of it may take longer than 2^57 ns' "$work/
 printf 'op,id,bytes,stream,time_us\na,0,1000,0,0\nf,0,1000,0,18000000000000000\n' >"$work/years.csv"
 ends 2 "$work/years.csv: a run takes longer than 2^57 ns (4.5 years) of virtual time" "$work/years.csv"
 
+# What nobody could read was no success.
+for words in 'study train --seeds 1 --policy never' 'study train --seeds 1 --policy never --json' \
+    'study train threads --limit 1.02x,1.2x,2x,3x,4x,none --seeds 1 --json' 'study --help' --help --version; do
+    status=0
+    # shellcheck disable=SC2086 # words
+    "$tide" $words >/dev/full 2>"$work/err" || status=$?
+    [ $status = 1 ] || fail "tide $words into a full disk ends with $status"
+    grep -q '^tide: standard output cannot be written' "$work/err" ||
+        fail "tide $words into a full disk says: $(cat "$work/err")"
+done
+status=0
+"$tide" study --frob >/dev/full 2>&1 || status=$?
+[ $status = 2 ] || fail "a full disk hides bad input: $status"
+
 # The help has all there is to choose from.
 ends 0 '' --help
 for word in full-static reserve cudajl softmax rates pressure sqrt headroom priced every x0 backoff \

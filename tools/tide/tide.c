@@ -1,12 +1,16 @@
 /* tide.c: the `tide` command: finds the command that its first argument names, and runs it.
 ** Exit 0, 1 failed, 2 bad input. */
 #include <argp.h>
+#include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tide/tide.h>
+#include <unistd.h>
 #include "tools/tide/command.h"
 
+#define FAILED    1
 #define BAD_INPUT 2
 
 static const struct command {
@@ -64,6 +68,21 @@ static char *list_commands(int key, const char *text, void *input) {
     return list;
 }
 
+/* Says so where standard output has not arrived, as on a full disk, and returns false. */
+static bool output_arrives(void) {
+    bool lost = ferror(stdout);
+    errno = 0;
+    if (fflush(stdout) == 0 && !lost) return true;
+    fprintf(stderr, "tide: standard output cannot be written%s%s\n", errno ? ": " : "",
+            errno ? strerror(errno) : "");
+    return false;
+}
+
+/* argp leaves by exit once it has shown a help or a version. */
+static void end_output(void) {
+    if (!output_arrives()) _exit(FAILED);
+}
+
 int main(int argc, char **argv) {
     const struct argp argp = {.parser = choose,
                               .args_doc = "COMMAND [ARGUMENT...]",
@@ -71,6 +90,7 @@ int main(int argc, char **argv) {
                                      "recorded program, and when it is best to collect.\v",
                               .help_filter = list_commands};
     struct chosen c = {0};
+    atexit(end_output);
     argp_err_exit_status = BAD_INPUT;
     argp_program_version_hook = print_version;
     /* Without argp's note that what `--limit SIZE` wants, `-l SIZE` wants too; who says how help is
