@@ -26,7 +26,8 @@ DEFAULT = "reserve"
 
 
 def read(work, kind, limit):
-    """Rows by program, then by policy; none where there is no such file."""
+    """Rows by program, then by policy; none where there is no such file. A program some of whose
+    allocations failed is left out: its rows are no measure of the policies."""
     rows = {}
     path = os.path.join(work, f"{kind}-{limit}.json")
     if os.path.exists(path):
@@ -35,7 +36,7 @@ def read(work, kind, limit):
                 row = json.loads(line)
                 name = os.path.basename(row["workload"])
                 rows.setdefault(name, {})[row["policy"]] = row
-    return rows
+    return {n: r for n, r in rows.items() if not any(x.get("incomplete") for x in r.values())}
 
 
 def is_trace(name):

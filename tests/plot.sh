@@ -65,6 +65,15 @@ END
 check() { python3 check.py "$@" || fail "the page of $1"; }
 data() { (cd "$1" && cat ./*.tsv ./*.gp) | cksum; }
 
+# Where allocations failed less was done, and nothing is the better for it.
+printf 'op,id,bytes,stream,time_us\na,1,8589934592,0,0\nf,1,8589934592,0,50000\na,2,1000000,0,50000\nf,2,1000000,0,100000\n' >fail.csv
+ends 0 '' study fail.csv --limit 0.5x,1.2x --policy reserve,oracle --seeds 1 --plot failed
+! grep -q '0\.5x' failed/*-best.tsv || fail "failures are best: $(cat failed/*-best.tsv)"
+grep -q '1\.2x' failed/*-best.tsv || fail "nothing is best: $(cat failed/*-best.tsv)"
+check failed 'reserve (incomplete)'
+ends 0 '' study fail.csv --limit 0.5x --policy reserve --seeds 1 --plot failed-all
+check failed-all
+
 # Of a study: what stands in its table stands on the page.
 policies='sqrt,cudajl(slack=1),never,oracle'
 ends 0 '' study full-static half --policy "$policies" --limit 1.1x,none --seeds 2 --plot one --jobs 1

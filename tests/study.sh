@@ -78,6 +78,15 @@ grep -q '^  oracle .* none: some run of it may take longer than 2^57 ns' "$work/
 printf 'op,id,bytes,stream,time_us\na,0,1000,0,0\nf,0,1000,0,18000000000000000\n' >"$work/years.csv"
 ends 2 "$work/years.csv: a run takes longer than 2^57 ns (4.5 years) of virtual time" "$work/years.csv"
 
+# Where allocations failed less was done, and nothing is the better for it.
+printf 'op,id,bytes,stream,time_us\na,1,8589934592,0,0\nf,1,8589934592,0,50000\na,2,1000000,0,50000\nf,2,1000000,0,100000\n' \
+    >"$work/fail.csv"
+ends 0 '' "$work/fail.csv" --limit 0.5x,1.2x --policy reserve,oracle --seeds 1
+[ "$(grep -c ' 1.0  .*  incomplete$' "$work/out")" = 2 ] || fail "no marks: $(cat "$work/out")"
+[ "$(grep -c 'dearer than the oracle' "$work/out")" = 1 ] || fail "a distance of failures: $(cat "$work/out")"
+ends 0 '' "$work/fail.csv" --limit 0.5x,1.2x --policy reserve --seeds 1 --json
+[ "$(grep -c '"incomplete": true' "$work/out")" = 1 ] || fail "no marks: $(cat "$work/out")"
+
 # What nobody could read was no success.
 for words in 'study train --seeds 1 --policy never' 'study train --seeds 1 --policy never --json' \
     'study train threads --limit 1.02x,1.2x,2x,3x,4x,none --seeds 1 --json' 'study --help' --help --version; do

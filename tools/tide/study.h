@@ -51,6 +51,8 @@ typedef struct tidei_study_row {
     ** interval over the seeds */
     double overhead, overhead_off, cost, cost_off;
     double share, fruitless_share; /* the collector's time, percent of the ideal time */
+    /* where `failed` is not 0, the runs did less than they were to, and their times are no measure
+    ** of the policy */
     double collections, minor, fruitless, forced, stalls, failed;
     uint64_t worst_step_ns; /* of all seeds; the other figures are means */
     double p99_step_ns, peak_held, mean_held;

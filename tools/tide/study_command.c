@@ -202,7 +202,7 @@ static void print_row(const char *policy, const tidei_study_row *r, int width, u
     for (size_t i = 0; i < TIDEI_STUDY_COLUMNS && *cells[i]; i++)
         printf(" %*s", tidei_study_columns[i].width, cells[i]);
     if (r->lacks) printf(" none: %s", r->lacks);
-    printf("%s\n", r->near ? "  near" : "");
+    printf("%s%s\n", r->near ? "  near" : "", r->failed > 0 ? "  incomplete" : "");
 }
 
 static void print_text(const char *key, const char *text) {
@@ -241,6 +241,7 @@ static void print_json(const tidei_lab_program *p, const char *policy, const tid
         printf("\"lacks\": \"%s\"}\n", r->lacks);
         return;
     }
+    if (r->failed > 0) printf("\"incomplete\": true, ");
     printf("\"cost\": %.6f, \"cost_off\": %.6f, \"near\": %s, ", r->cost, r->cost_off,
            r->near ? "true" : "false");
     printf(
@@ -294,13 +295,13 @@ static int widest(const struct options *o) {
     return (int)n;
 }
 
-/* How much more than the best each costs. */
+/* How much more than the best each costs: of rows that did all there was to do. */
 static void print_distances(const tidei_study *s, size_t program, size_t limit) {
     size_t best = 0;
     while (best < s->npolicies && !s->policies[best].oracle) best++;
     if (best == s->npolicies) return;
     tidei_study_row o = tidei_study_row_of(s, program, limit, best);
-    if (o.lacks) return;
+    if (o.lacks || o.failed > 0) return;
     printf("  dearer than the oracle%s:", o.near ? ", nearly" : "");
     const char *comma = "";
     for (size_t k = 0; k < s->npolicies; k++) {
@@ -308,7 +309,9 @@ static void print_distances(const tidei_study *s, size_t program, size_t limit) 
         if (s->policies[k].oracle) continue;
         (void)tidei_study_trouble_of(s, program, limit, k, &t);
         if (t.end.how != TIDEI_CHILD_DONE) continue; /* it has no figures */
-        double more = tidei_study_row_of(s, program, limit, k).cost - o.cost;
+        tidei_study_row r = tidei_study_row_of(s, program, limit, k);
+        if (r.lacks || r.failed > 0) continue;
+        double more = r.cost - o.cost;
         printf("%s %s %+.2f", comma, s->policies[k].text, more);
         if (o.cost > 0) printf(" (%.0f %%)", 100 * more / o.cost);
         comma = ",";

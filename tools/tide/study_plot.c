@@ -163,6 +163,7 @@ static tide_status write_rows(const album *a, const job *j, const size_t *order)
 typedef struct point {
     double held, overhead;
     size_t limit, policy;
+    bool incomplete; /* allocations failed */
 } point;
 
 static int by_held(const void *a, const void *b) {
@@ -179,13 +180,13 @@ static size_t list_points(const album *a, const job *j, point *points) {
         for (size_t l = 0; l < s->nlimits; l++) {
             if (!has_figures(s, j->program, l, k)) continue;
             tidei_study_row r = tidei_study_row_of(s, j->program, l, k);
-            points[n++] = (point){r.mean_held, r.overhead, l, k};
+            points[n++] = (point){r.mean_held, r.overhead, l, k, r.failed > 0};
         }
     qsort(points, n, sizeof *points, by_held);
     return n;
 }
 
-/* Those that no other beats in both. */
+/* Those that no other beats in both, of those that did all there was to do. */
 static tide_status write_best(const album *a, const job *j, const point *points, size_t n) {
     char file[TIDEI_PLOT_NAME], text[32];
     FILE *f = create(a, j, file, "-best.tsv");
@@ -193,7 +194,7 @@ static tide_status write_best(const album *a, const job *j, const point *points,
     fputs("mean_held\toverhead\tpolicy\tlimit_asked\n", f);
     for (size_t i = 0, last = n; i < n; i++) {
         const point *p = &points[i];
-        if (last < n && p->overhead >= points[last].overhead) continue;
+        if (p->incomplete || (last < n && p->overhead >= points[last].overhead)) continue;
         last = i;
         fprintf(f, "%.0f\t%.6f\t", p->held, p->overhead);
         tidei_quote_field(f, a->s->policies[p->policy].text);
@@ -416,8 +417,9 @@ static void page_row(const album *a, FILE *to, size_t program, size_t limit, siz
     for (size_t i = 0; i < TIDEI_STUDY_COLUMNS; i++)
         row[1 + i] = (tidei_page_cell){cells[i], 1, true};
     if (t.end.how == TIDEI_CHILD_DONE && !r.lacks) {
-        if (r.near) tidei_format(text, sizeof text, "%s (near)", a->s->policies[policy].text);
-        if (r.near) row[0].text = text;
+        const char *mark = r.failed > 0 ? "incomplete" : r.near ? "near" : NULL;
+        if (mark) tidei_format(text, sizeof text, "%s (%s)", a->s->policies[policy].text, mark);
+        if (mark) row[0].text = text;
         tidei_page_row(to, row, TIDEI_COUNT(row));
         return;
     }
@@ -461,7 +463,8 @@ static void page_rows_pictures(const album *a, FILE *to, const job *j) {
                        "the figures are those of the table.",
                        "Time against memory, a point for each policy and limit. To the left is "
                        "less memory, below is less time. Nothing beats the points on the line in "
-                       "both; they are labelled with their limits.",
+                       "both; they are labelled with their limits. Rows that are incomplete, since "
+                       "allocations failed, are not among them.",
                        tables, 2);
 }
 
