@@ -59,6 +59,15 @@ for r in rows:
 assert rows[0]["cost"] < rows[1]["cost"] and rows[4]["cost"] < rows[5]["cost"]
 END
 
+# Nothing beside it is cheaper, with whatever parameters, even where it is only nearly an optimum.
+ends 0 '' "$traces/linalg-mix.csv.gz" --limit 1.2x --seeds 2 --json \
+    --policy 'oracle,softmax(share=0.8:0.98:0.02),softmax(share=0.9),headroom(share=0.5:1:0.1)'
+python3 - "$work/out" <<'END' || fail "a policy is cheaper than the oracle: $(cat "$work/out")"
+import json, sys
+rows = [json.loads(line) for line in open(sys.argv[1])]
+assert rows[0]["near"] and all(rows[0]["cost"] <= r["cost"] for r in rows)
+END
+
 # The table; every workload where none is named; a model.
 ends 0 '' --seeds 1 --policy never
 for name in train full-static full-short half grow short-syncs old-garbage bursty-slack no-sync \

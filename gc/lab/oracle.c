@@ -455,20 +455,30 @@ static tidei_lab_options options_for(const tidei_lab_options *o,
         .policy = choice, .limit = {o->limit[0], o->limit[1]}, .model = o->model, .seed = o->seed};
 }
 
-/* The best of the policies, with their usual parameters. */
-static tide_status try_policies(search *s, const tidei_lab_options *o, tidei_lab_figures *best) {
+/* Takes the run under that policy if it is the best so far. */
+static tide_status try_policy(search *s, const tidei_lab_options *o,
+                              const tidei_policy_choice *choice, tidei_lab_figures *best) {
+    tidei_lab_figures f;
+    tidei_lab_options with = options_for(o, choice);
+    tide_status status = tidei_lab_simulate(s->p, &with, &f);
+    if (status != TIDE_OK || tidei_lab_cost(&f) >= s->bound) return status;
+    s->bound = tidei_lab_cost(&f);
+    *best = f;
+    return TIDE_OK;
+}
+
+/* The best of the policies with their usual parameters, and of the rivals. */
+static tide_status try_policies(search *s, const tidei_lab_options *o, const tidei_lab_rivals *r,
+                                tidei_lab_figures *best) {
     const tidei_policy *policy;
     tide_status status = TIDE_OK;
     s->bound = UINT64_MAX;
     for (size_t i = 0; status == TIDE_OK && (policy = tidei_policy_at(i)); i++) {
-        tidei_lab_figures f;
         tidei_policy_choice choice = tidei_policy_usual(policy);
-        tidei_lab_options with = options_for(o, &choice);
-        status = tidei_lab_simulate(s->p, &with, &f);
-        if (status != TIDE_OK || tidei_lab_cost(&f) >= s->bound) continue;
-        s->bound = tidei_lab_cost(&f);
-        *best = f;
+        status = try_policy(s, o, &choice, best);
     }
+    for (size_t i = 0; status == TIDE_OK && r && i < r->n; i++)
+        status = try_policy(s, o, r->at[i], best);
     return status;
 }
 
@@ -516,8 +526,9 @@ static void guess(search *s, const struct guess *g, const tidei_lab_figures *bes
                        : 0;
 }
 
-static tide_status find(search *s, const tidei_lab_options *o, tidei_lab_figures *best) {
-    tide_status status = try_policies(s, o, best);
+static tide_status find(search *s, const tidei_lab_options *o, const tidei_lab_rivals *rivals,
+                        tidei_lab_figures *best) {
+    tide_status status = try_policies(s, o, rivals, best);
     bool luck = s->m->spread_low != s->m->spread_high;
     for (size_t i = 0; i < TIDEI_COUNT(guesses) && status == TIDE_OK; i++) {
         guess(s, &guesses[i], best);
@@ -604,14 +615,14 @@ const char *tidei_lab_oracle_lacks(const tidei_lab_program *p, const tidei_lab_m
 }
 
 tide_status tidei_lab_oracle(const tidei_lab_program *p, const tidei_lab_options *o,
-                             tidei_lab_figures *out) {
+                             const tidei_lab_rivals *rivals, tidei_lab_figures *out) {
     const char *lacks = tidei_lab_oracle_lacks(p, o->model);
     if (lacks) return tidei_fail(TIDE_E_UNSUPPORTED, OP, "%s: no oracle: %s", p->name, lacks);
     search s = {.p = p, .m = o->model ? o->model : &p->model};
     s.minor = s.m->levels & TIDEI_OFFERS_MINOR;
     s.end = o->limit[0] == TIDEI_NO_LIMIT ? s.m->total : o->limit[0];
     tide_status status = prepare(&s, o);
-    if (status == TIDE_OK) status = find(&s, o, out);
+    if (status == TIDE_OK) status = find(&s, o, rivals, out);
     release(&s);
     return status;
 }

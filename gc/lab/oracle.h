@@ -20,7 +20,7 @@
 ** best of some passes that compare labels whatever their luck will be, keep the most promising ones
 ** (the ways by x and y to the end, and a guess at what held bytes will cost), and of all policies
 ** with their usual parameters: a run that is possible, no worse than those, and not proved to be
-** the best. */
+** the best; nor worse than the rivals that a caller names. */
 #ifndef TIDEI_LAB_ORACLE_H
 #define TIDEI_LAB_ORACLE_H
 
@@ -33,9 +33,14 @@ static inline uint64_t tidei_lab_cost(const tidei_lab_figures *f) {
 
 /* Why there is no oracle for that program and model (NULL: the program's own); NULL: there is. */
 const char *tidei_lab_oracle_lacks(const tidei_lab_program *p, const tidei_lab_model *m);
-/* The options' limits, model, seed and note; its policy is not looked at. TIDE_E_HOST_NOMEM; and
-** TIDE_E_UNSUPPORTED with what it lacks. */
+/* Policies with parameters of their own, of ours: the optimum is to be no worse than these. */
+typedef struct tidei_lab_rivals {
+    const tidei_policy_choice *const *at;
+    size_t n;
+} tidei_lab_rivals;
+/* The options' limits, model, seed and note; its policy is not looked at. `rivals` may be NULL.
+** TIDE_E_HOST_NOMEM; and TIDE_E_UNSUPPORTED with what it lacks. */
 tide_status tidei_lab_oracle(const tidei_lab_program *p, const tidei_lab_options *o,
-                             tidei_lab_figures *out);
+                             const tidei_lab_rivals *rivals, tidei_lab_figures *out);
 
 #endif

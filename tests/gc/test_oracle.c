@@ -120,7 +120,7 @@ static void compare_with_brute_force(uint64_t seed, unsigned levels, unsigned de
         .limit = {roll(0, 3) ? roll(4, 30) * 512 : TIDEI_NO_LIMIT, TIDEI_NO_LIMIT},
         .model = &w.p.model,
         .seed = seed};
-    assert_int_equal(tidei_lab_oracle(&w.p, &o, &f), TIDE_OK);
+    assert_int_equal(tidei_lab_oracle(&w.p, &o, NULL, &f), TIDE_OK);
     assert_int_equal(f.near, 0);
     uint64_t best = brute_force(&w.p, o);
     if (tidei_lab_cost(&f) != best)
@@ -169,7 +169,7 @@ static void assert_no_policy_is_better(const tidei_lab_program *p, double factor
     uint64_t limit = factor > 0 ? (uint64_t)(factor * (double)p->peak[TIDEI_LAB_DEVICE])
                                 : p->limit[TIDEI_LAB_DEVICE];
     tidei_lab_options o = {.limit = {limit, TIDEI_NO_LIMIT}, .seed = seed};
-    assert_int_equal(tidei_lab_oracle(p, &o, &f), TIDE_OK);
+    assert_int_equal(tidei_lab_oracle(p, &o, NULL, &f), TIDE_OK);
     for (size_t i = 0; (policy = tidei_policy_at(i)); i++)
         for (size_t k = 0; k <= policy->nparams; k++)
             for (int step = 0; step < (k < policy->nparams ? SWEEP : 1); step++) {
@@ -218,7 +218,7 @@ static void it_waits_for_what_hides_a_pause(void **state) {
     }
     assert_int_equal(tidei_lab_finish(&p), TIDE_OK);
     tidei_lab_options o = {.limit = {400, TIDEI_NO_LIMIT}, .seed = 1};
-    assert_int_equal(tidei_lab_oracle(&p, &o, &f), TIDE_OK);
+    assert_int_equal(tidei_lab_oracle(&p, &o, NULL, &f), TIDE_OK);
     assert_int_equal(f.collections, 2);
     assert_int_equal(f.forced, 0);
     assert_int_equal(f.ns, p.ideal_ns);
@@ -254,11 +254,11 @@ static void what_it_lacks_is_told(void **state) {
     tidei_lab_options o = {.limit = {TIDEI_NO_LIMIT, TIDEI_NO_LIMIT}};
     (void)state;
     assert_int_equal(tidei_lab_write(tidei_lab_workload_find("threads"), &p), TIDE_OK);
-    assert_int_equal(tidei_lab_oracle(&p, &o, &f), TIDE_E_UNSUPPORTED);
+    assert_int_equal(tidei_lab_oracle(&p, &o, NULL, &f), TIDE_E_UNSUPPORTED);
     assert_error(TIDE_E_UNSUPPORTED, "threads: no oracle: the program has several threads");
     tidei_lab_clear(&p);
     assert_int_equal(tidei_lab_write(tidei_lab_workload_find("pinned"), &p), TIDE_OK);
-    assert_int_equal(tidei_lab_oracle(&p, &o, &f), TIDE_E_UNSUPPORTED);
+    assert_int_equal(tidei_lab_oracle(&p, &o, NULL, &f), TIDE_E_UNSUPPORTED);
     assert_error(TIDE_E_UNSUPPORTED, "pinned: no oracle: the program has a second budget");
     tidei_lab_clear(&p);
     assert_int_equal(tidei_lab_write(tidei_lab_workload_find("train"), &p), TIDE_OK);
@@ -290,7 +290,7 @@ static void host_memory_may_end(void **state) {
         tidei_lab_figures f;
         tidei_lab_options o = {.limit = {9000, TIDEI_NO_LIMIT}, .seed = 1};
         mallocs_left = n;
-        status = tidei_lab_oracle(&w.p, &o, &f);
+        status = tidei_lab_oracle(&w.p, &o, NULL, &f);
         mallocs_left = -1;
         assert_true(status == TIDE_OK || status == TIDE_E_HOST_NOMEM);
     }

@@ -99,15 +99,29 @@ static tide_status run_policy(const tidei_study *s, size_t i, const tidei_lab_pr
     return s->troubles[i].too_long ? TIDE_OK : status;
 }
 
+/* The study's other policies are the optimum's rivals, but for those of somebody else's, which run
+** in processes of their own. */
+static tide_status run_oracle(const tidei_study *s, size_t i, const tidei_lab_program *p,
+                              const tidei_lab_options *o) {
+    if (tidei_lab_oracle_lacks(p, NULL)) return TIDE_OK;
+    const tidei_policy_choice **rivals = tidei_host_take(NULL, s->npolicies * sizeof *rivals);
+    if (!rivals) return tidei_fail_host_memory(OP, s->npolicies * sizeof *rivals);
+    size_t n = 0;
+    for (size_t k = 0; k < s->npolicies; k++)
+        if (!s->policies[k].oracle && !s->policies[k].choice.policy->own)
+            rivals[n++] = &s->policies[k].choice;
+    tide_status status = tidei_lab_oracle(p, o, &(tidei_lab_rivals){rivals, n}, &s->runs[i]);
+    tidei_host_free(NULL, rivals);
+    return status;
+}
+
 static tide_status run_one(const tidei_study *s, size_t i) {
     size_t seed = i % s->seeds, policy = i / s->seeds % s->npolicies,
            limit = i / s->seeds / s->npolicies % s->nlimits,
            program = i / s->seeds / s->npolicies / s->nlimits;
     const tidei_lab_program *p = &s->programs[program];
     tidei_lab_options o = tidei_study_options_of(s, program, limit, policy, (unsigned)seed);
-    if (s->policies[policy].oracle)
-        return tidei_lab_oracle_lacks(p, NULL) ? TIDE_OK : tidei_lab_oracle(p, &o, &s->runs[i]);
-    return run_policy(s, i, p, &o);
+    return s->policies[policy].oracle ? run_oracle(s, i, p, &o) : run_policy(s, i, p, &o);
 }
 
 static bool run_number(void *s, size_t i) { return run_one(s, i) == TIDE_OK; }
