@@ -112,6 +112,70 @@ static void an_endless_loop_comes_to_an_end(void **state) {
     assert_string_equal(end_of(&deaf), "took more than 1 s");
 }
 
+/* ---- what it starts itself ---- */
+
+/* A process that says 'r' and holds the pipe; after half a minute that nobody ended it, 'x'. */
+static void leave_a_process(int out) {
+    if (fork()) return;
+    (void)!write(out, "r", 1);
+    sleep(30);
+    (void)!write(out, "x", 1);
+    _exit(0);
+}
+
+struct leaver {
+    int out;
+    bool stays;
+};
+
+static void leaves(void *p) {
+    struct leaver *l = p;
+    leave_a_process(l->out);
+    while (l->stays) pause();
+}
+
+static void assert_over(int in) {
+    char got;
+    if (read(in, &got, 1) != 0) fail_msg("a process was left");
+}
+
+static void what_it_started_ends_with_it(void **state) {
+    int ends[2];
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    struct leaver l = {.out = ends[1]};
+    tidei_child_end e = tidei_child_run(leaves, &l, sizeof l, 10);
+    assert_int_equal(e.how, TIDEI_CHILD_DONE);
+    close(ends[1]);
+    char got; /* it may have ended before it said anything */
+    if (read(ends[0], &got, 1) == 1) assert_over(ends[0]);
+    close(ends[0]);
+}
+
+static void all_ends_with_the_parent(void **state) {
+    static const int signals[] = {SIGINT, SIGTERM};
+    (void)state;
+    for (size_t i = 0; i < TIDEI_COUNT(signals); i++) {
+        int ends[2], status;
+        char got;
+        assert_int_equal(pipe(ends), 0);
+        pid_t middle = fork();
+        if (!middle) {
+            struct leaver l = {.out = ends[1], .stays = true};
+            close(ends[0]);
+            tidei_child_run(leaves, &l, sizeof l, 60);
+            _exit(1);
+        }
+        close(ends[1]);
+        assert_int_equal(read(ends[0], &got, 1), 1);
+        kill(middle, signals[i]);
+        assert_int_equal(waitpid(middle, &status, 0), middle);
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == signals[i]);
+        assert_over(ends[0]);
+        close(ends[0]);
+    }
+}
+
 static void without_a_process_it_says_so(void **state) {
     struct work w = {.result = 0};
     char text[TIDEI_CHILD_TEXT];
@@ -152,6 +216,8 @@ int main(void) {
         cmocka_unit_test(what_eats_memory_is_stopped),
         cmocka_unit_test(its_output_is_dropped),
         cmocka_unit_test(an_endless_loop_comes_to_an_end),
+        cmocka_unit_test(what_it_started_ends_with_it),
+        cmocka_unit_test(all_ends_with_the_parent),
         cmocka_unit_test(without_a_process_it_says_so),
         cmocka_unit_test(threads_have_children_of_their_own),
     };

@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -18,6 +20,43 @@
 
 #define CLOCK_FACTOR 10 /* a machine that is busy with other things is no endless loop */
 #define MEMORY       ((rlim_t)4 << 30) /* that it may take beyond what its parent has */
+
+/* ---- groups that are to end with this process ---- */
+
+#define GROUPS 256 /* children at a time, as crew.c has threads */
+
+static _Atomic pid_t groups[GROUPS]; /* 0: a free place */
+static const int ending_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+#define SIGNALS (sizeof ending_signals / sizeof *ending_signals)
+
+static void end_groups(int number) {
+    for (size_t i = 0; i < GROUPS; i++) {
+        pid_t leader = atomic_load(&groups[i]);
+        if (leader) kill(-leader, SIGKILL);
+    }
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+/* A terminal's signals reach its foreground group alone. Who ignores one, or has a handler, keeps
+** it. */
+static void watch_signals(void) {
+    struct sigaction a = {.sa_handler = end_groups}, old;
+    for (size_t i = 0; i < SIGNALS; i++)
+        if (!sigaction(ending_signals[i], NULL, &old) && old.sa_handler == SIG_DFL)
+            sigaction(ending_signals[i], &a, NULL);
+}
+
+/* Its place, or GROUPS: there is none. */
+static size_t note_group(pid_t leader) {
+    for (size_t i = 0; i < GROUPS; i++) {
+        pid_t none = 0;
+        if (atomic_compare_exchange_strong(&groups[i], &none, leader)) return i;
+    }
+    return GROUPS;
+}
+
+/* ---- the child ---- */
 
 struct shared {
     volatile int done;
@@ -44,12 +83,14 @@ static void drop_output(void) {
 
 /* It dies of what it does, at once and without a trace, and with its parent. */
 static void be_mortal(unsigned seconds) {
-    static const int deadly[] = {SIGSEGV, SIGBUS,  SIGFPE,  SIGILL, SIGABRT,
-                                 SIGTRAP, SIGALRM, SIGXCPU, SIGSYS};
+    static const int deadly[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL,  SIGABRT, SIGTRAP, SIGALRM,
+                                 SIGXCPU, SIGSYS, SIGINT, SIGTERM, SIGHUP,  SIGQUIT};
     const struct rlimit time = {seconds, seconds + 1}, no_core = {0, 0};
     rlim_t data = data_bytes();
     sigset_t none;
     for (size_t i = 0; i < sizeof deadly / sizeof *deadly; i++) signal(deadly[i], SIG_DFL);
+    signal(SIGTTOU, SIG_IGN); /* it may tell of itself on a terminal that is not its group's */
+    signal(SIGTTIN, SIG_IGN);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -89,19 +130,50 @@ static bool ends_in_time(pid_t child, unsigned seconds) {
     return n != 0;
 }
 
-static tidei_child_end run(void (*fn)(void *arg), struct shared *s, unsigned seconds) {
-    int status;
+/* The child, which runs fn and does not come back; no signal of ours comes before it is noted. */
+static pid_t start(void (*fn)(void *arg), struct shared *s, unsigned seconds, size_t *place) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    sigset_t all, before;
+    pid_t parent = getpid();
+    pthread_once(&once, watch_signals);
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
     pid_t child = fork();
-    if (child < 0) return (tidei_child_end){TIDEI_CHILD_NONE, errno};
     if (!child) {
+        setpgid(0, 0);
         drop_output();
         be_mortal(seconds);
+        if (getppid() != parent) _exit(1);
         fn(s->arg);
         s->done = 1;
         _exit(0);
     }
+    *place = GROUPS;
+    if (child > 0) {
+        setpgid(child, child); /* whoever comes first */
+        *place = note_group(child);
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return child;
+}
+
+/* Ends what it has left in its group; its number is still its own, since nobody has waited for it.
+*/
+static void end_group(pid_t child, size_t place) {
+    siginfo_t end;
+    while (waitid(P_PID, (id_t)child, &end, WEXITED | WNOWAIT) < 0 && errno == EINTR) {}
+    kill(-child, SIGKILL);
+    if (place < GROUPS) atomic_store(&groups[place], 0);
+}
+
+static tidei_child_end run(void (*fn)(void *arg), struct shared *s, unsigned seconds) {
+    int status;
+    size_t place;
+    pid_t child = start(fn, s, seconds, &place);
+    if (child < 0) return (tidei_child_end){TIDEI_CHILD_NONE, errno};
     bool late = !ends_in_time(child, seconds);
     if (late) kill(child, SIGKILL);
+    end_group(child, place);
     while (waitpid(child, &status, 0) < 0)
         if (errno != EINTR) return (tidei_child_end){TIDEI_CHILD_NONE, errno};
     return late ? (tidei_child_end){TIDEI_CHILD_SLOW, (int)seconds}

@@ -4,7 +4,9 @@
 ** Model. The child is a fork: it has all that its parent has. What it is to give back it writes
 ** into a struct that both share; a child that does not come to the end of its function has given
 ** nothing back. It may take so many seconds of processor time, ten times as many of the clock's,
-** and 4 GiB of memory. What it writes to standard output is dropped. */
+** and 4 GiB of memory. What it writes to standard output is dropped. It leads a process group, and
+** whatever it has started and left in that ends with it; so does all of it where a signal from the
+** terminal (^C), or one that asks to end, ends its parent. */
 #ifndef TIDE_CHILD_H
 #define TIDE_CHILD_H
 
