@@ -53,6 +53,24 @@ ends 1 'answers make no sense; the first: level is 7' full-static --policy "${do
 ends 1 '"first_nonsense": "level is 7"' full-static --json --policy "${doubles}policy_nonsense_double.so"
 ends 0 '' full-static --policy "${doubles}policy_nan_double.so"
 
+# What it prints is dropped, whenever it does.
+cat >loud.c <<'END'
+#include "slack.c"
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static void say(void) { printf("LOUD\n"), (void)!write(1, "LOUD\n", 5); }
+__attribute__((constructor)) static void begin(void) { atexit(say), say(); }
+__attribute__((destructor)) static void end(void) { say(); }
+END
+sh -c "${CC:-cc} -I'$TIDE_TEST_SOURCE/include' -O2 -shared -fPIC -ffp-contract=off -o loud.so loud.c"
+for flag in '' --json; do
+    # shellcheck disable=SC2086 # no flag is no argument
+    ends 0 '' full-static --policy './slack.so,./loud.so' $flag
+    ! grep -q LOUD out || fail "its output: $(cat out)"
+    [ "$(grep -c 'lou[d].so' out)" = 1 ] || fail "no row: $(cat out)"
+done
+
 # The same bytes on any number of cores, and as the same rule within.
 ends 0 '' train threads --limit 1.2x,none --json --jobs 1 --policy "${doubles}policy_double.so(share=0.3)"
 mv out one

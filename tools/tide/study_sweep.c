@@ -3,7 +3,10 @@
 #include "gc/params.h"
 #include "runtime/base/text.h"
 #include "tools/tide/child.h"
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define WHY       1024 /* bytes of an error */
 #define PATIENCE  60   /* seconds, for a file to be opened */
@@ -41,10 +44,31 @@ static void try_apart(struct chosen *x) {
                      tidei_child_text(&e, end, sizeof end));
 }
 
+/* Then in this process too; what it prints is not ours, here as there. */
+static void choose_silently(struct chosen *x) {
+    fflush(stdout);
+    int kept = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1),
+        null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (null >= 0) dup2(null, STDOUT_FILENO);
+    choose(x);
+    fflush(stdout);
+    if (null > STDERR_FILENO) close(null);
+    if (kept < 0) {
+        close(STDOUT_FILENO); /* as it was */
+        return;
+    }
+    dup2(kept, STDOUT_FILENO);
+    close(kept);
+}
+
 static bool choose_policy(const char *text, tidei_policy_choice *out, char *why, size_t cap) {
     struct chosen x = {.text = text, .good = true};
-    if (strchr(text, '/')) try_apart(&x);
-    if (x.good) choose(&x);
+    bool is_file = strchr(text, '/');
+    if (is_file) try_apart(&x);
+    if (x.good && is_file)
+        choose_silently(&x);
+    else if (x.good)
+        choose(&x);
     if (!x.good) tidei_format(why, cap, "%s", x.why);
     *out = x.choice;
     return x.good;

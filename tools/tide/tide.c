@@ -2,6 +2,7 @@
 ** Exit 0, 1 failed, 2 bad input. */
 #include <argp.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,9 +79,12 @@ static bool output_arrives(void) {
     return false;
 }
 
-/* argp leaves by exit once it has shown a help or a version. */
+/* What is written from then on is not ours: shared objects' destructors are called at the end.
+** argp leaves by exit once it has shown a help or a version. */
 static void end_output(void) {
     if (!output_arrives()) _exit(FAILED);
+    int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (null >= 0) dup2(null, STDOUT_FILENO);
 }
 
 int main(int argc, char **argv) {
@@ -99,5 +103,7 @@ int main(int argc, char **argv) {
     if (argc > 0) argv[0] = (char *)(uintptr_t) "tide"; /* in messages, as "tide info" is */
     if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &c) != 0) return BAD_INPUT;
     c.arguments[0] = (char *)(uintptr_t)c.command->full;
-    return c.command->run(c.count, c.arguments);
+    int status = c.command->run(c.count, c.arguments);
+    end_output(); /* before handlers that shared objects have added */
+    return status;
 }
