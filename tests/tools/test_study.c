@@ -464,14 +464,19 @@ static void assert_sweep(const char *text, size_t n, const char *const *wanted) 
 }
 
 static void a_sweep_is_each_of_its_policies(void **state) {
-    static const char *const one[] = {"reserve(x0=0.5)"},
-                             *const three[] = {"reserve(x0=0.1)", "reserve(x0=0.2)",
-                                               "reserve(x0=0.3)"},
-                             *const four[] = {
-                                 "priced(x0=0.2,stall=5ms)", "priced(x0=0.2,stall=10ms)",
-                                 "priced(x0=0.7,stall=5ms)", "priced(x0=0.7,stall=10ms)"};
+    static const char
+        *const one[] = {"reserve(x0=0.5)"},
+               *const three[] = {"reserve(x0=0.1)", "reserve(x0=0.2)", "reserve(x0=0.3)"},
+               *const four[] = {"priced(x0=0.2,stall=5ms)", "priced(x0=0.2,stall=10ms)",
+                                "priced(x0=0.7,stall=5ms)", "priced(x0=0.7,stall=10ms)"},
+               *const bytes[] = {"pressure(budget=4194304)", "pressure(budget=8388608)"},
+               *const digits[] = {"every(n=1234567)", "every(n=1234568)", "every(n=1234569)"},
+               *const small[] = {"reserve(x0=0.123456789)", "reserve(x0=0.123456799)"};
     (void)state;
     assert_sweep(one[0], 1, one);
+    assert_sweep("pressure(budget=4194304:8388608:4194304)", 2, bytes);
+    assert_sweep("every(n=1234567:1234569:1)", 3, digits);
+    assert_sweep("reserve(x0=0.123456789:0.1234568:0.00000001)", 2, small);
     assert_sweep("reserve(x0=0.1:0.3:0.1)", 3, three);
     assert_sweep("priced(x0=0.2:0.7:0.5,stall=5ms:14ms:5ms)", 4, four);
 }

@@ -4,6 +4,8 @@
 #include "runtime/base/text.h"
 #include "tools/tide/child.h"
 #include <fcntl.h>
+#include <float.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -13,6 +15,11 @@
 #define TEXT_MOST 1000 /* bytes of a policy's name with its parameters */
 #define NEARLY    1e-3 /* of a step */
 #define FIGURES   3
+#define ROUNDING  4 /* units in the last place */
+
+#define DIGITS_LEAST 6
+#define DIGITS_MOST  17 /* tell any two doubles apart */
+#define FIGURE_TEXT  32 /* bytes */
 
 /* The place of FROM:TO:STEP in a text. */
 struct range {
@@ -121,9 +128,19 @@ static bool read_range(struct range *r, const char *text) {
     return *at != ':' && r->at[0] <= r->at[1] && r->at[2] > 0;
 }
 
+/* The fewest digits, from six on, that say which it is: what steps add up to differs from what was
+** meant by a few units in the last place of the range's end. */
+static void show_figure(char *buf, size_t cap, double v, double end) {
+    char *rest;
+    int digits = DIGITS_LEAST;
+    do tidei_format(buf, cap, "%.*g", digits, v);
+    while (++digits <= DIGITS_MOST &&
+           fabs(tidei_parse_double(buf, &rest) - v) > ROUNDING * DBL_EPSILON * end);
+}
+
 bool tidei_study_sweep(tidei_study_sweep_list *l, const char *text, char *why, size_t cap) {
     struct range r;
-    char one[TEXT_MOST + 1];
+    char one[TEXT_MOST + 1], figure[FIGURE_TEXT];
     if (strlen(text) > TEXT_MOST) {
         tidei_format(why, cap, "a policy's text is too long");
         return false;
@@ -135,7 +152,8 @@ bool tidei_study_sweep(tidei_study_sweep_list *l, const char *text, char *why, s
         return false;
     }
     for (double i = 0, v = r.at[0]; v <= r.at[1] + NEARLY * r.at[2]; v = r.at[0] + ++i * r.at[2]) {
-        tidei_format(one, sizeof one, "%.*s%.6g%s%s", (int)(r.begin - text), text, v, r.unit,
+        show_figure(figure, sizeof figure, v, r.at[1]);
+        tidei_format(one, sizeof one, "%.*s%s%s%s", (int)(r.begin - text), text, figure, r.unit,
                      r.end);
         if (!tidei_study_sweep(l, one, why, cap)) return false;
     }
