@@ -156,6 +156,7 @@ static bool slow_row(slow *s, char fields[6][256]) {
     if (strlen(fields[0]) != 1 || !strchr("afsCcdRrWwuxvgpqh", fields[0][0])) return false;
     if (!slow_number(fields[1], 10, &id) || !slow_number(fields[2], 10, &bytes)) return false;
     if (!slow_number(fields[3], 10, &stream) || !slow_number(fields[4], 10, &number)) return false;
+    if (number > UINT64_MAX / 1000) return false;
     if (fields[0][0] == 'v') return id >= 1 && id <= 3 && bytes <= 2;
     if (fields[0][0] == 'p') return id >= 1 && id <= (uint64_t)1 << 40;
     if (fields[0][0] == 'u' || fields[0][0] == 'x')

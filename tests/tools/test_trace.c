@@ -417,6 +417,9 @@ static void bad_input_is_told_by_line(void **state) {
         {"\177ELF\1\2\n", "t.csv:1: expected " HEADERS ", found '?ELF?\?'"},
         {TIDE_HEADER "a,0,1,0\n",
          "t.csv:2: expected the 5 fields op,id,bytes,stream,time_us, found 'a,0,1,0'"},
+        {TIDE_HEADER "a,0,1,0,18446744073709551\nf,0,1,0,18446744073709552\n",
+         "t.csv:3: expected a time of less than 2^64 nanoseconds, in microseconds, found "
+         "'18446744073709552'"},
         {TIDE_HEADER "a,0,1,0,0\n\n",
          "t.csv:3: expected the 5 fields op,id,bytes,stream,time_us, found ''"},
         {TIDE_HEADER "a,0,1,0,0,0\n",

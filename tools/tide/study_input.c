@@ -227,6 +227,9 @@ static tide_status learn_told(const tidei_trace *run, tidei_lab_program *p) {
 
 #define FEW 8 /* collections that tell nothing of a cost for each array */
 
+/* Traces may tell of pauses of centuries. */
+static uint64_t thousandths(double ns) { return (uint64_t)fmin(ns * 1000, 0x1p63); }
+
 /* What a collection of this level took and what each array that it looked at added, by least
 ** squares; where all looked at about as many, an array costs what it usually does. False: there was
 ** none. */
@@ -254,7 +257,7 @@ static bool learn_pause(const tidei_trace *t, uint32_t level, uint64_t *ns, uint
     double each = n >= FEW && high > 2 * low + 64 && xy > 0 ? xy / xx : (double)*array_ps / 1000;
     if (each * arrays > pause) each = pause / arrays;
     *ns = (uint64_t)(pause - each * arrays);
-    *array_ps = (uint64_t)(each * 1000);
+    *array_ps = thousandths(each);
     return true;
 }
 
@@ -334,7 +337,7 @@ static tide_status learn_from_both(const tidei_trace *t, const tidei_trace *time
         if (each * b.arrays > b.ns) each = b.ns / b.arrays;
         double ns = fmax(1, b.ns - each * b.arrays);
         *(full ? &m->full_ns : &m->minor_ns) = (uint64_t)ns;
-        *array_ps = (uint64_t)(each * 1000);
+        *array_ps = thousandths(each);
         status = learn_spread(many, nmany, ns, each, p);
     }
     tidei_host_free(NULL, few);

@@ -13,14 +13,15 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#define OP         "tide replay"
-#define READ_BYTES (256 * TIDEI_KIB)
-#define LINE_BYTES 255 /* the longest line, as its error says; real ones have some 60 bytes */
-#define FIELDS_MAX 6
-#define FOUND_MAX  60 /* of an offending text, as much as a message shows */
-#define NO_BLOCK   UINT32_MAX
-#define DAY_US     86400000000u
-#define OTHERS     "CcdRrWwuxvgpqh" /* what else a recording tells */
+#define OP           "tide replay"
+#define READ_BYTES   (256 * TIDEI_KIB)
+#define LINE_BYTES   255 /* the longest line, as its error says; real ones have some 60 bytes */
+#define FIELDS_MAX   6
+#define FOUND_MAX    60 /* of an offending text, as much as a message shows */
+#define NO_BLOCK     UINT32_MAX
+#define DAY_US       86400000000u
+#define TIME_MOST_US (UINT64_MAX / 1000)
+#define OTHERS       "CcdRrWwuxvgpqh" /* what else a recording tells */
 
 struct text {
     const char *at;
@@ -264,7 +265,8 @@ static tide_status more_events(struct reader *r) {
     return TIDE_OK;
 }
 
-static uint64_t ns_of(uint64_t us) { return us <= UINT64_MAX / 1000 ? us * 1000 : UINT64_MAX - 1; }
+/* Of a moment of the file, or of what passed between two. */
+static uint64_t ns_of(uint64_t us) { return us * 1000; }
 
 /* The program's own time: while it collects or climbs it stands still. */
 static uint64_t now_ns(struct reader *r) {
@@ -485,6 +487,8 @@ static tide_status tide_row(struct reader *r, const struct text *f) {
     if (!number(f[2], &bytes)) return expected(r, "a size in bytes", f[2]);
     if (!number(f[3], &other)) return expected(r, "a stream's number", f[3]);
     if (!number(f[4], &r->row_us)) return expected(r, "a time in microseconds", f[4]);
+    if (r->row_us > TIME_MOST_US)
+        return expected(r, "a time of less than 2^64 nanoseconds, in microseconds", f[4]);
     if (r->line == 2) r->first_us = r->row_us;
     (void)now_ns(r);
     hand_on(r, f[0].at[0], id, bytes);
@@ -525,6 +529,7 @@ static tide_status rmm_row(struct reader *r, const struct text *f) {
     if (!number(f[0], &other)) return expected(r, "a thread's number", f[0]);
     if (!time_of(f[1], &us)) return expected(r, "a time HH:MM:SS.uuuuuu", f[1]);
     set_time_of_day(r, us);
+    if (r->row_us > TIME_MOST_US) return expected(r, "a time within 584 years", f[1]);
     if (!allocates && !fails && !is(f[2], "free"))
         return expected(r, "Action allocate, allocate failure or free", f[2]);
     if (!hex_number(f[3], &pointer)) return expected(r, "a pointer in hexadecimal digits", f[3]);
