@@ -63,6 +63,7 @@ typedef struct slow {
     tidei_event events[EVENTS_MAX];
     uint64_t ids[EVENTS_MAX]; /* of allocations */
     size_t nevents, blocks;
+    uint64_t version, last_us; /* as rows told; of our own form */
     unsigned __int128 live;
 } slow;
 
@@ -130,7 +131,7 @@ static bool slow_event(slow *s, int op, uint64_t id, uint64_t bytes) {
         s->events[i] = (tidei_event){bytes, (uint32_t)s->blocks++, TIDEI_EVENT_ALLOC};
         s->live += bytes;
     } else {
-        if (!is_live(s, id, &born)) return false;
+        if (!is_live(s, id, &born) || (!s->rmm && bytes != s->events[born].bytes)) return false;
         s->events[i] =
             (tidei_event){s->events[born].bytes, s->events[born].block, TIDEI_EVENT_FREE};
         s->live -= s->events[born].bytes;
@@ -156,9 +157,17 @@ static bool slow_row(slow *s, char fields[6][256]) {
     if (strlen(fields[0]) != 1 || !strchr("afsCcdRrWwuxvgpqh", fields[0][0])) return false;
     if (!slow_number(fields[1], 10, &id) || !slow_number(fields[2], 10, &bytes)) return false;
     if (!slow_number(fields[3], 10, &stream) || !slow_number(fields[4], 10, &number)) return false;
-    if (number > UINT64_MAX / 1000) return false;
-    if (fields[0][0] == 'v') return id >= 1 && id <= 3 && bytes <= 2;
+    if (number > UINT64_MAX / 1000 || number < s->last_us) return false;
+    s->last_us = number;
+    if (strchr("uxgqhp", fields[0][0]) && s->version == 1) return false;
+    if (fields[0][0] == 'p' && s->version == 2) return false;
+    if (strchr("vp", fields[0][0]) && s->blocks) return false;
+    if (fields[0][0] == 'v') {
+        s->version = id;
+        return id >= 1 && id <= 3 && bytes <= 2;
+    }
     if (fields[0][0] == 'p') return id >= 1 && id <= (uint64_t)1 << 40;
+    if (fields[0][0] == 'C' || fields[0][0] == 'c') return id == 1 || id == 2;
     if (fields[0][0] == 'u' || fields[0][0] == 'x')
         return is_live(s, id, &born) && bytes <= number && (fields[0][0] == 'u' || stream <= 1);
     if (!strchr("afs", fields[0][0])) return true;

@@ -9,6 +9,7 @@
 #include "runtime/observe/recorder.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -395,10 +396,17 @@ static tide_status allocate(struct reader *r, uint64_t id, struct text shown, ui
     return status;
 }
 
-static tide_status release(struct reader *r, uint64_t id, struct text shown) {
+/* `bytes` may be NULL: RMM's log has there what the program says. */
+static tide_status release(struct reader *r, uint64_t id, struct text shown, const uint64_t *bytes,
+                           struct text shown_bytes) {
     size_t slot = slot_of(r, id);
     struct live x = r->live[slot];
     if (x.block == NO_BLOCK) return expected(r, "the id of an allocated block", shown);
+    if (bytes && *bytes != x.bytes) {
+        char what[60];
+        snprintf(what, sizeof what, "the %" PRIu64 " bytes that the block has", x.bytes);
+        return expected(r, what, shown_bytes);
+    }
     live_remove(r, slot);
     r->next.dead += r->collects;
     return add_event(r, (tidei_event){x.bytes, x.block, TIDEI_EVENT_FREE});
@@ -430,8 +438,15 @@ static tide_status tell_moment(struct reader *r, bool use, uint64_t id, uint64_t
     return TIDE_OK;
 }
 
+/* What stands before all blocks. */
+static tide_status check_early(const struct reader *r, const struct text *f) {
+    return r->trace.blocks ? expected(r, "a row that may stand behind blocks", f[0]) : TIDE_OK;
+}
+
 static tide_status tell_version(struct reader *r, uint64_t version, uint64_t how,
                                 const struct text *f) {
+    tide_status status = check_early(r, f);
+    if (status != TIDE_OK) return status;
     if (version < 1 || version > TIDEI_CSV_VERSION)
         return expected(r, "a version of the form from 1 to 3", f[1]);
     if (how > TIDEI_DEATHS_AT_ONCE) return expected(r, "0, 1 or 2 for how deaths are known", f[2]);
@@ -443,6 +458,8 @@ static tide_status tell_version(struct reader *r, uint64_t version, uint64_t how
 #define PAGE_MOST ((uint64_t)1 << 40) /* bytes */
 static tide_status tell_page(struct reader *r, uint64_t bytes, uint64_t device,
                              const struct text *f) {
+    tide_status status = check_early(r, f);
+    if (status != TIDE_OK) return status;
     if (!bytes || bytes > PAGE_MOST) return expected(r, "bytes of a page, from 1 to 2^40", f[1]);
     if (!device) r->trace.run.page_bytes = bytes;
     return TIDE_OK;
@@ -462,8 +479,10 @@ static tide_status tell(struct reader *r, const struct text *f, uint64_t id, uin
         if (!stream) r->next.pending = id, r->next.queued_ns = bytes;
         return TIDE_OK;
     case 'h': r->next.arrays = id, r->next.heap = bytes; return TIDE_OK;
-    case 'C': return begin_collection(r, id);
-    case 'c': return end_collection(r, bytes);
+    case 'C':
+    case 'c':
+        if (id != 1 && id != 2) return expected(r, "1 for a minor collection, or 2", f[1]);
+        return f[0].at[0] == 'C' ? begin_collection(r, id) : end_collection(r, bytes);
     case 'R': return climb(r, true);
     case 'r': return climb(r, false);
     case 'W':
@@ -473,6 +492,16 @@ static tide_status tell(struct reader *r, const struct text *f, uint64_t id, uin
 }
 
 /* ---- the two forms ---- */
+
+/* Whether the row is one of the version that a row v told. */
+static tide_status check_version(const struct reader *r, struct text op) {
+    unsigned version = r->trace.run.version;
+    unsigned first = memchr("uxgqh", op.at[0], 5) ? 2 : op.at[0] == 'p' ? 3 : 1;
+    char what[80];
+    if (!version || first <= version) return TIDE_OK;
+    snprintf(what, sizeof what, "a row of version %u of the form", version);
+    return expected(r, what, op);
+}
 
 static void hand_on(struct reader *r, char op, uint64_t id, uint64_t bytes) {
     if (!r->told) return;
@@ -489,12 +518,15 @@ static tide_status tide_row(struct reader *r, const struct text *f) {
     if (!number(f[4], &r->row_us)) return expected(r, "a time in microseconds", f[4]);
     if (r->row_us > TIME_MOST_US)
         return expected(r, "a time of less than 2^64 nanoseconds, in microseconds", f[4]);
+    if (r->row_us < r->last_us) return expected(r, "a time no earlier than the last row's", f[4]);
+    tide_status status = check_version(r, f[0]);
+    if (status != TIDE_OK) return status;
     if (r->line == 2) r->first_us = r->row_us;
     (void)now_ns(r);
     hand_on(r, f[0].at[0], id, bytes);
     switch (f[0].at[0]) {
     case 'a': return allocate(r, id, f[1], bytes, f[2]);
-    case 'f': return release(r, id, f[1]);
+    case 'f': return release(r, id, f[1], &bytes, f[2]);
     case 's': r->sync = r->trace.n; return add_event(r, (tidei_event){.op = TIDEI_EVENT_SYNC});
     default: return tell(r, f, id, bytes, other);
     }
@@ -539,7 +571,8 @@ static tide_status rmm_row(struct reader *r, const struct text *f) {
     /* all empty blocks may have the null pointer at a time */
     if (fails || (!pointer && !bytes)) return TIDE_OK;
     hand_on(r, allocates ? 'a' : 'f', pointer, bytes);
-    return allocates ? allocate(r, pointer, f[3], bytes, f[4]) : release(r, pointer, f[3]);
+    return allocates ? allocate(r, pointer, f[3], bytes, f[4])
+                     : release(r, pointer, f[3], NULL, f[4]);
 }
 
 static tide_status read_header(struct reader *r) {
