@@ -347,7 +347,8 @@ static void the_recorded_traces_play_as_they_were(void **state) {
 /* ---- limits ---- */
 
 static void limits_are_sizes_factors_or_none(void **state) {
-    tidei_lab_program p = {.peak = {1000}}, own = {.peak = {1000}, .limit = {5000}};
+    tidei_lab_program p = {.peak = {1000}, .model = TIDEI_LAB_MODEL},
+                      own = {.peak = {1000}, .limit = {5000}, .model = TIDEI_LAB_MODEL};
     static const char *const bad[] = {"", "x", "0x", "1.2.3x", "-1x", "lots", "0", "50%"};
     tidei_study_limit l;
     (void)state;
@@ -530,6 +531,35 @@ static void costs_have_intervals_over_the_seeds(void **state) {
     assert_true(tidei_study_row_of(&s, 0, 0, 0).cost_off == 0);
 }
 
+/* A limit beyond the device's memory is that memory; what is recorded nowhere is large enough. */
+static void a_device_has_no_more_than_it_has(void **state) {
+    static const struct {
+        const char *head, *bytes;
+        uint64_t total;
+    } cases[] = {{"v,3,1,0,0\ng,0,3000,0,0\n", "1000", 3000},
+                 {"v,3,1,0,0\n", "1000", (uint64_t)80 << 30},
+                 {"", "1000", (uint64_t)80 << 30},
+                 {"", "72057594037927936", (uint64_t)1 << 58}};
+    (void)state;
+    for (size_t i = 0; i < TIDEI_COUNT(cases); i++) {
+        char path[64], text[200];
+        tidei_lab_program p;
+        tidei_study_limit l;
+        snprintf(text, sizeof text, "op,id,bytes,stream,time_us\n%sa,1,%s,0,5\n", cases[i].head,
+                 cases[i].bytes);
+        write_file(path, sizeof path, text);
+        assert_ok(tidei_study_load(path, &p));
+        assert_int_equal(p.model.total, cases[i].total);
+        assert_true(tidei_study_limit_parse("1.5x", &l));
+        assert_int_equal(tidei_study_limit_of(&l, &p), p.peak[TIDEI_LAB_DEVICE] * 3 / 2 + 1);
+        assert_true(tidei_study_limit_parse("4611686018427387904", &l)); /* 2^62 */
+        assert_int_equal(tidei_study_limit_of(&l, &p), cases[i].total);
+        assert_true(tidei_study_limit_parse("none", &l));
+        assert_int_equal(tidei_study_limit_of(&l, &p), TIDEI_NO_LIMIT);
+        tidei_lab_clear(&p);
+    }
+}
+
 static void a_study_says_what_has_no_oracle(void **state) {
     struct fixture f;
     (void)state;
@@ -593,6 +623,7 @@ int main(void) {
         cmocka_unit_test(a_sweep_is_each_of_its_policies),
         cmocka_unit_test(what_is_no_sweep_is_told),
         cmocka_unit_test(costs_have_intervals_over_the_seeds),
+        cmocka_unit_test(a_device_has_no_more_than_it_has),
         cmocka_unit_test(a_study_says_what_has_no_oracle),
         cmocka_unit_test(host_memory_may_end),
     };

@@ -47,7 +47,9 @@ static uint64_t bytes_of_limit(const tidei_study_limit *l, const tidei_lab_progr
 
 uint64_t tidei_study_limit_of(const tidei_study_limit *l, const tidei_lab_program *p) {
     uint64_t bytes = bytes_of_limit(l, p);
-    return bytes == TIDEI_NO_LIMIT ? bytes : tidei_lab_limit(&p->model, bytes);
+    if (bytes == TIDEI_NO_LIMIT) return bytes;
+    bytes = tidei_lab_limit(&p->model, bytes);
+    return bytes < p->model.total ? bytes : p->model.total;
 }
 
 /* ---- runs ---- */

@@ -60,7 +60,8 @@ typedef struct tidei_study_row {
 
 /* "4GiB", "1.2x", "none", bytes. False: none of these. */
 bool tidei_study_limit_parse(const char *text, tidei_study_limit *out);
-/* What the limit comes to for that program, in bytes of the device. A program that is meant for no
+/* What the limit comes to for that program, in bytes of the device, of which it has no more than it
+** has: `none` apart, which is TIDEI_NO_LIMIT. A program that is meant for no
 ** limit in particular has 1.2 times its peak as its own. */
 uint64_t tidei_study_limit_of(const tidei_study_limit *l, const tidei_lab_program *p);
 

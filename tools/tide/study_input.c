@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define OP "tide study"
+#define OP          "tide study"
+#define TOTAL_PEAKS 4 /* the peak is below 2^57 bytes */
 
 /* A stretch of a trace between two sync points. */
 struct stretch {
@@ -376,6 +377,12 @@ static tide_status learn(const tidei_trace *t, const tidei_trace *timed, size_t 
     return status == TIDE_OK ? learn_from_both(t, timed, n, TIDE_COLLECT_FULL, p) : status;
 }
 
+/* Of a device that nobody told of: large enough for what was recorded on it. */
+static void guess_total(tidei_lab_program *p) {
+    uint64_t least = TOTAL_PEAKS * p->peak[TIDEI_LAB_DEVICE];
+    if (p->model.total < least) p->model.total = least;
+}
+
 tide_status tidei_study_convert(const tidei_trace *t, const tidei_trace *timed, size_t n,
                                 const char *name, tidei_lab_program *out, bool *same) {
     struct conversion c = {.exact = t, .to = out};
@@ -394,6 +401,7 @@ tide_status tidei_study_convert(const tidei_trace *t, const tidei_trace *timed, 
     status = learn(t, timed, n, out);
     if (status == TIDE_OK && run) status = learn_told(run, out);
     if (status == TIDE_OK) status = tidei_lab_finish(out);
+    if (status == TIDE_OK && !t->run.total) guess_total(out);
     if (status != TIDE_OK) tidei_lab_clear(out);
     return status;
 }
