@@ -74,6 +74,14 @@ check failed 'reserve (incomplete)'
 ends 0 '' study fail.csv --limit 0.5x --policy reserve --seeds 1 --plot failed-all
 check failed-all
 
+# What cannot be read twice is refused before anything is played.
+mkfifo pipe
+cat fail.csv | "$tide" study /dev/stdin --policy never --plot piped >out 2>err && fail "a pipe is drawn"
+grep -qF '/dev/stdin: is no regular file, and --plot reads recordings twice' err || fail "a pipe: $(cat err)"
+ends 2 'pipe: is no regular file' study pipe --policy never --plot piped
+[ ! -s out ] && [ ! -e piped ] || fail "a pipe was played: $(cat out)"
+"$tide" study /dev/stdin --policy never --plot stdin <fail.csv >out 2>err || fail "a file as stdin: $(cat err)"
+
 # Of a study: what stands in its table stands on the page.
 policies='sqrt,cudajl(slack=1),never,oracle'
 ends 0 '' study full-static half --policy "$policies" --limit 1.1x,none --seeds 2 --plot one --jobs 1

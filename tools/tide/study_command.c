@@ -14,6 +14,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define BAD_INPUT 2
@@ -362,6 +363,19 @@ static tide_status load(const struct options *o, tidei_lab_program *programs, si
     return TIDE_OK;
 }
 
+/* Pictures have the recorded run too, for which its file is read once more: a pipe cannot be. */
+static tide_status check_files(const struct options *o) {
+    for (size_t i = 0; o->plot && i < o->ninputs; i++) {
+        struct stat s;
+        if (tidei_lab_workload_find(o->inputs[i]) || stat(o->inputs[i], &s) || S_ISREG(s.st_mode))
+            continue;
+        return tidei_fail(TIDE_E_INVALID, "tide study",
+                          "%s: is no regular file, and --plot reads recordings twice",
+                          o->inputs[i]);
+    }
+    return TIDE_OK;
+}
+
 /* What went wrong with the pictures leaves the figures as they are. */
 static bool draw(const struct options *o, const tidei_study *s, const tidei_plot *plot) {
     if (!o->plot || tidei_study_plot(s, plot, o->command ? o->command : "tide study") == TIDE_OK)
@@ -395,7 +409,7 @@ int tidei_study_command(int argc, char **argv) {
     tidei_plot plot = {.folder = -1};
     bool good = false;
     tidei_lab_program programs[PROGRAMS];
-    size_t n;
+    size_t n = 0;
     const struct argp argp = {
         .options = options,
         .parser = read_option,
@@ -409,7 +423,8 @@ int tidei_study_command(int argc, char **argv) {
     if (argc > 1 && !strcmp(argv[1], "--validate")) return tidei_validate(argc - 1, argv + 1);
     o.command = tidei_plot_command(argc, argv); /* options are cut into pieces as they are read */
     if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &o) != 0) return BAD_INPUT;
-    tide_status status = load(&o, programs, &n);
+    tide_status status = check_files(&o);
+    if (status == TIDE_OK) status = load(&o, programs, &n);
     if (status == TIDE_OK && o.plot) status = tidei_plot_open(&plot, "tide study", o.plot);
     if (status == TIDE_OK) status = study(&o, programs, n, &plot, &good);
     tidei_plot_close(&plot);
