@@ -159,6 +159,7 @@ validates 2 '/absent/x cannot be run: No such file or directory' -- /absent/x
 validates 2 'false ends with status 1 under TIDE_POLICY=every' -- false
 validates 2 'true recorded nothing' -- true
 validates 2 'sh ends with signal 9 under' -- sh -c 'kill -9 $$'
+(trap '' HUP && validates 2 'sh ends with status 7 under' -- sh -c 'kill -HUP $PPID; kill -HUP $$; exit 7')
 validates '0 1' '' --runs 1 -- \
     "$1/examples/c/dense" --rows 4000 --features 50 --batch 256 --epochs 2 --quiet
 [ "$(grep -cE '(holds|is off|both are off|collections are off)$' "$work/out")" = 9 ] ||

@@ -47,9 +47,13 @@ static void pass_on(int signal) {
 
 static const int passed[] = {SIGINT, SIGTERM, SIGHUP};
 
+/* One that is ignored, as under nohup, stays so, in the program too. */
 static void pass_signals(struct sigaction *before) {
     struct sigaction a = {.sa_handler = pass_on};
-    for (size_t i = 0; i < TIDEI_COUNT(passed); i++) sigaction(passed[i], &a, &before[i]);
+    for (size_t i = 0; i < TIDEI_COUNT(passed); i++) {
+        sigaction(passed[i], NULL, &before[i]);
+        if (before[i].sa_handler != SIG_IGN) sigaction(passed[i], &a, NULL);
+    }
 }
 
 static void stop_passing(const struct sigaction *before) {
