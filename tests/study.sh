@@ -96,6 +96,18 @@ ends 0 '' "$work/fail.csv" --limit 0.5x,1.2x --policy reserve,oracle --seeds 1
 ends 0 '' "$work/fail.csv" --limit 0.5x,1.2x --policy reserve --seeds 1 --json
 [ "$(grep -c '"incomplete": true' "$work/out")" = 1 ] || fail "no marks: $(cat "$work/out")"
 
+# Whatever a file is called, the JSON is JSON, and the table writes no control characters.
+odd=$(printf '%s/odd\377\033[31m\302\205"ä.csv' "$work")
+cp "$work/fail.csv" "$odd"
+ends 0 '' "$odd" --policy never --seeds 1 --json
+python3 - "$work/out" <<'END' || fail "the JSON of an odd name: $(cat "$work/out")"
+import json, sys
+row = json.loads(open(sys.argv[1], "rb").read().decode("utf-8"))
+assert row["workload"].endswith('/odd?\x1b[31m??"ä.csv'), row["workload"]
+END
+ends 0 '' "$odd" --policy never --seeds 1
+grep -qF 'odd??[31m??"ä.csv: 1 steps' "$work/out" || fail "the table of an odd name: $(cat "$work/out")"
+
 # What nobody could read was no success.
 for words in 'study train --seeds 1 --policy never' 'study train --seeds 1 --policy never --json' \
     'study train threads --limit 1.02x,1.2x,2x,3x,4x,none --seeds 1 --json' 'study --help' --help --version; do

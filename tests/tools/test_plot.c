@@ -163,6 +163,8 @@ static void texts_are_one_string_of_the_other_language(void **state) {
     assert_written(tidei_quote_shell, "reserve(x0=1)", "'reserve(x0=1)'");
     assert_written(tidei_quote_shell, "it's $HOME", "'it'\\''s $HOME'");
     assert_written(tidei_quote_field, "a\tb\nc", "a?b?c");
+    assert_written(tidei_quote_json, "a\"b\\c\x1b\x7f\xff\xc3\xa4\xc2\x85",
+                   "\"a\\\"b\\\\c\\u001b??\xc3\xa4??\"");
 }
 
 /* Halves of pairs, long forms, what is cut short, beyond the last, C1 controls. */

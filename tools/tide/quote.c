@@ -66,6 +66,21 @@ static const char *instead_in_field(char c) {
 
 void tidei_quote_field(FILE *to, const char *text) { write_each(to, text, instead_in_field); }
 
+void tidei_quote_json(FILE *to, const char *text) {
+    fputc('"', to);
+    for (size_t n; *text; text += n ? n : 1) {
+        n = character((const unsigned char *)text);
+        if (*text == '"' || *text == '\\') fputc('\\', to);
+        if (n)
+            fwrite(text, 1, n, to);
+        else if ((unsigned char)*text < ' ')
+            fprintf(to, "\\u%04x", (unsigned)*text);
+        else
+            fputc('?', to);
+    }
+    fputc('"', to);
+}
+
 static const char *instead_in_shell(char c) { return c == '\'' ? "'\\''" : NULL; }
 
 static bool is_plain(char c, const char *others) {

@@ -12,6 +12,7 @@ void tidei_quote_html(FILE *to, const char *text);    /* for elements and attrib
 void tidei_quote_gnuplot(FILE *to, const char *text); /* with its '' */
 void tidei_quote_shell(FILE *to, const char *text);   /* a word; in '' where it must be */
 void tidei_quote_field(FILE *to, const char *text);   /* of a table with tabs between fields */
+void tidei_quote_json(FILE *to, const char *text);    /* with its ""; ASCII's controls as \u001b */
 /* A name for a file: letters, digits, '.', '-' and '_', which stands for whatever else there is. It
 ** does not begin with a dot or a '-', and may be the same for two texts. Cut to `cap`. Returns
 ** buf. */

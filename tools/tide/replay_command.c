@@ -2,6 +2,7 @@
 ** explains both. Exit 0, 1 an allocation or a comparison failed (or the device did), 2 bad
 ** input. */
 #include "tools/tide/command.h"
+#include "tools/tide/quote.h"
 #include "tools/tide/replay.h"
 #include "tools/tide/replay_plot.h"
 #include <argp.h>
@@ -130,7 +131,8 @@ static void print_json(const tidei_replay *r, const tidei_replay_figures *f) {
 static void print_table(FILE *to, const struct options *o, const tidei_replay *r,
                         const tidei_replay_figures *f) {
     char b[3][32];
-    fprintf(to, "%s on %s, pool %s, %u stream%s, pass %" PRIu64 " of %" PRIu64 "\n", o->file,
+    tidei_quote_field(to, o->file);
+    fprintf(to, " on %s, pool %s, %u stream%s, pass %" PRIu64 " of %" PRIu64 "\n",
             r->dev->d->info.name, r->dev->pool->ops->name, r->o.streams,
             r->o.streams == 1 ? "" : "s", o->passes, o->passes);
     fprintf(to, "  events         %" PRIu64 ", %.1f ns each\n", f->events, ns_per_event(f));

@@ -2,6 +2,7 @@
 ** both. Exit 0, 1 it failed, 2 bad input. */
 #include "tools/tide/command.h"
 #include "tools/tide/jobs.h"
+#include "tools/tide/quote.h"
 #include "tools/tide/study.h"
 #include "tools/tide/study_input.h"
 #include "tools/tide/study_plot.h"
@@ -187,9 +188,18 @@ static char *with_lists(int key, const char *text, void *input) {
 
 /* ---- rows ---- */
 
+/* Somebody's text at the left of a table; what is no plain text takes as much room. */
+static void print_name(const char *text, int width) {
+    int n = (int)strlen(text);
+    printf("  ");
+    tidei_quote_field(stdout, text);
+    printf("%*s", n < width ? width - n : 0, "");
+}
+
 static void print_head(const tidei_lab_program *p, int width) {
     char text[TIDEI_STUDY_HEAD];
-    printf("%s: %s\n", p->name, tidei_study_show_program(text, sizeof text, p));
+    tidei_quote_field(stdout, p->name);
+    printf(": %s\n", tidei_study_show_program(text, sizeof text, p));
     printf("  %-*s", width, "policy");
     for (size_t i = 0; i < TIDEI_STUDY_COLUMNS; i++)
         printf(" %*s", tidei_study_columns[i].width, tidei_study_columns[i].title);
@@ -199,7 +209,7 @@ static void print_head(const tidei_lab_program *p, int width) {
 static void print_row(const char *policy, const tidei_study_row *r, int width, unsigned seeds) {
     char cells[TIDEI_STUDY_COLUMNS][TIDEI_STUDY_CELL];
     tidei_study_cells(r, seeds, cells);
-    printf("  %-*s", width, policy);
+    print_name(policy, width);
     for (size_t i = 0; i < TIDEI_STUDY_COLUMNS && *cells[i]; i++)
         printf(" %*s", tidei_study_columns[i].width, cells[i]);
     if (r->lacks) printf(" none: %s", r->lacks);
@@ -207,15 +217,9 @@ static void print_row(const char *policy, const tidei_study_row *r, int width, u
 }
 
 static void print_text(const char *key, const char *text) {
-    printf("\"%s\": \"", key);
-    for (const char *c = text; *c; c++) {
-        if (*c == '"' || *c == '\\') putchar('\\');
-        if ((unsigned char)*c < ' ')
-            printf("\\u%04x", (unsigned)*c);
-        else
-            putchar(*c);
-    }
-    printf("\", ");
+    printf("\"%s\": ", key);
+    tidei_quote_json(stdout, text);
+    printf(", ");
 }
 
 /* What every object begins with. */
@@ -262,8 +266,8 @@ static void print_end(const struct options *o, const tidei_lab_program *p, const
     char text[TIDEI_CHILD_TEXT], b[32];
     tidei_child_text(e, text, sizeof text);
     if (!o->json) {
-        printf("  %-*s %11s  %s\n", width, policy, tidei_study_show_limit(b, sizeof b, r->limit),
-               text);
+        print_name(policy, width);
+        printf(" %11s  %s\n", tidei_study_show_limit(b, sizeof b, r->limit), text);
         return;
     }
     print_place(p, policy, r);
@@ -284,9 +288,11 @@ static bool print_one(const struct options *o, const tidei_study *s, size_t prog
         print_json(p, text, &r, &t);
     else
         print_row(text, &r, width, s->seeds);
-    if (t.nonsense.n && !o->json && t.end.how == TIDEI_CHILD_DONE)
-        printf("  %-*s %" PRIu64 " answers make no sense; the first: %s\n", width, "", t.nonsense.n,
-               t.nonsense.first);
+    if (t.nonsense.n && !o->json && t.end.how == TIDEI_CHILD_DONE) {
+        printf("  %-*s %" PRIu64 " answers make no sense; the first: ", width, "", t.nonsense.n);
+        tidei_quote_field(stdout, t.nonsense.first);
+        printf("\n");
+    }
     return !bad;
 }
 
@@ -313,7 +319,9 @@ static void print_distances(const tidei_study *s, size_t program, size_t limit) 
         tidei_study_row r = tidei_study_row_of(s, program, limit, k);
         if (r.lacks || r.failed > 0) continue;
         double more = r.cost - o.cost;
-        printf("%s %s %+.2f", comma, s->policies[k].text, more);
+        printf("%s ", comma);
+        tidei_quote_field(stdout, s->policies[k].text);
+        printf(" %+.2f", more);
         if (o.cost > 0) printf(" (%.0f %%)", 100 * more / o.cost);
         comma = ",";
     }
