@@ -45,10 +45,11 @@ static bool value_of(const tidei_param *p, const char *token, double *out) {
     case TIDEI_BYTES: return tidei_parse_bytes(token, 0, &bytes) && (*out = (double)bytes, true);
     case TIDEI_TIME: return time_of(token, out);
     case TIDEI_SWITCH: *out = *token == '1'; return (*token == '0' || *token == '1') && !token[1];
-    case TIDEI_NUMBER: break;
+    case TIDEI_NUMBER:
+    case TIDEI_WHOLE: break;
     }
     *out = tidei_parse_double(token, &end);
-    return !*end;
+    return !*end && (p->kind != TIDEI_WHOLE || *out >= 0x1p53 || *out == (double)(int64_t)*out);
 }
 
 static void wanted_value(const tidei_param *p, char *buf, size_t cap) {
@@ -56,7 +57,8 @@ static void wanted_value(const tidei_param *p, char *buf, size_t cap) {
     if (p->kind == TIDEI_SWITCH)
         tidei_format(buf, cap, "%s to be 0 or 1", p->name);
     else
-        tidei_format(buf, cap, "%s from %s to %s", p->name,
+        tidei_format(buf, cap, "%s%s from %s to %s",
+                     p->kind == TIDEI_WHOLE ? "the whole number " : "", p->name,
                      tidei_param_show(p, p->low, low, sizeof low),
                      tidei_param_show(p, p->high, high, sizeof high));
 }

@@ -1,13 +1,14 @@
 /* params.h: figures that are given by name, as in "reserve(x0=0.5,stall=5ms)".
 **
 ** A table says which there are; values are doubles in the table's order. A time is in ns and is
-** written with its unit (50us, 20ms, 1s), bytes as everywhere (256MiB), a switch as 0 or 1. */
+** written with its unit (50us, 20ms, 1s), bytes as everywhere (256MiB), a switch as 0 or 1; a whole
+** number has no part behind the point. */
 #ifndef TIDEI_PARAMS_H
 #define TIDEI_PARAMS_H
 
 #include "runtime/base/base.h"
 
-typedef enum { TIDEI_NUMBER, TIDEI_BYTES, TIDEI_TIME, TIDEI_SWITCH } tidei_param_kind;
+typedef enum { TIDEI_NUMBER, TIDEI_BYTES, TIDEI_TIME, TIDEI_SWITCH, TIDEI_WHOLE } tidei_param_kind;
 
 typedef struct tidei_param {
     const char *name;

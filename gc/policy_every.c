@@ -4,7 +4,7 @@
 
 enum { N, FULL, PARAMS };
 static const tidei_param params[PARAMS] = {
-    [N] = {"n", TIDEI_NUMBER, 1, 1, 1e9, "one collection in so many questions"},
+    [N] = {"n", TIDEI_WHOLE, 1, 1, 1e9, "one collection in so many questions"},
     [FULL] = {"full", TIDEI_SWITCH, 1, 0, 1, "0: the level that frees more for its time"},
 };
 

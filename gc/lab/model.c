@@ -1,6 +1,8 @@
 /* model.c: changing single figures of a model by name. */
 #include "gc/lab/model.h"
 #include "gc/policy.h"
+#include "runtime/base/text.h"
+#include <math.h>
 
 enum {
     MINOR,
@@ -19,6 +21,7 @@ enum {
 enum { TOTAL = FRESH + 1, PAGE, LEVELS, PARAMS };
 
 #define TIME_MOST  60e9
+#define NOT_GIVEN  (-1)
 #define ARRAY_MOST 1e6 /* ns */
 
 static const tidei_param params[PARAMS] = {
@@ -37,7 +40,7 @@ static const tidei_param params[PARAMS] = {
     [FRESH] = {"fresh", TIDEI_TIME, 0, 0, TIME_MOST, "a MiB that the pool takes from the driver"},
     [TOTAL] = {"total", TIDEI_BYTES, 0, 1, 0x1p50, "memory of the device"},
     [PAGE] = {"page", TIDEI_BYTES, 0, 0, 0x1p40, "limits are rounded up to pages; 0: not"},
-    [LEVELS] = {"levels", TIDEI_NUMBER, 0, 0, 3,
+    [LEVELS] = {"levels", TIDEI_WHOLE, 0, 0, 3,
                 "0 no collector, 1 minor ones, 2 full ones, 3 both"},
 };
 
@@ -86,10 +89,19 @@ static void write_model(tidei_lab_model *m, const double *at) {
 }
 
 bool tidei_lab_model_change(tidei_lab_model *m, const char *text, char *why, size_t cap) {
-    double at[PARAMS];
+    double at[PARAMS], low, high;
     read_model(m, at);
+    low = at[LOW];
+    high = at[HIGH];
+    at[LOW] = at[HIGH] = NOT_GIVEN;
     if (!tidei_params_read(text, text, 0, params, PARAMS, at, why, cap)) return false;
-    if (at[HIGH] < at[LOW]) at[HIGH] = at[LOW];
+    if (at[HIGH] >= 0 && at[HIGH] < at[LOW]) {
+        tidei_format(why, cap, "low is %g, above high, which is %g", at[LOW], at[HIGH]);
+        return false;
+    }
+    /* one that was given alone takes the other along */
+    if (at[LOW] < 0) at[LOW] = at[HIGH] >= 0 ? fmin(low, at[HIGH]) : low;
+    if (at[HIGH] < 0) at[HIGH] = fmax(high, at[LOW]);
     write_model(m, at);
     return true;
 }

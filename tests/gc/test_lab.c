@@ -595,6 +595,17 @@ static void figures_of_a_model_are_changed_by_name(void **state) {
     assert_int_equal(m.stall_ns, before.stall_ns);
     assert_true(tidei_lab_model_change(&m, "low=2", why, sizeof why)); /* never above the other */
     assert_int_equal(m.spread_high, 2000);
+    assert_true(tidei_lab_model_change(&m, "high=0.5", why, sizeof why)); /* nor below it */
+    assert_int_equal(m.spread_high, 500);
+    assert_int_equal(m.spread_low, 500);
+    assert_true(tidei_lab_model_change(&m, "high=0.7", why, sizeof why));
+    assert_int_equal(m.spread_low, 500);
+    assert_false(tidei_lab_model_change(&m, "low=0.8,high=0.6", why, sizeof why));
+    assert_string_equal(why, "low is 0.8, above high, which is 0.6");
+    assert_int_equal(m.spread_low, 500);
+    assert_false(tidei_lab_model_change(&m, "levels=1.5", why, sizeof why));
+    assert_non_null(
+        strstr(why, "column 8: expected the whole number levels from 0 to 3, found '1.5'"));
     assert_false(tidei_lab_model_change(&m, "full=5", why, sizeof why));
     assert_non_null(strstr(why, "column 6: expected full from 0 to 60s, found '5'"));
     assert_false(tidei_lab_model_change(&m, "fresh=1us)", why, sizeof why));
