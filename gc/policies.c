@@ -58,7 +58,8 @@ bool tidei_policy_choose(const char *text, tidei_policy_choice *out, char *why, 
     char shown[TIDEI_SHOWN_MAX];
     if (n == strlen(ORACLE) && !memcmp(text, ORACLE, n)) {
         tidei_format(why, cap,
-                     "\"%s\" is no policy: it knows the whole program; `tide study` has it",
+                     "\"%s\" is no policy: it knows the whole program; `tide study` has it, by "
+                     "that name alone",
                      ORACLE);
         return false;
     }

@@ -144,6 +144,7 @@ ends 2 'column 12: expected FROM:TO:STEP of one unit' --policy 'reserve(x0=0.1:0
 ends 2 'column 12: expected x0 from 0.01 to 1' --policy 'reserve(x0=0:1:0.1)'
 ends 2 'at most 256 policies' --policy 'reserve(x0=0.1:1:0.001)'
 ends 2 "expected the whole number n from 1 to 1e+09, found '1.5)'" --policy 'every(n=1.5)'
+ends 2 '`tide study` has it, by that name alone' --policy 'oracle()'
 ends 2 '"oracle" is no policy: it knows the whole program' --policy 'oracle(x=1)'
 ends 2 "--limit wants bytes, 4GiB, a factor such as 1.2x, or none, not '1.2y'" --limit 1.2y
 ends 2 "--seeds wants a number from 1 to 1000, not '0'" --seeds 0
