@@ -554,6 +554,9 @@ static void a_device_has_no_more_than_it_has(void **state) {
         assert_int_equal(tidei_study_limit_of(&l, &p), p.peak[TIDEI_LAB_DEVICE] * 3 / 2 + 1);
         assert_true(tidei_study_limit_parse("4611686018427387904", &l)); /* 2^62 */
         assert_int_equal(tidei_study_limit_of(&l, &p), cases[i].total);
+        assert_true(tidei_study_limit_parse("18446744073709551614", &l));
+        assert_int_equal(l.bytes, (uint64_t)1 << 62);
+        assert_int_equal(tidei_study_limit_of(&l, &p), cases[i].total);
         assert_true(tidei_study_limit_parse("none", &l));
         assert_int_equal(tidei_study_limit_of(&l, &p), TIDEI_NO_LIMIT);
         tidei_lab_clear(&p);

@@ -7,7 +7,8 @@
 
 #define OP         "tide study"
 #define OWN_FACTOR 1.2
-#define COST_SHARE 0.1 /* of the collector's time */
+#define COST_SHARE 0.1                 /* of the collector's time */
+#define BYTES_MOST ((uint64_t)1 << 62) /* of a limit: no device has more */
 
 /* ---- limits ---- */
 
@@ -26,13 +27,13 @@ bool tidei_study_limit_parse(const char *text, tidei_study_limit *out) {
     if (factor_of(text, &out->factor)) return out->kind = TIDEI_LIMIT_FACTOR, true;
     if (!tidei_parse_bytes(text, 0, &bytes) || !bytes) return false;
     out->kind = TIDEI_LIMIT_BYTES;
-    out->bytes = bytes;
+    out->bytes = bytes < BYTES_MOST ? bytes : BYTES_MOST;
     return true;
 }
 
 static uint64_t times_peak(double factor, const tidei_lab_program *p) {
     double bytes = factor * (double)p->peak[TIDEI_LAB_DEVICE];
-    return bytes < 0x1p62 ? (uint64_t)bytes + 1 : (uint64_t)1 << 62;
+    return bytes < (double)BYTES_MOST ? (uint64_t)bytes + 1 : BYTES_MOST;
 }
 
 static uint64_t bytes_of_limit(const tidei_study_limit *l, const tidei_lab_program *p) {
@@ -167,7 +168,8 @@ static double percent(double ns, const tidei_lab_program *p) {
     return p->ideal_ns ? 100 * ns / (double)p->ideal_ns : 0;
 }
 
-/* Below 0 where threads happened to suit each other better. */
+/* Below 0 where threads happened to suit each other better, or where allocations failed and less
+** was done. */
 static double overhead_of(const tidei_lab_figures *f, const tidei_lab_program *p) {
     return percent((double)f->ns - (double)p->ideal_ns, p);
 }
