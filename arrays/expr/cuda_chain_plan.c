@@ -221,7 +221,8 @@ static void choose_vectors(layout *l, tidei_chain_form *f) {
     while (v > 1 && !vectors_fit(l, f, along, v)) v /= 2;
     if (v == 1) f->splat = 0;
     for (unsigned i = 0; i < l->c->prog->ninputs; i++)
-        if (f->splat >> i & 1) l->splat += (uint32_t)tidei_dtype_size(l->c->prog->input_dtype[i]);
+        if ((f->splat & ~f->late) >> i & 1)
+            l->splat += (uint32_t)tidei_dtype_size(l->c->prog->input_dtype[i]);
     f->vec = (uint8_t)v;
     f->dense = !l->columns && is_dense(l, f);
     l->uneven = v < most && f->dense && are_alike(l, f, most, &loose) ? most : 0;
