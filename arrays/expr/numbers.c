@@ -126,29 +126,16 @@ static bool renew(const void *data, const tide_arg *run, unsigned char *params) 
     return compute(k, run, values) && encode(k, values, params);
 }
 
-/* Whether the numbers are what the captured program was made for. */
+/* Whether the numbers are what the captured program was made for, and each can be stored as it has
+** them, also where nobody reads what it goes into: an error of the call is one at every run. */
 static bool serves(const void *data, const tide_arg *run) {
     const kept *k = data;
     tide_arg values[TIDEI_WEAK_SLOTS_MAX];
+    _Alignas(16) unsigned char nowhere[16];
     if (!compute(k, run, values)) return false;
     for (uint32_t i = 0; i < k->nlimits; i++)
         if (tidei_number_beyond(k->weaks, values, &k->limits[i]) != k->beyond[i]) return false;
-    return true;
-}
-
-/* Whether each can be stored as the captured program has it, also where nobody reads what it goes
-** into: an error of the call is the call's at every run. */
-static bool fits(const void *data, const tide_arg *run) {
-    const kept *k = data;
-    tide_arg values[TIDEI_WEAK_SLOTS_MAX];
-    _Alignas(16) unsigned char nowhere[16];
-    return compute(k, run, values) && encode(k, values, nowhere);
-}
-
-/* The error that the captured call met may be its numbers': others may be without. */
-static bool never(const void *data, const tide_arg *run) {
-    (void)data, (void)run;
-    return false;
+    return encode(k, values, nowhere);
 }
 
 unsigned tidei_numbers_from(tidei_runtime *rt) {
@@ -185,48 +172,46 @@ tide_status tidei_numbers_keep(tidei_runtime *rt, unsigned from, const tidei_pla
                                        "take as one");
 }
 
-/* The numbers that the plan's nodes have, each as it is stored; NULL: host memory is exhausted. */
-static kept *all_scalars(tidei_runtime *rt, const tidei_plan *plan, const tide_arg *args,
-                         unsigned n) {
-    const tidei_graph *g = &plan->graph;
-    struct scalar *scalars = tidei_host_alloc(rt, (g->nnodes + (size_t)1) * sizeof *scalars);
-    uint32_t m = 0;
-    if (!scalars) return NULL;
-    for (uint32_t i = 0; i < g->nnodes; i++) {
+/* The numbers that the plan's nodes have, each as it is stored, on host memory; NULL: that is
+** exhausted. */
+static struct scalar *all_scalars(tidei_runtime *rt, const tidei_graph *g, uint32_t *m) {
+    struct scalar *all = tidei_host_alloc(rt, (g->nnodes + (size_t)1) * sizeof *all);
+    *m = 0;
+    for (uint32_t i = 0; all && i < g->nnodes; i++) {
         const tidei_gnode *x = &g->nodes[i];
         if (x->op == TIDEI_OP_SCALAR && x->a < TIDEI_AXIS_LENGTH && !g->weaks[x->a].constant)
-            scalars[m++] = (struct scalar){x->a, x->dtype, 0};
+            all[(*m)++] = (struct scalar){x->a, x->dtype, 0};
     }
-    kept *k = make(rt, plan, scalars, m, 0, args, n);
-    tidei_host_free(rt, scalars);
-    return k;
+    return all;
 }
 
-tide_status tidei_numbers_fit(tidei_runtime *rt, const tidei_plan *plan, const tide_arg *args,
-                              unsigned n, const char *op) {
-    tidei_capture *c = tidei_capturing(rt);
-    if (!c || !plan->graph.nweaks) return TIDE_OK;
-    kept *k = all_scalars(rt, plan, args, n);
+/* A condition of the capture: of the plan's numbers, or of its limits, or of both. */
+static tide_status watch(tidei_capture *c, const tidei_plan *plan, const int8_t *beyond,
+                         uint32_t nlimits, bool stored, const tide_arg *args, unsigned n,
+                         const char *op) {
+    tidei_runtime *rt = c->dev->rt;
+    uint32_t m = 0;
+    struct scalar *scalars = stored ? all_scalars(rt, &plan->graph, &m) : NULL;
+    kept *k = stored && !scalars ? NULL : make(rt, plan, scalars, m, nlimits, args, n);
+    tidei_host_free(rt, scalars);
     if (!k) return tidei_capture_fail(c, tidei_fail_host_memory(op, sizeof *k));
-    return tidei_capture_condition(c, fits, k);
+    if (beyond) memcpy(k->beyond, beyond, nlimits);
+    return tidei_capture_condition(c, serves, k);
+}
+
+tide_status tidei_numbers_watch(tidei_runtime *rt, const tidei_plan *first, const tidei_plan *ran,
+                                const tide_arg *args, unsigned n, const char *op) {
+    tidei_capture *c = tidei_capturing(rt);
+    tide_status s = TIDE_OK;
+    if (!c) return TIDE_OK;
+    if (first->graph.nweaks)
+        s = watch(c, first, ran->beyond, first->graph.nlimits, ran == first, args, n, op);
+    if (s == TIDE_OK && ran != first && ran->graph.nweaks)
+        s = watch(c, ran, NULL, 0, true, args, n, op);
+    return s;
 }
 
 void tidei_numbers_failed(tidei_runtime *rt) {
     tidei_capture *c = tidei_capturing(rt);
-    tidei_saved_error e;
-    if (!c) return;
-    tidei_error_save(&e);
-    (void)tidei_capture_condition(c, never, NULL); /* the capture fails with its failure */
-    tidei_error_restore(&e);
-}
-
-tide_status tidei_numbers_watch(tidei_runtime *rt, const tidei_plan *plan, const int8_t *beyond,
-                                const tide_arg *args, unsigned n, const char *op) {
-    tidei_capture *c = tidei_capturing(rt);
-    const uint32_t nlimits = plan->graph.nlimits;
-    if (!c || !plan->graph.nweaks) return TIDE_OK;
-    kept *k = make(rt, plan, NULL, 0, nlimits, args, n);
-    if (!k) return tidei_capture_fail(c, tidei_fail_host_memory(op, sizeof *k));
-    if (beyond) memcpy(k->beyond, beyond, nlimits);
-    return tidei_capture_condition(c, serves, k);
+    if (c) c->for_nobody = true;
 }

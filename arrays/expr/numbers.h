@@ -56,16 +56,13 @@ unsigned tidei_numbers_from(tidei_runtime *rt);
 tide_status tidei_numbers_keep(tidei_runtime *rt, unsigned from, const tidei_plan *plan,
                                const tidei_pass *pass, const tide_arg *args, unsigned n,
                                const char *op);
-/* Where the calling thread captures: what it did is for runs whose numbers, as the plan of the
-** signature has them, lie so beside the limits (NULL: all in range), and have no error. */
-tide_status tidei_numbers_watch(tidei_runtime *rt, const tidei_plan *plan, const int8_t *beyond,
+/* Where the calling thread captures: what it did is for runs whose numbers lie beside the limits of
+** `first`, the plan of the signature, as those of `ran` did, the plan for them; can be stored as
+** that has them; and have no error. */
+tide_status tidei_numbers_watch(tidei_runtime *rt, const tidei_plan *first, const tidei_plan *ran,
                                 const tide_arg *args, unsigned n, const char *op);
-/* Likewise: and can be stored as the plan that ran has them. */
-tide_status tidei_numbers_fit(tidei_runtime *rt, const tidei_plan *plan, const tide_arg *args,
-                              unsigned n, const char *op);
-/* Where the calling thread captures: an application with numbers of the run has failed, perhaps
-** for what they are, and the function may go on: so what it did is for no other run. The error
-** stays. */
+/* Likewise: the application has failed for what its numbers are, and the function may go on: so
+** what it does is for no other run. */
 void tidei_numbers_failed(tidei_runtime *rt);
 
 #endif

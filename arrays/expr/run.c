@@ -726,12 +726,13 @@ static tide_status steps(tidei_run *r, size_t n, size_t m) {
     tide_status s = gather(r, n, m);
     if (s == TIDE_OK) s = get_plan(r);
     const tidei_plan *first = r->plan;
-    if (s == TIDE_OK) s = compute(r);
+    if (s == TIDE_OK) {
+        s = compute(r);
+        /* types are in order, or there would be no plan */
+        if (s == TIDE_E_DTYPE && tidei_unlikely(r->of_run)) tidei_numbers_failed(r->rt);
+    }
     if (s == TIDE_OK && tidei_unlikely(r->of_run))
-        s = tidei_numbers_watch(r->rt, first, r->plan->beyond, r->as_given, (unsigned)n, r->op);
-    if (s == TIDE_OK && tidei_unlikely(r->of_run))
-        s = tidei_numbers_fit(r->rt, r->plan, r->as_given, (unsigned)n, r->op);
-    if (s == TIDE_E_DTYPE && tidei_unlikely(r->of_run)) tidei_numbers_failed(r->rt);
+        s = tidei_numbers_watch(r->rt, first, r->plan, r->as_given, (unsigned)n, r->op);
     leave(r);
     return s;
 }

@@ -218,7 +218,7 @@ tide_status tidei_graph_capture(tidei_task_graph *g, tidei_thread *t, const tide
             end_stand_ins(given, ops, n);
         }
         status = end(t, c, status);
-        if (status != TIDE_OK)
+        if (status != TIDE_OK || c->for_nobody)
             tidei_capture_drop(c);
         else
             status = tidei_body_new(c, arg_slot, (unsigned)n, results, (unsigned)m, out);

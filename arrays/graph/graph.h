@@ -165,7 +165,8 @@ void tidei_variants_forget(tidei_task_graph *g);
 /* Calls the function. args: as the run was given them. outs are written at success. */
 tide_status tidei_graph_call_function(tidei_task_graph *g, tidei_thread *t, const tide_arg *args,
                                       size_t n, tide_array **outs, size_t m);
-/* Captures a call of it; ops[i] is argument i where that is an array. */
+/* Captures a call of it; ops[i] is argument i where that is an array. *out stays NULL where what
+** was captured is of no use, not even to this run. */
 tide_status tidei_graph_capture(tidei_task_graph *g, tidei_thread *t, const tide_arg *args,
                                 const tidei_operand *ops, size_t n, size_t m, tidei_body **out);
 /* How far the first byte that an argument spans lies behind a boundary of what kernels may count

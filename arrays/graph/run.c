@@ -445,10 +445,11 @@ static void leave_variant(run *r) {
     r->v = NULL;
 }
 
-static tide_status capture(run *r) {
+static tide_status capture(run *r, tidei_run_way *way) {
     tidei_body *body = NULL;
     tide_status status = tidei_graph_capture(r->g, r->t, r->args, r->ops, r->n, r->m, &body);
     tidei_variant_captured(r->g, r->v, body);
+    if (!body) *way = TIDEI_RUN_CALL;
     return status;
 }
 
@@ -461,7 +462,7 @@ static tide_status run_gathered(run *r, tide_array **outs) {
         r->v = tidei_variant_take(r->g, r->t->dev, r->key, r->key_bytes, &way);
         if (!r->v) return tidei_last_status();
     }
-    if (way == TIDEI_RUN_CAPTURE) status = capture(r);
+    if (way == TIDEI_RUN_CAPTURE) status = capture(r, &way);
     if (status == TIDE_OK && way != TIDEI_RUN_CALL) status = launch(r, outs);
     leave_variant(r);
     if (status == TIDE_OK && !r->launched)

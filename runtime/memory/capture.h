@@ -106,6 +106,7 @@ struct tidei_capture {
     unsigned notes;
     tide_status failed;
     tidei_saved_error why;
+    bool for_nobody; /* what was captured follows from this run's numbers alone */
     tidei_graph_node **nodes;
     tidei_slot *slots;
     tidei_draws *draws;

@@ -609,21 +609,34 @@ static tide_status checked(void *user, const tide_arg *args, size_t n, tide_arra
     outs[0] = tide_map_args(rt, "(x) -> x", args, 1);
     return outs[0] ? TIDE_OK : tide_error_last()->status;
 }
-/* Which way a function goes at a number's error is told anew at each run. */
+/* An error that follows from types is the same at every run. */
+static tide_status probing(void *user, const tide_arg *args, size_t n, tide_array **outs,
+                           size_t m) {
+    tide_runtime *rt = user;
+    (void)n, (void)m;
+    if (tide_map_args(rt, "(x, n) -> c64(x) % n", args, 2)) return TIDE_E_INVALID;
+    tide_error_clear();
+    outs[0] = tide_map_args(rt, "(x, n) -> x + n", args, 2);
+    return outs[0] ? TIDE_OK : tide_error_last()->status;
+}
+
+/* Which way a function goes at a number's error is told anew at each run; numbers that fit are
+** served by a capture with one that does. */
 static void errors_of_numbers_are_their_runs(void **state) {
     static const int64_t numbers[] = {300, 300, 1, 2, 300, -1, 255};
-    static const tide_graph_fn fns[] = {handled, checked};
+    static const tide_graph_fn fns[] = {handled, checked, probing};
     tide_runtime *rt = *state;
     tide_array *x = tide_ones(rt, TIDE_U8, SHAPE(2));
-    for (int k = 0; k < 4; k++) {
-        tide_graph *g = tide_graph_new(rt, fns[k % 2], rt);
+    for (int k = 0; k < 6; k++) {
+        const bool in_turn = k >= 3;
+        const tide_graph_fn fn = fns[k % 3];
+        tide_graph *g = tide_graph_new(rt, fn, rt);
         assert_ok(tide_scope_begin(rt));
         for (size_t i = 0; i < TIDEI_COUNT(numbers); i++) {
-            /* as they stand, and in turn */
-            const int64_t number = numbers[k < 2 ? i : TIDEI_COUNT(numbers) - 1 - i];
+            const int64_t number = numbers[in_turn ? TIDEI_COUNT(numbers) - 1 - i : i];
             const tide_arg args[] = {tide_arg_array(x), tide_arg_int(number)};
             tide_array *out = NULL, *want = NULL;
-            const tide_status called = fns[k % 2](rt, args, 2, &want, 1);
+            const tide_status called = fn(rt, args, 2, &want, 1);
             uint8_t a[2], b[2];
             assert_int_equal(tide_graph_run(g, args, 2, &out, 1), called);
             if (called != TIDE_OK) continue;
@@ -631,6 +644,9 @@ static void errors_of_numbers_are_their_runs(void **state) {
             assert_ok(tide_to_host(want, b, sizeof b));
             assert_memory_equal(a, b, sizeof a);
         }
+        tide_graph_figures f = {.struct_size = sizeof f};
+        assert_ok(tide_graph_info(g, &f));
+        assert_int_equal(f.launches, in_turn ? 2 : 3); /* 2, 1; 1, 2, 255 */
         assert_ok(tide_scope_end(rt));
         tide_graph_release(g);
     }
