@@ -36,6 +36,7 @@
 /* A fold by itself of so many bytes across memory is better off with two kernels (on an H100, for
 ** two and for one, 2048 x 1000 floats: 5.6, 4.3 us; 8192 x 1024: 11.1, 13.9). */
 #define CHAIN_FOLD_COLUMNS ((int64_t)16 << 20)
+#define CHAIN_FOLD_BYTES   ((int64_t)1 << 16) /* elements of an uneven row of bytes, for one */
 /* elements' and rows' numbers stay below this, with room for a block beyond the end */
 #define CHAIN_LARGE (((int64_t)1 << 31) - ((int64_t)1 << 16))
 /* the columns' fold kernel (cuda_fold.cu) is as good with more lanes a row than this (1023 rows of
@@ -426,9 +427,11 @@ static bool give_to_cluster(const layout *l, tidei_chain_plan *out, uint32_t roo
 
 /* Of a cluster that has a fold by itself: a launch less than blocks that leave their accumulators
 ** to another kernel. Of bytes a thread would have so many elements that the cluster's few
-** multiprocessors take longer (the greatest of 379891 on an H100: 7.2, 12.0 us). */
+** multiprocessors take longer (the greatest of 379891 on an H100: 7.2, 12.0 us); unless rows begin
+** anywhere and are not long: the other kernels take those element by element. */
 static uint32_t fold_blocks(const layout *l, uint32_t most) {
-    return l->widest > 1 || l->uneven ? most : 1;
+    const bool short_uneven = l->uneven && l->c->shape[l->last] < CHAIN_FOLD_BYTES;
+    return l->widest > 1 || short_uneven ? most : 1;
 }
 
 static bool give_row(const layout *l, const tidei_chain_traits *k, unsigned sm_count,

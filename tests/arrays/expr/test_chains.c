@@ -1,10 +1,10 @@
 /* test_chains.c: chains, folds over rows and what hangs on them: that a GPU's kernels, emulated
-** where there is none, give what the host gives value by value, and in one launch; which forms
-** there are. */
+** where there is none, give what the host gives value by value, and in one launch. Which forms
+** there are is test_chain_plans.c's. */
 #include "tests/doubles/emulated_device.h"
 #include "arrays/expr/cuda_chain.h"
-#include "runtime/device/cuda/nvrtc.h"
 #include "tests/arrays/expr/programs.h"
+#include "tests/arrays/expr/unit.h"
 #include <float.h>
 #include <math.h>
 
@@ -35,13 +35,6 @@ static int end_both(void **state) {
 }
 
 /* ---- arrays on both ---- */
-
-static uint64_t seed = 7;
-static double unit(void) {
-    uint64_t z = (seed += 0x9e3779b97f4a7c15u);
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    return (double)((z ^ z >> 27) >> 40) * 0x1p-24;
-}
 
 /* How an array lies; SHIFTED: off its boundary. */
 enum { PLAIN, TURNED, BACKWARDS, SHIFTED, GAPS, LAYOUTS };
@@ -669,251 +662,6 @@ static void folds_of_long_rows(void **state) {
     compare_one("(x) -> max(x)", TIDE_F32, 1, (const int64_t[]){1200000}, PLAIN, 1, 2);
 }
 
-/* ---- forms, of what is too large to run here ---- */
-
-static uint16_t fold_node(tidei_program *p, int kind, uint16_t body, int out) {
-    p->nfolds++;
-    return node(p, TIDEI_OP_FOLD, out, body, 0, kind);
-}
-
-static void build_softmax(tidei_program *p, int t) {
-    const int acc = t == TIDE_F16 || t == TIDE_BF16 ? TIDE_F32 : t;
-    memset(p, 0, sizeof *p);
-    const uint16_t x = input(p, t), m = fold_node(p, TIDEI_FOLD_MAX, cast(p, acc, x), t),
-                   e = node(p, TIDEI_OP_EXP, t, node(p, TIDEI_OP_SUB, t, x, m, 0), 0, 0),
-                   s = fold_node(p, TIDEI_FOLD_SUM, cast(p, acc, e), t);
-    result(p, node(p, TIDEI_OP_DIV, t, e, s, 0));
-    tidei_program_seal(p);
-    assert_true(tidei_program_valid(p));
-}
-
-/* x - mean(x), times g, which is the same for all rows; and the first greatest place. */
-static void build_norm(tidei_program *p, int t) {
-    const int acc = t == TIDE_F16 || t == TIDE_BF16 ? TIDE_F32 : t;
-    memset(p, 0, sizeof *p);
-    const uint16_t x = input(p, t), g = input(p, t),
-                   m = fold_node(p, TIDEI_FOLD_MEAN, cast(p, acc, x), t),
-                   d = node(p, TIDEI_OP_SUB, t, x, m, 0);
-    result(p, node(p, TIDEI_OP_MUL, t, d, g, 0));
-    result(p, fold_node(p, TIDEI_FOLD_ARGMAX, cast(p, acc, d), TIDE_I64));
-    tidei_program_seal(p);
-    assert_true(tidei_program_valid(p));
-}
-
-static void build_max(tidei_program *p, int t) {
-    memset(p, 0, sizeof *p);
-    result(p, fold_node(p, TIDEI_FOLD_MAX, input(p, t), t));
-    tidei_program_seal(p);
-    assert_true(tidei_program_valid(p));
-}
-
-static bool choose_for(const tidei_program *p, int64_t rows, int64_t n, bool turned, int64_t offset,
-                       bool alone, unsigned cluster_most, tidei_chain_plan *out) {
-    tidei_program shared = *p;
-    tidei_call c = {.prog = &shared, .ndim = 2, .nred = 1, .shape = {rows, n}};
-    tidei_chain_traits k;
-    tidei_chain_traits_of(p, &k);
-    for (unsigned i = 0; i < 2; i++) {
-        tidei_view *v = i ? &c.out[0] : &c.in[0];
-        v->offset = offset;
-        v->strides[0] = turned ? 1 : n;
-        v->strides[1] = turned ? rows : 1;
-    }
-    c.in[1].strides[1] = 1; /* the same for all rows */
-    c.out[1].strides[0] = 1;
-    if (alone) c.out[0] = c.out[1];
-    tidei_call_collapse(&c);
-    tidei_chain_order(&c, &k);
-    memset(out, 0xEE, sizeof *out);
-    return tidei_chain_choose(&c, &k, alone, 132, cluster_most, out);
-}
-static bool choose(const tidei_program *p, int64_t rows, int64_t n, bool turned, int64_t offset,
-                   unsigned cluster_most, tidei_chain_plan *out) {
-    return choose_for(p, rows, n, turned, offset, false, cluster_most, out);
-}
-
-/* Every element has a thread, and threads have what they can hold. */
-static void check_plan(const tidei_chain_plan *p, int64_t rows, int64_t n) {
-    const tidei_chain_form *f = &p->form;
-    const bool columns = f->kind == TIDEI_CHAIN_COLUMNS, warp = f->kind == TIDEI_CHAIN_LANES;
-    const int64_t v = columns ? 1 : f->vec, w = columns ? f->vec : 1, threads = p->threads,
-                  side = (int64_t)1 << p->shift,
-                  lanes = warp      ? side
-                          : columns ? threads >> p->shift
-                                    : threads,
-                  groups = warp      ? (threads >> p->shift) * f->rows
-                           : columns ? side
-                                     : 1;
-    if (f->uneven) { /* what goes alone has a lane each */
-        assert_int_equal(p->vectors, n / v);
-        assert_true(!columns && v > 1 && n >= v && lanes >= 2 * v - 2);
-    } else
-        assert_int_equal(p->vectors * v, n);
-    assert_int_equal(p->rows * w, rows);
-    assert_true(p->part * f->blocks >= p->vectors && lanes * f->unroll >= p->part);
-    assert_true((int64_t)p->grid / f->blocks * groups >= p->rows);
-    assert_true(p->threads >= 32 && p->threads % 32 == 0 && p->threads <= TIDEI_CHAIN_LARGE);
-    assert_int_equal(p->grid % f->blocks, 0);
-    assert_true(p->shared <= TIDEI_CUDA_SHARED_MAX && p->room % 16 == 0);
-    assert_true(f->large == (p->threads > TIDEI_CHAIN_SMALL));
-    assert_true(!f->middle || p->threads <= TIDEI_CHAIN_MIDDLE);
-}
-
-static void forms_follow_from_shapes(void **state) {
-    enum { NONE = 9 };
-    static const struct {
-        int64_t rows, n, offset;
-        uint8_t type, turned, kind, vec, blocks;
-    } cases[] = {
-        {8192, 4096, 0, TIDE_F32, 0, TIDEI_CHAIN_BLOCK, 4, 1},
-        {8192, 4095, 0, TIDE_F32, 0, TIDEI_CHAIN_BLOCK, 4, 1},
-        {8192, 4096, 1, TIDE_F32, 0, TIDEI_CHAIN_BLOCK, 4, 1},
-        {8192, 50257, 0, TIDE_F16, 0, TIDEI_CHAIN_BLOCK, 8, 5},
-        {8192, 50257, 0, TIDE_F32, 0, TIDEI_CHAIN_BLOCK, 4, 5},
-        {8192, 129, 0, TIDE_F32, 0, TIDEI_CHAIN_LANES, 4, 1},
-        {8192, 65, 0, TIDE_F16, 0, TIDEI_CHAIN_LANES, 4, 1},
-        {32, 32, 0, TIDE_F32, 0, TIDEI_CHAIN_LANES, 4, 1},
-        {1 << 20, 7, 0, TIDE_F32, 0, TIDEI_CHAIN_LANES, 1, 1},
-        {1 << 20, 7, 1, TIDE_F32, 0, TIDEI_CHAIN_LANES, 2, 1},
-        {8192, 4096, 0, TIDE_F16, 0, TIDEI_CHAIN_BLOCK, 8, 1},
-        {8192, 4096, 0, TIDE_F64, 0, TIDEI_CHAIN_BLOCK, 2, 1},
-        {1024, 32768, 0, TIDE_F32, 0, TIDEI_CHAIN_BLOCK, 4, 2},
-        {64, 131072, 0, TIDE_F32, 0, TIDEI_CHAIN_BLOCK, 4, 8},
-        {1, 1 << 25, 0, TIDE_F32, 0, NONE, 0, 0},
-        {100000, 60, 0, TIDE_F32, 1, TIDEI_CHAIN_COLUMNS, 4, 1},
-        {64, 262144, 0, TIDE_F32, 0, TIDEI_CHAIN_BLOCK, 4, 16},
-        {8192, 4096, 0, TIDE_F32, 1, TIDEI_CHAIN_COLUMNS, 4, 8},
-        {8192, 8192, 0, TIDE_F32, 1, TIDEI_CHAIN_COLUMNS, 4, 8},
-        {8192, 16384, 0, TIDE_F32, 1, TIDEI_CHAIN_COLUMNS, 4, 16},
-        {8191, 100, 0, TIDE_F32, 1, TIDEI_CHAIN_COLUMNS, 1, 2},
-        {33554, 1000, 0, TIDE_F32, 1, TIDEI_CHAIN_COLUMNS, 2, 8},
-        {8190, 4097, 0, TIDE_F32, 1, TIDEI_CHAIN_COLUMNS, 2, 16},
-        {8192, 100000, 0, TIDE_F32, 1, NONE, 0, 0},
-        {(int64_t)1 << 31, 4, 0, TIDE_F32, 0, NONE, 0, 0},
-        {((int64_t)1 << 31) - (1 << 17), 4, 0, TIDE_F32, 0, TIDEI_CHAIN_LANES, 4, 1},
-    };
-    (void)state;
-    for (size_t i = 0; i < TIDEI_COUNT(cases); i++) {
-        tidei_program p;
-        tidei_chain_plan plan;
-        const int64_t rows = cases[i].rows, n = cases[i].n;
-        build_softmax(&p, cases[i].type);
-        const bool turned = cases[i].turned;
-        const bool fits = choose(&p, rows, n, turned, cases[i].offset, 16, &plan);
-        assert_int_equal(fits, cases[i].kind != NONE);
-        if (!fits) continue;
-        check_plan(&plan, rows, n);
-        assert_int_equal(plan.form.kind, cases[i].kind);
-        assert_int_equal(plan.form.vec, cases[i].vec);
-        assert_int_equal(plan.form.blocks, cases[i].blocks);
-        /* with the clusters that all devices have, and without */
-        for (unsigned most = TIDEI_CLUSTER_SURE; most; most = most > 1 ? 1 : 0) {
-            if (choose(&p, rows, n, turned, cases[i].offset, most, &plan)) {
-                check_plan(&plan, rows, n);
-                assert_true(plan.form.blocks <= most);
-            } else
-                assert_true(cases[i].blocks > most);
-        }
-    }
-}
-
-/* A fold alone is one kernel's where a cluster holds its rows, and two kernels' where that is
-** quicker (0 blocks): much that lies across memory, long rows of bytes. */
-static void folds_alone_have_clusters(void **state) {
-    static const struct {
-        int64_t rows, n;
-        uint8_t type, turned, blocks;
-    } cases[] = {
-        {1, 16000, TIDE_F32, 0, 1},     {1, 262144, TIDE_F32, 0, 16}, {1, 280000, TIDE_F32, 0, 0},
-        {1000, 131072, TIDE_F32, 0, 8}, {1000, 1024, TIDE_F32, 1, 1}, {1000, 2048, TIDE_F32, 1, 2},
-        {1000, 4000, TIDE_F32, 1, 4},   {1000, 4200, TIDE_F32, 1, 0}, {3, 100000, TIDE_F32, 1, 0},
-        {64, 10000, TIDE_F32, 1, 16},   {1000, 1000, TIDE_I8, 1, 1},  {20, 30000, TIDE_I8, 1, 0},
-        {1, 60000, TIDE_I8, 0, 1},      {1, 80000, TIDE_I8, 0, 0},
-    };
-    (void)state;
-    for (size_t i = 0; i < TIDEI_COUNT(cases); i++) {
-        tidei_program p;
-        tidei_chain_plan plan;
-        build_max(&p, cases[i].type);
-        const bool fits =
-            choose_for(&p, cases[i].rows, cases[i].n, cases[i].turned, 0, true, 16, &plan);
-        if (fits) check_plan(&plan, cases[i].rows, cases[i].n);
-        const unsigned blocks = fits ? plan.form.blocks : 0;
-        if (blocks != cases[i].blocks)
-            fail_msg("case %zu has %u blocks, not %u", i, blocks, cases[i].blocks);
-    }
-}
-
-/* Any shape is covered, or refused. */
-static void plans_cover_any_shape(void **state) {
-    (void)state;
-    for (int i = 0; i < 4000; i++) {
-        static const uint8_t types[] = {TIDE_F32, TIDE_F16, TIDE_F64};
-        tidei_program p;
-        tidei_chain_plan plan;
-        const int64_t rows = 1 + (int64_t)exp2(unit() * 20), n = 2 + (int64_t)exp2(unit() * 18);
-        const bool turned = unit() < 0.4;
-        (i % 2 ? build_softmax : build_norm)(&p, types[i % 3]);
-        if (choose(&p, rows, n, turned, i % 5 == 0, i % 7 ? 16 : 8, &plan))
-            check_plan(&plan, rows, n);
-    }
-}
-
-/* Several folds of a stage have so large accumulators that only narrow pieces of columns fit shared
-** memory: these are chosen. */
-static void columns_of_several_folds(void **state) {
-    static const int64_t lengths[] = {150, 300, 1000, 2000, 4097, 4600};
-    (void)state;
-    for (unsigned i = 0; i < TIDEI_COUNT(lengths); i++) {
-        tidei_program p;
-        tidei_chain_plan plan;
-        memset(&p, 0, sizeof p);
-        const uint16_t x = input(&p, TIDE_F32), y = input(&p, TIDE_F32),
-                       most = fold_node(&p, TIDEI_FOLD_MAX, x, TIDE_F32),
-                       least = fold_node(&p, TIDEI_FOLD_MIN, x, TIDE_F32),
-                       mean = fold_node(&p, TIDEI_FOLD_MEAN, x, TIDE_F32),
-                       span = node(&p, TIDEI_OP_SUB, TIDE_F32, most, least, 0),
-                       d = node(&p, TIDEI_OP_SUB, TIDE_F32, x, mean, 0);
-        result(&p, node(&p, TIDEI_OP_DIV, TIDE_F32, d, span, 0));
-        result(&p, node(&p, TIDEI_OP_ADD, TIDE_F32, mean, y, 0));
-        tidei_program_seal(&p);
-        for (unsigned most_blocks = 8; most_blocks <= 16; most_blocks += 8) {
-            assert_true(choose(&p, 8190 + i % 2, lengths[i], true, 0, most_blocks, &plan));
-            check_plan(&plan, 8190 + i % 2, lengths[i]);
-        }
-    }
-}
-
-/* A few forms, as a GPU's compiler sees them, which allows less than emulation does. */
-static void forms_compile(void **state) {
-    static const struct {
-        int64_t rows, n;
-        uint8_t type, turned;
-    } cases[] = {{8192, 4096, TIDE_F32, 0}, {100000, 20, TIDE_BF16, 0}, {64, 65536, TIDE_F16, 0},
-                 {8192, 4096, TIDE_F32, 1}, {100000, 30, TIDE_F64, 1},  {100000, 7, TIDE_BF16, 0},
-                 {100000, 15, TIDE_F32, 0}, {667, 50257, TIDE_BF16, 0}};
-    (void)state;
-    if (tidei_nvrtc_open(0) != TIDE_OK) skip();
-    for (size_t i = 0; i < TIDEI_COUNT(cases); i++) {
-        if (test_quick() && i % 2) continue;
-        tidei_program p;
-        tidei_chain_plan plan;
-        tidei_chain_traits k;
-        void *image;
-        size_t bytes;
-        (i % 2 ? build_norm : build_softmax)(&p, cases[i].type);
-        tidei_chain_traits_of(&p, &k);
-        assert_true(choose(&p, cases[i].rows, cases[i].n, cases[i].turned, 0, 16, &plan));
-        char *text = tidei_chain_text(NULL, &p, &k, &plan.form, NULL);
-        assert_non_null(text);
-        assert_null(strstr(text, "#include"));
-        tide_status s = tidei_nvrtc_compile(text, "tide_k", 90, &image, &bytes);
-        tidei_host_free(NULL, text);
-        if (s != TIDE_OK) fail_msg("%s", tide_error_last()->message);
-        free(image);
-    }
-}
-
 #define CASE(f) cmocka_unit_test_setup_teardown(f, begin_both, end_both)
 int main(void) {
     const struct CMUnitTest tests[] = {
@@ -943,14 +691,6 @@ int main(void) {
         CASE(folds_of_short_rows),
         CASE(folds_of_long_rows),
     };
-    const struct CMUnitTest plans[] = {
-        cmocka_unit_test(forms_follow_from_shapes),
-        cmocka_unit_test(folds_alone_have_clusters),
-        cmocka_unit_test(plans_cover_any_shape),
-        cmocka_unit_test(columns_of_several_folds),
-        cmocka_unit_test(forms_compile),
-    };
-    int failed = cmocka_run_group_tests_name("plans", plans, NULL, NULL);
-    if (test_on_host() && !can_emulate()) return failed; /* no kernel runs here */
-    return failed + cmocka_run_group_tests_name("emulated", tests, open_both, close_both);
+    if (test_on_host() && !can_emulate()) return 0; /* no kernel runs here */
+    return cmocka_run_group_tests_name("emulated", tests, open_both, close_both);
 }

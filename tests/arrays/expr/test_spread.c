@@ -2,6 +2,7 @@
 ** emulated: types, layouts, axes, sizes about 0 and beyond 2^16, large means. */
 #include "tests/doubles/emulated_device.h"
 #include "tests/arrays/expr/programs.h"
+#include "tests/arrays/expr/unit.h"
 #include "tests/arrays/expr/scoped.h"
 #include <float.h>
 #include <math.h>
@@ -58,13 +59,6 @@ static double slow_var(const slow *a, unsigned folded, int64_t out, double corre
 }
 
 /* ---- one array ---- */
-
-static uint64_t seed = 7;
-static double unit(void) {
-    uint64_t z = (seed += 0x9e3779b97f4a7c15u);
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    return (double)(z >> 40) * 0x1p-24;
-}
 
 /* An array of type t with random elements, lying in one of several ways; *a has its values. */
 static tide_array *random_array(tide_dtype t, int ndim, const int64_t *shape, int how, slow *a) {
