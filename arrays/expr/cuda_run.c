@@ -119,13 +119,13 @@ static tide_status make(tidei_dev *d, const tidei_program *p, prepared *k, const
     tidei_hold(t, tidei_undo_host, text, 0);
     tide_status s = tidei_kernel_get(d, "tide_k", text, op, &v->kernel);
     tidei_let(t, text);
-    tidei_let(t, v);
     tidei_host_free(rt, text);
     bool refused = false;
     if (s == TIDE_OK) {
         s = widen(d, v->kernel, of, op);
         refused = s == TIDE_E_UNSUPPORTED;
     }
+    tidei_let(t, v);
     if (s != TIDE_OK && !refused) {
         tidei_host_free(rt, v);
         return s;
