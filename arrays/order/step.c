@@ -54,7 +54,10 @@ tide_status tidei_step_run(const tidei_step *s, const char *op) {
         *(od_u64 *)((char *)&p + at[n]) = tidei_order_first(all[i], &uses[n]);
         n++;
     }
-    return tidei_run_own(rt, &kernels[s->name], uses, n, &p, sizeof p, at, (uint64_t)s->n, op);
+    const bool search = s->name == TIDEI_STEP_FIND || s->name == TIDEI_STEP_IS_IN;
+    const uint64_t items = (uint64_t)s->n, each = search ? OD_SEARCHES : 1;
+    return tidei_run_own(rt, &kernels[s->name], uses, n, &p, sizeof p, at,
+                         (items + each - 1) / each, op);
 }
 
 tide_status tidei_step_flat(tidei_results *r, const tidei_operand *a, tide_dtype t, bool strided,

@@ -27,6 +27,9 @@ typedef struct od_steps {
     double low, high; /* of all bins; NaN: they are at least and greatest */
 } od_steps;
 
+/* What a search does step by step waits for memory, so a thread of a device has several. */
+enum { OD_SEARCHES = 4 };
+
 #define OD_AT(type, address, i) (((type *)(address))[i])
 
 /* Whether element i of a comes before element j of b. */
@@ -248,9 +251,8 @@ OD_FN bool od_below_none(double &v) {
     return none;
 }
 
-/* What a search does step by step waits for memory, so a thread has several under way. All take the
-** same steps: of n elements left half are, or are not, before the place. */
-enum { OD_SEARCHES = 4 };
+/* All searches of a thread take the same steps: of n elements left half are, or are not, before the
+** place. */
 template <class T, bool IN> OD_FN void od_search(const od_steps &p) {
     typedef decltype(od_seen(p.type, T())) seen;
     const T *const sorted = (const T *)p.sorted;

@@ -1,7 +1,7 @@
-/* topk.c: the first k of each row in its order, where few are wanted: picked by a block a row
-** (select.cu) where kernels are text and the rows keep the device busy or are short, by a heap on a
-** host (select_host.c); else by a sort. Of very short rows a block sorts many at once, and writes
-** the first k. */
+/* topk.c: the first k of each row in its order. Where kernels are text: of very short rows a block
+** sorts many at once, and writes the first k; few of others are picked by a block a row
+** (select.cu), if the rows keep the device busy or are not long. On a host few are picked by a heap
+** (select_host.c). Else by a sort. */
 #include <inttypes.h>
 
 #include "arrays/arrays.h"
