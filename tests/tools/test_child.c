@@ -51,6 +51,16 @@ static void what_is_done_is_given_back(void **state) {
     assert_int_equal(w.result, 42);
 }
 
+static void ends_are_told_where_they_were_ignored(void **state) {
+    struct work w = {.result = 0}, exits = {.exits = true, .status = 3};
+    (void)state;
+    signal(SIGCHLD, SIG_IGN);
+    assert_string_equal(end_of(&w), "");
+    signal(SIGCHLD, SIG_IGN);
+    assert_string_equal(end_of(&exits), "ended the process (status 3)");
+    signal(SIGCHLD, SIG_DFL);
+}
+
 static void a_crash_is_the_childs(void **state) {
     static const int signals[] = {SIGSEGV, SIGFPE, SIGABRT, SIGKILL};
     (void)state;
@@ -211,6 +221,7 @@ static void threads_have_children_of_their_own(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_done_is_given_back),
+        cmocka_unit_test(ends_are_told_where_they_were_ignored),
         cmocka_unit_test(a_crash_is_the_childs),
         cmocka_unit_test(a_child_that_ends_itself_gives_nothing_back),
         cmocka_unit_test(what_eats_memory_is_stopped),

@@ -47,6 +47,12 @@ static void watch_signals(void) {
             sigaction(ending_signals[i], &a, NULL);
 }
 
+/* Who ignores this signal, as what a supervisor has begun may, is told of no child's end. */
+static void hear_of_children(void) {
+    struct sigaction now;
+    if (!sigaction(SIGCHLD, NULL, &now) && now.sa_handler == SIG_IGN) signal(SIGCHLD, SIG_DFL);
+}
+
 /* Its place, or GROUPS: there is none. */
 static size_t note_group(pid_t leader) {
     for (size_t i = 0; i < GROUPS; i++) {
@@ -136,6 +142,7 @@ static pid_t start(void (*fn)(void *arg), struct shared *s, unsigned seconds, si
     sigset_t all, before;
     pid_t parent = getpid();
     pthread_once(&once, watch_signals);
+    hear_of_children();
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
     pid_t child = fork();
@@ -161,8 +168,10 @@ static pid_t start(void (*fn)(void *arg), struct shared *s, unsigned seconds, si
 */
 static void end_group(pid_t child, size_t place) {
     siginfo_t end;
-    while (waitid(P_PID, (id_t)child, &end, WEXITED | WNOWAIT) < 0 && errno == EINTR) {}
-    kill(-child, SIGKILL);
+    int ended;
+    do ended = waitid(P_PID, (id_t)child, &end, WEXITED | WNOWAIT);
+    while (ended < 0 && errno == EINTR);
+    if (!ended) kill(-child, SIGKILL);
     if (place < GROUPS) atomic_store(&groups[place], 0);
 }
 

@@ -3,6 +3,7 @@
 #include "gc/params.h"
 #include "runtime/base/text.h"
 #include "tools/tide/child.h"
+#include <errno.h>
 #include <fcntl.h>
 #include <float.h>
 #include <math.h>
@@ -54,16 +55,15 @@ static void try_apart(struct chosen *x) {
 /* Then in this process too; what it prints is not ours, here as there. */
 static void choose_silently(struct chosen *x) {
     fflush(stdout);
-    int kept = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1),
-        null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    int kept = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    const bool closed = kept < 0 && errno == EBADF;
+    int null = kept >= 0 || closed ? open("/dev/null", O_WRONLY | O_CLOEXEC) : -1;
     if (null >= 0) dup2(null, STDOUT_FILENO);
     choose(x);
     fflush(stdout);
     if (null > STDERR_FILENO) close(null);
-    if (kept < 0) {
-        close(STDOUT_FILENO); /* as it was */
-        return;
-    }
+    if (closed) close(STDOUT_FILENO); /* as it was */
+    if (kept < 0) return;
     dup2(kept, STDOUT_FILENO);
     close(kept);
 }
