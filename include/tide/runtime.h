@@ -235,7 +235,9 @@ TIDE_API TIDE_NODISCARD tide_status tide_stream_set(tide_runtime *rt, tide_strea
 ** there, which would repeat the work at moments of its own. Never collects. Never blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_stream_wrap(tide_runtime *rt, void *native,
                                                      tide_stream **out);
-/* The stream as the driver has it, borrowed: a CUstream on cuda, NULL on host, and on failure.
+/* The stream as the driver has it, borrowed: a CUstream on cuda, NULL on host, and on failure. A
+** kernel that is launched there with programmatic stream serialization may start while ours before
+** it run: what these write it reads, or writes over, behind its own wait (griddepcontrol.wait).
 ** Never collects. Never blocks. */
 TIDE_API void *tide_stream_native(tide_stream *s);
 
