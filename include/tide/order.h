@@ -97,12 +97,13 @@ TIDE_API TIDE_NODISCARD tide_status tide_unique_all(tide_array *a, tide_array **
 /* The middle element, or the mean of the two in the middle: the quantile 0.5. May collect.
 ** Never blocks. */
 TIDE_API tide_array *tide_median(tide_array *a, const int *axes, int n, int keepdims);
-/* NumPy's linear quantile: of a sorted row x of length k, with j the whole part of q * (k - 1) and
-** t the rest, x[j] + t * (x[j + 1] - x[j]); x[j] where t is 0 or the two are equal, infinities too,
-** and the infinite one where one is (where NumPy has NaN, but for its median). q is a number from 0
-** to 1 (else TIDE_E_INVALID), or an array of them, of real type (TIDE_E_DTYPE): then its axes come
-** first in the result, of at most TIDE_MAX_RANK (TIDE_E_SHAPE), and what is not from 0 to 1 gives
-** NaN. May collect. Never blocks. */
+/* NumPy's linear quantile: of a sorted row x of length k, with j the whole part of q * (k - 1), t
+** the rest, and d = x[j + 1] - x[j]: x[j] + t * d, from t = 0.5 on x[j + 1] - (1 - t) * d; x[j]
+** where t is 0 or the two are equal, infinities too, and the infinite one where one is (where NumPy
+** has NaN, but for its median). q is a number from 0 to 1 (else TIDE_E_INVALID), or an array of
+** them, of real type (TIDE_E_DTYPE): then its axes come first in the result, of at most
+** TIDE_MAX_RANK (TIDE_E_SHAPE), and what is not from 0 to 1 gives NaN. May collect. Never
+** blocks. */
 TIDE_API tide_array *tide_quantile(tide_array *a, tide_arg q, const int *axes, int n, int keepdims);
 
 /* ---- counts ---- */

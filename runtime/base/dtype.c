@@ -295,6 +295,9 @@ tide_status tidei_encode(tide_arg v, tide_dtype t, const char *op, void *out) {
                           types[t].name);
     case TIDE_ARG_ARRAY:
         return tidei_fail(TIDE_E_INVALID, op, "an array was given where a number is wanted");
+    case TIDE_ARG_NUMBER:
+        return tidei_fail(TIDE_E_INVALID, op,
+                          "a number of a graph's run was given, which expressions alone take");
     default: return tidei_fail(TIDE_E_INVALID, op, "%d is no kind of argument", (int)v.kind);
     }
 }

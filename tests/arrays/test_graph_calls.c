@@ -536,6 +536,7 @@ FN(takes_numbers) {
     got = args[1].value.f; /* is of no use */
     (void)got;
     assert_int_equal(tide_fill(ARRAY(0), args[1]), TIDE_E_INVALID);
+    assert_error(TIDE_E_INVALID, "a number of a graph's run was given");
     assert_null(tide_full(RT, TIDE_F32, SHAPE(2), args[1]));
     assert_int_equal(tide_gemm(ARRAY(0), args[1], ARRAY(0), ARRAY(0), args[1]), TIDE_E_INVALID);
     tide_error_clear();
