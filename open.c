@@ -1,6 +1,8 @@
 /* open.c: puts the floors together: runtime, then collectors, libraries, arrays; and takes them
 ** apart in reverse. */
 #include "arrays/graph/graph.h"
+#include "arrays/kernels/kernels.h"
+#include "arrays/make/cuda_early.h"
 #include "gc/gc.h"
 #include "libs/libs.h"
 #include "runtime/leaks.h"
@@ -49,8 +51,12 @@ tide_status tide_open(const tide_config *config, tide_runtime **out) {
         return tidei_fail(TIDE_E_FORKED, "tide_open",
                           "this process is a fork's child, and its parent had opened a runtime "
                           "before; call exec first");
-    tide_status s = tidei_runtime_open(config, &rt);
-    return s == TIDE_OK ? open_floors(rt, out) : s;
+    tidei_early early = tidei_early_kernels();
+    tide_status s = tidei_runtime_open(config, &early, &rt);
+    if (s == TIDE_OK) s = open_floors(rt, out);
+    if (s == TIDE_OK) tidei_kernels_keep_early(rt, &early);
+    tidei_early_drop(&early);
+    return s;
 }
 
 tide_status tidei_open_on(const tide_config *config, tidei_device *device, tide_runtime **out) {

@@ -52,18 +52,19 @@ static tide_status open_host(tidei_runtime *rt, int ordinal, tidei_device *sibli
     return tidei_host_open(&p, out);
 }
 
-static tide_status open_cuda(tidei_runtime *rt, int ordinal, tidei_device **out) {
-    tidei_device_params p = {.ordinal = ordinal, .rt = rt};
+static tide_status open_cuda(tidei_runtime *rt, int ordinal, tidei_early *early,
+                             tidei_device **out) {
+    tidei_device_params p = {.ordinal = ordinal, .rt = rt, .early = early};
     return tidei_cuda_open(&p, out);
 }
 
 /* The device that the settings name; by default cuda, and where that does not open, host, with the
 ** reason kept. */
-static tide_status open_first(tidei_runtime *rt, tidei_device **out) {
+static tide_status open_first(tidei_runtime *rt, tidei_early *early, tidei_device **out) {
     bool cuda = !strncmp(rt->set.device, "cuda", 4);
     int ordinal = ordinal_of(rt->set.device);
     if (!cuda && *rt->set.device) return open_host(rt, ordinal, NULL, out);
-    tide_status status = open_cuda(rt, ordinal, out);
+    tide_status status = open_cuda(rt, ordinal, early, out);
     if (status == TIDE_OK || cuda) return status;
     tidei_format(rt->device_note, sizeof rt->device_note, "%s", tide_error_last()->message);
     tide_error_clear();
@@ -77,7 +78,7 @@ static tide_status open_first(tidei_runtime *rt, tidei_device **out) {
 static tide_status open_sibling(tidei_runtime *rt, int ordinal, tidei_device **out) {
     tidei_device *first = rt->devs[0].d;
     return first->info.flags & TIDEI_DEV_RUNS_HOST ? open_host(rt, ordinal, first, out)
-                                                   : open_cuda(rt, ordinal, out);
+                                                   : open_cuda(rt, ordinal, NULL, out);
 }
 
 /* What the floors keep of a device. */
@@ -111,8 +112,8 @@ static tide_status open_dev(tidei_dev *d) {
     return status;
 }
 
-tide_status tidei_devices_open(tidei_runtime *rt, tidei_device *first) {
-    tide_status status = first ? TIDE_OK : open_first(rt, &first);
+tide_status tidei_devices_open(tidei_runtime *rt, tidei_device *first, tidei_early *early) {
+    tide_status status = first ? TIDE_OK : open_first(rt, early, &first);
     if (status != TIDE_OK) return status;
     unsigned n = first->info.count > 0 ? (unsigned)first->info.count : 1;
     if (n > TIDEI_DEVICES_MAX) n = TIDEI_DEVICES_MAX;

@@ -15,9 +15,11 @@
 
 #include "runtime/base/instance.h"
 
+typedef struct tidei_early tidei_early; /* runtime/device/device.h */
+
 /* Opens the runtime's first device: the one that is given, which the runtime then owns, or (NULL)
-** the one that the settings name. */
-tide_status tidei_devices_open(tidei_runtime *rt, tidei_device *first);
+** the one that the settings name; `early` (may be NULL) as in tidei_device_params. */
+tide_status tidei_devices_open(tidei_runtime *rt, tidei_device *first, tidei_early *early);
 /* Before the runtime closes: waits for the work of all devices; a fault that nobody asked for is a
 ** line of the log. */
 void tidei_devices_end_work(tidei_runtime *rt);

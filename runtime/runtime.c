@@ -167,9 +167,9 @@ static tide_status new_runtime(const tide_config *c, tidei_runtime **out) {
 }
 
 /* Takes `device` over; NULL: opens the one that the settings name. */
-static tide_status open_half(tidei_runtime *rt, tidei_device *device) {
+static tide_status open_half(tidei_runtime *rt, tidei_device *device, tidei_early *early) {
     tidei_host_budget_init(rt);
-    tide_status status = tidei_devices_open(rt, device);
+    tide_status status = tidei_devices_open(rt, device, early);
     if (status != TIDE_OK) return status;
     rt->deaths = tidei_deaths_open(rt);
     status = rt->deaths ? tidei_tracker_open(rt, &rt->set, &rt->tracker)
@@ -187,14 +187,15 @@ static tide_status open_half(tidei_runtime *rt, tidei_device *device) {
     return TIDE_OK;
 }
 
-tide_status tidei_runtime_open_on(const tide_config *c, tidei_device *device, tidei_runtime **out) {
+static tide_status open_with(const tide_config *c, tidei_device *device, tidei_early *early,
+                             tidei_runtime **out) {
     tidei_runtime *rt = NULL;
     tide_status status = new_runtime(c, &rt);
     if (status != TIDE_OK) {
         if (device) device->ops->close(device);
         return status;
     }
-    status = open_half(rt, device);
+    status = open_half(rt, device, early);
     if (status != TIDE_OK) {
         tidei_saved_error e;
         tidei_fail_as("tide_open");
@@ -207,8 +208,12 @@ tide_status tidei_runtime_open_on(const tide_config *c, tidei_device *device, ti
     return TIDE_OK;
 }
 
-tide_status tidei_runtime_open(const tide_config *c, tidei_runtime **out) {
-    return tidei_runtime_open_on(c, NULL, out);
+tide_status tidei_runtime_open(const tide_config *c, tidei_early *early, tidei_runtime **out) {
+    return open_with(c, NULL, early, out);
+}
+
+tide_status tidei_runtime_open_on(const tide_config *c, tidei_device *device, tidei_runtime **out) {
+    return open_with(c, device, NULL, out);
 }
 
 void tidei_runtime_close(tidei_runtime *rt) {

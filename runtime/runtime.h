@@ -22,8 +22,9 @@
 #include "runtime/streams/loss.h"
 #include "runtime/streams/thread_device.h"
 
-/* The parts tide_open puts together (open.c): the runtime's own half. */
-tide_status tidei_runtime_open(const tide_config *c, tidei_runtime **out);
+/* The parts tide_open puts together (open.c): the runtime's own half. `early`: NULL, or kernels
+** that may be compiled meanwhile; what was is added also where opening fails. */
+tide_status tidei_runtime_open(const tide_config *c, tidei_early *early, tidei_runtime **out);
 void tidei_runtime_close(tidei_runtime *rt);
 /* Tests: opens on a given device, already open, that the runtime owns from then on (a fault double,
 ** say). */

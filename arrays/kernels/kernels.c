@@ -344,6 +344,27 @@ void tidei_kernel_ahead_fixed(tidei_dev *d, const char *name, const char *source
     tidei_scratch_host_free(d->rt, text);
 }
 
+/* ---- compiled while the device opened ---- */
+
+void tidei_kernels_keep_early(tidei_runtime *rt, const tidei_early *e) {
+    tidei_kernels *ks = tidei_arrays_of(rt)->kernels;
+    atomic_fetch_add(&rt->kernels_compiled, e->n);
+    for (unsigned i = 0; i < e->n; i++) {
+        const kernel k = {.d = &rt->devs[0], .name = e->name, .source = e->made[i].text};
+        size_t bytes;
+        char *key = make_key(&k, &bytes);
+        if (key) tidei_kernel_cache_keep(ks->cache, key, bytes, e->made[i].image, e->made[i].bytes);
+        free(key);
+    }
+}
+
+void tidei_early_drop(tidei_early *e) {
+    for (; e->n; e->n--) {
+        free(e->made[e->n - 1].text);
+        free(e->made[e->n - 1].image);
+    }
+}
+
 /* ---- opening and closing ---- */
 
 tide_status tidei_kernels_open(tidei_runtime *rt) {

@@ -6,6 +6,7 @@
 #include "arrays/arrays.h"
 #include "arrays/expr/copy.h"
 #include "arrays/expr/ir.h"
+#include "arrays/make/cuda_early.h"
 #include "gc/gc.h"
 #include "runtime/memory/subranges.h"
 
@@ -130,7 +131,7 @@ static void program_node(tidei_program *p, tidei_op op, tide_dtype t, int a, int
 
 /* start + index * step in `t`'s work type (f64 or 64-bit integers, which wrap to the right value),
 ** cast to t. `twice`: of halves. */
-static void arange_program(tide_dtype t, tide_dtype work, bool twice, tidei_program *p) {
+void tidei_arange_program(tide_dtype t, tide_dtype work, bool twice, tidei_program *p) {
     memset(p, 0, sizeof *p);
     p->nscalars = 2;
     p->scalar_dtype[0] = p->scalar_dtype[1] = (uint8_t)work;
@@ -155,7 +156,7 @@ static tide_status arange_run(const tidei_operand *o, double start, double stop,
     tidei_program p;
     tidei_call c = {.ndim = 1, .shape = {o->lay.shape[0]}, .out[0] = {.st = o->st, .strides = {1}}};
     if (o->lay.shape[0] == 0) return TIDE_OK;
-    arange_program(t, real ? TIDE_F64 : TIDE_I64, wide, &p);
+    tidei_arange_program(t, real ? TIDE_F64 : TIDE_I64, wide, &p);
     c.prog = tidei_program_shared(o->rt, &p);
     if (!c.prog) return tidei_fail_host_memory("tide_arange", sizeof p);
     if (real) {

@@ -381,6 +381,23 @@ static inline uint64_t tidei_fault_report(unsigned kind, bool is_unsigned, unsig
 }
 static inline unsigned tidei_fault_by(uint64_t word) { return (unsigned)(word >> 16); }
 
+/* Kernels that most programs' first calls want: where none was ever kept, they are compiled while
+** the device opens, as many as that takes. */
+#define TIDEI_EARLY_MAX 4
+typedef struct tidei_early tidei_early;
+struct tidei_early {
+    const char *name; /* of all; static */
+    /* The text of the i-th, malloc'ed; NULL: there is none, or host memory is exhausted. Called on
+    ** a thread of our own. */
+    char *(*text)(unsigned i);
+    unsigned n; /* those that are compiled; text and image are malloc'ed */
+    struct {
+        char *text;
+        void *image;
+        size_t bytes;
+    } made[TIDEI_EARLY_MAX];
+};
+
 typedef struct tidei_device_params {
     int ordinal;
     int count;                 /* host: how many host devices there are; 0: not said */
@@ -391,7 +408,8 @@ typedef struct tidei_device_params {
     /* (may be NULL) host: another host device, which stays open as long. The two share the checker,
     ** as work of both may use the same memory */
     tidei_device *host_sibling;
-    tidei_runtime *rt; /* for tidei_log and tidei_host_alloc; may be NULL */
+    tidei_runtime *rt;  /* for tidei_log and tidei_host_alloc; may be NULL */
+    tidei_early *early; /* (may be NULL) cuda: adds what was compiled */
 } tidei_device_params;
 
 tide_status tidei_host_open(const tidei_device_params *p, tidei_device **out);

@@ -1,6 +1,7 @@
 /* test_nvrtc_failures.c: where NVRTC is looked for and what is said when it is not found or does
 ** not do; and what becomes of a text when a call of it fails. Over a double (nvrtc_double.c): what
 ** real NVRTC makes of a text is test_nvrtc.c's. */
+#include <sched.h>
 #include <sys/stat.h>
 #include "tests/support/child.h"
 #include "tests/doubles/loader_double.h"
@@ -92,26 +93,51 @@ static void an_old_one_is_asked_for_no_more_than_it_knows(void) {
 ** and the GPU are considered, and something is compiled where that is wanted. */
 static void opens_beside(void) {
     tidei_nvrtc_opening o;
-    tidei_nvrtc_begin(&o, 12080, 90, true);
+    tidei_nvrtc_begin(&o, 12080, 90, true, NULL);
     must_fail(tidei_nvrtc_finish(&o), TIDE_E_NODEVICE, "no NVRTC: install the CUDA toolkit's");
     must(!strncmp(loader.asked, "?libnvrtc.so.12 ", 16));
     loader_has("libnvrtc.so.12", DOUBLE("nvrtc"));
     look(DOUBLE("nvrtc"));
-    tidei_nvrtc_begin(&o, 12080, 90, true);
+    tidei_nvrtc_begin(&o, 12080, 90, true, NULL);
     must(tidei_nvrtc_finish(&o) == TIDE_OK);
     must(rtc->compiled == 1 && rtc->programs == 0);
-    tidei_nvrtc_begin(&o, 12080, 72, true); /* it is open: nothing is to be done beside */
+    tidei_nvrtc_begin(&o, 12080, 72, true, NULL); /* it is open: nothing is to be done beside */
     must_fail(tidei_nvrtc_finish(&o), TIDE_E_UNSUPPORTED, "this GPU is sm_72");
     must(rtc->compiled == 1);
 }
+/* Texts that are given are compiled instead, those that can be, until finish is called. */
+static atomic_bool asked_for_all;
+static char *early_text(unsigned i) {
+    static const char *const texts[] = {"the first", "nonsense", "the third"};
+    if (i < TIDEI_COUNT(texts)) return strdup(texts[i]);
+    atomic_store(&asked_for_all, true);
+    return NULL;
+}
+static void compiles_what_is_given_beside(void) {
+    tidei_early e = {.name = "early", .text = early_text};
+    tidei_nvrtc_opening o;
+    loader_has("libnvrtc.so.12", DOUBLE("nvrtc"));
+    look(DOUBLE("nvrtc"));
+    tidei_nvrtc_begin(&o, 12080, 90, true, &e);
+    while (!atomic_load(&asked_for_all)) sched_yield();
+    must(tidei_nvrtc_finish(&o) == TIDE_OK);
+    must(e.n == 2 && !strcmp(e.made[0].text, "the first") && !strcmp(e.made[1].text, "the third"));
+    must(rtc->programs == 0);
+    for (unsigned i = 0; i < e.n; i++) {
+        must(e.made[i].image && e.made[i].bytes);
+        free(e.made[i].text);
+        free(e.made[i].image);
+    }
+}
+
 static void opens_beside_and_compiles_nothing(void) {
     tidei_nvrtc_opening o;
     loader_has("libnvrtc.so.13", DOUBLE("nvrtc"));
     look(DOUBLE("nvrtc"));
     rtc->archs[0] = 100, rtc->archs[1] = rtc->archs[2] = rtc->archs[3] = 120;
-    tidei_nvrtc_begin(&o, 0, 90, true);
+    tidei_nvrtc_begin(&o, 0, 90, true, NULL);
     must_fail(tidei_nvrtc_finish(&o), TIDE_E_UNSUPPORTED, "sm_100 and newer, this GPU is sm_90");
-    tidei_nvrtc_begin(&o, 0, 100, false);
+    tidei_nvrtc_begin(&o, 0, 100, false, NULL);
     must(tidei_nvrtc_finish(&o) == TIDE_OK && rtc->compiled == 0);
 }
 
@@ -210,6 +236,7 @@ static void it_is_looked_for_in_its_places(void **state) {
                                           opens_an_older_one,
                                           an_old_one_is_asked_for_no_more_than_it_knows,
                                           opens_beside,
+                                          compiles_what_is_given_beside,
                                           opens_beside_and_compiles_nothing,
                                           is_in_the_process,
                                           in_a_toolkit,

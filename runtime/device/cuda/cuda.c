@@ -314,21 +314,25 @@ static tide_status open_context(tidei_cuda *c) {
     return s;
 }
 
+static bool keeps_kernels(const tidei_settings *set) {
+    return set->cache && set->cache_max && *set->cache_dir;
+}
+
 /* Whether the program's first kernel is compiled for certain, as none was ever kept. */
 static bool compiles(const tidei_runtime *rt) {
-    if (!rt) return false;
-    const tidei_settings *set = &rt->set;
-    return !set->cache || !set->cache_max || !*set->cache_dir || access(set->cache_dir, F_OK);
+    return rt && (!keeps_kernels(&rt->set) || access(rt->set.cache_dir, F_OK));
 }
 
 /* The architecture whose kernels wait by themselves: kt_grid_wait in arrays/kernels/text.h. */
 #define WAITING_SINCE 90
 
-/* The compiler is opened while the driver makes the context, which takes 130 ms. */
-static tide_status open_both(tidei_cuda *c) {
+/* The compiler is opened, and compiles what is wanted early, while the driver makes the context,
+** which takes 130 ms. */
+static tide_status open_both(tidei_cuda *c, tidei_early *early) {
     tidei_nvrtc_opening compiler;
     tidei_saved_error e;
-    tidei_nvrtc_begin(&compiler, c->cu->version, c->sm, compiles(c->rt));
+    tidei_nvrtc_begin(&compiler, c->cu->version, c->sm, compiles(c->rt),
+                      c->rt && keeps_kernels(&c->rt->set) ? early : NULL);
     tide_status s = open_context(c);
     tidei_error_save(&e);
     tide_status compiler_s = tidei_nvrtc_finish(&compiler);
@@ -355,7 +359,7 @@ tide_status tidei_cuda_open(const tidei_device_params *p, tidei_device **out) {
     for (unsigned i = 0; i < TIDEI_STREAMS_MAX; i++) pthread_mutex_init(&c->streams[i].lock, NULL);
     s = find_device(c, p->ordinal);
     if (s == TIDE_OK) s = read_info(c, p->ordinal);
-    if (s == TIDE_OK) s = open_both(c);
+    if (s == TIDE_OK) s = open_both(c, p->early);
     if (s != TIDE_OK) {
         tidei_saved_error e;
         tidei_error_save(&e);

@@ -252,29 +252,56 @@ static tide_status open_for(const tidei_nvrtc_opening *o) {
     return s == TIDE_OK ? tidei_nvrtc_serves(o->sm) : s;
 }
 
-static void *beside(void *arg) {
+static void compile_nothing(int sm) {
     static const char nothing[] = "extern \"C\" __global__ void nothing() {}\n";
-    tidei_nvrtc_opening *o = arg;
     void *image = NULL;
     size_t bytes;
+    if (tidei_nvrtc_compile(nothing, "nothing", sm, &image, &bytes) == TIDE_OK) free(image);
+}
+
+/* One that does not compile is left out: whoever asks for it is told. */
+static void compile_early(tidei_nvrtc_opening *o) {
+    tidei_early *e = o->early;
+    char *text;
+    for (unsigned i = 0; e->n < TIDEI_EARLY_MAX && !atomic_load(&o->enough) && (text = e->text(i));
+         i++) {
+        void *image = NULL;
+        size_t bytes;
+        if (tidei_nvrtc_compile(text, e->name, o->sm, &image, &bytes) != TIDE_OK) {
+            free(text);
+            continue;
+        }
+        e->made[e->n].text = text;
+        e->made[e->n].image = image;
+        e->made[e->n++].bytes = bytes;
+    }
+}
+
+static void *beside(void *arg) {
+    tidei_nvrtc_opening *o = arg;
     if (open_for(o) != TIDE_OK)
         tidei_error_save(&o->error);
-    else if (o->warm && tidei_nvrtc_compile(nothing, "nothing", o->sm, &image, &bytes) == TIDE_OK)
-        free(image);
+    else if (o->warm && o->early)
+        compile_early(o);
+    else if (o->warm)
+        compile_nothing(o->sm);
     return NULL;
 }
 
-void tidei_nvrtc_begin(tidei_nvrtc_opening *o, int driver, int sm, bool warm) {
+void tidei_nvrtc_begin(tidei_nvrtc_opening *o, int driver, int sm, bool warm, tidei_early *early) {
     o->driver = driver;
     o->sm = sm;
     o->warm = warm;
+    o->early = early;
     o->error.status = TIDE_OK;
+    atomic_init(&o->enough, false);
     o->beside = !atomic_load_explicit(&opened, memory_order_acquire) &&
                 tidei_own_thread_start(&o->thread, beside, o) == 0;
 }
 
 tide_status tidei_nvrtc_finish(tidei_nvrtc_opening *o) {
     if (!o->beside) return open_for(o);
+    atomic_store(&o->enough, true);
     tidei_join(o->thread);
     if (o->error.status != TIDE_OK) tidei_error_restore(&o->error);
     return o->error.status;

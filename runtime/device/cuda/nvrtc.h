@@ -3,7 +3,7 @@
 #ifndef TIDEI_CUDA_NVRTC_H
 #define TIDEI_CUDA_NVRTC_H
 
-#include "runtime/base/base.h"
+#include "runtime/device/device.h"
 
 typedef unsigned int tidei_nvrtc_result; /* nvrtcResult */
 typedef struct _nvrtcProgram *tidei_nvrtc_program;
@@ -33,15 +33,18 @@ tide_status tidei_nvrtc_open(int driver);
 /* Opens it beside what the calling thread does meanwhile, on a thread of our own: finding and
 ** loading it takes 10 ms and more. finish must follow: it waits, and returns (with the error set)
 ** what came of it: of tidei_nvrtc_open(driver), then of tidei_nvrtc_serves(sm). `warm`: it compiles
-** something too, once it is open, as the first text takes 15 ms more than others. */
+** something too, once it is open, as the first text takes 15 ms more than others: texts of `early`,
+** where that is not NULL, until finish is called. */
 typedef struct tidei_nvrtc_opening {
     int driver, sm;
     bool warm;
+    tidei_early *early;
     bool beside; /* there is a thread */
+    atomic_bool enough;
     pthread_t thread;
     tidei_saved_error error;
 } tidei_nvrtc_opening;
-void tidei_nvrtc_begin(tidei_nvrtc_opening *o, int driver, int sm, bool warm);
+void tidei_nvrtc_begin(tidei_nvrtc_opening *o, int driver, int sm, bool warm, tidei_early *early);
 tide_status tidei_nvrtc_finish(tidei_nvrtc_opening *o);
 /* 13000 for NVRTC 13.0; 0: not open. */
 int tidei_nvrtc_version(void);
