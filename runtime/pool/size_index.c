@@ -134,6 +134,46 @@ tidei_extent *tidei_size_index_largest(tidei_size_index *sh) {
     return x;
 }
 
+/* Puts what a treap holds before a chain: a root with a low child is turned below it until there is
+** none. */
+static tidei_extent *chained(tidei_extent *root, tidei_extent *chain) {
+    while (root) {
+        tidei_extent *low = root->left, *high = root->right;
+        if (low) {
+            root->left = low->right;
+            low->right = root;
+            root = low;
+        } else {
+            root->right = chain;
+            chain = root;
+            root = high;
+        }
+    }
+    return chain;
+}
+
+static tidei_extent *empty_bin(tidei_size_index *sh, unsigned bin, tidei_extent *chain) {
+    chain = chained(sh->in[bin].root, chain);
+    for (tidei_extent *x = sh->in[bin].loose, *next; x; x = next) {
+        next = x->right;
+        x->loose = false;
+        x->right = chain;
+        chain = x;
+    }
+    sh->in[bin].root = sh->in[bin].loose = NULL;
+    tidei_size_index_unmark(sh, bin);
+    return chain;
+}
+
+tidei_extent *tidei_size_index_take_all(tidei_size_index *sh) {
+    tidei_extent *chain = NULL;
+    for (unsigned bin = 0; (bin = tidei_size_index_look(sh, bin)) < TIDEI_INDEX_BINS; bin++)
+        chain = empty_bin(sh, bin, chain);
+    sh->bytes = 0;
+    sh->tick = 0;
+    return chain;
+}
+
 static bool in_bin(const tidei_size_index *sh, unsigned bin, const tidei_extent *x) {
     return tidei_extent_is(x) == TIDEI_EXTENT_FREE && tidei_size_index_bin(sh, x->size) == bin;
 }

@@ -207,6 +207,8 @@ tidei_extent *tidei_size_index_fit(tidei_size_index *sh, size_t size);
 /* The next one in the order (size, address); x is in the size index. */
 tidei_extent *tidei_size_index_next(tidei_size_index *sh, const tidei_extent *x);
 tidei_extent *tidei_size_index_largest(tidei_size_index *sh);
+/* Takes all extents out; they are linked by `right`, in no order. */
+tidei_extent *tidei_size_index_take_all(tidei_size_index *sh);
 /* Checks order, ranks, lists, bitmaps and sums. Adds the number of extents to *count. */
 bool tidei_size_index_valid(const tidei_size_index *sh, size_t *count);
 

@@ -237,6 +237,46 @@ static void neighbours_join_when_one_stream_is_pending(void **state) {
     close_clean(p);
 }
 
+/* Runs of pieces, each pending with a tick of its own, between blocks that stay: whatever the
+** pieces' sizes, a request of the stream makes each run one piece. */
+static void all_pieces_of_a_stream_join(void **state) {
+    (void)state;
+    enum { RUNS = 5, EACH = 8 };
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        uint64_t roll = seed, tick = 0;
+        tidei_pool *p = open_tide();
+        keep_caches(p, false);
+        tidei_block b[RUNS][EACH], kept[RUNS], other = must(p, 256, 1);
+        size_t sum[RUNS] = {0};
+        for (unsigned r = 0; r < RUNS; r++) {
+            for (unsigned i = 0; i < EACH; i++) {
+                size_t size = (size_t)256 * (1 + dice(&roll) % 6);
+                b[r][i] = must(p, size, 0);
+                sum[r] += size;
+            }
+            kept[r] = must(p, 256, 0);
+        }
+        for (unsigned i = 0; i < EACH; i++)
+            for (unsigned r = 0; r < RUNS; r++) put(p, &b[r][i], 0, ++tick);
+        tidei_block rest = must(p, figures(p).largest, 0), c; /* what lies behind the runs */
+        assert_int_equal(get(p, PAGE, 0, TIDEI_ALLOC_NO_GROW, &c), TIDE_E_NOMEM);
+        size_t most = 0;
+        for (unsigned r = 0; r < RUNS; r++) most = sum[r] > most ? sum[r] : most;
+        assert_int_equal(get(p, most, 0, TIDEI_ALLOC_NO_GROW, &c), TIDE_OK);
+        for (const tidei_extent *x = ((tidei_heap *)p)->first; x->next; x = x->next)
+            assert_false(tidei_extent_is(x) == TIDEI_EXTENT_FREE &&
+                         tidei_extent_is(x->next) == TIDEI_EXTENT_FREE);
+        put(p, &c, 0, ++tick);
+        put(p, &rest, 0, ++tick);
+        put(p, &other, 1, 0);
+        for (unsigned r = 0; r < RUNS; r++) {
+            assert_true(r == 0 || kept[r].addr - kept[r - 1].addr == sum[r] + 256);
+            put(p, &kept[r], 0, ++tick);
+        }
+        close_clean(p);
+    }
+}
+
 /* Only one of many foreign pieces is covered, and it lies beyond what is looked at first. */
 static void looks_at_all_before_growing(void **state) {
     (void)state;
@@ -661,6 +701,7 @@ int main(void) {
         cmocka_unit_test(stealing_hands_out_the_stamps),
         cmocka_unit_test(closes_whatever_is_pending),
         cmocka_unit_test(neighbours_join_when_one_stream_is_pending),
+        cmocka_unit_test(all_pieces_of_a_stream_join),
         cmocka_unit_test(looks_at_all_before_growing),
         cmocka_unit_test(buffers_pass_through_streams),
         cmocka_unit_test(streams_work_side_by_side),

@@ -152,6 +152,32 @@ static void the_order_of_coming_does_not_matter(void **state) {
     free(b);
 }
 
+/* Each once, wherever it lay; what is put back is found again. */
+static void all_come_out(void **state) {
+    (void)state;
+    uint64_t seed = 11;
+    model *m = model_new(&seed);
+    for (unsigned i = 0; i < EXTENTS; i++) {
+        put(m, &m->all[i], &seed, 50);
+        if (i % 3 == 0) (void)tidei_size_index_fit(&m->size_index, m->all[i].size);
+    }
+    unsigned n = 0;
+    for (tidei_extent *x = tidei_size_index_take_all(&m->size_index), *next; x; x = next) {
+        next = x->right;
+        assert_true(in_size_index(x) && !x->loose);
+        tidei_extent_be(x, TIDEI_EXTENT_LIVE);
+        n++;
+    }
+    assert_int_equal(n, EXTENTS);
+    check(m);
+    assert_int_equal(m->size_index.bytes, 0);
+    assert_null(tidei_size_index_take_all(&m->size_index));
+    for (unsigned i = 0; i < EXTENTS; i += 2) put(m, &m->all[i], &seed, 50);
+    check(m);
+    assert_ptr_equal(tidei_size_index_fit(&m->size_index, 1), searched(m, 1, 0));
+    free(m);
+}
+
 /* ---- the lock ---- */
 
 #define THREADS 6
@@ -193,6 +219,7 @@ int main(void) {
         cmocka_unit_test(finds_what_a_search_finds),
         cmocka_unit_test(the_order_is_complete),
         cmocka_unit_test(the_order_of_coming_does_not_matter),
+        cmocka_unit_test(all_come_out),
         cmocka_unit_test(the_lock_lets_one_in),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

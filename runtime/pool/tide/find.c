@@ -19,20 +19,40 @@
 
 /* ---- what others may have ---- */
 
+/* A neighbour of x, on which work of x's stream is pending, that its stream may have too; NULL:
+** there is none. */
+static tidei_extent *own_beside(const tidei_extent *x) {
+    tidei_extent *beside[] = {x->prev, x->next};
+    for (unsigned i = 0; i < TIDEI_COUNT(beside); i++) {
+        tidei_extent *y = beside[i];
+        if (y && tidei_extent_is(y) == TIDEI_EXTENT_FREE &&
+            (y->slot == x->slot || y->slot == TIDEI_SLOT_READY))
+            return y;
+    }
+    return NULL;
+}
+
 /* Where several streams are at work, neighbours that s may have both of can still be separate
-** pieces: joins them. */
-static void join_for(tidei_heap *p, const tidei_stream *s) {
-    for (tidei_extent *x = p->first, *next; x; x = next) {
-        next = x->next;
-        if (!next || tidei_extent_is(x) != TIDEI_EXTENT_FREE ||
-            tidei_extent_is(next) != TIDEI_EXTENT_FREE)
-            continue;
-        if (x->slot != TIDEI_SLOT_READY && x->slot != s->slot) continue;
-        if (next->slot != TIDEI_SLOT_READY && next->slot != s->slot) continue;
-        tidei_size_index_take(tidei_heap_size_index(p, x), x);
-        tidei_size_index_take(tidei_heap_size_index(p, next), next);
-        tidei_heap_absorb(p, next, x);
-        tidei_size_index_put(tidei_heap_size_index(p, next), next);
+** pieces: joins them. Of two such neighbours one is the stream's own, since ready ones are one
+** piece: so only those of its size index are looked at, which are few of all extents. */
+static void join_for(tidei_heap *p, tidei_size_index *own) {
+    for (tidei_extent *x = tidei_size_index_fit(own, 1), *next, *y; x; x = next) {
+        next = tidei_size_index_next(own, x);
+        if (!own_beside(x)) continue;
+        tidei_size_index_take(own, x);
+        while ((y = own_beside(x))) {
+            if (y == next) next = tidei_size_index_next(own, next);
+            tidei_size_index_take(tidei_heap_size_index(p, y), y);
+            tidei_heap_absorb(p, x, y);
+        }
+        tidei_size_index_put(own, x); /* should the walk come to it again, nothing is beside it */
+    }
+}
+
+static void join_own(tidei_heap *p, const tidei_stream *s) {
+    for (unsigned k = 0; k < tidei_zones(p); k++) {
+        tidei_size_index *own = tidei_zone_own(tidei_zone_at(p, k), s->slot);
+        if (own) join_for(p, own);
     }
 }
 
@@ -306,7 +326,7 @@ static tide_status search(tidei_heap *p, size_t size, tidei_stream *s, unsigned 
     tidei_heap_flush(p);
     tidei_zones_join(p);
     size_t near = tidei_heap_own_bytes(p, s);
-    if (p->shared && near >= size) join_for(p, s);
+    if (p->shared && near >= size) join_own(p, s);
     if ((*out = tidei_heap_best_own(p, s, size))) return TIDE_OK;
     size_t free = tidei_heap_free_bytes(p);
     if (free > near && free + p->claimed >= size && (*out = find_foreign(p, size, s, flags)))

@@ -51,12 +51,15 @@ static bool refresh(tidei_heap *p, tidei_extent *x) {
 }
 
 /* Takes the pieces on which less is pending than before out of the size index, chained before
-** `chain`. They are CLAIMED only until the lock is let go of, so they do not count as claimed. */
+** `chain`. They are CLAIMED only until the lock is let go of, so they do not count as claimed. All
+** come out first: to walk the index in order costs more than to put back the others. */
 static tidei_extent *collect_from(tidei_heap *p, tidei_size_index *sh, tidei_extent *chain) {
-    for (tidei_extent *x = tidei_size_index_fit(sh, 1), *next; x; x = next) {
-        next = tidei_size_index_next(sh, x);
-        if (!refresh(p, x)) continue;
-        tidei_size_index_take(sh, x);
+    for (tidei_extent *x = tidei_size_index_take_all(sh), *next; x; x = next) {
+        next = x->right;
+        if (!refresh(p, x)) {
+            tidei_size_index_put(sh, x);
+            continue;
+        }
         tidei_extent_become(x, TIDEI_WAS(FREE), TIDEI_EXTENT_CLAIMED);
         x->left = chain;
         chain = x;
