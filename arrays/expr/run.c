@@ -120,6 +120,7 @@ static TIDEI_OWN_FRAME tide_status submit_numbers(const tidei_run *r, tidei_call
 
 tide_status tidei_run_submit(const tidei_run *r, tidei_call *c) {
     if (tidei_unlikely(r->of_run)) return submit_numbers(r, c);
+    if (tidei_unlikely(r->lesson)) return tidei_shortcut_run(r->lesson, c);
     return tidei_backend_of(r->stream->dev)->run(r->stream, c, r->op);
 }
 
@@ -726,8 +727,13 @@ static tide_status steps(tidei_run *r, size_t n, size_t m) {
     tide_status s = gather(r, n, m);
     if (s == TIDE_OK) s = get_plan(r);
     const tidei_plan *first = r->plan;
-    if (s == TIDE_OK) {
+    tidei_lesson lesson;
+    const tidei_shortcut *shortcut = s == TIDE_OK ? tidei_shortcut_find(r, &lesson) : NULL;
+    if (shortcut)
+        s = tidei_shortcut_take(r, shortcut);
+    else if (s == TIDE_OK) {
         s = compute(r);
+        if (tidei_unlikely(r->lesson)) tidei_shortcut_learnt(r->lesson, s == TIDE_OK);
         /* types are in order, or there would be no plan */
         if (s == TIDE_E_DTYPE && tidei_unlikely(r->of_run)) tidei_numbers_failed(r->rt);
     }
@@ -760,7 +766,7 @@ tide_status tidei_expr_run(tidei_expr *e, const char *op, const tide_arg *args, 
     r.e = e, r.rt = e->rt, r.ast = &e->ast, r.plan = NULL, r.op = op,
     r.stream = tidei_thread_stream(t);
     r.args = r.as_given = args, r.given = axes, r.dsts = dsts;
-    r.call = t->graph_call, r.of_run = 0;
+    r.call = t->graph_call, r.of_run = 0, r.lesson = NULL;
     r.used = r.stored_held = 0;
     r.out_held = r.dst_held = r.copied = r.chained = 0;
     tide_status s = check_counts(&r, n, dsts ? (const void *)dsts : outs, m);
