@@ -637,8 +637,15 @@ static void leave(tidei_run *r) {
     put_all(r->arg, r->used);
 }
 
+/* Signatures are so short that a call of memcmp would take longer. */
+static bool same_sig(const uint8_t *a, const uint8_t *b, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (a[i] != b[i]) return false;
+    return true;
+}
+
 static tidei_plan *find_plan(tidei_plan *p, const uint8_t *sig, bool into, size_t n) {
-    while (p && (p->into != into || memcmp(p->sig, sig, n) != 0)) p = p->next;
+    while (p && (p->into != into || !same_sig(p->sig, sig, n))) p = p->next;
     return p;
 }
 
@@ -763,7 +770,7 @@ tide_status tidei_expr_run(tidei_expr *e, const char *op, const tide_arg *args, 
     tidei_run r;
     tidei_thread *t = tidei_thread_get(e->rt);
     if (!t) return tidei_last_status();
-    r.e = e, r.rt = e->rt, r.ast = &e->ast, r.plan = NULL, r.op = op,
+    r.e = e, r.rt = e->rt, r.ast = &e->ast, r.plan = NULL, r.op = op, r.t = t,
     r.stream = tidei_thread_stream(t);
     r.args = r.as_given = args, r.given = axes, r.dsts = dsts;
     r.call = t->graph_call, r.of_run = 0, r.lesson = NULL;

@@ -16,6 +16,7 @@ typedef struct tidei_run {
     const tidei_ast *ast;
     tidei_plan *plan;
     const char *op;
+    tidei_thread *t;
     tidei_stream *stream;
     const tide_arg *args;
     /* the run of a graph whose function calls this; NULL: none */

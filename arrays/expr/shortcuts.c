@@ -8,6 +8,7 @@
 ** What must stay true: a note is kept only if its call queued nothing else, read operands alone and
 ** wrote each result; whatever else decides what is queued has to be part of the key. */
 #include "arrays/expr/run.h"
+#include "runtime/base/uncancelled.h"
 
 /* A plan's; calls of further layouts go the whole way. Who finds none has compared them all. */
 #define SHORTCUTS_MOST 8
@@ -60,9 +61,9 @@ const tidei_shortcut *tidei_shortcut_find(tidei_run *r, tidei_lesson *lesson) {
 }
 
 tide_status tidei_shortcut_take(tidei_run *r, const tidei_shortcut *x) {
+    TIDEI_UNCANCELLED; /* once, for the collector's cells and the driver's calls */
     for (unsigned i = 0; i < x->nresults; i++) {
-        const tidei_layout *l = &x->lay[x->nargs + i];
-        r->made[i] = tidei_array_make(r->rt, l->dtype, l->ndim, l->shape, r->op, &r->out[i]);
+        r->made[i] = tidei_array_make_as(r->t, &x->lay[x->nargs + i], r->op, &r->out[i]);
         if (!r->made[i]) return tidei_last_status();
         r->out_held |= 1u << i;
     }
@@ -134,7 +135,7 @@ static tidei_shortcut *note(const tidei_run *r, const tidei_call *c, const tidei
 
 static void forget(tidei_lesson *x) {
     if (!x->noted) return;
-    tidei_let(tidei_thread_get(x->r->rt), x->noted);
+    tidei_let(x->r->t, x->noted);
     tidei_host_free(x->r->rt, x->noted);
     x->noted = NULL;
 }
@@ -144,7 +145,7 @@ static void heard(tidei_listener *listener, const tidei_launch *l, const tidei_u
     tidei_lesson *x = (tidei_lesson *)listener;
     if (x->launches++ || x->calls != 1 || !x->call->pass) return forget(x);
     x->noted = note(x->r, x->call, l, uses, origin, n);
-    if (x->noted) tidei_hold(tidei_thread_get(x->r->rt), tidei_undo_host, x->noted, 0);
+    if (x->noted) tidei_hold(x->r->t, tidei_undo_host, x->noted, 0);
 }
 
 tide_status tidei_shortcut_run(tidei_lesson *x, tidei_call *c) {
@@ -159,7 +160,7 @@ void tidei_shortcut_learnt(tidei_lesson *x, bool whole) {
     if (!whole) forget(x);
     if (!x->noted) return;
     _Atomic(tidei_shortcut *) *head = &x->r->plan->shortcuts;
-    tidei_let(tidei_thread_get(x->r->rt), x->noted);
+    tidei_let(x->r->t, x->noted);
     x->noted->next = atomic_load_explicit(head, memory_order_relaxed);
     while (!atomic_compare_exchange_weak_explicit(head, &x->noted->next, x->noted,
                                                   memory_order_release, memory_order_relaxed)) {}
