@@ -4,13 +4,13 @@
 ** Operands are held from the first step to the last. Passes run in the plan's order on the caller's
 ** current stream; a temporary is let go of as soon as the last pass that reads it is submitted, for
 ** the stream's order keeps its memory until that pass is done. Once plan and programs exist nothing
-** here allocates host memory, takes a lock or looks at text. Frames are no larger than the
-** expression needs: the parts that a frame does not overwrite hold addresses of arrays from earlier
-** calls, and a collector that scans the stack would keep those alive (35 KiB, most of it untouched,
-** kept one array of a loop). Destinations: a pass writes straight into one if that overwrites
-** nothing that is still to be read, else into a temporary that is copied at the end, in the order
-** of the results. Nothing is written while an operand or a number may still be refused: where there
-** are several passes they are rehearsed first. */
+** here takes a lock or looks at text, nor allocates host memory but for shortcuts that are learnt.
+** Frames are no larger than the expression needs: the parts that a frame does not overwrite hold
+** addresses of arrays from earlier calls, and a collector that scans the stack would keep those
+** alive (35 KiB, most of it untouched, kept one array of a loop). Destinations: a pass writes
+** straight into one if that overwrites nothing that is still to be read, else into a temporary that
+** is copied at the end, in the order of the results. Nothing is written while an operand or a
+** number may still be refused: where there are several passes they are rehearsed first. */
 #include "arrays/expr/copy.h"
 #include "arrays/expr/run.h"
 #include "arrays/scan/scan.h"

@@ -90,7 +90,7 @@ struct tidei_lesson {
     tidei_run *r;
     const tidei_call *call; /* that the back end runs */
     unsigned calls, launches;
-    tidei_shortcut *noted; /* held; NULL: none */
+    tidei_shortcut *made; /* held; NULL: none */
 };
 /* The shortcut of a call whose plan is found; NULL: it has none. It may then be learnt: where the
 ** run has the lesson, calls go through tidei_shortcut_run, and tidei_shortcut_learnt ends it;

@@ -2,11 +2,11 @@
 **
 ** Model: what a launch is made of (kernel, grid, parameters but for addresses, which bytes of which
 ** operand it uses) depends on the plan, the device and the operands' layouts alone, where the plan
-** has no numbers of the call. The first such call goes the whole way, and a listener (ir.h) notes
-** what it queued; the plan keeps that with the layouts. Later calls compare layouts, make the
+** has no numbers of the call. The first such call goes the whole way, and a listener (ir.h) writes
+** down what it queued; the plan keeps that with the layouts. Later calls compare layouts, make the
 ** results and queue. A plan has few shortcuts, and keeps them: looking for one takes no lock.
-** What must stay true: a note is kept only if its call queued nothing else, read operands alone and
-** wrote each result; whatever else decides what is queued has to be part of the key. */
+** What must stay true: a shortcut is kept only if its call queued nothing else, read operands alone
+** and wrote each result; whatever else decides what is queued has to be part of the key. */
 #include "arrays/expr/run.h"
 #include "runtime/base/uncancelled.h"
 
@@ -95,8 +95,8 @@ static bool operand_of(const tidei_run *r, const tidei_call *c, const tidei_use 
 
 /* The uses of a launch as a later call has them; returns the results (bits) that it writes, 0: it
 ** uses something else. */
-static unsigned note_uses(const tidei_run *r, const tidei_call *c, const tidei_use *uses,
-                          unsigned n, operand_use *out) {
+static unsigned learn_uses(const tidei_run *r, const tidei_call *c, const tidei_use *uses,
+                           unsigned n, operand_use *out) {
     unsigned written = 0;
     if (n != (unsigned)c->prog->ninputs + c->prog->nouts) return 0;
     for (unsigned i = 0; i < n; i++) {
@@ -108,18 +108,18 @@ static unsigned note_uses(const tidei_run *r, const tidei_call *c, const tidei_u
 }
 
 /* NULL: it is none, or there is no host memory. */
-static tidei_shortcut *note(const tidei_run *r, const tidei_call *c, const tidei_launch *l,
-                            const tidei_use *uses, const size_t *origin, unsigned n) {
+static tidei_shortcut *learn(const tidei_run *r, const tidei_call *c, const tidei_launch *l,
+                             const tidei_use *uses, const size_t *origin, unsigned n) {
     const unsigned nargs = r->ast->nparams, nresults = r->ast->nresults;
     const size_t lays = (nargs + nresults) * sizeof(tidei_layout),
                  of_uses = n * sizeof(operand_use);
     tidei_shortcut *x = tidei_host_alloc(r->rt, sizeof *x + lays + of_uses + l->params_bytes);
     if (!x) return NULL;
     tidei_layout *lay = (tidei_layout *)(x + 1);
-    operand_use *noted = (operand_use *)(void *)((char *)lay + lays);
-    char *params = (char *)noted + of_uses;
-    *x = (tidei_shortcut){NULL, r->stream->dev->index, nargs, nresults, n, *l, lay, noted};
-    if (note_uses(r, c, uses, n, noted) != (1u << nresults) - 1) {
+    operand_use *learnt = (operand_use *)(void *)((char *)lay + lays);
+    char *params = (char *)learnt + of_uses;
+    *x = (tidei_shortcut){NULL, r->stream->dev->index, nargs, nresults, n, *l, lay, learnt};
+    if (learn_uses(r, c, uses, n, learnt) != (1u << nresults) - 1) {
         tidei_host_free(r->rt, x);
         return NULL;
     }
@@ -134,18 +134,18 @@ static tidei_shortcut *note(const tidei_run *r, const tidei_call *c, const tidei
 }
 
 static void forget(tidei_lesson *x) {
-    if (!x->noted) return;
-    tidei_let(x->r->t, x->noted);
-    tidei_host_free(x->r->rt, x->noted);
-    x->noted = NULL;
+    if (!x->made) return;
+    tidei_let(x->r->t, x->made);
+    tidei_host_free(x->r->rt, x->made);
+    x->made = NULL;
 }
 
 static void heard(tidei_listener *listener, const tidei_launch *l, const tidei_use *uses,
                   const size_t *origin, unsigned n) {
     tidei_lesson *x = (tidei_lesson *)listener;
     if (x->launches++ || x->calls != 1 || !x->call->pass) return forget(x);
-    x->noted = note(x->r, x->call, l, uses, origin, n);
-    if (x->noted) tidei_hold(x->r->t, tidei_undo_host, x->noted, 0);
+    x->made = learn(x->r, x->call, l, uses, origin, n);
+    if (x->made) tidei_hold(x->r->t, tidei_undo_host, x->made, 0);
 }
 
 tide_status tidei_shortcut_run(tidei_lesson *x, tidei_call *c) {
@@ -158,11 +158,11 @@ tide_status tidei_shortcut_run(tidei_lesson *x, tidei_call *c) {
 
 void tidei_shortcut_learnt(tidei_lesson *x, bool whole) {
     if (!whole) forget(x);
-    if (!x->noted) return;
+    if (!x->made) return;
     _Atomic(tidei_shortcut *) *head = &x->r->plan->shortcuts;
-    tidei_let(x->r->t, x->noted);
-    x->noted->next = atomic_load_explicit(head, memory_order_relaxed);
-    while (!atomic_compare_exchange_weak_explicit(head, &x->noted->next, x->noted,
+    tidei_let(x->r->t, x->made);
+    x->made->next = atomic_load_explicit(head, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(head, &x->made->next, x->made,
                                                   memory_order_release, memory_order_relaxed)) {}
 }
 
