@@ -182,6 +182,15 @@ tide_status tidei_operand_make(tidei_runtime *rt, tide_dtype t, int ndim, const 
     return tidei_operand_make_in(rt, TIDE_MEMORY_DEVICE, t, ndim, shape, op, out);
 }
 
+/* Of the operand's layout; not held yet. */
+static inline tide_status make_storage(tidei_pool *pool, tidei_thread *t, const char *op,
+                                       tidei_operand *out) {
+    size_t bytes = (size_t)tidei_layout_size(&out->lay) * tidei_dtype_size(out->lay.dtype);
+    out->rt = tidei_thread_runtime(t);
+    out->t = t;
+    return tidei_storage_new_in(pool, bytes, tidei_thread_stream(t), op, &out->st);
+}
+
 /* Not held yet. */
 static inline tide_status make_in(tidei_runtime *rt, tide_memory kind, tide_dtype t, int ndim,
                                   const int64_t *shape, const char *op, tidei_operand *out) {
@@ -194,10 +203,7 @@ static inline tide_status make_in(tidei_runtime *rt, tide_memory kind, tide_dtyp
     s = find_pool(thread, kind, op, &pool);
     if (s != TIDE_OK) return s;
     if (absurd) return tidei_out_of_memory_in(pool->dev, pool->kind, absurd, op);
-    size_t bytes = (size_t)tidei_layout_size(&out->lay) * tidei_dtype_size(t);
-    out->rt = rt;
-    out->t = thread;
-    return tidei_storage_new_in(pool, bytes, tidei_thread_stream(thread), op, &out->st);
+    return make_storage(pool, thread, op, out);
 }
 
 tide_status tidei_operand_make_in(tidei_runtime *rt, tide_memory kind, tide_dtype t, int ndim,
@@ -276,6 +282,16 @@ static inline tide_array *make_over(tidei_runtime *rt, const char *op, tidei_ope
 tide_array *tidei_array_make_in(tidei_runtime *rt, tide_memory kind, tide_dtype t, int ndim,
                                 const int64_t *shape, const char *op, tidei_operand *o) {
     return make_in(rt, kind, t, ndim, shape, op, o) == TIDE_OK ? make_over(rt, op, o) : NULL;
+}
+
+tide_array *tidei_array_make_as(tidei_thread *t, const tidei_layout *lay, const char *op,
+                                tidei_operand *o) {
+    tidei_runtime *rt = tidei_thread_runtime(t);
+    tidei_pool *pool;
+    if (!tidei_may_make(rt, op) || find_pool(t, TIDE_MEMORY_DEFAULT, op, &pool) != TIDE_OK)
+        return NULL;
+    o->lay = *lay;
+    return make_storage(pool, t, op, o) == TIDE_OK ? make_over(rt, op, o) : NULL;
 }
 
 tide_array *tidei_array_make_over(tidei_runtime *rt, tidei_storage *st, const tidei_layout *lay,

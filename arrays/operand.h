@@ -82,6 +82,9 @@ tide_array *tidei_array_make(tidei_runtime *rt, tide_dtype t, int ndim, const in
                              const char *op, tidei_operand *o);
 tide_array *tidei_array_make_in(tidei_runtime *rt, tide_memory kind, tide_dtype t, int ndim,
                                 const int64_t *shape, const char *op, tidei_operand *o);
+/* The same by a thread's record, in a layout that an earlier array of the call's form had. */
+tide_array *tidei_array_make_as(tidei_thread *t, const tidei_layout *lay, const char *op,
+                                tidei_operand *o);
 /* A new array over a storage, whose reference it takes over (also on failure), and an operand of
 ** it, to be put, as tidei_array_make gives both. */
 tide_array *tidei_array_make_over(tidei_runtime *rt, tidei_storage *st, const tidei_layout *lay,

@@ -204,15 +204,20 @@ static void add_inputs(operand_uses *u, const tidei_call *c) {
 
 /* `at`: where in the parameters the operands' addresses are (tidei_submit_launch). */
 static tide_status submit(tidei_stream *s, tidei_launch *l, tidei_cuda_plan *plan,
-                          const operand_uses *u, const size_t *at, const char *op) {
+                          const operand_uses *u, const size_t *at, const char *op,
+                          tidei_listener *listener) {
     for (unsigned i = 0; i < u->n; i++)
         memcpy(plan->params.bytes + (at ? at[i] : i * sizeof(tidei_addr)), &u->origin[i],
                sizeof u->origin[i]);
-    return tidei_submit_launch(s, u->uses, u->n, l, plan->params.bytes, at, op);
+    tide_status status = tidei_submit_launch(s, u->uses, u->n, l, plan->params.bytes, at, op);
+    if (tidei_unlikely(listener != NULL) && status == TIDE_OK)
+        listener->heard(listener, l, u->uses, u->origin, at ? 0 : u->n);
+    return status;
 }
 
 static tide_status launch(tidei_stream *s, tidei_cuda_plan *plan, tidei_dkernel *kernel,
-                          const operand_uses *u, const size_t *at, const char *op) {
+                          const operand_uses *u, const size_t *at, const char *op,
+                          tidei_listener *listener) {
     static const char *const names[TIDEI_CUDA_CLASSES] = {
         "flat map",           "flat map by element", "map of rows",    "strided map",
         "map of uneven rows", "tiled map",           "fold of rows",   "fold of columns",
@@ -226,32 +231,34 @@ static tide_status launch(tidei_stream *s, tidei_cuda_plan *plan, tidei_dkernel 
                       .block = {TIDEI_CUDA_THREADS, 1, 1},
                       .shared_bytes = plan->shared,
                       .scalars_at = plan->scalars_at};
-    return submit(s, &l, plan, u, at, op);
+    return submit(s, &l, plan, u, at, op, listener);
 }
 
 static tide_status run_map(tidei_stream *s, const tidei_call *c, prepared *k,
-                           const tidei_cuda_linear *lin, const char *op);
+                           const tidei_cuda_linear *lin, const char *op, tidei_listener *listener);
 
 /* Runs both halves of the call along dimension d, one after the other. */
 static tide_status run_halves(tidei_stream *s, const tidei_call *c, prepared *k,
-                              const tidei_cuda_linear *lin, int d, const char *op) {
+                              const tidei_cuda_linear *lin, int d, const char *op,
+                              tidei_listener *listener) {
     tidei_call half = *c;
     tidei_cuda_linear from = *lin;
     const int64_t at = c->shape[d] / 2;
     half.shape[d] = at;
-    tide_status status = run_map(s, &half, k, &from, op);
+    tide_status status = run_map(s, &half, k, &from, op, listener);
     if (status != TIDE_OK) return status;
     half.shape[d] = c->shape[d] - at;
     for (unsigned i = 0; i < c->prog->ninputs; i++) half.in[i].offset += at * half.in[i].strides[d];
     for (unsigned i = 0; i < c->prog->nouts; i++) half.out[i].offset += at * half.out[i].strides[d];
     from.base += at * from.steps[d];
-    return run_map(s, &half, k, &from, op);
+    return run_map(s, &half, k, &from, op, listener);
 }
 
 static tide_status run_map(tidei_stream *s, const tidei_call *c, prepared *k,
-                           const tidei_cuda_linear *lin, const char *op) {
+                           const tidei_cuda_linear *lin, const char *op, tidei_listener *listener) {
     int dim;
-    if (tidei_unlikely(tidei_cuda_too_large(c, &dim))) return run_halves(s, c, k, lin, dim, op);
+    if (tidei_unlikely(tidei_cuda_too_large(c, &dim)))
+        return run_halves(s, c, k, lin, dim, op, listener);
     tidei_cuda_plan plan;
     tidei_dkernel *kernel;
     operand_uses u;
@@ -262,26 +269,27 @@ static tide_status run_map(tidei_stream *s, const tidei_call *c, prepared *k,
     add_inputs(&u, c);
     for (unsigned i = 0; i < c->prog->nouts; i++)
         add_view(&u, &c->out[i], c->ndim, c->shape, c->prog->out_dtype[i], TIDEI_WRITE);
-    return launch(s, &plan, kernel, &u, NULL, op);
+    return launch(s, &plan, kernel, &u, NULL, op, listener);
 }
 
 /* The second launch of a fold: from the accumulators in `space` to the result. */
 static tide_status join(tidei_stream *s, const tidei_call *c, prepared *k,
                         const tidei_cuda_plan *first, tidei_dkernel *kernel, tidei_storage *space,
-                        const char *op) {
+                        const char *op, tidei_listener *listener) {
     tidei_cuda_plan plan;
     operand_uses u;
     tidei_cuda_plan_join(c, &k->traits, first, &plan);
     u.n = 0;
     add_workspace(&u, space, TIDEI_READ);
     add_view(&u, &c->out[0], c->ndim - c->nred, c->shape, c->prog->out_dtype[0], TIDEI_WRITE);
-    return launch(s, &plan, kernel, &u, NULL, op);
+    return launch(s, &plan, kernel, &u, NULL, op, listener);
 }
 
 /* ---- chains ---- */
 
 static tide_status run_chain(tidei_stream *s, const tidei_call *c, prepared *k,
-                             const tidei_chain_plan *chain, const char *op) {
+                             const tidei_chain_plan *chain, const char *op,
+                             tidei_listener *listener) {
     const which of = {.cls = TIDEI_CUDA_CLASSES, .form = chain->form};
     tidei_cuda_plan plan;
     operand_uses u;
@@ -301,7 +309,7 @@ static tide_status run_chain(tidei_stream *s, const tidei_call *c, prepared *k,
     add_inputs(&u, c);
     for (unsigned i = 0; i < c->prog->nouts; i++)
         add_view(&u, &c->out[i], c->ndim, c->shape, c->prog->out_dtype[i], TIDEI_WRITE);
-    return submit(s, &l, &plan, &u, NULL, op);
+    return submit(s, &l, &plan, &u, NULL, op, listener);
 }
 
 /* Whether the device takes clusters of so many blocks of a kernel, which only the kernel tells: it
@@ -354,9 +362,10 @@ _Static_assert(sizeof(tidei_chain_plan) <= sizeof((tidei_call *)0)->found, "foun
 /* ---- folds ---- */
 
 static tide_status run_fold(tidei_stream *s, tidei_call *c, prepared *k,
-                            const tidei_cuda_linear *lin, const char *op) {
+                            const tidei_cuda_linear *lin, const char *op,
+                            tidei_listener *listener) {
     tidei_chain_plan chain;
-    if (find_chain(s, c, k, &chain)) return run_chain(s, c, k, &chain, op);
+    if (find_chain(s, c, k, &chain)) return run_chain(s, c, k, &chain, op, listener);
     tidei_cuda_plan plan;
     tidei_dkernel *kernel, *joiner = NULL;
     tidei_storage *space = NULL;
@@ -378,8 +387,8 @@ static tide_status run_fold(tidei_stream *s, tidei_call *c, prepared *k,
         add_workspace(&u, space, TIDEI_WRITE);
     else
         add_view(&u, &c->out[0], c->ndim - c->nred, c->shape, c->prog->out_dtype[0], TIDEI_WRITE);
-    status = launch(s, &plan, kernel, &u, NULL, op);
-    if (status == TIDE_OK && split) status = join(s, c, k, &plan, joiner, space, op);
+    status = launch(s, &plan, kernel, &u, NULL, op, listener);
+    if (status == TIDE_OK && split) status = join(s, c, k, &plan, joiner, space, op, listener);
     if (space) tidei_scratch_release(space);
     return status;
 }
@@ -416,7 +425,7 @@ static tide_status launch_scan(const tidei_scan *x, int form, const tidei_operan
     for (unsigned i = 0; i < c->prog->ninputs; i++)
         at[u.n + i] = sizeof(sc_scan) + i * sizeof(tidei_addr);
     add_inputs(&u, c);
-    return launch(s, &plan, kernel, &u, at, x->op);
+    return launch(s, &plan, kernel, &u, at, x->op, NULL);
 }
 
 static tide_status run_scan(const tidei_call *c, prepared *k, tidei_cuda_linear *lin,
@@ -451,13 +460,14 @@ static tide_status run_scan(const tidei_call *c, prepared *k, tidei_cuda_linear 
     return tidei_scan_run(&of.x);
 }
 
-static tide_status run(tidei_stream *s, tidei_call *c, const char *op) {
+static tide_status run_heard(tidei_stream *s, tidei_call *c, const char *op,
+                             tidei_listener *listener) {
     prepared *k = prepared_of(s->dev->rt, c->prog);
     if (!k) return tidei_fail_host_memory(op, sizeof *k);
     if (c->prog->nfolds) {
         tidei_chain_plan chain;
         memcpy(&chain, c->found, sizeof chain);
-        return run_chain(s, c, k, &chain, op);
+        return run_chain(s, c, k, &chain, op, listener);
     }
     tidei_cuda_linear lin = {0};
     tidei_cuda_order(c, &k->traits);
@@ -469,8 +479,12 @@ static tide_status run(tidei_stream *s, tidei_call *c, const char *op) {
         }
     }
     if (tidei_is_scan(c->prog->fold)) return run_scan(c, k, &lin, s->dev->rt, op);
-    return c->prog->fold == TIDEI_FOLD_NONE ? run_map(s, c, k, &lin, op)
-                                            : run_fold(s, c, k, &lin, op);
+    return c->prog->fold == TIDEI_FOLD_NONE ? run_map(s, c, k, &lin, op, listener)
+                                            : run_fold(s, c, k, &lin, op, listener);
+}
+
+static tide_status run(tidei_stream *s, tidei_call *c, const char *op) {
+    return run_heard(s, c, op, NULL);
 }
 
 static void forget(tidei_runtime *rt, tidei_program *p) {
@@ -484,4 +498,4 @@ static void forget(tidei_runtime *rt, tidei_program *p) {
     tidei_host_free(rt, k);
 }
 
-const tidei_backend tidei_backend_text = {"cuda text", run, forget, suits};
+const tidei_backend tidei_backend_text = {"cuda text", run, forget, suits, run_heard};

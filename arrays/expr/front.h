@@ -238,12 +238,14 @@ typedef struct tidei_plan {
         uint8_t sources[TIDEI_INPUTS_MAX]; /* the sources that give its shape */
     } results[TIDE_MAX_RESULTS];
     _Atomic(tidei_group *) groups;
+    _Atomic(struct tidei_shortcut *) shortcuts; /* a list that only grows (shortcuts.c) */
 } tidei_plan;
 
 /* `into`: sig goes on with the destinations' types. `beyond`: of nlimits numbers, or NULL. */
 tide_status tidei_plan_build(tidei_runtime *rt, const tidei_ast *ast, const uint8_t *sig, bool into,
                              const int8_t *beyond, uint32_t nlimits, tidei_plan **out);
 void tidei_plan_free(tidei_runtime *rt, tidei_plan *p);
+void tidei_shortcuts_free(tidei_runtime *rt, tidei_plan *p);
 /* Finds the chains of a plan that is complete but for them. */
 tide_status tidei_plan_find_chains(tidei_runtime *rt, const tidei_ast *ast, tidei_plan *p);
 /* Encodes the constants among a pass' numbers. */

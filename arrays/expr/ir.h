@@ -133,6 +133,14 @@ typedef struct tidei_call {
 /* Merges dimensions in place (and drops those of length 1), as above. */
 void tidei_call_collapse(tidei_call *c);
 
+/* Is told of each launch of a call as it has been queued: what it uses, inputs first, in the order
+** of the addresses with which the parameters begin; origin: what each address is added to. Launches
+** with addresses elsewhere are told of with n 0. */
+typedef struct tidei_listener {
+    void (*heard)(struct tidei_listener *l, const tidei_launch *launch, const tidei_use *uses,
+                  const size_t *origin, unsigned n);
+} tidei_listener;
+
 typedef struct tidei_backend {
     const char *name;
     /* Compiles if it must, allocates workspaces (may climb), submits to s. */
@@ -143,6 +151,8 @@ typedef struct tidei_backend {
     ** storages is known. Collapses it, and writes `found`; `run` then wants nothing changed but
     ** these storages. Queues nothing; may compile, and so climb and collect. */
     bool (*suits)(const tidei_stream *s, tidei_call *c);
+    /* (may be NULL) As `run`, with somebody who listens. */
+    tide_status (*run_heard)(tidei_stream *s, tidei_call *c, const char *op, tidei_listener *l);
 } tidei_backend;
 extern const tidei_backend tidei_backend_host, tidei_backend_text;
 static inline const tidei_backend *tidei_backend_of(tidei_dev *d) {

@@ -317,6 +317,7 @@ void tidei_plan_free(tidei_runtime *rt, tidei_plan *p) {
         tidei_host_free(rt, g);
         g = next;
     }
+    tidei_shortcuts_free(rt, p);
     tidei_host_free(rt, p->chains);
     tidei_host_free(rt, p->stored);
     tidei_host_free(rt, p->stored_of);

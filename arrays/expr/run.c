@@ -4,13 +4,13 @@
 ** Operands are held from the first step to the last. Passes run in the plan's order on the caller's
 ** current stream; a temporary is let go of as soon as the last pass that reads it is submitted, for
 ** the stream's order keeps its memory until that pass is done. Once plan and programs exist nothing
-** here allocates host memory, takes a lock or looks at text. Frames are no larger than the
-** expression needs: the parts that a frame does not overwrite hold addresses of arrays from earlier
-** calls, and a collector that scans the stack would keep those alive (35 KiB, most of it untouched,
-** kept one array of a loop). Destinations: a pass writes straight into one if that overwrites
-** nothing that is still to be read, else into a temporary that is copied at the end, in the order
-** of the results. Nothing is written while an operand or a number may still be refused: where there
-** are several passes they are rehearsed first. */
+** here takes a lock or looks at text, nor allocates host memory but for shortcuts that are learnt.
+** Frames are no larger than the expression needs: the parts that a frame does not overwrite hold
+** addresses of arrays from earlier calls, and a collector that scans the stack would keep those
+** alive (35 KiB, most of it untouched, kept one array of a loop). Destinations: a pass writes
+** straight into one if that overwrites nothing that is still to be read, else into a temporary that
+** is copied at the end, in the order of the results. Nothing is written while an operand or a
+** number may still be refused: where there are several passes they are rehearsed first. */
 #include "arrays/expr/copy.h"
 #include "arrays/expr/run.h"
 #include "arrays/scan/scan.h"
@@ -120,6 +120,7 @@ static TIDEI_OWN_FRAME tide_status submit_numbers(const tidei_run *r, tidei_call
 
 tide_status tidei_run_submit(const tidei_run *r, tidei_call *c) {
     if (tidei_unlikely(r->of_run)) return submit_numbers(r, c);
+    if (tidei_unlikely(r->lesson)) return tidei_shortcut_run(r->lesson, c);
     return tidei_backend_of(r->stream->dev)->run(r->stream, c, r->op);
 }
 
@@ -636,8 +637,15 @@ static void leave(tidei_run *r) {
     put_all(r->arg, r->used);
 }
 
+/* Signatures are so short that a call of memcmp would take longer. */
+static bool same_sig(const uint8_t *a, const uint8_t *b, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (a[i] != b[i]) return false;
+    return true;
+}
+
 static tidei_plan *find_plan(tidei_plan *p, const uint8_t *sig, bool into, size_t n) {
-    while (p && (p->into != into || memcmp(p->sig, sig, n) != 0)) p = p->next;
+    while (p && (p->into != into || !same_sig(p->sig, sig, n))) p = p->next;
     return p;
 }
 
@@ -726,8 +734,13 @@ static tide_status steps(tidei_run *r, size_t n, size_t m) {
     tide_status s = gather(r, n, m);
     if (s == TIDE_OK) s = get_plan(r);
     const tidei_plan *first = r->plan;
-    if (s == TIDE_OK) {
+    tidei_lesson lesson;
+    const tidei_shortcut *shortcut = s == TIDE_OK ? tidei_shortcut_find(r, &lesson) : NULL;
+    if (shortcut)
+        s = tidei_shortcut_take(r, shortcut);
+    else if (s == TIDE_OK) {
         s = compute(r);
+        if (tidei_unlikely(r->lesson)) tidei_shortcut_learnt(r->lesson, s == TIDE_OK);
         /* types are in order, or there would be no plan */
         if (s == TIDE_E_DTYPE && tidei_unlikely(r->of_run)) tidei_numbers_failed(r->rt);
     }
@@ -757,10 +770,10 @@ tide_status tidei_expr_run(tidei_expr *e, const char *op, const tide_arg *args, 
     tidei_run r;
     tidei_thread *t = tidei_thread_get(e->rt);
     if (!t) return tidei_last_status();
-    r.e = e, r.rt = e->rt, r.ast = &e->ast, r.plan = NULL, r.op = op,
+    r.e = e, r.rt = e->rt, r.ast = &e->ast, r.plan = NULL, r.op = op, r.t = t,
     r.stream = tidei_thread_stream(t);
     r.args = r.as_given = args, r.given = axes, r.dsts = dsts;
-    r.call = t->graph_call, r.of_run = 0;
+    r.call = t->graph_call, r.of_run = 0, r.lesson = NULL;
     r.used = r.stored_held = 0;
     r.out_held = r.dst_held = r.copied = r.chained = 0;
     tide_status s = check_counts(&r, n, dsts ? (const void *)dsts : outs, m);

@@ -7,12 +7,16 @@
 /* not inlined, because its variables would make the caller's frame larger */
 #define TIDEI_OWN_FRAME __attribute__((noinline))
 
+typedef struct tidei_shortcut tidei_shortcut;
+typedef struct tidei_lesson tidei_lesson;
+
 typedef struct tidei_run {
     tidei_expr *e;
     tidei_runtime *rt;
     const tidei_ast *ast;
     tidei_plan *plan;
     const char *op;
+    tidei_thread *t;
     tidei_stream *stream;
     const tide_arg *args;
     /* the run of a graph whose function calls this; NULL: none */
@@ -34,6 +38,7 @@ typedef struct tidei_run {
     tidei_operand *dst;
     tide_array *made[TIDE_MAX_RESULTS];
     tide_arg *numbers;
+    tidei_lesson *lesson; /* what is learnt of this call; NULL: nothing */
 } tidei_run;
 
 typedef struct tidei_shape {
@@ -77,6 +82,24 @@ bool tidei_run_is_read_under(const tidei_run *r, unsigned i, bool group);
 tide_status tidei_run_place_result(tidei_run *r, unsigned i, const tidei_shape *s, bool group);
 /* The same of stored value k. */
 tide_status tidei_run_place_stored(tidei_run *r, unsigned k, const tidei_shape *s, bool group);
+
+/* ---- shortcuts.c ---- */
+
+struct tidei_lesson {
+    tidei_listener listener; /* comes first */
+    tidei_run *r;
+    const tidei_call *call; /* that the back end runs */
+    unsigned calls, launches;
+    tidei_shortcut *made; /* held; NULL: none */
+};
+/* The shortcut of a call whose plan is found; NULL: it has none. It may then be learnt: where the
+** run has the lesson, calls go through tidei_shortcut_run, and tidei_shortcut_learnt ends it;
+** `whole`: all was queued. */
+const tidei_shortcut *tidei_shortcut_find(tidei_run *r, tidei_lesson *lesson);
+tide_status tidei_shortcut_run(tidei_lesson *x, tidei_call *c);
+void tidei_shortcut_learnt(tidei_lesson *x, bool whole);
+/* Makes the results and queues the launch. */
+tide_status tidei_shortcut_take(tidei_run *r, const tidei_shortcut *x);
 
 /* Runs a chain as one kernel where shapes and device permit; else *done is false and nothing has
 ** been done. */

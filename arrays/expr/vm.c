@@ -140,4 +140,4 @@ static void vm_forget(tidei_runtime *rt, tidei_program *p) {
     tidei_vm_release(rt, atomic_exchange(&p->prepared[0], NULL));
 }
 
-const tidei_backend tidei_backend_host = {"host", vm_run, vm_forget, NULL};
+const tidei_backend tidei_backend_host = {"host", vm_run, vm_forget, NULL, NULL};

@@ -524,6 +524,25 @@ __attribute__((noinline)) static bool part_at_once(const tidei_use *u, tidei_str
     return true;
 }
 
+/* The same for a use of the whole: adds its stamp x, or returns false. Ticks of one stream rise, so
+** x is later than what s has left there. */
+static inline bool stamp_at_once(tidei_stamps *stamps, tidei_stream *s, tidei_stamp x) {
+    tidei_stamp *a = tidei_stamps_at(stamps), *place = NULL;
+    if (tidei_unlikely(stamps->n == tidei_stamps_room(stamps))) return false;
+    for (unsigned i = 0; i < stamps->n; i++)
+        if (tidei_likely(a[i].stream == x.stream))
+            place = a[i].write == x.write ? &a[i] : place;
+        else if ((a[i].write || x.write) && !tidei_stamp_covered(s, a[i]))
+            return false;
+    if (x.write) { /* all of them are behind it */
+        place = a;
+        stamps->n = 1;
+    } else if (!place)
+        place = &a[stamps->n++];
+    *place = x;
+    return true;
+}
+
 /* Where s has nothing to wait for, looks and publishes the use in one step. False: it has to wait,
 ** or there is no room. Uses of the same submission that were published before then name a tick that
 ** comes later than needed, which is safe. Under s->lock. */
@@ -538,15 +557,8 @@ static bool use_at_once(const tidei_use *u, tidei_stream *s, uint64_t tick) {
         tidei_stamps_unlock(st);
         return clean;
     }
-    tidei_stamp *a = tidei_stamps_at(&st->stamps);
-    bool clean = st->stamps.n < tidei_stamps_room(&st->stamps);
-    for (unsigned i = 0; i < st->stamps.n && clean; i++)
-        clean = !(a[i].write || write) || tidei_stamp_covered(s, a[i]);
-    if (clean) {
-        if (write) st->stamps.n = 0;
-        tidei_stamps_add(&st->stamps,
-                         (tidei_stamp){.tick = tick, .stream = s->slot, .write = write});
-    }
+    bool clean = stamp_at_once(&st->stamps, s,
+                               (tidei_stamp){.tick = tick, .stream = s->slot, .write = write});
     tidei_stamps_unlock(st);
     return clean;
 }

@@ -2,9 +2,11 @@
 ** kernels emulated: what an expression asks of the device, that its numbers are the host's, and
 ** what stays when memory is short, the driver refuses or the device is lost. The texts' own cases
 ** are test_cuda_text.c's. */
+#include "arrays/expr/front.h"
 #include "tests/doubles/cublas_double.h"
 #include "tests/doubles/cuda_double.h"
 #include "tests/doubles/hooked_host.h"
+#include <math.h>
 
 static tide_runtime *open_cuda(const tide_config *given) {
     tide_config c = given ? *given : (tide_config){0};
@@ -109,6 +111,103 @@ static void folds_run_as_kernels(void **state) {
     if (runs) assert_values(all, &whole, 1);
     /* what lay between them is free again */
     assert_int_equal(test_stats(rt).live, live + sizeof(float));
+    assert_ok(tide_scope_end(rt));
+    close_cuda(rt);
+}
+
+/* ---- calls that lie as an earlier one ---- */
+
+/* Whether the plan that was made last of the named operation has shortcuts; of one plan. */
+static bool has_shortcuts(tide_runtime *rt) {
+    tidei_expr *e = tidei_expr_named_op(test_rt(rt), TIDEI_OP_ADD, "tide_add");
+    tidei_plan *p = e ? atomic_load(&e->plans) : NULL;
+    return p && atomic_load(&p->shortcuts);
+}
+
+/* a + b as one launch, each element of which is checked where kernels run. */
+static void assert_sum(tide_array *a, tide_array *b, const float *x, const float *y, size_t n) {
+    static float want[4096];
+    int launches = fake.launches;
+    tide_array *sum = tide_add(a, b);
+    assert_array(sum);
+    assert_int_equal(fake.launches, launches + 1);
+    for (size_t i = 0; i < n; i++) want[i] = x[i] + y[i];
+    if (fake.runs_texts) assert_values(sum, want, n);
+    tide_release(sum);
+}
+
+static void calls_that_lie_alike_use_their_own_operands(void **state) {
+    enum { R = 40, C = 24 };
+    static float x[R * C], y[R * C];
+    (void)state;
+    emulate();
+    tide_runtime *rt = open_cuda(NULL);
+    assert_ok(tide_scope_begin(rt));
+    tide_array *a = counting(rt, SHAPE(R, C), x);
+    for (int i = 0; i < R * C; i++) y[i] = (float)(i % 17);
+    tide_array *b = tide_from_host(rt, TIDE_F32, SHAPE(R, C), y);
+    assert_false(has_shortcuts(rt));
+    assert_sum(a, b, x, y, R * C);
+    assert_true(has_shortcuts(rt));
+    /* the same form of call: the other way round, of one array, of what such a call made */
+    assert_sum(b, a, y, x, R * C);
+    assert_sum(a, a, x, x, R * C);
+    assert_sum(a, b, x, y, R * C);
+    /* other places of the same shape */
+    for (int from = 0; from < 4; from++)
+        for (int again = 0; again < 2; again++) {
+            char rows[16];
+            snprintf(rows, sizeof rows, "%d:%d", from, from + 20);
+            assert_sum(tide_slice(a, rows), tide_slice(b, "3:23"), x + from * C, y + 3 * C, 20 * C);
+        }
+    /* more layouts than are kept */
+    for (int n = 1; n < 20; n++)
+        for (int again = 0; again < 2; again++) {
+            char rows[16];
+            snprintf(rows, sizeof rows, ":%d", n);
+            assert_sum(tide_slice(a, rows), tide_slice(b, rows), x, y, (size_t)n * C);
+        }
+    assert_ok(tide_scope_end(rt));
+    close_cuda(rt);
+}
+
+/* A kernel of folds; numbers and destinations, which are each call's own. */
+static void what_differs_between_calls_is_looked_at(void **state) {
+    enum { R = 12, C = 32 };
+    static float x[R * C], y[R * C], want[R * C];
+    (void)state;
+    bool runs = emulate();
+    tide_runtime *rt = open_cuda(NULL);
+    assert_ok(tide_scope_begin(rt));
+    tide_array *a = counting(rt, SHAPE(R, C), x);
+    for (int i = 0; i < R * C; i++) y[i] = (float)(i % 19);
+    tide_array *b = tide_from_host(rt, TIDE_F32, SHAPE(R, C), y);
+    for (int k = 0; k < 4; k++) {
+        const float *v = k & 1 ? y : x;
+        tide_array *rows = tide_map(rt, "(x) -> x - max(x, axis=1, keepdims=true)", k & 1 ? b : a);
+        assert_array(rows);
+        for (int i = 0; i < R * C; i++) {
+            float most = v[i / C * C];
+            for (int j = 0; j < C; j++) most = fmaxf(most, v[i / C * C + j]);
+            want[i] = v[i] - most;
+        }
+        if (runs) assert_values(rows, want, R * C);
+        tide_array *scaled = tide_map(rt, "(x, s) -> x * s", k & 1 ? b : a, k + 1.0);
+        for (int i = 0; i < R * C; i++) want[i] = v[i] * (float)(k + 1);
+        if (runs) assert_values(scaled, want, R * C);
+        assert_ok(tide_map_into(scaled, "(x) -> x + 1", k & 1 ? b : a));
+        for (int i = 0; i < R * C; i++) want[i] = v[i] + 1;
+        if (runs) assert_values(scaled, want, R * C);
+        tide_array *two[2];
+        assert_ok(tide_map_many(rt, two, 2, "(x) -> (x + 1, x * 2)", k & 1 ? b : a));
+        if (runs) assert_values(two[0], want, R * C);
+        for (int i = 0; i < R * C; i++) want[i] = v[i] * 2;
+        if (runs) assert_values(two[1], want, R * C);
+        tide_array *sums = tide_sum(k & 1 ? b : a, (int[]){k / 2}, 1, 0);
+        memset(want, 0, sizeof want);
+        for (int i = 0; i < R * C; i++) want[k / 2 ? i / C : i % C] += v[i];
+        if (runs) assert_values(sums, want, k / 2 ? R : C);
+    }
     assert_ok(tide_scope_end(rt));
     close_cuda(rt);
 }
@@ -288,10 +387,12 @@ static void each_call_may_fail(void **state) {
     static const tidei_cu_result ways[] = {TIDEI_CU_OUT_OF_MEMORY, TIDEI_CU_INVALID_VALUE};
     static const char *const pools[] = {"tide", "none", "driver"};
     (void)state;
-    for (size_t i = 0; i < TIDEI_COUNT(ways) * TIDEI_COUNT(pools); i++) {
+    for (size_t i = 0; i < 2 * TIDEI_COUNT(ways) * TIDEI_COUNT(pools); i++) {
         bool failed = true;
         for (int n = 1; failed; n++) {
-            open_work((tide_config){.pool = pools[i / TIDEI_COUNT(ways)]});
+            open_work((tide_config){.pool = pools[i / TIDEI_COUNT(ways) % TIDEI_COUNT(pools)]});
+            /* what an earlier call has found out, later ones do not ask for */
+            if (i >= TIDEI_COUNT(ways) * TIDEI_COUNT(pools)) assert_ok(works());
             size_t live = test_stats(work.rt).live;
             fail_nth(n, ways[i % TIDEI_COUNT(ways)], true);
             tide_status s = works();
@@ -424,6 +525,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         CASE(maps_run_as_kernels),
         CASE(folds_run_as_kernels),
+        CASE(calls_that_lie_alike_use_their_own_operands),
+        CASE(what_differs_between_calls_is_looked_at),
         CASE(far_offsets_are_cut_in_halves),
         CASE(large_copies_pass_through_pinned_memory),
         cmocka_unit_test_setup_teardown(products_run_on_the_device, with_cublas, without_cublas),
