@@ -54,7 +54,7 @@ tide_status tide_open(const tide_config *config, tide_runtime **out) {
     tidei_early early = tidei_early_kernels();
     tide_status s = tidei_runtime_open(config, &early, &rt);
     if (s == TIDE_OK) s = open_floors(rt, out);
-    if (s == TIDE_OK) tidei_kernels_keep_early(rt, &early);
+    if (s == TIDE_OK) tidei_kernels_take_early(rt, &early);
     tidei_early_drop(&early);
     return s;
 }

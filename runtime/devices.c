@@ -66,6 +66,7 @@ static tide_status open_first(tidei_runtime *rt, tidei_early *early, tidei_devic
     if (!cuda && *rt->set.device) return open_host(rt, ordinal, NULL, out);
     tide_status status = open_cuda(rt, ordinal, early, out);
     if (status == TIDE_OK || cuda) return status;
+    if (early) tidei_early_drop(early); /* another device serves */
     tidei_format(rt->device_note, sizeof rt->device_note, "%s", tide_error_last()->message);
     tide_error_clear();
     const char *nvrtc = secure_getenv("TIDE_NVRTC_PATH");

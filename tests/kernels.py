@@ -11,7 +11,7 @@ import re
 import sys
 
 # Kernels that are no nodes of graphs, with how many there are.
-NO_NODES = {'runtime/device/cuda/copy_many.c': 1, 'runtime/device/cuda/nvrtc.c': 1}
+NO_NODES = {'runtime/device/cuda/copy_many.c': 1}
 COMMENT = re.compile(r'/\*.*?\*/', re.S)
 HEAD_ALONE = re.compile(r'^ *#define (\w+)[^\n]*__global__[^\n{]*$', re.M)
 

@@ -239,6 +239,7 @@ typedef struct tidei_plan {
     } results[TIDE_MAX_RESULTS];
     _Atomic(tidei_group *) groups;
     _Atomic(struct tidei_shortcut *) shortcuts; /* a list that only grows (shortcuts.c) */
+    _Atomic unsigned no_shortcuts;              /* calls of which none could be made */
 } tidei_plan;
 
 /* `into`: sig goes on with the destinations' types. `beyond`: of nlimits numbers, or NULL. */

@@ -10,7 +10,9 @@
 #include "arrays/expr/run.h"
 #include "runtime/base/uncancelled.h"
 
-/* A plan's; calls of further layouts go the whole way. Who finds none has compared them all. */
+/* A plan's, with the calls that taught none: what comes to several launches does so each time.
+** Calls of further layouts go the whole way. Who finds none has compared them all. Threads that
+** learn at once may be beyond it by one each. */
 #define SHORTCUTS_MOST 8
 
 typedef struct operand_use {
@@ -50,7 +52,7 @@ static bool may_be_short(const tidei_run *r) {
 
 const tidei_shortcut *tidei_shortcut_find(tidei_run *r, tidei_lesson *lesson) {
     if (!may_be_short(r)) return NULL;
-    unsigned n = 0;
+    unsigned n = atomic_load_explicit(&r->plan->no_shortcuts, memory_order_relaxed);
     const tidei_shortcut *x = atomic_load_explicit(&r->plan->shortcuts, memory_order_acquire);
     for (; x && !fits(x, r); x = x->next) n++;
     if (tidei_unlikely(!x && n < SHORTCUTS_MOST) && tidei_backend_of(r->stream->dev)->run_heard) {
@@ -157,8 +159,11 @@ tide_status tidei_shortcut_run(tidei_lesson *x, tidei_call *c) {
 }
 
 void tidei_shortcut_learnt(tidei_lesson *x, bool whole) {
-    if (!whole) forget(x);
-    if (!x->made) return;
+    if (!whole) return forget(x);
+    if (!x->made) {
+        atomic_fetch_add_explicit(&x->r->plan->no_shortcuts, 1, memory_order_relaxed);
+        return;
+    }
     _Atomic(tidei_shortcut *) *head = &x->r->plan->shortcuts;
     tidei_let(x->r->t, x->made);
     x->made->next = atomic_load_explicit(head, memory_order_relaxed);

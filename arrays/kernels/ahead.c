@@ -2,7 +2,8 @@
 **
 ** A text that compiles is an entry of a short list: from begin to take, or to the close. Its thread
 ** writes the image before it says `done`, under the lock; nobody else touches it until then. A
-** thread ends once it has said so, and is joined by who takes the entry. */
+** thread ends once it has said so, and is joined by who takes the entry. An entry that is given has
+** no thread. */
 #include "arrays/kernels/ahead.h"
 #include "runtime/base/collect.h"
 #include "runtime/base/own_thread.h"
@@ -20,6 +21,7 @@ typedef struct ahead {
     char *key;
     size_t key_bytes;
     pthread_t thread;
+    bool given;
     bool done; /* under the lock; what follows is fixed then */
     void *image;
     size_t image_bytes;
@@ -29,7 +31,7 @@ struct tidei_aheads {
     tidei_runtime *rt;
     pthread_mutex_t lock;
     pthread_cond_t ended; /* some thread is done */
-    unsigned most, n;
+    unsigned most, n;     /* threads */
     ahead *first;
 };
 
@@ -57,13 +59,13 @@ static ahead *take_out(tidei_aheads *a, ahead **at) {
     ahead *x = *at;
     if (!x) return NULL;
     *at = x->next;
-    a->n--;
+    a->n -= !x->given;
     return x;
 }
 
 /* Waits for its thread. */
 static void end(ahead *x) {
-    tidei_join(x->thread);
+    if (!x->given) tidei_join(x->thread);
     free(x->key);
     tidei_host_free(x->of->rt, x);
 }
@@ -71,7 +73,7 @@ static void end(ahead *x) {
 /* Drops one that is done and that nobody has asked for: the kernel came from elsewhere. */
 static void drop_done(tidei_aheads *a) {
     ahead **at = &a->first;
-    while (*at && !(*at)->done) at = &(*at)->next;
+    while (*at && (!(*at)->done || (*at)->given)) at = &(*at)->next;
     ahead *x = take_out(a, at);
     if (!x) return;
     free(x->image);
@@ -107,6 +109,19 @@ void tidei_ahead_begin(tidei_aheads *a, tidei_device *d, const char *name, const
     if (begun) return;
     tidei_host_free(a->rt, x);
     free(key);
+}
+
+bool tidei_ahead_give(tidei_aheads *a, char *key, size_t key_bytes, void *image, size_t bytes) {
+    ahead *x = tidei_host_alloc(a->rt, sizeof *x);
+    if (!x) return false;
+    *x = (ahead){.of = a, .key = key, .key_bytes = key_bytes, .given = true, .done = true};
+    x->image = image;
+    x->image_bytes = bytes;
+    pthread_mutex_lock(&a->lock);
+    x->next = a->first;
+    a->first = x;
+    pthread_mutex_unlock(&a->lock);
+    return true;
 }
 
 struct awaited {
@@ -157,7 +172,7 @@ tidei_aheads *tidei_aheads_open(tidei_runtime *rt) {
 void tidei_aheads_close(tidei_aheads *a) {
     if (!a) return;
     for (ahead *x; (x = take_out(a, &a->first));) {
-        tidei_join(x->thread);
+        if (!x->given) tidei_join(x->thread);
         free(x->image);
         free(x->key);
         tidei_host_free(a->rt, x);

@@ -17,6 +17,9 @@ void tidei_aheads_close(tidei_aheads *a);           /* waits for what is compili
 ** processor beside the caller's. */
 void tidei_ahead_begin(tidei_aheads *a, tidei_device *d, const char *name, const char *source,
                        char *key, size_t key_bytes);
+/* What somebody has compiled under this key: takes both over, which are malloc'ed. False: host
+** memory is exhausted, and both are the caller's still. */
+bool tidei_ahead_give(tidei_aheads *a, char *key, size_t key_bytes, void *image, size_t bytes);
 /* What was compiled under exactly this key, malloc'ed: waits for that. False: nothing was begun, or
 ** it failed. */
 bool tidei_ahead_take(tidei_aheads *a, const char *key, size_t key_bytes, void **image,

@@ -346,23 +346,18 @@ void tidei_kernel_ahead_fixed(tidei_dev *d, const char *name, const char *source
 
 /* ---- compiled while the device opened ---- */
 
-void tidei_kernels_keep_early(tidei_runtime *rt, const tidei_early *e) {
+void tidei_kernels_take_early(tidei_runtime *rt, tidei_early *e) {
     tidei_kernels *ks = tidei_arrays_of(rt)->kernels;
-    atomic_fetch_add(&rt->kernels_compiled, e->n);
     for (unsigned i = 0; i < e->n; i++) {
         const kernel k = {.d = &rt->devs[0], .name = e->name, .source = e->made[i].text};
-        size_t bytes;
+        size_t bytes = 0;
         char *key = make_key(&k, &bytes);
-        if (key) tidei_kernel_cache_keep(ks->cache, key, bytes, e->made[i].image, e->made[i].bytes);
-        free(key);
+        if (key && tidei_ahead_give(ks->aheads, key, bytes, e->made[i].image, e->made[i].bytes))
+            e->made[i].image = NULL;
+        else
+            free(key);
     }
-}
-
-void tidei_early_drop(tidei_early *e) {
-    for (; e->n; e->n--) {
-        free(e->made[e->n - 1].text);
-        free(e->made[e->n - 1].image);
-    }
+    tidei_early_drop(e);
 }
 
 /* ---- opening and closing ---- */

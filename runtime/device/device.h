@@ -398,6 +398,8 @@ struct tidei_early {
     } made[TIDEI_EARLY_MAX];
 };
 
+void tidei_early_drop(tidei_early *e); /* runtime/device/cuda/nvrtc.c */
+
 typedef struct tidei_device_params {
     int ordinal;
     int count;                 /* host: how many host devices there are; 0: not said */

@@ -90,22 +90,21 @@ static void an_old_one_is_asked_for_no_more_than_it_knows(void) {
 }
 
 /* Beside what its caller does meanwhile: what comes of it is told at the end, the driver's version
-** and the GPU are considered, and something is compiled where that is wanted. */
+** and the GPU are considered. */
 static void opens_beside(void) {
     tidei_nvrtc_opening o;
-    tidei_nvrtc_begin(&o, 12080, 90, true, NULL);
+    tidei_nvrtc_begin(&o, 12080, 90, NULL);
     must_fail(tidei_nvrtc_finish(&o), TIDE_E_NODEVICE, "no NVRTC: install the CUDA toolkit's");
     must(!strncmp(loader.asked, "?libnvrtc.so.12 ", 16));
     loader_has("libnvrtc.so.12", DOUBLE("nvrtc"));
     look(DOUBLE("nvrtc"));
-    tidei_nvrtc_begin(&o, 12080, 90, true, NULL);
+    tidei_nvrtc_begin(&o, 12080, 90, NULL);
     must(tidei_nvrtc_finish(&o) == TIDE_OK);
-    must(rtc->compiled == 1 && rtc->programs == 0);
-    tidei_nvrtc_begin(&o, 12080, 72, true, NULL); /* it is open: nothing is to be done beside */
+    must(rtc->compiled == 0);
+    tidei_nvrtc_begin(&o, 12080, 72, NULL); /* it is open: nothing is to be done beside */
     must_fail(tidei_nvrtc_finish(&o), TIDE_E_UNSUPPORTED, "this GPU is sm_72");
-    must(rtc->compiled == 1);
 }
-/* Texts that are given are compiled instead, those that can be, until finish is called. */
+/* Texts that are given are compiled, those that can be, until finish is called. */
 static atomic_bool asked_for_all;
 static char *early_text(unsigned i) {
     static const char *const texts[] = {"the first", "nonsense", "the third"};
@@ -118,7 +117,7 @@ static void compiles_what_is_given_beside(void) {
     tidei_nvrtc_opening o;
     loader_has("libnvrtc.so.12", DOUBLE("nvrtc"));
     look(DOUBLE("nvrtc"));
-    tidei_nvrtc_begin(&o, 12080, 90, true, &e);
+    tidei_nvrtc_begin(&o, 12080, 90, &e);
     while (!atomic_load(&asked_for_all)) sched_yield();
     must(tidei_nvrtc_finish(&o) == TIDE_OK);
     must(e.n == 2 && !strcmp(e.made[0].text, "the first") && !strcmp(e.made[1].text, "the third"));
@@ -135,9 +134,9 @@ static void opens_beside_and_compiles_nothing(void) {
     loader_has("libnvrtc.so.13", DOUBLE("nvrtc"));
     look(DOUBLE("nvrtc"));
     rtc->archs[0] = 100, rtc->archs[1] = rtc->archs[2] = rtc->archs[3] = 120;
-    tidei_nvrtc_begin(&o, 0, 90, true, NULL);
+    tidei_nvrtc_begin(&o, 0, 90, NULL);
     must_fail(tidei_nvrtc_finish(&o), TIDE_E_UNSUPPORTED, "sm_100 and newer, this GPU is sm_90");
-    tidei_nvrtc_begin(&o, 0, 100, false, NULL);
+    tidei_nvrtc_begin(&o, 0, 100, NULL);
     must(tidei_nvrtc_finish(&o) == TIDE_OK && rtc->compiled == 0);
 }
 

@@ -3,6 +3,7 @@
 ** the text. A text with "nonsense" in it does not compile. */
 #include "tests/doubles/nvrtc_double.h"
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -75,7 +76,7 @@ tidei_nvrtc_result nvrtcDestroyProgram(tidei_nvrtc_program *p) {
 
 tidei_nvrtc_result nvrtcCompileProgram(tidei_nvrtc_program p, int n, const char *const *options) {
     if (n < 3 || n > 4) abort();
-    count(&tidetest_nvrtc.compiled, 1);
+    atomic_fetch_add(&tidetest_nvrtc.compiled, 1);
     pthread_mutex_lock(&lock);
     memset(tidetest_nvrtc.option, 0, sizeof tidetest_nvrtc.option);
     for (int i = 0; i < n; i++)

@@ -9,9 +9,10 @@
 typedef struct nvrtc_double {
     int major, minor;
     int narchs, archs[80];
-    int programs, compiled; /* alive; asked for so far */
-    char option[4][32];     /* what the last one was compiled with */
-    const char *failing;    /* the call that fails with `error` */
+    int programs;         /* alive */
+    _Atomic int compiled; /* asked for so far */
+    char option[4][32];   /* what the last one was compiled with */
+    const char *failing;  /* the call that fails with `error` */
     tidei_nvrtc_result error;
     bool no_code, no_log; /* none comes of it; of what does not compile nothing is said */
 } nvrtc_double;

@@ -156,18 +156,57 @@ static void calls_that_lie_alike_use_their_own_operands(void **state) {
     /* other places of the same shape */
     for (int from = 0; from < 4; from++)
         for (int again = 0; again < 2; again++) {
-            char rows[16];
+            char rows[32];
             snprintf(rows, sizeof rows, "%d:%d", from, from + 20);
             assert_sum(tide_slice(a, rows), tide_slice(b, "3:23"), x + from * C, y + 3 * C, 20 * C);
         }
     /* more layouts than are kept */
     for (int n = 1; n < 20; n++)
         for (int again = 0; again < 2; again++) {
-            char rows[16];
+            char rows[32];
             snprintf(rows, sizeof rows, ":%d", n);
             assert_sum(tide_slice(a, rows), tide_slice(b, rows), x, y, (size_t)n * C);
         }
     assert_ok(tide_scope_end(rt));
+    close_cuda(rt);
+}
+
+static _Atomic uint64_t host_allocations;
+static void *counting_alloc(void *user, size_t bytes) {
+    (void)user;
+    atomic_fetch_add(&host_allocations, 1);
+    return malloc(bytes);
+}
+static void counting_free(void *user, void *p) {
+    (void)user;
+    free(p);
+}
+
+/* Warm calls allocate no more on the host than an empty array does, also those of which no shortcut
+** can be made: of several launches, of several passes. */
+static void warm_calls_allocate_only_their_results(void **state) {
+    static const char *const forms[] = {"(x) -> x * x + 1", "(x) -> sum(x)", "(x) -> x - mean(x)",
+                                        "(x) -> cumsum(x) + 1"};
+    const tide_allocator host = {counting_alloc, counting_free, NULL};
+    (void)state;
+    tide_runtime *rt = open_cuda(&(tide_config){.allocator = &host});
+    tide_array *x = tide_empty(rt, TIDE_F32, SHAPE(1 << 20));
+    for (size_t i = 0; i < TIDEI_COUNT(forms); i++) {
+        uint64_t made = 0, applied = 0;
+        for (int k = 0; k < 60; k++) { /* the second half counts */
+            uint64_t t0 = atomic_load(&host_allocations);
+            tide_array *a = tide_empty(rt, TIDE_F32, SHAPE(8));
+            uint64_t t1 = atomic_load(&host_allocations);
+            tide_array *b = tide_map(rt, forms[i], x);
+            uint64_t t2 = atomic_load(&host_allocations);
+            assert_array(b);
+            tide_free(a), tide_free(b);
+            if (k >= 30) made += t1 - t0, applied += t2 - t1;
+        }
+        if (applied > made)
+            fail_msg("%s: %d allocations, %d of an empty array", forms[i], (int)applied, (int)made);
+    }
+    tide_free(x);
     close_cuda(rt);
 }
 
@@ -526,6 +565,7 @@ int main(void) {
         CASE(maps_run_as_kernels),
         CASE(folds_run_as_kernels),
         CASE(calls_that_lie_alike_use_their_own_operands),
+        CASE(warm_calls_allocate_only_their_results),
         CASE(what_differs_between_calls_is_looked_at),
         CASE(far_offsets_are_cut_in_halves),
         CASE(large_copies_pass_through_pinned_memory),

@@ -314,13 +314,11 @@ static tide_status open_context(tidei_cuda *c) {
     return s;
 }
 
-static bool keeps_kernels(const tidei_settings *set) {
-    return set->cache && set->cache_max && *set->cache_dir;
-}
-
 /* Whether the program's first kernel is compiled for certain, as none was ever kept. */
 static bool compiles(const tidei_runtime *rt) {
-    return rt && (!keeps_kernels(&rt->set) || access(rt->set.cache_dir, F_OK));
+    if (!rt) return false;
+    const tidei_settings *set = &rt->set;
+    return !set->cache || !set->cache_max || !*set->cache_dir || access(set->cache_dir, F_OK);
 }
 
 /* The architecture whose kernels wait by themselves: kt_grid_wait in arrays/kernels/text.h. */
@@ -331,8 +329,7 @@ static bool compiles(const tidei_runtime *rt) {
 static tide_status open_both(tidei_cuda *c, tidei_early *early) {
     tidei_nvrtc_opening compiler;
     tidei_saved_error e;
-    tidei_nvrtc_begin(&compiler, c->cu->version, c->sm, compiles(c->rt),
-                      c->rt && keeps_kernels(&c->rt->set) ? early : NULL);
+    tidei_nvrtc_begin(&compiler, c->cu->version, c->sm, compiles(c->rt) ? early : NULL);
     tide_status s = open_context(c);
     tidei_error_save(&e);
     tide_status compiler_s = tidei_nvrtc_finish(&compiler);

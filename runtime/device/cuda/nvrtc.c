@@ -252,11 +252,11 @@ static tide_status open_for(const tidei_nvrtc_opening *o) {
     return s == TIDE_OK ? tidei_nvrtc_serves(o->sm) : s;
 }
 
-static void compile_nothing(int sm) {
-    static const char nothing[] = "extern \"C\" __global__ void nothing() {}\n";
-    void *image = NULL;
-    size_t bytes;
-    if (tidei_nvrtc_compile(nothing, "nothing", sm, &image, &bytes) == TIDE_OK) free(image);
+void tidei_early_drop(tidei_early *e) {
+    for (; e->n; e->n--) {
+        free(e->made[e->n - 1].text);
+        free(e->made[e->n - 1].image);
+    }
 }
 
 /* One that does not compile is left out: whoever asks for it is told. */
@@ -281,17 +281,14 @@ static void *beside(void *arg) {
     tidei_nvrtc_opening *o = arg;
     if (open_for(o) != TIDE_OK)
         tidei_error_save(&o->error);
-    else if (o->warm && o->early)
+    else if (o->early)
         compile_early(o);
-    else if (o->warm)
-        compile_nothing(o->sm);
     return NULL;
 }
 
-void tidei_nvrtc_begin(tidei_nvrtc_opening *o, int driver, int sm, bool warm, tidei_early *early) {
+void tidei_nvrtc_begin(tidei_nvrtc_opening *o, int driver, int sm, tidei_early *early) {
     o->driver = driver;
     o->sm = sm;
-    o->warm = warm;
     o->early = early;
     o->error.status = TIDE_OK;
     atomic_init(&o->enough, false);

@@ -32,19 +32,18 @@ enum { TIDEI_NVRTC_SUCCESS = 0, TIDEI_NVRTC_OUT_OF_MEMORY = 1, TIDEI_NVRTC_COMPI
 tide_status tidei_nvrtc_open(int driver);
 /* Opens it beside what the calling thread does meanwhile, on a thread of our own: finding and
 ** loading it takes 10 ms and more. finish must follow: it waits, and returns (with the error set)
-** what came of it: of tidei_nvrtc_open(driver), then of tidei_nvrtc_serves(sm). `warm`: it compiles
-** something too, once it is open, as the first text takes 15 ms more than others: texts of `early`,
-** where that is not NULL, until finish is called. */
+** what came of it: of tidei_nvrtc_open(driver), then of tidei_nvrtc_serves(sm). Once it is open the
+** texts of `early` (may be NULL) are compiled, until finish is called; the first takes 15 ms more
+** than others. */
 typedef struct tidei_nvrtc_opening {
     int driver, sm;
-    bool warm;
     tidei_early *early;
     bool beside; /* there is a thread */
     atomic_bool enough;
     pthread_t thread;
     tidei_saved_error error;
 } tidei_nvrtc_opening;
-void tidei_nvrtc_begin(tidei_nvrtc_opening *o, int driver, int sm, bool warm, tidei_early *early);
+void tidei_nvrtc_begin(tidei_nvrtc_opening *o, int driver, int sm, tidei_early *early);
 tide_status tidei_nvrtc_finish(tidei_nvrtc_opening *o);
 /* 13000 for NVRTC 13.0; 0: not open. */
 int tidei_nvrtc_version(void);
