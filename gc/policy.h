@@ -72,7 +72,7 @@ typedef struct tidei_policy_history {
     double lost_ns;     /* what it has cost since the last full one, as far as that is garbage */
 } tidei_policy_history;
 
-#define TIDEI_POLICY_STATE  144 /* bytes of a policy's own state; all zero at the start */
+#define TIDEI_POLICY_STATE  160 /* bytes of a policy's own state; all zero at the start */
 #define TIDEI_POLICY_PARAMS 12
 typedef struct tidei_policy {
     const char *name;

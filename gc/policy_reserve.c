@@ -15,9 +15,13 @@
 ** New memory: a pause taken so that the pool need not grow tells what each byte more would have
 ** spared: its price, without what it took for each array that it found, over the growth before it.
 ** The pool grows as far as bytes would have spared
-** `grow` of what they cost; in steady garbage that is the size that would have been best so far. A
-** window whose growth costs less than a pause, and than all that found little, is let be: so live
+** `grow` of what they cost; in steady garbage that is the size that would have been best so far.
+** A window whose growth costs less than a pause, and than all that found little, is let be: so live
 ** data that grow by F cost the root of F in such pauses.
+** Live data that rise take over what the pool has too much, and then it cost nothing. Whether they
+** will nobody knows; but what rose late may rise again, and what has long been level stays so. So
+** new memory counts with the share of all that was made that came since they rose, and with a fifth
+** (RISING) at least: where the guess is wrong each time, a byte costs five times what it was worth.
 ** Bounds. There are at most 1/x0 times as many voluntary collections as the least possible, and one
 ** for each request that does not fit otherwise; each fruitless one shrinks the room, so that they
 ** die out. A prediction that fails costs one dear pause, and doubles the distance at which the next
@@ -70,7 +74,9 @@ static const tidei_param params[PARAMS] = {
 #define MARGIN_LESS   0.98
 #define HELD_STEP     0.25f /* `dense` on an H200 needs more than 1.01 requests, less than 1.25 */
 #define FIXED_MORE    1.02
-#define POOR_MOST     4 /* so a regime that ends costs 15 dear pauses at most */
+#define RISING        0.2   /* of its price: what counts at least of new memory */
+#define NOTABLE       0.125 /* of what lives: a rise that is as good as any */
+#define POOR_MOST     4     /* so a regime that ends costs 15 dear pauses at most */
 
 /* A kind of moment that recurs; how far apart, in bytes made, and what is queued then. */
 typedef struct rhythm {
@@ -89,6 +95,8 @@ typedef struct memory { /* the policy's state */
     double backed;      /* by the pool, when last asked */
     double spared_ns;   /* what one byte more of the pool would have spared so far, of pauses */
     double spared_room; /* average growth before these pauses */
+    double most;        /* that a full collection ever left */
+    double risen;       /* bytes made when it rose to that; between, where it rose by little */
     double fixed_ns;    /* of a pause, what does not grow with what it finds: the least of late */
     float margin;       /* requests for which room stays free ... */
     float held;         /* ... and what it shrinks to: less was too little */
@@ -148,6 +156,7 @@ static void count_made(memory *m, const view *v) {
     m->made = m->freed + v->used;
     m->sync.mark = fmin(m->sync.mark, m->made);
     m->cheap.mark = fmin(m->cheap.mark, m->made);
+    m->risen = fmin(m->risen, m->made);
 }
 
 static void learn(memory *m, const view *v, const tidei_policy_in *in) {
@@ -189,14 +198,20 @@ static void count_growth(memory *m, double backed) {
     m->backed = backed;
 }
 
+/* How much of new memory is too much, rather than what live data will want sooner or later. */
+static double surplus(const memory *m) {
+    return m->made > 0 ? fmax(1 - m->risen / m->made, RISING) : 1;
+}
+
 /* Use up to which the pool may grow rather than collect; INFINITY: growth costs nothing. */
 static double growth_end(const double *at, const memory *m, const view *v,
                          const tidei_policy_in *in) {
     if (in->fresh_ns <= 0) return INFINITY;
-    /* where a byte would have spared just enough: the first ones would have spared more */
-    double more = m->spared_room * (sqrt(m->spared_ns / (at[GROW] * in->fresh_ns)) - 1);
+    /* up to where a byte would have spared just enough: the first ones would have spared more */
+    double byte_ns = surplus(m) * in->fresh_ns,
+           more = m->spared_room * (sqrt(m->spared_ns / (at[GROW] * byte_ns)) - 1);
     return fmax((double)in->backed + fmax(more, 0),
-                v->base + (price(v, v->slack_ns) + (double)m->fruitless_ns) / in->fresh_ns);
+                v->base + (price(v, v->slack_ns) + (double)m->fruitless_ns) / byte_ns);
 }
 
 static view look(const double *at, memory *m, const tidei_policy_history *h,
@@ -370,6 +385,14 @@ static void count_spared(memory *m, double ns, double freed) {
     if (freed < FRUITLESS * m->growth) m->fruitless_ns += (float)ns;
 }
 
+/* What lives rose beyond all that it was: by an eighth, and it did so now; by less, and it is as if
+** a part of it had. */
+static void judge_rise(memory *m, double left) {
+    if (left <= m->most) return;
+    m->risen += (m->made - m->risen) * fmin((left - m->most) / (NOTABLE * left), 1);
+    m->most = left;
+}
+
 /* An offer that frees little does not put off the room's end: after the k-th in a row none is taken
 ** before 2^k - 1 other collections have come. */
 static void judge_offer(memory *m, double freed) {
@@ -389,6 +412,7 @@ static void observe(const double *at, void *state, const tidei_policy_in *before
     double pause = (double)c->pause_ns, slack = (double)before->slack_ns,
            bare_ns = fmax(0, pause - slack);
     if (used > left) m->freed += (double)(used - left);
+    if (c->level == TIDE_COLLECT_FULL) judge_rise(m, (double)left);
     m->fixed_ns = m->fixed_ns > 0 ? fmin(m->fixed_ns * FIXED_MORE, pause) : pause;
     if (c->early && m->for_growth && !m->joined)
         count_spared(m, fmin(bare_ns, m->fixed_ns) + HIDDEN * m->fixed_ns,
@@ -402,6 +426,7 @@ const tidei_policy tidei_policy_reserve = {
     .name = "reserve",
     .decide = decide,
     .observe = observe,
+    .unguarded = true, /* the guard's tenth of the room may cost far more, where growth does */
     .summary = "at the moment at which a freed byte costs least; the default",
     .params = params,
     .nparams = PARAMS};
