@@ -80,6 +80,15 @@ static int sound_level(const tidei_policy_history *h, const tidei_policy_in *in,
     return in->levels & (1u << level) ? level : tidei_policy_level(h, in->levels);
 }
 
+bool tidei_policy_guards(const tidei_policy_history *h, const tidei_policy_in *in, int level) {
+    return tidei_policy_used(in) + in->request < h->guard &&
+           h->gc_ns[level == TIDE_COLLECT_FULL] > FORGIVEN * (double)(in->now_ns - h->end_ns);
+}
+
+tidei_decision tidei_policy_guarded(const tidei_policy_history *h, const tidei_policy_in *in) {
+    return (tidei_decision){0, h->guard - in->rounding, "the last collection freed nothing"};
+}
+
 tidei_decision tidei_policy_ask(tidei_policy_run *r, const tidei_policy_in *in) {
     tidei_policy_history *h = &r->history;
     uint64_t used = tidei_policy_used(in);
@@ -90,9 +99,8 @@ tidei_decision tidei_policy_ask(tidei_policy_run *r, const tidei_policy_in *in) 
     tidei_decision d =
         r->policy->own ? tidei_own_policy_ask(r, in) : r->policy->decide(r->at, r->state, h, in);
     d.level = sound_level(h, in, d.level);
-    if (d.level && !r->policy->unguarded && used + in->request < h->guard &&
-        h->gc_ns[d.level == TIDE_COLLECT_FULL] > FORGIVEN * (double)(in->now_ns - h->end_ns))
-        return (tidei_decision){0, h->guard - in->rounding, "the last collection freed nothing"};
+    if (d.level && !r->policy->unguarded && tidei_policy_guards(h, in, d.level))
+        return tidei_policy_guarded(h, in);
     return d;
 }
 

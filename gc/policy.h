@@ -145,6 +145,9 @@ double tidei_policy_room(const tidei_policy_history *h, const tidei_policy_in *i
 double tidei_policy_room_used(const tidei_policy_history *h, const tidei_policy_in *in);
 /* live + request at which used + request will be `use`, if granules lose as much as now. */
 uint64_t tidei_policy_wake(const tidei_policy_in *in, double use);
+/* Whether the guard forbids a collection of this level now; and what is answered then. */
+bool tidei_policy_guards(const tidei_policy_history *h, const tidei_policy_in *in, int level);
+tidei_decision tidei_policy_guarded(const tidei_policy_history *h, const tidei_policy_in *in);
 /* A full collection if one is offered. */
 int tidei_policy_full(const tidei_policy_in *in);
 /* A minor collection, and a full one after a poor minor one, or once what minor ones left behind

@@ -21,7 +21,8 @@
 ** Live data that rise take over what the pool has too much, and then it cost nothing. Whether they
 ** will nobody knows; but what rose late may rise again, and what has long been level stays so. So
 ** new memory counts with the share of all that was made that came since they rose, and with a fifth
-** (RISING) at least: where the guess is wrong each time, a byte costs five times what it was worth.
+** (RISING) at least. Where that guess is wrong, where live data that rose late stay level from then
+** on, the pool is up to five windows too large.
 ** Bounds. There are at most 1/x0 times as many voluntary collections as the least possible, and one
 ** for each request that does not fit otherwise; each fruitless one shrinks the room, so that they
 ** die out. A prediction that fails costs one dear pause, and doubles the distance at which the next
@@ -75,7 +76,7 @@ static const tidei_param params[PARAMS] = {
 #define HELD_STEP     0.25f /* `dense` on an H200 needs more than 1.01 requests, less than 1.25 */
 #define FIXED_MORE    1.02
 #define RISING        0.2   /* of its price: what counts at least of new memory */
-#define NOTABLE       0.125 /* of what lives: a rise that is as good as any */
+#define NOTABLE       0.125 /* of what lives: a rise that counts in full */
 #define POOR_MOST     4     /* so a regime that ends costs 15 dear pauses at most */
 
 /* A kind of moment that recurs; how far apart, in bytes made, and what is queued then. */
@@ -96,7 +97,7 @@ typedef struct memory { /* the policy's state */
     double spared_ns;   /* what one byte more of the pool would have spared so far, of pauses */
     double spared_room; /* average growth before these pauses */
     double most;        /* that a full collection ever left */
-    double risen;       /* bytes made when it rose to that; between, where it rose by little */
+    double risen;       /* bytes made when it rose to that; earlier, where it rose by little */
     double fixed_ns;    /* of a pause, what does not grow with what it finds: the least of late */
     float margin;       /* requests for which room stays free ... */
     float held;         /* ... and what it shrinks to: less was too little */
@@ -323,6 +324,14 @@ static uint64_t wake(const tidei_policy_in *in, const view *v, double at) {
     return in->live + (uint64_t)(v->used > 0 ? more * (double)in->live / v->used : more);
 }
 
+/* Not against the guard, but where growth ends the room: there the guard's tenth of the room may
+** cost far more than a pause. */
+static tidei_decision collect(const memory *m, const view *v, const tidei_policy_history *h,
+                              const tidei_policy_in *in, const char *reason) {
+    if (!m->for_growth && tidei_policy_guards(h, in, v->level)) return tidei_policy_guarded(h, in);
+    return (tidei_decision){v->level, 0, reason};
+}
+
 static tidei_decision decide(const double *at, void *state, const tidei_policy_history *h,
                              const tidei_policy_in *in) {
     memory *m = state;
@@ -330,20 +339,20 @@ static tidei_decision decide(const double *at, void *state, const tidei_policy_h
     double neighbours_at;
     m->offered = m->joined = false;
     if (in->where == TIDEI_AT_ALLOC) {
-        if (leaves_room(at, &v, m, in)) return (tidei_decision){v.level, 0, "the room is used up"};
+        if (leaves_room(at, &v, m, in)) return collect(m, &v, h, in, "the room is used up");
         if (lies_in_pieces(at, &v, in)) {
             m->joined = true;
-            return (tidei_decision){v.level, 0, "no free piece is large enough"};
+            return collect(m, &v, h, in, "no free piece is large enough");
         }
         if (dear_to_grow(at, &v, m, in))
-            return (tidei_decision){v.level, 0, "new memory costs more than collecting"};
+            return collect(m, &v, h, in, "new memory costs more than collecting");
     }
     if (good_offer(at, m, &v, in)) {
         m->offered = v.x < 1;
-        return (tidei_decision){v.level, 0, "no moment that is yet to come is better"};
+        return collect(m, &v, h, in, "no moment that is yet to come is better");
     }
     if (neighbourly(at, &v, h, in, &neighbours_at))
-        return (tidei_decision){v.level, 0, "much may be garbage"};
+        return collect(m, &v, h, in, "much may be garbage");
     double first = v.base + at[X0] * v.room, next = v.used + step(m, &v, in);
     double next_at =
         fmin(v.used < first ? first : next, v.used < neighbours_at ? neighbours_at : next);
@@ -378,15 +387,15 @@ static void set_margin(memory *m, const tidei_policy_in *before, const tidei_col
 /* A pause, taken so that the pool need not grow, with what it takes whatever it finds: what it
 ** takes for each array that it finds comes later in a longer window, and is not less. */
 static void count_spared(memory *m, double ns, double freed) {
-    if (m->growth <= 0) return;
+    if (m->growth <= 0 || ns <= 0) return; /* a clock's tick may be longer than the pause */
     double spared = ns / m->growth, sum = m->spared_ns + spared;
     m->spared_room = (m->spared_ns * m->spared_room + spared * m->growth) / sum;
     m->spared_ns = sum;
     if (freed < FRUITLESS * m->growth) m->fruitless_ns += (float)ns;
 }
 
-/* What lives rose beyond all that it was: by an eighth, and it did so now; by less, and it is as if
-** a part of it had. */
+/* What lives rose beyond all that it was. An eighth more counts as a rise now; less moves the
+** moment of the last rise a part of the way to now. */
 static void judge_rise(memory *m, double left) {
     if (left <= m->most) return;
     m->risen += (m->made - m->risen) * fmin((left - m->most) / (NOTABLE * left), 1);
@@ -426,7 +435,7 @@ const tidei_policy tidei_policy_reserve = {
     .name = "reserve",
     .decide = decide,
     .observe = observe,
-    .unguarded = true, /* the guard's tenth of the room may cost far more, where growth does */
+    .unguarded = true, /* it asks the guard itself */
     .summary = "at the moment at which a freed byte costs least; the default",
     .params = params,
     .nparams = PARAMS};

@@ -410,8 +410,6 @@ static void reserve_weighs_growth_below_a_limit(void **state) {
     assert_int_equal(level_of(&r, in), 0);
 }
 
-/* Live data alone, new memory at 1 ns a byte: each collection is for nothing, and the next waits
-** for as much more growth as all have cost. */
 /* What a pause takes for each array that it finds is no reason for a greater pool. */
 static void reserve_counts_what_pauses_take_in_any_case(void **state) {
     const uint64_t made = 2200000, backed = 20 * made;
@@ -444,6 +442,8 @@ static void reserve_counts_what_pauses_take_in_any_case(void **state) {
     assert_in_range(ends[1], ends[0], ends[0] + made / 10);
 }
 
+/* Live data alone, new memory at 1 ns a byte: each collection is for nothing, and the next waits
+** for as much more growth as all have cost. */
 static void reserve_lets_live_data_grow(void **state) {
     tidei_policy_run r;
     tidei_policy_in in = in_at(SEC, TIDEI_AT_ALLOC, 0);
@@ -467,6 +467,71 @@ static void reserve_lets_live_data_grow(void **state) {
     /* 200 ms of growth that live data want: windows of 5.5 ms times 1, 2, 3, ... are 9; of growth
     ** that counted in full they would be 18, of a fifth of that each */
     assert_in_range(paid, 1, 12 * MS);
+}
+
+/* Use at which it collects rather than let the pool grow, after a pause of 1 ms that left `first`,
+** and another, some 100,000,000 bytes later, that left `second`. */
+static uint64_t end_after(uint64_t first, uint64_t second) {
+    const uint64_t backed = 200000000, left[] = {first, second}, used[] = {11000000, 110000000};
+    tidei_policy_run r;
+    tidei_policy_in in = in_at(SEC, TIDEI_AT_ALLOC, 0), after = in;
+    tidei_collection c = {.level = TIDE_COLLECT_FULL, .early = true, .pause_ns = MS};
+    tidei_policy_start(&r, &tidei_policy_reserve);
+    in.hard = in.total = in.available = after.hard = after.total = (uint64_t)1 << 40;
+    in.fresh_ns = after.fresh_ns = 0.01;
+    in.backed = after.backed = backed;
+    for (int k = 0; k < 2; k++) {
+        after.live = left[k];
+        in.live = used[k];
+        level_of(&r, in);
+        tidei_policy_told(&r, &in, &after, &c);
+        in.now_ns += SEC, after.now_ns += SEC;
+    }
+    for (in.live = backed; in.live < 20 * backed && !level_of(&r, in);) in.live += 10000;
+    return in.live;
+}
+
+/* New memory counts for less where live data have just risen, the more they did, and in full where
+** they have long been level. */
+static void reserve_grows_with_what_rises(void **state) {
+    const uint64_t level = end_after(10000000, 10000000), little = end_after(9800000, 10000000),
+                   much = end_after(1000000, 10000000);
+    (void)state;
+    if (!(level < little && little < much))
+        fail_msg("ends %zu, %zu, %zu", (size_t)level, (size_t)little, (size_t)much);
+}
+
+/* At a hard limit, after failures that taught a margin, with all live and freed by hand: what is
+** collected is in vain, and soon left alone. */
+static void reserve_gives_up_at_a_limit(void **state) {
+    const uint64_t mib = 1 << 20;
+    tidei_policy_run r;
+    tidei_policy_in in = in_at(SEC, TIDEI_AT_ALLOC, 1023 * mib);
+    unsigned collections = 0;
+    (void)state;
+    tidei_policy_start(&r, &tidei_policy_reserve);
+    in.hard = 1024 * mib;
+    in.total = in.available = 64 * 1024 * mib;
+    in.backed = in.live;
+    for (int k = 0; k < 5000; k++) {
+        in.live -= mib;
+        for (int sync = 1; sync >= 0; sync--) {
+            in.where = sync ? TIDEI_AT_SYNC : TIDEI_AT_ALLOC;
+            in.request = sync ? 0 : mib;
+            const bool asked = level_of(&r, in) != 0, forced = !sync && k < 2;
+            if (!asked && !forced) continue;
+            tidei_policy_in after = in;
+            after.now_ns += 2 * MS, after.request = 0;
+            tidei_collection c = {
+                .level = TIDE_COLLECT_FULL, .early = asked, .forced = !asked, .pause_ns = 2 * MS};
+            tidei_policy_told(&r, &in, &after, &c);
+            in.now_ns = after.now_ns;
+            collections++;
+        }
+        in.live += mib;
+        in.now_ns += 20000;
+    }
+    assert_in_range(collections, 2, 20);
 }
 
 /* Fruitless collections make the rule wait for ever more growth, and one that frees something
@@ -508,6 +573,8 @@ int main(void) {
         cmocka_unit_test(reserve_weighs_growth_below_a_limit),
         cmocka_unit_test(reserve_counts_what_pauses_take_in_any_case),
         cmocka_unit_test(reserve_lets_live_data_grow),
+        cmocka_unit_test(reserve_grows_with_what_rises),
+        cmocka_unit_test(reserve_gives_up_at_a_limit),
         cmocka_unit_test(reserve_waits_longer_for_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
