@@ -182,8 +182,16 @@ static void counting_free(void *user, void *p) {
     free(p);
 }
 
-/* Warm calls allocate no more on the host than an empty array does, also those of which no shortcut
-** can be made: of several launches, of several passes. */
+/* No record of a storage is kept for the next under AddressSanitizer (storage.c), so that
+** workspaces count too. */
+#ifdef __SANITIZE_ADDRESS__
+#define STORAGES_MOST 4
+#else
+#define STORAGES_MOST 1
+#endif
+
+/* Warm calls allocate no more on the host than an empty array does, also those of which no
+** shortcut can be made: of several launches, of several passes. */
 static void warm_calls_allocate_only_their_results(void **state) {
     static const char *const forms[] = {"(x) -> x * x + 1", "(x) -> sum(x)", "(x) -> x - mean(x)",
                                         "(x) -> cumsum(x) + 1"};
@@ -203,7 +211,7 @@ static void warm_calls_allocate_only_their_results(void **state) {
             tide_free(a), tide_free(b);
             if (k >= 30) made += t1 - t0, applied += t2 - t1;
         }
-        if (applied > made)
+        if (applied > made * STORAGES_MOST)
             fail_msg("%s: %d allocations, %d of an empty array", forms[i], (int)applied, (int)made);
     }
     tide_free(x);
