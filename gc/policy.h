@@ -82,8 +82,8 @@ typedef struct tidei_policy {
     /* (optional) A collection ran: the snapshots just before it and after its drain. */
     void (*observe)(const double *at, void *state, const tidei_policy_in *before,
                     const tidei_policy_in *after, const tidei_collection *c);
-    /* no guard: its own rule bounds the time that fruitless collections take, or it is kept as its
-    ** source has it */
+    /* no guard: its own rule bounds the time that fruitless collections take, or asks the guard, or
+    ** it is kept as its source has it */
     bool unguarded;
     const char *summary; /* when it collects */
     const tidei_param *params;

@@ -77,7 +77,7 @@ static tidei_decision decide(const double *at, void *state, const tidei_policy_h
     if (pause_of(at, st, in) > allowance(at, st, size, pressure, blocks) * since)
         return (tidei_decision){0, 0, "collections took too much of the time"};
     if (at[BACKOFF] > 0 && tidei_policy_used(in) + in->request < h->guard)
-        return (tidei_decision){0, h->guard - in->rounding, "the last collection freed nothing"};
+        return tidei_policy_guarded(h, in);
     return (tidei_decision){level_of(at, h, in), 0, "the pressure is high"};
 }
 

@@ -63,21 +63,23 @@ static ahead *take_out(tidei_aheads *a, ahead **at) {
     return x;
 }
 
-/* Waits for its thread. */
-static void end(ahead *x) {
+/* Waits for its thread, which may write the image until then. Returns the image. */
+static void *end(ahead *x) {
     if (!x->given) tidei_join(x->thread);
+    void *image = x->image;
     free(x->key);
     tidei_host_free(x->of->rt, x);
+    return image;
 }
+
+static void drop(ahead *x) { free(end(x)); }
 
 /* Drops one that is done and that nobody has asked for: the kernel came from elsewhere. */
 static void drop_done(tidei_aheads *a) {
     ahead **at = &a->first;
     while (*at && (!(*at)->done || (*at)->given)) at = &(*at)->next;
     ahead *x = take_out(a, at);
-    if (!x) return;
-    free(x->image);
-    end(x);
+    if (x) drop(x);
 }
 
 /* Enters x and starts its thread. False: it is not wanted, or cannot be had. */
@@ -150,9 +152,8 @@ bool tidei_ahead_take(tidei_aheads *a, const char *key, size_t key_bytes, void *
     ahead *x = take_out(a, place_of(a, key, key_bytes));
     pthread_mutex_unlock(&a->lock);
     if (!x) return false;
-    *image = x->image;
     *image_bytes = x->image_bytes;
-    end(x);
+    *image = end(x);
     return *image != NULL;
 }
 
@@ -171,12 +172,7 @@ tidei_aheads *tidei_aheads_open(tidei_runtime *rt) {
 
 void tidei_aheads_close(tidei_aheads *a) {
     if (!a) return;
-    for (ahead *x; (x = take_out(a, &a->first));) {
-        if (!x->given) tidei_join(x->thread);
-        free(x->image);
-        free(x->key);
-        tidei_host_free(a->rt, x);
-    }
+    for (ahead *x; (x = take_out(a, &a->first));) drop(x);
     pthread_mutex_destroy(&a->lock);
     pthread_cond_destroy(&a->ended);
     tidei_host_free(a->rt, a);

@@ -357,7 +357,6 @@ void tidei_kernels_take_early(tidei_runtime *rt, tidei_early *e) {
         else
             free(key);
     }
-    tidei_early_drop(e);
 }
 
 /* ---- opening and closing ---- */

@@ -23,8 +23,8 @@ tide_status tidei_kernel_get_fixed(tidei_dev *d, const char *name, const char *s
 ** is static. Nothing fails here. */
 void tidei_kernel_ahead(tidei_dev *d, const char *name, const char *source);
 void tidei_kernel_ahead_fixed(tidei_dev *d, const char *name, const char *source);
-/* Takes over what was compiled while the first device opened: it counts as compiled, and goes to
-** the disk, where it is asked for. */
+/* Takes over the images of what was compiled while the first device opened: each counts as
+** compiled, and goes to the disk, where it is asked for. */
 void tidei_kernels_take_early(tidei_runtime *rt, tidei_early *e);
 tide_status tidei_kernels_open(tidei_runtime *rt);
 void tidei_kernels_close(tidei_runtime *rt); /* all work on the devices is complete */
