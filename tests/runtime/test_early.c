@@ -86,6 +86,7 @@ static void starts_without_a_cache(void) {
 
 static void falls_back_to_a_host_device(void) {
     be_slow(refuse);
+    must(!unsetenv("TIDE_DEVICE")); /* nobody has asked for cuda */
     tide_runtime *rt = open_on(NULL, TIDE_ON);
     must(test_rt(rt)->devs[0].d->info.flags & TIDEI_DEV_RUNS_HOST);
     has_kernels(rt, 0, 0);
