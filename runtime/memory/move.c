@@ -1,6 +1,7 @@
 /* move.c: moving storages for a pool. The model stands in move.h. */
 #include "runtime/memory/move.h"
 #include "runtime/memory/subranges.h"
+#include "runtime/pool/pools.h"
 #include "runtime/streams/loss.h"
 #include "runtime/memory/storage.h"
 
@@ -49,6 +50,8 @@ static bool hold(void *owner) {
     return true;
 }
 
+static bool some_stay(tidei_pool *p) { return atomic_load(&p->users->pinned); }
+
 static void let_go(void *owner) { tidei_storage_release(owner); }
 
 static unsigned uses(void *owner, tidei_stamp *out) {
@@ -78,17 +81,17 @@ tide_status tidei_moves_follow(tidei_stream *s, const tidei_stamp *x, unsigned n
     return status;
 }
 
+__attribute__((noinline)) static tide_status follow_uses(tidei_stream *s, tidei_storage *st) {
+    tidei_stamp x[2 * TIDEI_STREAMS_MAX];
+    return tidei_moves_follow(s, x, uses(st, x));
+}
+
 tide_status tidei_moves_follow_uses(tidei_stream *s, tidei_storage *st) {
-    tidei_stamp uses[2 * TIDEI_STREAMS_MAX]; /* a reading and a writing stamp a stream */
-    /* a thread that begins a submission may make room in the stamps */
-    tidei_stamps_lock(st);
+    tidei_stamps_lock(st); /* as in `uses` */
     tidei_subranges_fold(st);
-    /* the stamps need not be copied then, as nearly always */
-    bool covered = tidei_stamps_covered(s, &st->stamps);
-    unsigned n = st->stamps.n;
-    if (!covered) memcpy(uses, tidei_stamps_at(&st->stamps), n * sizeof *uses);
+    bool covered = tidei_stamps_covered(s, &st->stamps); /* as nearly always */
     tidei_stamps_unlock(st);
-    return covered ? TIDE_OK : tidei_moves_follow(s, uses, n);
+    return covered ? TIDE_OK : follow_uses(s, st);
 }
 
 /* How many of the moves, from the first on, may be copied in any order: none of them writes where
@@ -221,6 +224,7 @@ const tidei_mover tidei_storage_mover = {.begin = begin,
                                          .end = end,
                                          .movable = movable,
                                          .hold = hold,
+                                         .some_stay = some_stay,
                                          .let_go = let_go,
                                          .uses = uses,
                                          .readdress = readdress,

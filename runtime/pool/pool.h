@@ -95,6 +95,9 @@ typedef struct tidei_mover {
     ** is about to be freed. */
     bool (*movable)(void *owner);
     bool (*hold)(void *owner);
+    /* Whether some of the pool's blocks may not move for another reason than that they are about to
+    ** be freed. NULL: it is not known. */
+    bool (*some_stay)(tidei_pool *p);
     void (*let_go)(void *owner); /* called without the pool's lock: it may free the block */
     /* Writes the stamps of a held block's uses, at most a reading and a writing stamp a stream, and
     ** returns how many. Called between begin and end. */

@@ -236,6 +236,7 @@ static struct {
     uint64_t tick;          /* of the last move, on any stream */
     long blocks;            /* moved so far */
     long asked;             /* blocks, whether they may move */
+    bool none_stays;        /* so it is said before blocks are asked */
     long readdressed;       /* blocks that went elsewhere with their pages */
     void (*on_begin)(void); /* (may be NULL) others are at work before windows are closed; once */
     /* (may be NULL) looks at the moves before they happen, m NULL, and at each */
@@ -264,6 +265,10 @@ static inline bool double_hold(void *owner) {
     if (o->pinned) return false;
     o->held++;
     return true;
+}
+static inline bool double_some_stay(tidei_pool *p) {
+    (void)p;
+    return !movers.none_stays;
 }
 static inline void double_let_go(void *owner) { ((double_owner *)owner)->held--; }
 
@@ -312,6 +317,7 @@ static const tidei_mover double_mover = {.begin = double_move_begin,
                                          .end = double_move_end,
                                          .movable = double_movable,
                                          .hold = double_hold,
+                                         .some_stay = double_some_stay,
                                          .let_go = double_let_go,
                                          .uses = double_uses,
                                          .readdress = double_readdress,

@@ -23,6 +23,7 @@ static tidei_pool *open_striped(tidei_block *b, double_owner *o, size_t kept) {
     movers.on_begin = NULL;
     movers.tick = 10;
     movers.blocks = movers.asked = 0;
+    movers.none_stays = false;
     atomic_store(&dbl.dev.budget->limit, CHECKERS / 2 * (PAGE + kept));
     for (unsigned i = 0; i < CHECKERS; i++) b[i] = must(p, i % 2 ? kept : PAGE, 0);
     for (unsigned i = 0; i < CHECKERS; i++) {
@@ -195,10 +196,12 @@ static void pins_one(void) { meanwhile.o[3].pinned = true; }
 static void takes_one(void) { meanwhile.taken = must(meanwhile.p, PAGE, 0); }
 static void takes_half_of_one(void) { meanwhile.taken = must(meanwhile.p, PAGE / 2, 0); }
 
-static void changed_before_windows_close(void (*what)(void), size_t kept, bool caches) {
+static void changed_before_windows_close(void (*what)(void), size_t kept, bool caches,
+                                         bool none_stays) {
     tidei_block b[CHECKERS], c;
     double_owner o[CHECKERS];
     tidei_pool *p = open_striped(b, o, kept);
+    movers.none_stays = none_stays;
     atomic_store(&p->attrs.caches, caches);
     p->ops->changed(p);
     meanwhile.p = p, meanwhile.b = b, meanwhile.o = o, meanwhile.taken.bytes = 0;
@@ -226,8 +229,29 @@ static void a_choice_that_is_over_is_made_again(void **state) {
     void (*const all[])(void) = {frees_one, frees_the_first, pins_one, takes_one,
                                  takes_half_of_one};
     for (unsigned i = 0; i < TIDEI_COUNT(all); i++)
-        for (unsigned k = 0; k < 4; k++)
-            changed_before_windows_close(all[i], k % 2 ? PAGE : 2 * PAGE, k / 2);
+        for (unsigned k = 0; k < 8; k++)
+            changed_before_windows_close(all[i], k % 2 ? PAGE : 2 * PAGE, k / 2 % 2, k / 4);
+}
+
+/* Where nothing stays no block need be asked before it is held; where that was wrong, a block of
+** the first choice stays all the same. */
+static void blocks_are_asked_where_some_stay(void **state) {
+    (void)state;
+    for (unsigned wrong = 0; wrong < 2; wrong++) {
+        tidei_block b[CHECKERS], c;
+        double_owner o[CHECKERS];
+        tidei_pool *p = open_checkered(b, o);
+        tidei_addr at = b[3].addr;
+        movers.none_stays = true;
+        o[3].pinned = wrong;
+        assert_int_equal(get(p, 5 * PAGE, 0, 0, &c), TIDE_OK);
+        assert_true(wrong ? movers.asked > 0 && b[3].addr == at : !movers.asked);
+        assert_true(movers.blocks > 0);
+        for (unsigned i = 1; i < CHECKERS; i += 2) assert_int_equal(o[i].held, 0);
+        assert_true(balanced(p));
+        put(p, &c, 0, 11);
+        drop_owned(p, b);
+    }
 }
 
 static struct {
@@ -866,6 +890,7 @@ int main(void) {
         cmocka_unit_test(by_little_is_the_last_resort),
         cmocka_unit_test(pins_stay),
         cmocka_unit_test(a_choice_that_is_over_is_made_again),
+        cmocka_unit_test(blocks_are_asked_where_some_stay),
         cmocka_unit_test(equal_pieces_are_filled_from_below),
         cmocka_unit_test(looking_for_a_cheaper_move_ends),
         cmocka_unit_test(what_is_freed_meanwhile_keeps_its_history),

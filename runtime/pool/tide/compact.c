@@ -154,46 +154,52 @@ static inline bool stays(const compaction *c, const tidei_extent *x) {
     return c->some_far && !c->waits && is == TIDEI_EXTENT_FREE && x->far;
 }
 
+/* What one extent adds to a stretch. */
+typedef struct part {
+    size_t size, free, cost;
+    size_t far; /* of `free`, out of reach */
+    bool block;
+} part;
+
+/* A free piece out of reach means a wait, on the device, for what is pending there, which is worse
+** than moving as many bytes. */
+static inline part part_of(const compaction *c, const tidei_extent *x) {
+    size_t size = x->size;
+    if (!is_free(x)) return (part){.size = size, .cost = size + TIDEI_MOVE_COST, .block = true};
+    if (!c->some_far || !x->far) return (part){.size = size, .free = size};
+    return (part){size, size, .cost = 2 * size + TIDEI_MOVE_COST, .far = size};
+}
+
 /* The stretch under consideration, and sums over its extents. */
 struct look {
     tidei_extent *low;     /* the first one */
     tidei_extent *unasked; /* the first one that was not asked, or what comes behind the last one */
-    size_t bytes, free;
+    size_t size, free, cost, far;
     size_t blocks, strangers; /* strangers: of the blocks, those that were not asked */
-    size_t far, fars;         /* bytes of free pieces out of reach, and how many */
 };
 
 static struct look look_from(tidei_extent *x) { return (struct look){.low = x, .unasked = x}; }
 
-static inline void add_high(const compaction *c, struct look *a, const tidei_extent *x) {
-    bool free = is_free(x), far = c->some_far && free && x->far;
-    a->bytes += x->size;
-    a->free += free ? x->size : 0;
-    a->blocks += !free;
-    a->strangers += !free;
-    a->far += far ? x->size : 0;
-    a->fars += far;
+static inline void add_high(struct look *a, part x) {
+    a->size += x.size;
+    a->free += x.free;
+    a->cost += x.cost;
+    a->far += x.far;
+    a->blocks += x.block;
+    a->strangers += x.block;
 }
 
-static inline void leave_low(const compaction *c, struct look *a) {
-    const tidei_extent *x = a->low;
-    bool free = is_free(x), far = c->some_far && free && x->far;
-    a->bytes -= x->size;
-    a->free -= free ? x->size : 0;
-    a->blocks -= !free;
-    a->far -= far ? x->size : 0;
-    a->fars -= far;
-    if (a->unasked == x) {
-        a->strangers -= !free;
-        a->unasked = x->next;
-    }
+static inline void leave_low(struct look *a, part low) {
+    tidei_extent *x = a->low;
+    a->size -= low.size;
+    a->free -= low.free;
+    a->cost -= low.cost;
+    a->far -= low.far;
+    a->blocks -= low.block;
     a->low = x->next;
-}
-
-/* A free piece out of reach means a wait, on the device, for what is pending there, which is worse
-** than moving as many bytes. */
-static inline size_t cost_of(const struct look *a) {
-    return a->bytes - a->free + 2 * a->far + (a->blocks + a->fars) * TIDEI_MOVE_COST;
+    if (a->unasked != x) return;
+    a->strangers -= low.block;
+    a->unasked = x->next;
 }
 
 /* Asks the stretch's blocks, up to `end`, each once. False: one may not move, and the stretch now
@@ -203,7 +209,8 @@ static bool may_all_move(const tidei_heap *p, const compaction *c, struct look *
     for (tidei_extent *x = a->unasked; x != end; a->unasked = x = x->next) {
         if (is_free(x)) continue;
         if (!asked(x, p->base.mover->movable)) {
-            for (const tidei_extent *behind = x->next; a->low != behind;) leave_low(c, a);
+            for (const tidei_extent *behind = x->next; a->low != behind;)
+                leave_low(a, part_of(c, a->low));
             return false;
         }
         a->strangers--;
@@ -228,10 +235,10 @@ static size_t looks_for(size_t cost) {
 
 /* The cheapest stretch that has the bytes wanted (if `slide`: free bytes). For each end the latest
 ** possible beginning is the cheapest. Owners are asked only where a stretch is cheaper than the
-** best so far. */
+** best so far, and not at all where none has a reason to stay. */
 static stretch choose(tidei_heap *p, compaction *c, bool slide) {
     size_t size = c->size + c->lost, all = ask_reach(p, c), cap = c->cap - c->nheld,
-           looks = looks_for(c->most);
+           looks = looks_for(c->most), price = c->asks ? LOOK_COST : 0;
     stretch best = {.cost = c->most};
     struct look a = look_from(p->first);
     for (tidei_extent *x = p->first; x && looks; x = x->next, looks--) {
@@ -239,15 +246,15 @@ static stretch choose(tidei_heap *p, compaction *c, bool slide) {
             a = look_from(x->next);
             continue;
         }
-        add_high(c, &a, x);
-        while ((slide ? a.free - (is_free(a.low) ? a.low->size : 0) : a.bytes - a.low->size) >=
-               size)
-            leave_low(c, &a);
-        bool fits =
-            slide ? a.free >= size : a.bytes >= size && a.bytes - a.free <= all - (a.free - a.far);
-        if (!fits || a.blocks > cap || cost_of(&a) + a.strangers * LOOK_COST >= best.cost) continue;
-        if (!may_all_move(p, c, &a, x->next)) continue;
-        best = (stretch){a.low, x, a.low->off, tidei_extent_end(x), cost_of(&a), a.blocks};
+        add_high(&a, part_of(c, x));
+        if ((slide ? a.free : a.size) < size) continue;
+        for (part low;
+             (low = part_of(c, a.low), slide ? a.free - low.free : a.size - low.size) >= size;)
+            leave_low(&a, low);
+        if (a.cost + a.strangers * price >= best.cost) continue;
+        bool fits = slide || a.size - a.free <= all - (a.free - a.far);
+        if (!fits || a.blocks > cap || (c->asks && !may_all_move(p, c, &a, x->next))) continue;
+        best = (stretch){a.low, x, a.low->off, tidei_extent_end(x), a.cost, a.blocks};
         looks = looks_for(best.cost);
     }
     return best;
@@ -267,8 +274,7 @@ static void note(compaction *c, tidei_stamp x) {
     c->pending[c->npending++] = x;
 }
 
-void tidei_compaction_note(compaction *c, tidei_extent *x) {
-    if (x->slot == TIDEI_SLOT_READY) return;
+void tidei_compaction_note_pending(compaction *c, tidei_extent *x) {
     if (x->slot != TIDEI_SLOT_MANY) {
         note(c, (tidei_stamp){.tick = x->tick, .stream = x->slot, .write = 1});
         return;
@@ -477,8 +483,9 @@ static void exchange(tidei_heap *p, tidei_extent *x, tidei_extent *y, tidei_stre
     x->slot = s->slot;
     x->tick = tick;
     tidei_check(x->size == y->size); /* so that the number of claimed bytes stays */
+    if (tidei_zone_number(x) == tidei_zone_number(y)) return;
     tidei_zone_of(p, x)->used -= x->size;
-    tidei_zone_of(p, y)->used += y->size;
+    tidei_zone_of(p, y)->used += x->size;
 }
 
 tide_status tidei_compaction_move_out(tidei_heap *p, compaction *c, uint64_t *tick) {
@@ -642,6 +649,11 @@ static tide_status attempt(tidei_heap *p, compaction *c, bool sliding, bool *aga
     return st;
 }
 
+static bool some_may_stay(tidei_heap *p) {
+    const tidei_mover *m = p->base.mover;
+    return !m->some_stay || m->some_stay(&p->base);
+}
+
 /* A way begins again where blocks were pinned meanwhile, or free descriptors ran out. */
 #define ATTEMPTS 8
 
@@ -650,8 +662,10 @@ static tide_status try_ways(tidei_heap *p, compaction *c, tidei_extent **out) {
     tidei_heap_flush(p);
     for (unsigned way = 0; way < 2 && st == TIDE_E_NOMEM; way++) {
         bool again = true;
-        for (unsigned i = 0; i < ATTEMPTS && again && st == TIDE_E_NOMEM; i++)
+        for (unsigned i = 0; i < ATTEMPTS && again && st == TIDE_E_NOMEM; i++) {
+            c->asks = i || some_may_stay(p);
             st = attempt(p, c, way == 1, &again, out);
+        }
     }
     return st;
 }

@@ -23,6 +23,7 @@ struct tidei_compaction {
     tidei_reach reach;
     bool waits;    /* some free pieces may be beyond its reach: each one's `far` says so */
     bool some_far; /* free pieces may be beyond it: each was told */
+    bool asks;     /* what stays has to be known before a stretch is chosen, not only once it is */
     bool last;     /* there is nothing else to try: blocks slide in as many pieces as they need */
     size_t most;   /* cost of what is moved at most, in bytes; SIZE_MAX: whatever it costs */
     size_t lost;   /* free bytes between blocks that cannot slide */
@@ -55,7 +56,10 @@ void tidei_compaction_ask(tidei_heap *p);
 /* Holds the block of x until the end; false: it may not move after all, and is marked so. */
 bool tidei_compaction_hold(tidei_heap *p, tidei_compaction *c, tidei_extent *x);
 /* Notes that the moves have to wait for what is pending on the free piece x. */
-void tidei_compaction_note(tidei_compaction *c, tidei_extent *x);
+void tidei_compaction_note_pending(tidei_compaction *c, tidei_extent *x);
+static inline void tidei_compaction_note(tidei_compaction *c, tidei_extent *x) {
+    if (x->slot != TIDEI_SLOT_READY) tidei_compaction_note_pending(c, x);
+}
 
 /* Finds a place for each block of `from`, the largest first. Blocks without a place are marked as
 ** fixed; false: there are some, and no place is taken. */
