@@ -8,6 +8,7 @@
 #define KIB  TIDEI_KIB
 #define MIB  TIDEI_MIB
 #define PAGE (64 * KIB)
+#define FEW  (256 * KIB) /* a page with which a thread keeps as little as it ever does */
 
 static tidei_pool *open_tide(void) { return open_pool(&tidei_pool_tide, PAGE, 64 * MIB); }
 
@@ -76,7 +77,7 @@ static void what_is_not_asked_for_makes_room(void **state) {
     } rows[] = {{{64 * KIB, 64 * KIB, 64 * KIB, 64 * KIB}, 64 * KIB, 1},
                 {{61 * KIB, 62 * KIB, 63 * KIB, 64 * KIB}, 16 * KIB, 0}};
     for (unsigned r = 0; r < TIDEI_COUNT(rows); r++) {
-        tidei_pool *p = open_pool(&tidei_pool_tide, 2 * MIB, 64 * MIB);
+        tidei_pool *p = open_pool(&tidei_pool_tide, FEW, 64 * MIB);
         tidei_block b[4];
         for (unsigned i = 0; i < 4; i++) b[i] = must(p, rows[r].old[i], 0);
         for (unsigned i = 0; i < 4; i++) put(p, &b[i], 0, 1); /* as much as the cache takes */
@@ -144,7 +145,7 @@ static void a_stream_gets_its_own_of_many(void **state) {
 static void large_blocks_leave_room_for_small_ones(void **state) {
     (void)state;
     for (size_t cap = 256 * KIB; cap <= 512 * KIB; cap *= 2) {
-        tidei_pool *p = open_pool(&tidei_pool_tide, 2 * MIB, 256 * MIB);
+        tidei_pool *p = open_pool(&tidei_pool_tide, FEW, 256 * MIB);
         tidei_block all = must(p, cap == 512 * KIB ? 128 * MIB : 64 * MIB, 0), large[4], b[MANY], c;
         const size_t small = cap / 256;
         const int64_t more = cap == 512 * KIB ? 128 : 0;
@@ -164,11 +165,28 @@ static void large_blocks_leave_room_for_small_ones(void **state) {
     }
 }
 
+/* Of little memory a thread that is alone keeps half a page at hand; one of several its share. */
+static void half_a_page_is_at_hand(void **state) {
+    (void)state;
+    tidei_block b[MANY / 2], others[3];
+    pthread_t t;
+    shared_pool = open_pool(&tidei_pool_tide, 2 * MIB, 64 * MIB);
+    for (unsigned threads = 1; threads <= 2; threads++) {
+        make_many(shared_pool, b, MANY / 2, 16 * KIB);
+        for (unsigned i = 0; i < MANY / 2; i++) put(shared_pool, &b[i], 0, 1);
+        assert_int_equal(at_hand(shared_pool), threads == 1 ? MIB : MIB / 2);
+        if (threads == 1) pthread_create(&t, NULL, take_and_leave, others), pthread_join(t, NULL);
+        assert_true(balanced(shared_pool)); /* empties the caches */
+    }
+    for (unsigned i = 1; i < 3; i++) put(shared_pool, &others[i], 0, 1);
+    close_clean(shared_pool);
+}
+
 /* What is freed many at a time pushes out what nobody asks for, too. */
 static void many_of_a_size_make_room(void **state) {
     enum { BATCH = 100 };
     (void)state;
-    tidei_pool *p = open_pool(&tidei_pool_tide, 2 * MIB, 64 * MIB);
+    tidei_pool *p = open_pool(&tidei_pool_tide, FEW, 64 * MIB);
     tidei_block old[4], b[BATCH];
     for (unsigned i = 0; i < 4; i++) old[i] = must(p, (61 + i) * KIB, 0);
     for (unsigned i = 0; i < 4; i++) put(p, &old[i], 0, 1); /* as much as the cache takes */
@@ -225,6 +243,7 @@ int main(void) {
         cmocka_unit_test(many_of_a_size_are_at_hand),
         cmocka_unit_test(a_stream_gets_its_own_of_many),
         cmocka_unit_test(large_blocks_leave_room_for_small_ones),
+        cmocka_unit_test(half_a_page_is_at_hand),
         cmocka_unit_test(many_of_a_size_make_room),
         cmocka_unit_test(chains_are_taken_meanwhile),
     };

@@ -1,12 +1,13 @@
 /* cache.c: a thread's cache in the pool `tide`: making it, and emptying other threads'. */
 #include "runtime/pool/tide/tide.h"
 
-/* The caps of all threads together are this part of what is backed, or TIDEI_CACHE_FLOOR each
-** (uncapped ones cost 1.25 to 1.53 times the memory on recorded traces). */
+/* The caps of all threads together are this part of what is backed, or half a page, or
+** TIDEI_CACHE_FLOOR each (uncapped ones cost 1.25 to 1.53 times the memory on recorded traces). */
 #define CAP_PART 256
 
 void tidei_heap_set_cap(tidei_heap *p) {
-    size_t share = p->backed / CAP_PART / (p->ncaches ? p->ncaches : 1);
+    size_t all = tidei_max_size(p->backed / CAP_PART, p->page_bytes / 2);
+    size_t share = all / (p->ncaches ? p->ncaches : 1);
     bool on = atomic_load_explicit(&p->base.attrs.caches, memory_order_relaxed);
     atomic_store_explicit(&p->cap, on ? tidei_max_size(share, TIDEI_CACHE_FLOOR) : 0,
                           memory_order_relaxed);

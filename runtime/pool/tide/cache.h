@@ -111,8 +111,7 @@ static inline tidei_extent *tidei_cache_take(tidei_cache *c, size_t size, uint16
     return NULL;
 }
 
-/* The cap is this much at least, where threads keep blocks at all: less than most programs' first
-** page on a GPU. */
+/* A thread's cap is this much at least, where threads keep blocks at all. */
 #define TIDEI_CACHE_FLOOR (256 * TIDEI_KIB)
 /* Blocks of at most this part of the cap are small beside it. */
 #define TIDEI_CACHE_SMALL_PART 256
