@@ -103,15 +103,22 @@ void tidei_compaction_end(tidei_heap *p, compaction *c) {
 
 static bool is_free(const tidei_extent *x) { return tidei_extent_is_free(x); }
 
-/* Under the lock, which is why nobody else sees it LOOKED_AT. */
-static bool asked(tidei_extent *x, bool (*question)(void *owner)) {
+/* False: it has just been freed. Under the lock, so nobody else sees it LOOKED_AT but who frees it
+** just then, who waits for the lock. */
+static bool look_at(tidei_extent *x) {
     uint8_t live = TIDEI_EXTENT_LIVE;
-    /* it has just been freed */
-    if (!atomic_compare_exchange_strong(&x->state, &live, TIDEI_EXTENT_LOOKED_AT)) return false;
+    return atomic_compare_exchange_strong(&x->state, &live, TIDEI_EXTENT_LOOKED_AT);
+}
+
+static bool answered(tidei_extent *x, bool (*question)(void *owner)) {
     void *owner = atomic_load_explicit(&x->owner, memory_order_acquire);
     bool yes = owner && question(owner);
     tidei_extent_become(x, TIDEI_WAS(LOOKED_AT), TIDEI_EXTENT_LIVE);
     return yes;
+}
+
+static bool asked(tidei_extent *x, bool (*question)(void *owner)) {
+    return look_at(x) && answered(x, question);
 }
 
 void tidei_compaction_ask(tidei_heap *p) {
@@ -123,12 +130,15 @@ void tidei_compaction_ask(tidei_heap *p) {
     }
 }
 
+static bool note_held(compaction *c, tidei_extent *x, bool held) {
+    x->fixed = !held;
+    if (held) c->held[c->nheld++] = atomic_load_explicit(&x->owner, memory_order_relaxed);
+    return held;
+}
+
 bool tidei_compaction_hold(tidei_heap *p, compaction *c, tidei_extent *x) {
     tidei_check(tidei_heap_locked(p) && c->nheld < c->cap);
-    x->fixed = !asked(x, p->base.mover->hold);
-    if (x->fixed) return false;
-    c->held[c->nheld++] = atomic_load_explicit(&x->owner, memory_order_relaxed);
-    return true;
+    return note_held(c, x, asked(x, p->base.mover->hold));
 }
 
 /* ---- which stretch ---- */
@@ -315,26 +325,45 @@ static bool claim_free(tidei_heap *p, compaction *c, tidei_extent *x) {
     tidei_heap_claim(p, x);
     return true;
 }
-static bool claim_block(tidei_heap *p, compaction *c, tidei_extent *x) {
-    if (c->nheld == c->cap || tidei_extent_is(x) != TIDEI_EXTENT_LIVE ||
-        !tidei_compaction_hold(p, c, x))
-        return false;
-    c->from[c->n++] = x;
-    return true;
+
+/* Blocks that are LOOKED_AT until their owners, which are not in a near cache, have come there. */
+struct group {
+    tidei_extent *x[TIDEI_FETCH_AHEAD];
+    unsigned n;
+};
+
+/* False: one may not move. None is LOOKED_AT any more, and the group is empty. */
+static bool claim_group(tidei_heap *p, compaction *c, struct group *g) {
+    bool all = true;
+    for (unsigned i = 0; i < g->n; i++) {
+        tidei_extent *x = c->from[c->n++] = g->x[i];
+        all &= note_held(c, x, answered(x, p->base.mover->hold));
+    }
+    g->n = 0;
+    return all;
+}
+
+static bool claim_block(tidei_heap *p, compaction *c, struct group *g, tidei_extent *x) {
+    if (c->nheld + g->n == c->cap || !look_at(x)) return false;
+    __builtin_prefetch(atomic_load_explicit(&x->owner, memory_order_relaxed), 1);
+    g->x[g->n++] = x;
+    return g->n < TIDEI_COUNT(g->x) || claim_group(p, c, g);
 }
 
 /* Claims the free pieces of the stretch and holds its blocks, in order. False: it has changed since
 ** it was chosen, and nothing is claimed. Blocks already held stay held. */
 static bool claim(tidei_heap *p, compaction *c, const stretch *w, bool slide) {
     tidei_extent *x = w->first, *end = w->last->next;
+    struct group g = {.n = 0};
     size_t free = 0;
     c->n = c->npending = 0;
     if (!stands(w)) return false;
     for (; x != end; x = x->next) {
-        if (is_free(x) ? !claim_free(p, c, x) : !claim_block(p, c, x)) break;
+        if (is_free(x) ? !claim_free(p, c, x) : !claim_block(p, c, &g, x)) break;
         if (tidei_extent_is(x) == TIDEI_EXTENT_CLAIMED) free += x->size;
     }
-    if (x == end && p->free_list.n >= descriptors_for(c->n, slide) &&
+    bool held = claim_group(p, c, &g);
+    if (held && x == end && p->free_list.n >= descriptors_for(c->n, slide) &&
         (!slide || free >= c->size + c->lost))
         return true;
     unclaim_but(p, w->first, x, NULL);
