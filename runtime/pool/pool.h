@@ -95,8 +95,9 @@ typedef struct tidei_mover {
     ** is about to be freed. */
     bool (*movable)(void *owner);
     bool (*hold)(void *owner);
-    /* Whether some of the pool's blocks may not move for another reason than that they are about to
-    ** be freed. NULL: it is not known. */
+    /* Whether some of the pool's blocks may not move, beside those that are about to be freed and
+    ** those that have no owner yet. Called under the pool's lock. The answer may be over at once: a
+    ** block that stays all the same is found when it is to be held. NULL: it is not known. */
     bool (*some_stay)(tidei_pool *p);
     void (*let_go)(void *owner); /* called without the pool's lock: it may free the block */
     /* Writes the stamps of a held block's uses, at most a reading and a writing stamp a stream, and

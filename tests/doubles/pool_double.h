@@ -236,6 +236,7 @@ static struct {
     uint64_t tick;          /* of the last move, on any stream */
     long blocks;            /* moved so far */
     long asked;             /* blocks, whether they may move */
+    long begins;            /* how often windows were closed */
     bool none_stays;        /* so it is said before blocks are asked */
     long readdressed;       /* blocks that went elsewhere with their pages */
     void (*on_begin)(void); /* (may be NULL) others are at work before windows are closed; once */
@@ -251,6 +252,7 @@ static inline void double_move_begin(tidei_dev *d) {
     movers.on_begin = NULL;
     if (others) others();
     movers.closed = true;
+    movers.begins++;
 }
 static inline void double_move_end(tidei_dev *d) {
     (void)d;
@@ -413,6 +415,8 @@ static tidei_dev *double_open(size_t page_bytes, size_t total) {
                                                 .raw_alloc = double_raw_alloc,
                                                 .raw_free = double_raw_free};
     memset(&dbl, 0, sizeof dbl);
+    movers.none_stays = false;
+    movers.begins = 0;
     pthread_mutex_init(&dbl.lock, NULL);
     for (unsigned c = 0; c < CALLS; c++) dbl.fail_after[c] = -1;
     dbl.fail_with = TIDE_E_DEVICE;

@@ -188,6 +188,7 @@ static void against_a_model(bool zones) {
         p->mover = &double_mover;
         moving_model = m;
         movers.on_move = model_move;
+        movers.none_stays = round % 2; /* though some do */
         movers.tick = 0;
         movers.blocks = 0;
         uint64_t seed = round + 1;

@@ -1,8 +1,9 @@
 /* cache.c: a thread's cache in the pool `tide`: making it, and emptying other threads'. */
 #include "runtime/pool/tide/tide.h"
 
-/* The caps of all threads together are this part of what is backed, or half a page, or
-** TIDEI_CACHE_FLOOR each (uncapped ones cost 1.25 to 1.53 times the memory on recorded traces). */
+/* The caps of all threads that ever used the pool are together this part of what is backed, or half
+** a page, or TIDEI_CACHE_FLOOR each (uncapped ones cost 1.25 to 1.53 times the memory on recorded
+** traces). */
 #define CAP_PART 256
 
 void tidei_heap_set_cap(tidei_heap *p) {

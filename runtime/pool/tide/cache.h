@@ -117,8 +117,8 @@ static inline tidei_extent *tidei_cache_take(tidei_cache *c, size_t size, uint16
 #define TIDEI_CACHE_SMALL_PART 256
 
 /* Whether there is room in the entries for so many bytes more: below the cap, and for small blocks
-** half of it more, so that a few large ones do not keep all of them out. A program with little
-** memory, which has the least cap, rather keeps little apart. */
+** half of it more, so that a few large ones do not keep all of them out; but not where the cap is
+** the least, as with several threads and little memory. */
 static inline bool tidei_cache_has_room(const tidei_cache *c, size_t size, size_t cap) {
     size_t then =
         c->in_entries - atomic_load_explicit(&c->stolen_from, memory_order_relaxed) + size;

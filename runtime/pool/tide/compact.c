@@ -63,7 +63,7 @@ compaction *tidei_compaction_open(tidei_heap *p, size_t moves, size_t size, tide
         tidei_heap_lock(p);
         if (!c) return NULL;
     }
-    c->size = size, c->s = s, c->reach = reach, c->most = SIZE_MAX, c->last = false;
+    c->size = size, c->s = s, c->reach = reach, c->most = SIZE_MAX, c->last = c->asks = false;
     c->waits = reach == TIDEI_REACH_ANY || tidei_reuse_rules(&p->base) & TIDEI_REUSE_WAIT;
     c->lost = c->n = c->nheld = c->npending = 0;
     return c;
@@ -285,6 +285,7 @@ static void note(compaction *c, tidei_stamp x) {
 }
 
 void tidei_compaction_note_pending(compaction *c, tidei_extent *x) {
+    tidei_check(x->slot != TIDEI_SLOT_READY);
     if (x->slot != TIDEI_SLOT_MANY) {
         note(c, (tidei_stamp){.tick = x->tick, .stream = x->slot, .write = 1});
         return;
@@ -332,7 +333,7 @@ struct group {
     unsigned n;
 };
 
-/* False: one may not move. None is LOOKED_AT any more, and the group is empty. */
+/* Afterwards none is LOOKED_AT any more, and the group is empty. False: one may not move. */
 static bool claim_group(tidei_heap *p, compaction *c, struct group *g) {
     bool all = true;
     for (unsigned i = 0; i < g->n; i++) {
@@ -652,8 +653,10 @@ static tide_status slide(tidei_heap *p, compaction *c, stretch *w, tidei_extent 
 static tide_status clear(tidei_heap *p, compaction *c, stretch w, bool sliding, bool *again,
                          tidei_extent **out) {
     size_t lost = c->lost;
-    if (!claim(p, c, &w, sliding)) { /* the lock was let go of since the choice */
+    if (!claim(p, c, &w, sliding)) { /* the lock was let go of since the choice, or some stay */
+        c->asks = true;
         w = choose(p, c, sliding);
+        *again = c->nheld > 0; /* which there may have been too little room for */
         if (!w.first) return TIDE_E_NOMEM;
         if (!claim(p, c, &w, sliding)) {
             *again = true;
@@ -683,7 +686,8 @@ static bool some_may_stay(tidei_heap *p) {
     return !m->some_stay || m->some_stay(&p->base);
 }
 
-/* A way begins again where blocks were pinned meanwhile, or free descriptors ran out. */
+/* A way begins again where blocks were pinned meanwhile, free descriptors ran out, or what a claim
+** in vain holds left too little room. */
 #define ATTEMPTS 8
 
 static tide_status try_ways(tidei_heap *p, compaction *c, tidei_extent **out) {
@@ -692,7 +696,7 @@ static tide_status try_ways(tidei_heap *p, compaction *c, tidei_extent **out) {
     for (unsigned way = 0; way < 2 && st == TIDE_E_NOMEM; way++) {
         bool again = true;
         for (unsigned i = 0; i < ATTEMPTS && again && st == TIDE_E_NOMEM; i++) {
-            c->asks = i || some_may_stay(p);
+            c->asks = c->asks || some_may_stay(p);
             st = attempt(p, c, way == 1, &again, out);
         }
     }

@@ -2,9 +2,9 @@
 ** cleared), choose_pages.c (pages are cleared, and mapped elsewhere) and choose_runs.c (pages are
 ** mapped elsewhere with their blocks).
 **
-** Model. Who moves opens a compaction, asks what may move, and chooses. Then windows are closed,
-** the choice is made again where it is over by then, blocks are held and free pieces claimed, the
-** moves are queued, windows open, and the blocks are let go.
+** Model. Who moves opens a compaction, asks what may move, unless nothing has a reason to stay, and
+** chooses. Then windows are closed, the choice is made again where it is over by then, blocks are
+** held and free pieces claimed, the moves are queued, windows open, and the blocks are let go.
 ** What must stay true: while windows are closed the runtime's host memory is not asked for and no
 ** block let go of: both may be the embedder's code. (What sorts and what keeps histories takes the
 ** C library's.) */
