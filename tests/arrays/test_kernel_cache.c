@@ -714,8 +714,8 @@ static void what_fails_ahead_fails_at_the_asking(void **state) {
     close_runtime(rt, &x);
 }
 
-/* However many are begun, each text is compiled once, by whichever thread; and what nobody asks for
-** is gone with the runtime. */
+/* However many are begun, a text is compiled once, by whichever thread, and once more where it was
+** dropped for others before it was asked for; and what nobody asks for is gone with the runtime. */
 static void many_are_begun_and_some_asked_for(void **state) {
     text_device x;
     asker askers[16];
@@ -734,7 +734,7 @@ static void many_are_begun_and_some_asked_for(void **state) {
         assert_ptr_equal(askers[i].k, askers[i / 2 * 2].k);
     }
     assert_int_equal(test_stats(rt).kernels_compiled, 8);
-    assert_in_range(atomic_load(&x.compiles), 8, 40);
+    assert_in_range(atomic_load(&x.compiles), 8, 40 + 8);
     close_runtime(rt, &x);
 }
 
