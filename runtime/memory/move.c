@@ -81,6 +81,7 @@ tide_status tidei_moves_follow(tidei_stream *s, const tidei_stamp *x, unsigned n
     return status;
 }
 
+/* Not inlined, because its array would make the caller's frame larger. */
 __attribute__((noinline)) static tide_status follow_uses(tidei_stream *s, tidei_storage *st) {
     tidei_stamp x[2 * TIDEI_STREAMS_MAX];
     return tidei_moves_follow(s, x, uses(st, x));

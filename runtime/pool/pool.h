@@ -97,7 +97,7 @@ typedef struct tidei_mover {
     bool (*hold)(void *owner);
     /* Whether some of the pool's blocks may not move, beside those that are about to be freed and
     ** those that have no owner yet. Called under the pool's lock. The answer may be over at once: a
-    ** block that stays all the same is found when it is to be held. NULL: it is not known. */
+    ** block that stays all the same is found when it is to be held. */
     bool (*some_stay)(tidei_pool *p);
     void (*let_go)(void *owner); /* called without the pool's lock: it may free the block */
     /* Writes the stamps of a held block's uses, at most a reading and a writing stamp a stream, and

@@ -258,9 +258,11 @@ static stretch choose(tidei_heap *p, compaction *c, bool slide) {
         }
         add_high(&a, part_of(c, x));
         if ((slide ? a.free : a.size) < size) continue;
-        for (part low;
-             (low = part_of(c, a.low), slide ? a.free - low.free : a.size - low.size) >= size;)
+        part low = part_of(c, a.low);
+        while ((slide ? a.free - low.free : a.size - low.size) >= size) {
             leave_low(&a, low);
+            low = part_of(c, a.low);
+        }
         if (a.cost + a.strangers * price >= best.cost) continue;
         bool fits = slide || a.size - a.free <= all - (a.free - a.far);
         if (!fits || a.blocks > cap || (c->asks && !may_all_move(p, c, &a, x->next))) continue;
@@ -681,11 +683,6 @@ static tide_status attempt(tidei_heap *p, compaction *c, bool sliding, bool *aga
     return st;
 }
 
-static bool some_may_stay(tidei_heap *p) {
-    const tidei_mover *m = p->base.mover;
-    return !m->some_stay || m->some_stay(&p->base);
-}
-
 /* A way begins again where blocks were pinned meanwhile, free descriptors ran out, or what a claim
 ** in vain holds left too little room. */
 #define ATTEMPTS 8
@@ -696,7 +693,7 @@ static tide_status try_ways(tidei_heap *p, compaction *c, tidei_extent **out) {
     for (unsigned way = 0; way < 2 && st == TIDE_E_NOMEM; way++) {
         bool again = true;
         for (unsigned i = 0; i < ATTEMPTS && again && st == TIDE_E_NOMEM; i++) {
-            c->asks = c->asks || some_may_stay(p);
+            c->asks = c->asks || p->base.mover->some_stay(&p->base);
             st = attempt(p, c, way == 1, &again, out);
         }
     }
