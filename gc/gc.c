@@ -276,12 +276,6 @@ static tide_status open_policy(tidei_gc *gc) {
     return status;
 }
 
-static void record_growth(tidei_runtime *rt) {
-    const tidei_device *d = rt->devs[0].d;
-    tidei_recorder_growth(rt->recorder, 0, (uint64_t)(tidei_fresh_ns(d) * (double)TIDEI_MIB),
-                          d->info.total_bytes);
-}
-
 /* What a recording's reader has to know of this runtime: how its deaths come to be known, what
 ** new memory costs, and to which pages limits are rounded up. */
 static void record_terms(tidei_gc *gc) {
@@ -291,7 +285,7 @@ static void record_terms(tidei_gc *gc) {
                                         : tidei_policy_is_always(&gc->devs[0].run)
                                             ? TIDEI_DEATHS_AT_ONCE
                                             : TIDEI_DEATHS_FOUND);
-    record_growth(rt);
+    tidei_watch_growth(rt);
     tidei_recorder_pages(rt->recorder, 0, rt->devs[0].d->info.page_bytes);
 }
 
@@ -329,6 +323,6 @@ void tidei_gc_farewell(tidei_runtime *rt) { tidei_foreign_close(tidei_gc_of(rt))
 
 /* By now more is known of what growth costs. */
 void tidei_gc_close(tidei_runtime *rt) {
-    if (rt->gc_ops && rt->recorder) record_growth(rt);
+    if (rt->gc_ops && rt->recorder) tidei_watch_growth(rt);
     if (rt->gc_ops) rt->gc_ops->close(rt);
 }

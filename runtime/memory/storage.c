@@ -89,14 +89,22 @@ static bool has_turn(tidei_runtime *rt) {
     return true;
 }
 
+void tidei_watch_growth(tidei_runtime *rt) {
+    const tidei_device *d = rt->devs[0].d;
+    tidei_recorder_growth(rt->recorder, 0, (uint64_t)(tidei_fresh_ns(d) * (double)TIDEI_MIB),
+                          d->info.total_bytes);
+}
+
 void tidei_watch_made(tidei_storage *st, const tidei_stream *s) {
     tidei_runtime *rt = st->dev->rt;
     tidei_storage_free_list *x = free_list_here(st->dev);
     if (x) x->unwatched = rt->watch_every;
     atomic_store_explicit(&st->used_ns, 0, memory_order_relaxed);
     atomic_store_explicit(&st->died_ns, 0, memory_order_relaxed);
-    if (rt->recorder && tidei_on_device(st->pool->kind))
+    if (rt->recorder && tidei_on_device(st->pool->kind)) {
+        tidei_watch_growth(rt);
         tidei_recorder_alloc(rt->recorder, (uintptr_t)st, st->bytes, s->slot);
+    }
     if (rt->tracker)
         tidei_tracker_add(rt->tracker, origin_of(st), st, (x && !rt->recorder) || has_turn(rt));
 }

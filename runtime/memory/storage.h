@@ -250,6 +250,8 @@ bool tidei_use_pending(const tidei_use *u);
 
 /* once both are open that want to be told */
 void tidei_watch_open(tidei_runtime *rt);
+/* Tells the recorder, which is there, what new memory of the first device is known to cost. */
+void tidei_watch_growth(tidei_runtime *rt);
 void tidei_watch_made(tidei_storage *st, const tidei_stream *s); /* the long ways (storage.c) */
 void tidei_watch_gone(tidei_storage *st);
 static inline void tidei_record_alloc(tidei_storage *st, const tidei_stream *s) {

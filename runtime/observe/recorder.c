@@ -78,9 +78,10 @@ struct tidei_recorder {
     tidei_clock clock;
     char path[1100];
     /* without a lock */
-    atomic_bool ended;    /* by an error */
-    _Atomic int silent;   /* the error that ended it, until it was told; 0: none */
-    _Atomic size_t noted; /* of what is backed, by an entry; written under lock */
+    atomic_bool ended;            /* by an error */
+    _Atomic int silent;           /* the error that ended it, until it was told; 0: none */
+    _Atomic size_t noted;         /* of what is backed, by an entry; written under lock */
+    _Atomic uint64_t told_mib_ns; /* by the last entry of growth */
     char apart[TIDEI_LINE];
     _Atomic uint32_t order; /* of the next entry */
     char apart_too[TIDEI_LINE];
@@ -486,7 +487,11 @@ void tidei_recorder_deaths(tidei_recorder *r, unsigned how) {
 }
 
 void tidei_recorder_growth(tidei_recorder *r, unsigned device, uint64_t mib_ns, uint64_t total) {
-    if (r->form->moments) add(r, on_stream(TIDEI_RECORD_GROWTH, device), mib_ns, total);
+    if (!r->form->moments ||
+        atomic_load_explicit(&r->told_mib_ns, memory_order_relaxed) == mib_ns ||
+        atomic_exchange(&r->told_mib_ns, mib_ns) == mib_ns)
+        return;
+    add(r, on_stream(TIDEI_RECORD_GROWTH, device), mib_ns, total);
 }
 
 void tidei_recorder_pages(tidei_recorder *r, unsigned device, uint64_t page_bytes) {
@@ -606,6 +611,7 @@ static tidei_recorder *new_recorder(tidei_runtime *rt, const _Atomic size_t *bac
     r->rt = rt;
     r->form = tidei_form_of(rt->set.trace);
     r->backed = r->form->backed ? backed : &r->noted;
+    atomic_init(&r->told_mib_ns, UINT64_MAX);
     return r;
 }
 

@@ -106,6 +106,38 @@ static void found_deaths_are_told_apart(void **state) {
 }
 #endif
 
+/* What new memory is known to cost stands before the block that is made first with that knowledge,
+** and once. */
+static void prices_are_told_as_they_change(void **state) {
+    static const double known[] = {1, 1, 2, 2, 2, 1};
+    static const tidei_trace_price expected[] = {
+        {0, TIDEI_MIB}, {2, 2 * TIDEI_MIB}, {5, TIDEI_MIB}};
+    enum { MADE = TIDEI_COUNT(known), CHANGES = TIDEI_COUNT(expected) };
+    static _Atomic double fresh_ns;
+    const char *path = in_folder("run.csv");
+    tide_array *x[MADE];
+    tidei_trace t;
+    (void)state;
+    tide_runtime *rt = recording_under(path, "refcount", NULL);
+    test_rt(rt)->devs[0].d->fresh_ns = &fresh_ns;
+    for (size_t i = 0; i < MADE; i++) {
+        atomic_store(&fresh_ns, known[i]);
+        x[i] = bytes(rt, 1000);
+        assert_array(x[i]);
+    }
+    for (size_t i = 0; i < MADE; i++) tide_free(x[i]);
+    atomic_store(&fresh_ns, 7); /* as the runtime closes more is known */
+    tide_close(rt);
+    read_timed(path, &t);
+    assert_int_equal(t.nprices, 1 + CHANGES + 1); /* what the device knew as the runtime opened */
+    for (size_t i = 0; i < CHANGES; i++) {
+        assert_int_equal(t.prices[1 + i].place, expected[i].place);
+        assert_int_equal(t.prices[1 + i].mib_ns, expected[i].mib_ns);
+    }
+    assert_int_equal(t.run.fresh_mib_ns, 7 * TIDEI_MIB);
+    tidei_trace_clear(&t);
+}
+
 /* Perfetto's form has no use for any of it. */
 static void other_forms_have_none(void **state) {
     const char *path = in_folder("run.json");
@@ -156,6 +188,7 @@ int main(void) {
 #if defined(TIDEI_HAVE_BOEHM) && !defined(__SANITIZE_THREAD__) && !defined(TIDEI_STRESS)
         CASE(found_deaths_are_told_apart),
 #endif
+        CASE(prices_are_told_as_they_change),
         CASE(other_forms_have_none),
         CASE(moments_are_in_order),
     };

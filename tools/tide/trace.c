@@ -57,7 +57,7 @@ struct reader {
     uint64_t depth, began_us, took_us;
     uint64_t climbs;           /* of these, climbs and their rungs */
     struct stretch *stretches; /* those that ended, in their order; where times are wanted */
-    size_t nstretches, stretches_cap, collections_cap;
+    size_t nstretches, stretches_cap, collections_cap, prices_cap;
     uint64_t waits,
         waits_since_us;    /* waits of the host that have begun and not ended; since when */
     size_t sync;           /* the last sync point; SIZE_MAX: a block was made since then */
@@ -465,15 +465,28 @@ static tide_status tell_page(struct reader *r, uint64_t bytes, uint64_t device,
     return TIDE_OK;
 }
 
+static tide_status tell_growth(struct reader *r, uint64_t mib_ns, uint64_t total) {
+    tidei_trace *t = &r->trace;
+    t->run.fresh_mib_ns = mib_ns;
+    t->run.total = total;
+    if (!r->timed) return TIDE_OK;
+    if (t->nprices == r->prices_cap) {
+        size_t cap = r->prices_cap ? 2 * r->prices_cap : 64;
+        if (!relist(&t->prices, t->nprices, cap, sizeof *t->prices))
+            return tidei_fail_host_memory(OP, cap * sizeof *t->prices);
+        r->prices_cap = cap;
+    }
+    t->prices[t->nprices++] = (tidei_trace_price){t->n, mib_ns};
+    return TIDE_OK;
+}
+
 static tide_status tell(struct reader *r, const struct text *f, uint64_t id, uint64_t bytes,
                         uint64_t stream) {
     switch (f[0].at[0]) {
     case 'u':
     case 'x': return tell_moment(r, f[0].at[0] == 'u', id, bytes, stream, f);
     case 'v': return tell_version(r, id, bytes, f);
-    case 'g':
-        if (!stream) r->trace.run.fresh_mib_ns = id, r->trace.run.total = bytes;
-        return TIDE_OK;
+    case 'g': return stream ? TIDE_OK : tell_growth(r, id, bytes);
     case 'p': return tell_page(r, id, stream, f);
     case 'q':
         if (!stream) r->next.pending = id, r->next.queued_ns = bytes;
@@ -674,6 +687,7 @@ void tidei_trace_clear(tidei_trace *t) {
     tidei_host_free(NULL, t->times);
     tidei_host_free(NULL, t->moments);
     tidei_host_free(NULL, t->collections);
+    tidei_host_free(NULL, t->prices);
     *t = (tidei_trace){0};
 }
 

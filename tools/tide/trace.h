@@ -70,16 +70,24 @@ typedef struct tidei_trace_run {
     uint64_t ns;                  /* from the first row to the last, all stretches included */
 } tidei_trace_run;
 
+/* What a new MiB of the device was known to take from there on. */
+typedef struct tidei_trace_price {
+    size_t place; /* among the events: before this one */
+    uint64_t mib_ns;
+} tidei_trace_price;
+
 typedef struct tidei_trace {
     tidei_event *events;
     size_t n;
     size_t blocks; /* allocations in it */
     tidei_trace_run run;
-    /* for who asks for times, or else NULL: of each event; of each block; the collections */
+    /* for who asks for times, or else NULL: of each event; of each block; collections; prices */
     tidei_trace_time *times;
     tidei_block_moments *moments;
     tidei_trace_collection *collections;
     size_t ncollections;
+    tidei_trace_price *prices;
+    size_t nprices;
 } tidei_trace;
 
 /* A row as it stands in the file, of those too that are skipped; of RMM's log in our letters.
