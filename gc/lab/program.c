@@ -66,12 +66,27 @@ tide_status tidei_lab_finish(tidei_lab_program *p) {
     return TIDE_OK;
 }
 
+uint64_t tidei_lab_program_pause(const tidei_lab_program *p, const tidei_lab_model *m, bool full,
+                                 uint64_t arrays) {
+    const tidei_lab_curve *c = &p->pauses[full];
+    if (!c->n) return tidei_lab_pause(m, full, arrays);
+    size_t i = 1;
+    while (i + 1 < c->n && c->at[i].arrays < arrays) i++;
+    if (c->n == 1 || arrays <= c->at[0].arrays) return c->at[0].ns;
+    uint64_t low = c->at[i - 1].ns, high = c->at[i].ns, past = arrays - c->at[i - 1].arrays,
+             width = c->at[i].arrays - c->at[i - 1].arrays;
+    if (high >= low) return tidei_lab_at_most(low + tidei_lab_part(high - low, past, width));
+    return past < width ? low - tidei_lab_part(low - high, past, width) : high;
+}
+
 void tidei_lab_clear(tidei_lab_program *p) {
     tidei_host_free(NULL, p->events);
     tidei_host_free(NULL, p->spread);
     p->events = NULL;
     tidei_host_free(NULL, p->told);
     p->spread = NULL;
+    tidei_host_free(NULL, p->prices);
     p->told = NULL;
-    p->n = p->cap = p->ntold = p->nspread = 0;
+    p->prices = NULL;
+    p->n = p->cap = p->ntold = p->nspread = p->nprices = 0;
 }

@@ -41,6 +41,22 @@ typedef struct tidei_lab_told {
     uint64_t slack_ns;
 } tidei_lab_told;
 
+/* What policies were told that a new MiB costs, from so many backed bytes on. */
+typedef struct tidei_lab_told_price {
+    uint64_t backed, mib_ns;
+} tidei_lab_told_price;
+
+/* What collections take that look at so many arrays, by ever more of them: the first until there,
+** straight in between, and so on beyond the last two if they rise. Without points it is the model's
+** line. */
+#define TIDEI_LAB_CURVE 8
+typedef struct tidei_lab_curve {
+    size_t n;
+    struct {
+        uint64_t arrays, ns;
+    } at[TIDEI_LAB_CURVE];
+} tidei_lab_curve;
+
 typedef struct tidei_lab_program {
     const char *name; /* static, or the caller's for as long as the program lives */
     tidei_lab_event *events;
@@ -52,10 +68,16 @@ typedef struct tidei_lab_program {
     /* (may be NULL) collections take one of these times what the model says, in thousandths, each
     ** as likely as another; instead of the model's spread */
     uint32_t *spread, nspread;
+    uint32_t first_part; /* so many thousandths the first collection takes; 0: as the others */
+    tidei_lab_curve pauses[2]; /* of minor and of full collections, before the spread */
     /* (may be NULL) by event: between two of these makings policies are told what lies between;
     ** instead of what is queued in the lab, which a runtime does not know so well */
     tidei_lab_told *told;
     size_t ntold;
+    /* (may be NULL) by backed bytes: what policies are told that new memory costs once the device's
+    ** budget has so much; instead of the model's price, which a runtime learns as it grows */
+    tidei_lab_told_price *prices;
+    size_t nprices;
     uint64_t limit[TIDEI_LAB_BUDGETS]; /* that it is meant for; 0: none in particular */
     /* known when it was finished */
     uint64_t peak[TIDEI_LAB_BUDGETS], ideal_ns;
@@ -74,5 +96,9 @@ void tidei_lab_free(tidei_lab_program *p, unsigned thread, uint32_t block);
 ** TIDE_E_HOST_NOMEM; TIDE_E_UNSUPPORTED: it is longer than any run may be. */
 tide_status tidei_lab_finish(tidei_lab_program *p);
 void tidei_lab_clear(tidei_lab_program *p);
+/* A collection that looks at so many arrays, as it takes a single thread, before the spread: by the
+** program's curve, or by that model. */
+uint64_t tidei_lab_program_pause(const tidei_lab_program *p, const tidei_lab_model *m, bool full,
+                                 uint64_t arrays);
 
 #endif

@@ -32,6 +32,8 @@ typedef struct budget {
     uint64_t limit, wake_at;
     uint64_t live, dead[2]; /* dead[0]: made since the last collection */
     uint64_t backed, held_since;
+    double fresh_ns;        /* that policies are told of a byte that is new; */
+    size_t price;           /* of the program's prices, the next */
     unsigned __int128 area; /* bytes x ns */
 } budget;
 
@@ -55,6 +57,7 @@ typedef struct lab {
 } lab;
 
 static uint64_t max_u64(uint64_t a, uint64_t b) { return a > b ? a : b; }
+static double fresh_ns_of(uint64_t mib_ns) { return (double)mib_ns / (double)TIDEI_MIB; }
 static uint64_t held(const budget *b) { return b->live + b->dead[0] + b->dead[1]; }
 /* What the best collection on offer would free. */
 static uint64_t dead_in(const lab *s) {
@@ -123,17 +126,18 @@ static tidei_policy_in snapshot(lab *s, const budget *b, uint64_t now, tidei_whe
                              .available = s->m->total,
                              .slack_ns = slack(s, now, where),
                              .backed = b->backed,
-                             .fresh_ns = (double)s->m->fresh_mib_ns / (double)TIDEI_MIB};
+                             .fresh_ns = b->fresh_ns};
 }
 
 static uint64_t pause_of(lab *s, int level) {
     const tidei_lab_model *m = s->m;
     bool full = level == TIDE_COLLECT_FULL;
-    uint64_t ns =
-        tidei_lab_pause(m, full, full ? s->arrays : s->young) + (s->p->threads - 1) * m->thread_ns;
+    uint64_t ns = tidei_lab_program_pause(s->p, m, full, full ? s->arrays : s->young) +
+                  (s->p->threads - 1) * m->thread_ns;
     uint64_t part = s->p->nspread
                         ? s->p->spread[tidei_lab_between(&s->random, 0, s->p->nspread - 1)]
                         : tidei_lab_between(&s->random, m->spread_low, m->spread_high);
+    if (!s->f.collections && s->p->first_part) part = s->p->first_part;
     return tidei_lab_part(ns, part, THOUSANDTHS);
 }
 
@@ -283,12 +287,20 @@ static void die(lab *s, block *b, uint64_t now) {
     tell_held(s, b->budget, now);
 }
 
+/* What policies are told once so much is backed. */
+static void learn_price(const lab *s, budget *b) {
+    const tidei_lab_program *p = s->p;
+    while (b->price < p->nprices && p->prices[b->price].backed <= b->backed)
+        b->fresh_ns = fresh_ns_of(p->prices[b->price++].mib_ns);
+}
+
 static void take(lab *s, thread *t, budget *of, block *b, uint64_t bytes) {
     bool doomed = b->state == DOOMED;
     uint64_t backed = max_u64(of->backed, held(of) + bytes),
              ns = tidei_lab_price(s->m, backed) - tidei_lab_price(s->m, of->backed);
     settle(of, t->now);
     of->backed = backed;
+    if (b->budget == TIDEI_LAB_DEVICE) learn_price(s, of);
     of->live += bytes;
     s->f.allocated += bytes;
     *b = (block){.bytes = bytes, .born = s->rounds, .state = LIVE, .budget = b->budget};
@@ -440,10 +452,12 @@ static tide_status prepare(lab *s) {
     tide_status status = TIDE_OK;
     for (unsigned i = 0; status == TIDE_OK && i < TIDEI_LAB_BUDGETS; i++) {
         s->at[i].limit = s->o->ideal ? TIDEI_NO_LIMIT : s->o->limit[i];
+        s->at[i].fresh_ns = fresh_ns_of(s->m->fresh_mib_ns);
         if (s->o->ideal) continue;
         tidei_policy_start_with(&s->at[i].run, s->o->policy);
         status = tidei_own_policy_open(&s->at[i].run, NULL, OP);
     }
+    learn_price(s, &s->at[TIDEI_LAB_DEVICE]);
     return status;
 }
 

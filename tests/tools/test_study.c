@@ -157,93 +157,6 @@ static void what_the_program_gives_back_is_no_garbage(void **state) {
     }
 }
 
-static void read_trace(const char *text, tidei_trace *t) {
-    char path[64];
-    write_file(path, sizeof path, text);
-    assert_ok(tidei_trace_read_timed(path, 0, t));
-}
-
-/* A run with exact deaths: two arrays, of which the first dies before the second is made; pauses of
-** 10 us, at two arrays each. */
-#define EXACT_RUN                                                                                  \
-    "op,id,bytes,stream,time_us\nv,2,2,0,0\na,1,1000,0,100\nx,1,150,1,150\nf,1,1000,0,150\n"       \
-    "h,2,0,0,190\nC,2,0,0,190\nc,2,0,0,200\na,2,500,0,210\ns,0,0,0,260\na,3,8,0,300\n"
-
-/* Runs of another policy: the same makings, of twice the speed; eight collections of 200 arrays,
-** which take 109 us but for one of 327, and a climb of 50 us beyond its collection. */
-static void timed_run(tidei_trace *t, const char *second) {
-    char text[4096];
-    int n = snprintf(text, sizeof text, "op,id,bytes,stream,time_us\nv,2,0,0,0\na,1,1000,0,1000\n");
-    uint64_t us = 1025;
-    for (int i = 0; i < 8; i++) {
-        uint64_t took = i == 5 ? 327 : 109;
-        n += snprintf(text + n, sizeof text - (size_t)n,
-                      "q,1,%d,0,%llu\nh,200,0,0,%llu\n%sC,2,0,0,%llu\nc,2,0,0,%llu\n%s", 7000 * i,
-                      (unsigned long long)us, (unsigned long long)us, i ? "" : "R,0,8,0,1025\n",
-                      (unsigned long long)us, (unsigned long long)(us + took),
-                      i ? "" : "r,0,8,0,1184\n");
-        us += took + (i ? 0 : 50);
-    }
-    snprintf(text + n, sizeof text - (size_t)n,
-             "a,2,%s,0,%llu\ns,0,0,0,%llu\nW,5,0,0,%llu\nw,5,0,0,%llu\na,3,8,0,%llu\n", second,
-             (unsigned long long)(us + 25), (unsigned long long)(us + 50),
-             (unsigned long long)(us + 50), (unsigned long long)(us + 62),
-             (unsigned long long)(us + 70));
-    read_trace(text, t);
-}
-
-/* Deaths are those of the exact run, and times, pauses and climbs those of the others. */
-static void other_runs_tell_how_long_it_took(void **state) {
-    tidei_trace exact, timed[3];
-    tidei_lab_program p;
-    bool same;
-    (void)state;
-    read_trace(EXACT_RUN, &exact);
-    for (int i = 0; i < 3; i++) timed_run(&timed[i], "500");
-    assert_ok(tidei_study_convert(&exact, timed, 3, "program", &p, &same));
-    assert_true(same);
-    assert_event(&p, 0, TIDEI_LAB_MAKE, 1000);
-    assert_event(&p, 2, TIDEI_LAB_HOST, 25000); /* of 50, up to a death amid 100 */
-    assert_event(&p, 3, TIDEI_LAB_DIE, 0);
-    assert_event(&p, 5, TIDEI_LAB_HOST, 25000);
-    assert_event(&p, 6, TIDEI_LAB_MAKE, 500);
-    assert_event(&p, 8, TIDEI_LAB_HOST, 25000);
-    assert_event(&p, 9, TIDEI_LAB_SYNC, 0);
-    /* 10 us at 2 arrays, 109 at 200 */
-    assert_int_equal(p.model.full_array_ps, 500000);
-    assert_int_equal(p.model.full_ns, 9000);
-    assert_int_equal(p.model.stall_ns, 50000);
-    assert_int_equal(p.nspread, 24);
-    uint64_t sum = 0;
-    for (uint32_t i = 0; i < p.nspread; i++) sum += p.spread[i];
-    assert_int_equal(sum, 21 * 1000 + 3 * 3000);
-    assert_int_equal(p.ntold, 8); /* all before the second making */
-    assert_int_equal(p.told[0].event, 6);
-    assert_int_equal(p.told[0].slack_ns, 0);
-    assert_int_equal(p.told[7].event, 6);
-    assert_int_equal(p.told[7].slack_ns, 49000);
-    tidei_lab_clear(&p);
-    /* one that does something else */
-    tidei_trace_clear(&timed[1]);
-    timed_run(&timed[1], "501");
-    assert_ok(tidei_study_convert(&exact, timed, 3, "program", &p, &same));
-    assert_false(same);
-    assert_event(&p, 2, TIDEI_LAB_HOST, 50000);
-    assert_int_equal(p.model.full_ns, 9000);
-    assert_int_equal(p.ntold, 0);
-    tidei_lab_clear(&p);
-    tide_status status = TIDE_E_HOST_NOMEM;
-    for (long n = 0; status != TIDE_OK; n++) {
-        atomic_store(&mallocs_left, n);
-        status = tidei_study_convert(&exact, timed, 1, "program", &p, &same);
-        atomic_store(&mallocs_left, -1);
-        assert_true(status == TIDE_OK || status == TIDE_E_HOST_NOMEM);
-        if (status == TIDE_OK) tidei_lab_clear(&p);
-    }
-    for (int i = 0; i < 3; i++) tidei_trace_clear(&timed[i]);
-    tidei_trace_clear(&exact);
-}
-
 /* The recordings of our own examples (tests/traces/README.md): what holds of every one. */
 static void our_own_recordings_play(void **state) {
     static const char *const names[] = {"dense-collected", "dense-by-hand", "digits", "pca",
@@ -613,7 +526,6 @@ int main(void) {
         cmocka_unit_test(a_recording_tells_of_deaths_and_costs),
         cmocka_unit_test(waits_that_are_told_are_no_computing),
         cmocka_unit_test(what_the_program_gives_back_is_no_garbage),
-        cmocka_unit_test(other_runs_tell_how_long_it_took),
         cmocka_unit_test(our_own_recordings_play),
         cmocka_unit_test(a_trace_becomes_a_program),
         cmocka_unit_test(collections_of_the_recorded_run_are_left_out),

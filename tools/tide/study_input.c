@@ -183,20 +183,6 @@ static void retime(tidei_trace *t, const tidei_trace *from) {
     }
 }
 
-/* That of the traces that took the median time. */
-static const tidei_trace *median_run(const tidei_trace *timed, size_t n) {
-    const tidei_trace *best = timed;
-    for (size_t i = 0; i < n; i++) {
-        size_t shorter = 0, equal = 0;
-        for (size_t k = 0; k < n; k++) {
-            shorter += timed[k].run.ns < timed[i].run.ns;
-            equal += timed[k].run.ns == timed[i].run.ns;
-        }
-        if (shorter <= n / 2 && shorter + equal > n / 2) best = &timed[i];
-    }
-    return best;
-}
-
 /* The event of each making of the program's, in their order; as many as it has blocks. */
 static tide_status list_makings(const tidei_lab_program *p, size_t **out) {
     size_t n = 0;
@@ -224,181 +210,34 @@ static tide_status learn_told(const tidei_trace *run, tidei_lab_program *p) {
     return tidei_fail_host_memory(OP, (run->ncollections + 1) * sizeof *p->told);
 }
 
-/* ---- costs ---- */
-
-#define FEW 8 /* collections that tell nothing of a cost for each array */
-
-/* Traces may tell of pauses of centuries. */
-static uint64_t thousandths(double ns) { return (uint64_t)fmin(ns * 1000, 0x1p63); }
-
-/* What a collection of this level took and what each array that it looked at added, by least
-** squares; where all looked at about as many, an array costs what it usually does. False: there was
-** none. */
-static bool learn_pause(const tidei_trace *t, uint32_t level, uint64_t *ns, uint64_t *array_ps) {
-    double n = 0, arrays = 0, pause = 0, low = 0x1p64, high = 0, xx = 0, xy = 0;
-    for (size_t i = 0; i < t->ncollections; i++) {
-        const tidei_trace_collection *c = &t->collections[i];
-        if (c->level != level) continue;
-        n++;
-        arrays += (double)c->arrays;
-        pause += (double)c->pause_ns;
-        if ((double)c->arrays < low) low = (double)c->arrays;
-        if ((double)c->arrays > high) high = (double)c->arrays;
-    }
-    if (n < 1) return false;
-    arrays /= n;
-    pause /= n;
-    for (size_t i = 0; i < t->ncollections; i++) {
-        const tidei_trace_collection *c = &t->collections[i];
-        if (c->level != level) continue;
-        double x = (double)c->arrays - arrays;
-        xx += x * x;
-        xy += x * ((double)c->pause_ns - pause);
-    }
-    double each = n >= FEW && high > 2 * low + 64 && xy > 0 ? xy / xx : (double)*array_ps / 1000;
-    if (each * arrays > pause) each = pause / arrays;
-    *ns = (uint64_t)(pause - each * arrays);
-    *array_ps = thousandths(each);
-    return true;
-}
-
-/* A collection of a recording: of how many arrays, and how long it took. */
-struct seen {
-    double arrays, ns;
-};
-
-/* Those of all n traces of one level; *out is the caller's. A climb asks for a minor collection
-** first: where no collector offers one, there was none. */
-static tide_status look_at(const tidei_trace *t, size_t n, uint32_t level, struct seen **out,
-                           size_t *many) {
-    size_t cap = 1;
-    for (size_t i = 0; i < n; i++) cap += t[i].ncollections;
-    *many = 0;
-    *out = tidei_host_alloc(NULL, cap * sizeof **out);
-    if (!*out) return tidei_fail_host_memory(OP, cap * sizeof **out);
-    for (size_t i = 0; i < n; i++)
-        for (size_t k = 0; k < t[i].ncollections; k++) {
-            const tidei_trace_collection *c = &t[i].collections[k];
-            bool was_none = c->forced && c->level == TIDE_COLLECT_MINOR && !c->freed;
-            if (c->level == level && !was_none)
-                (*out)[(*many)++] = (struct seen){(double)c->arrays, (double)c->pause_ns};
-        }
-    return TIDE_OK;
-}
-
-static int by_arrays(const void *a, const void *b) {
-    double x = ((const struct seen *)a)->arrays, y = ((const struct seen *)b)->arrays;
-    return (x > y) - (x < y);
-}
-static int by_ns(const void *a, const void *b) {
-    double x = ((const struct seen *)a)->ns, y = ((const struct seen *)b)->ns;
-    return (x > y) - (x < y);
-}
-
-/* The medians of both; there is at least one. */
-static struct seen middle(struct seen *all, size_t n) {
-    struct seen m;
-    qsort(all, n, sizeof *all, by_arrays);
-    m.arrays = all[n / 2].arrays;
-    qsort(all, n, sizeof *all, by_ns);
-    m.ns = all[n / 2].ns;
-    return m;
-}
-
-/* How each of them differs from what the model says, as the program's spread. */
-static tide_status learn_spread(const struct seen *all, size_t n, double ns, double each,
-                                tidei_lab_program *p) {
-    tidei_host_free(NULL, p->spread);
-    p->nspread = 0;
-    p->spread = tidei_host_alloc(NULL, n * sizeof *p->spread);
-    if (!p->spread) return tidei_fail_host_memory(OP, n * sizeof *p->spread);
-    for (size_t i = 0; i < n; i++)
-        p->spread[i] = (uint32_t)fmin(1000 * all[i].ns / (ns + each * all[i].arrays), UINT32_MAX);
-    p->nspread = (uint32_t)n;
-    return TIDE_OK;
-}
-
-/* From two kinds of runs: in `t` collections looked at few arrays and found hardly one dead, in the
-** others they found as many as there was room for. The middle ones of both tell what an array adds,
-** and the others how much pauses vary. Nothing is learnt where those are few. */
-static tide_status learn_from_both(const tidei_trace *t, const tidei_trace *timed, size_t n,
-                                   uint32_t level, tidei_lab_program *p) {
-    struct seen *few = NULL, *many = NULL;
-    size_t nfew, nmany;
-    tidei_lab_model *m = &p->model;
-    bool full = level == TIDE_COLLECT_FULL;
-    uint64_t *array_ps = full ? &m->full_array_ps : &m->minor_array_ps;
-    tide_status status = look_at(t, 1, level, &few, &nfew);
-    if (status == TIDE_OK) status = look_at(timed, n, level, &many, &nmany);
-    if (status == TIDE_OK && nmany >= FEW) {
-        struct seen b = middle(many, nmany), a = nfew ? middle(few, nfew) : b;
-        double each = (double)*array_ps / 1000;
-        if (b.arrays > 2 * a.arrays + 64 && b.ns > a.ns)
-            each = (b.ns - a.ns) / (b.arrays - a.arrays);
-        if (each * b.arrays > b.ns) each = b.ns / b.arrays;
-        double ns = fmax(1, b.ns - each * b.arrays);
-        *(full ? &m->full_ns : &m->minor_ns) = (uint64_t)ns;
-        *array_ps = thousandths(each);
-        status = learn_spread(many, nmany, ns, each, p);
-    }
-    tidei_host_free(NULL, few);
-    tidei_host_free(NULL, many);
-    return status;
-}
-
-/* A recording's own costs in place of the usual ones. */
-static void learn_costs(const tidei_trace *t, tidei_lab_model *m) {
-    bool full = learn_pause(t, TIDE_COLLECT_FULL, &m->full_ns, &m->full_array_ps),
-         minor = learn_pause(t, TIDE_COLLECT_MINOR, &m->minor_ns, &m->minor_array_ps);
-    if (full || minor) m->spread_low = m->spread_high = 1000; /* its own means */
-    m->climbs_at_once = true;                                 /* as ours: runtime/reclaim/rung.h */
-    m->fresh_mib_ns = t->run.fresh_mib_ns;
-    if (t->run.total) m->total = t->run.total;
-    m->page_bytes = t->run.page_bytes;
-}
-
-/* What a climb takes beyond its collections. */
-static void learn_stall(const tidei_trace *timed, size_t n, tidei_lab_model *m) {
-    uint64_t climbs = 0, ns = 0;
-    for (size_t i = 0; i < n; i++) {
-        climbs += timed[i].run.climbs;
-        ns += timed[i].run.climb_ns;
-    }
-    if (climbs) m->stall_ns = ns / climbs;
-}
-
-static tide_status learn(const tidei_trace *t, const tidei_trace *timed, size_t n,
-                         tidei_lab_program *p) {
-    tide_status status = TIDE_OK;
-    if (t->run.version >= 2) learn_costs(t, &p->model);
-    if (!n) return TIDE_OK;
-    learn_stall(timed, n, &p->model);
-    status = learn_from_both(t, timed, n, TIDE_COLLECT_MINOR, p);
-    return status == TIDE_OK ? learn_from_both(t, timed, n, TIDE_COLLECT_FULL, p) : status;
-}
-
 /* Of a device that nobody told of: large enough for what was recorded on it. */
 static void guess_total(tidei_lab_program *p) {
     uint64_t least = TOTAL_PEAKS * p->peak[TIDEI_LAB_DEVICE];
     if (p->model.total < least) p->model.total = least;
 }
 
-tide_status tidei_study_convert(const tidei_trace *t, const tidei_trace *timed, size_t n,
-                                const char *name, tidei_lab_program *out, bool *same) {
+/* Whether all these runs took the course of the trace. */
+static bool same_courses(const tidei_trace *t, const tidei_study_runs *timed, size_t n) {
+    for (size_t k = 0; k < n; k++)
+        for (size_t i = 0; i < timed[k].n; i++)
+            if (!same_course(t, &timed[k].at[i])) return false;
+    return true;
+}
+
+tide_status tidei_study_convert(const tidei_trace *t, const tidei_study_runs *timed, size_t n,
+                                size_t of, const char *name, tidei_lab_program *out, bool *same) {
     struct conversion c = {.exact = t, .to = out};
-    const tidei_trace *run = n ? median_run(timed, n) : NULL;
     tidei_lab_begin(out, name);
     tide_status status = free_at_death(t, &c.moved);
     if (status != TIDE_OK) return status;
-    *same = true;
-    for (size_t i = 0; i < n; i++) *same &= same_course(&c.moved, &timed[i]);
-    if (!*same) run = NULL;
+    *same = same_courses(&c.moved, timed, n);
+    const tidei_trace *run = n && *same ? tidei_study_median(&timed[of]) : NULL;
     if (run) retime(&c.moved, run);
     c.ns = c.moved.times[0].ns;
     c.stood_ns = c.moved.times[0].stood_ns;
     for (size_t i = 0; i < c.moved.n;) i = convert_stretch(&c, i);
     tidei_trace_clear(&c.moved);
-    status = learn(t, timed, n, out);
+    status = tidei_study_learn(t, timed, n, of, out);
     if (status == TIDE_OK && run) status = learn_told(run, out);
     if (status == TIDE_OK) status = tidei_lab_finish(out);
     if (status == TIDE_OK && !t->run.total) guess_total(out);
@@ -412,7 +251,7 @@ static tide_status load_trace(const char *path, tidei_lab_program *out) {
     if (status != TIDE_OK) return status;
     bool same;
     if (t.blocks)
-        status = tidei_study_convert(&t, NULL, 0, path, out, &same);
+        status = tidei_study_convert(&t, NULL, 0, 0, path, out, &same);
     else
         status = tidei_fail(TIDE_E_INVALID, OP, "%s: nothing is allocated in it", path);
     tidei_trace_clear(&t);

@@ -7,8 +7,8 @@
 ** each sync point. A block dies when the recording says that it became unreachable, else by its
 ** free. Collections and climbs of the recorded run are left out of the program's time, but not of
 ** the device's, which worked meanwhile if the host still had to wait afterwards. What collections
-** took, and what new memory costs on the device, become the program's model where the recording
-** tells of them.
+** took, and what new memory costs on the device, become the program's model (study_costs.h) where
+** the recording tells of them.
 ** A recording of exact deaths has many collections, behind whose pauses the device's work hides. So
 ** other recordings of the same program may say how long everything took; deaths stay where they
 ** are among the program's makings and sync points. */
@@ -16,15 +16,16 @@
 #define TIDE_STUDY_INPUT_H
 
 #include "gc/lab/program.h"
-#include "tools/tide/trace.h"
+#include "tools/tide/study_costs.h"
 
 /* A workload's name, or a trace's path, which stays the caller's and becomes the program's name.
 ** What cannot be read is the trace reader's error; TIDE_E_INVALID: an empty trace. */
 tide_status tidei_study_load(const char *name, tidei_lab_program *out);
-/* The program of a trace that was read with times. The n traces `timed` (may be NULL) are of the
-** same program: what collections and climbs took is theirs, and so is the time, that of the median
-** run, where all have made the same blocks and waited at the same places; *same says whether. */
-tide_status tidei_study_convert(const tidei_trace *t, const tidei_trace *timed, size_t n,
-                                const char *name, tidei_lab_program *out, bool *same);
+/* The program of a trace that was read with times. `timed` (may be NULL) are n groups of runs of
+** the same program, each with at least one, by growing limit: what collections and climbs took is
+** theirs (study_costs.h), and so is the time, that of the median run of group `of`, where all have
+** made the same blocks and waited at the same places; *same says whether. */
+tide_status tidei_study_convert(const tidei_trace *t, const tidei_study_runs *timed, size_t n,
+                                size_t of, const char *name, tidei_lab_program *out, bool *same);
 
 #endif

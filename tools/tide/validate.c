@@ -3,6 +3,7 @@
 #include "tools/tide/validate.h"
 #include "runtime/base/text.h"
 #include "runtime/observe/recorder.h"
+#include "tools/tide/crew.h"
 #include "tools/tide/study.h"
 #include "tools/tide/study_input.h"
 #include <dirent.h>
@@ -28,12 +29,13 @@
 #define PATH_MAXB 4096
 
 static const char *const policies[] = {"reserve", "cudajl", "never"};
-/* Limits to compare at, and at how many times the peak runs tell of the times there: how long the
-** program itself takes, and its pauses, depend on how much lies about. */
+/* Limits to compare at, and at how many times the peak runs tell of the times there (and all of
+** them of what arrays add to a pause): how long the program itself takes, and its pauses, depend on
+** how much lies about. Without a limit collections begin at several times the peak. */
 static const struct {
     const char *text;
     double timed_at;
-} limits[] = {{"1.2x", 1.5}, {"2x", 3}, {"none", 3}};
+} limits[] = {{"1.2x", 1.5}, {"2x", 2.5}, {"none", 6}};
 
 /* ---- the program ---- */
 
@@ -118,11 +120,12 @@ static void empty(const char *folder) {
 }
 
 /* A run, and its recording, which is removed. */
-static tide_status record(char **argv, const char *policy, const char *limit, const char *folder,
+static tide_status record(char **argv, const char *policy, uint64_t limit, const char *folder,
                           tidei_trace *t) {
-    char file[PATH_MAXB + 16];
+    char file[PATH_MAXB + 16], bytes[32];
     snprintf(file, sizeof file, "%s/run.csv", folder);
-    tide_status status = run(argv, policy, limit, file);
+    snprintf(bytes, sizeof bytes, "%llu", (unsigned long long)limit);
+    tide_status status = run(argv, policy, limit == TIDEI_NO_LIMIT ? NULL : bytes, file);
     if (status == TIDE_OK && access(file, F_OK))
         status = tidei_fail(TIDE_E_INVALID, OP,
                             "%s recorded nothing: it opens no runtime of this library, or "
@@ -146,13 +149,12 @@ static double overhead(double all_ns, double ns) {
 
 /* A climb asks for a minor collection first: where no collector offers one, there was none. */
 static struct figures measured_in(const tidei_trace *t) {
-    double ns = (double)t->run.climb_ns, n = 0;
+    double n = 0;
     for (size_t i = 0; i < t->ncollections; i++) {
         const tidei_trace_collection *c = &t->collections[i];
-        ns += (double)c->pause_ns;
         n += !(c->forced && c->level == TIDE_COLLECT_MINOR && !c->freed);
     }
-    return (struct figures){n, overhead((double)t->run.ns, ns)};
+    return (struct figures){n, overhead((double)t->run.ns, (double)tidei_study_stood_ns(t))};
 }
 
 /* What measured_in would find in such runs: their mean over seeds. */
@@ -168,9 +170,11 @@ static tide_status predict(const tidei_lab_program *p, const char *policy, uint6
             &f);
         if (status != TIDE_OK) return status;
         double ns = (double)f.pause_ns + (double)f.forced * (double)p->model.stall_ns;
-        out->collections += (double)f.collections / SEEDS;
-        out->overhead += overhead((double)f.ns, ns) / SEEDS;
+        out->collections += (double)f.collections;
+        out->overhead += overhead((double)f.ns, ns);
     }
+    out->collections /= SEEDS; /* once: what is one off is not a little more */
+    out->overhead /= SEEDS;
     return TIDE_OK;
 }
 
@@ -182,6 +186,7 @@ struct validation {
     const char *folder;
     tidei_trace exact; /* of the run under `every` */
     uint64_t peak;     /* of live bytes */
+    uint64_t limit[TIDEI_COUNT(limits)];
     tidei_lab_program program;
     bool same;            /* the program takes the same course each time */
     unsigned off, unsure; /* predictions */
@@ -201,20 +206,21 @@ static struct mean mean_of(const double *x, unsigned n) {
     return m;
 }
 
-static tide_status measure(const struct validation *v, const char *policy, const char *limit,
-                           struct mean *collections, struct mean *overhead_of) {
-    double number[RUNS_MAX], share[RUNS_MAX];
-    for (unsigned i = 0; i < v->runs; i++) {
-        tidei_trace t;
-        tide_status status = record(v->argv, policy, limit, v->folder, &t);
-        if (status != TIDE_OK) return status;
-        struct figures f = measured_in(&t);
-        tidei_trace_clear(&t);
-        number[i] = f.collections;
-        share[i] = f.overhead;
-    }
-    *collections = mean_of(number, v->runs);
-    *overhead_of = mean_of(share, v->runs);
+/* What runs of a policy at a limit were found to take, one by one. */
+struct measured {
+    double collections[RUNS_MAX], overhead[RUNS_MAX];
+};
+
+/* The k-th run. */
+static tide_status measure(const struct validation *v, const char *policy, uint64_t limit,
+                           unsigned k, struct measured *out) {
+    tidei_trace t;
+    tide_status status = record(v->argv, policy, limit, v->folder, &t);
+    if (status != TIDE_OK) return status;
+    struct figures f = measured_in(&t);
+    tidei_trace_clear(&t);
+    out->collections[k] = f.collections;
+    out->overhead[k] = f.overhead;
     return TIDE_OK;
 }
 
@@ -232,21 +238,16 @@ static const char *words_of(verdict number, verdict time) {
     return number == UNSURE || time == UNSURE ? "the runs differ too much" : "holds";
 }
 
-static tide_status compare(struct validation *v, const char *policy, const char *limit) {
-    tidei_study_limit l;
+static tide_status compare(struct validation *v, const char *policy, uint64_t limit,
+                           const struct measured *was) {
     struct figures said;
-    struct mean number, time;
-    char bytes[32], text[32] = "none";
-    (void)tidei_study_limit_parse(limit, &l);
-    uint64_t most = tidei_study_limit_of(&l, &v->program);
-    snprintf(bytes, sizeof bytes, "%llu", (unsigned long long)most);
-    tide_status status = predict(&v->program, policy, most, &said);
-    if (status == TIDE_OK)
-        status = measure(v, policy, most == TIDEI_NO_LIMIT ? NULL : bytes, &number, &time);
+    struct mean number = mean_of(was->collections, v->runs), time = mean_of(was->overhead, v->runs);
+    char text[32] = "none";
+    tide_status status = predict(&v->program, policy, limit, &said);
     if (status != TIDE_OK) return status;
     verdict a = judge(said.collections, number, fmax(1, WAYS_OFF * number.of)),
             b = judge(said.overhead, time, TIME_OFF * time.of);
-    if (most != TIDEI_NO_LIMIT) tidei_format_bytes(text, sizeof text, (size_t)most, 2);
+    if (limit != TIDEI_NO_LIMIT) tidei_format_bytes(text, sizeof text, (size_t)limit, 2);
     printf("  %-8s %11s %9.1f %9.1f +- %-7.1f %9.3f %9.3f +- %-7.3f  %s\n", policy, text,
            said.collections, number.of, number.off, said.overhead, time.of, time.off,
            words_of(a, b));
@@ -258,22 +259,17 @@ static tide_status compare(struct validation *v, const char *policy, const char 
 
 /* ---- learning ---- */
 
-/* Runs of the program under `never`, at a limit that is not among those compared. */
-static tide_status time_it(const struct validation *v, uint64_t bytes, tidei_trace *t, size_t *n) {
-    char limit[32];
-    snprintf(limit, sizeof limit, "%llu", (unsigned long long)bytes);
-    for (*n = 0; *n < v->runs && *n < TIMED; ++*n) {
-        tide_status status = record(v->argv, "never", limit, v->folder, &t[*n]);
-        if (status != TIDE_OK) return status;
-    }
-    return TIDE_OK;
-}
-
+/* And the limits, in bytes. */
 static tide_status find_peak(struct validation *v) {
     tidei_lab_program p;
-    tide_status status = tidei_study_convert(&v->exact, NULL, 0, v->argv[0], &p, &v->same);
+    tide_status status = tidei_study_convert(&v->exact, NULL, 0, 0, v->argv[0], &p, &v->same);
     if (status != TIDE_OK) return status;
     v->peak = p.peak[TIDEI_LAB_DEVICE];
+    for (size_t l = 0; l < TIDEI_COUNT(limits); l++) {
+        tidei_study_limit asked;
+        (void)tidei_study_limit_parse(limits[l].text, &asked);
+        v->limit[l] = tidei_study_limit_of(&asked, &p);
+    }
     tidei_lab_clear(&p);
     return TIDE_OK;
 }
@@ -284,20 +280,9 @@ static uint64_t timed_limit(const struct validation *v, double times) {
     return (uint64_t)(total > 0 ? fmin(wanted, total) : wanted);
 }
 
-/* v->program, with the times of runs under that limit. */
-static tide_status learn(struct validation *v, uint64_t limit) {
-    tidei_trace timed[TIMED];
-    size_t n = 0;
-    tide_status status = time_it(v, limit, timed, &n);
-    if (status == TIDE_OK)
-        status = tidei_study_convert(&v->exact, timed, n, v->argv[0], &v->program, &v->same);
-    while (n) tidei_trace_clear(&timed[--n]);
-    return status;
-}
-
 /* v->exact, and what it says by itself. */
 static tide_status begin(struct validation *v) {
-    tide_status status = record(v->argv, "every", NULL, v->folder, &v->exact);
+    tide_status status = record(v->argv, "every", TIDEI_NO_LIMIT, v->folder, &v->exact);
     if (status != TIDE_OK) return status;
     if (!v->exact.blocks)
         return tidei_fail(TIDE_E_INVALID, OP, "%s makes no arrays on a device", v->argv[0]);
@@ -318,35 +303,95 @@ static void show_program(const struct validation *v) {
 
 static void show_times(const struct validation *v, uint64_t limit) {
     const tidei_lab_model *m = &v->program.model;
+    const tidei_lab_curve *c = &v->program.pauses[1];
     char b[32];
-    printf(
-        "  as timed at %s: %.3f s of its own, a collection %.1f us and %.1f ns an array, a climb "
-        "%.1f us\n",
-        tidei_format_bytes(b, sizeof b, (size_t)limit, 2), (double)v->program.ideal_ns / 1e9,
-        (double)m->full_ns / 1e3, (double)m->full_array_ps / 1e3, (double)m->stall_ns / 1e3);
+    printf("  as timed at %s: %.3f s of its own, a climb %.1f us",
+           tidei_format_bytes(b, sizeof b, (size_t)limit, 2), (double)v->program.ideal_ns / 1e9,
+           (double)m->stall_ns / 1e3);
+    for (size_t i = 0; i < c->n; i++)
+        printf("%s %.1f us of %llu arrays", i ? "," : "; a collection", (double)c->at[i].ns / 1e3,
+               (unsigned long long)c->at[i].arrays);
+    printf("\n");
     if (!v->same)
         printf("  its runs make other arrays, or wait at other places: the times are those of the "
                "run under every\n");
 }
 
-/* All policies at some of the limits, from `from` on: those with the same times. Returns in *from
-** the next limit. */
-static tide_status compare_some(struct validation *v, size_t *from) {
-    const uint64_t timed = timed_limit(v, limits[*from].timed_at);
-    tide_status status = learn(v, timed);
+/* What one round runs: for each limit one that tells of the times, then each policy. */
+#define OF_LIMIT (1 + TIDEI_COUNT(policies))
+#define ROUND    (TIDEI_COUNT(limits) * OF_LIMIT)
+
+struct runs {
+    struct validation *v;
+    struct measured was[TIDEI_COUNT(limits)][TIDEI_COUNT(policies)];
+    tidei_trace timed[TIDEI_COUNT(limits)][TIMED];
+    size_t ntimed[TIDEI_COUNT(limits)];
+    tide_status status;
+};
+
+/* A run under `never` that tells of the times, at a limit that is not among those compared. */
+static tide_status time_it(struct runs *r, size_t l) {
+    const struct validation *v = r->v;
+    if (r->ntimed[l] == TIMED) return TIDE_OK;
+    tide_status status = record(v->argv, "never", timed_limit(v, limits[l].timed_at), v->folder,
+                                &r->timed[l][r->ntimed[l]]);
+    r->ntimed[l] += status == TIDE_OK;
+    return status;
+}
+
+static bool run_ith(void *user, size_t i) {
+    struct runs *r = user;
+    size_t l = i % ROUND / OF_LIMIT, k = i % OF_LIMIT;
+    r->status =
+        k ? measure(r->v, policies[k - 1], r->v->limit[l], (unsigned)(i / ROUND), &r->was[l][k - 1])
+          : time_it(r, l);
+    return r->status == TIDE_OK;
+}
+
+/* Rounds rather than one kind of run after the other, so that a machine whose pace changes is the
+** same for all. */
+static tide_status run_all(struct runs *r) {
+    tidei_crew crew = {.all = r->v->runs * ROUND,
+                       .threads = 1,
+                       .op = OP,
+                       .jobs = isatty(STDERR_FILENO) ? "runs" : NULL,
+                       .run = run_ith,
+                       .user = r};
+    return tidei_crew_work(&crew) ? TIDE_OK : r->status;
+}
+
+/* All policies at a limit, as the runs of its own tell of the times. */
+static tide_status compare_at(struct runs *r, size_t l) {
+    struct validation *v = r->v;
+    tidei_study_runs timed[TIDEI_COUNT(limits)];
+    for (size_t k = 0; k < TIDEI_COUNT(limits); k++)
+        timed[k] = (tidei_study_runs){r->timed[k], r->ntimed[k]};
+    tide_status status = tidei_study_convert(&v->exact, timed, TIDEI_COUNT(limits), l, v->argv[0],
+                                             &v->program, &v->same);
     if (status != TIDE_OK) return status;
-    show_times(v, timed);
-    for (; *from < TIDEI_COUNT(limits) && timed_limit(v, limits[*from].timed_at) == timed; ++*from)
-        for (size_t k = 0; status == TIDE_OK && k < TIDEI_COUNT(policies); k++)
-            status = compare(v, policies[k], limits[*from].text);
+    show_times(v, timed_limit(v, limits[l].timed_at));
+    for (size_t k = 0; status == TIDE_OK && k < TIDEI_COUNT(policies); k++)
+        status = compare(v, policies[k], v->limit[l], &r->was[l][k]);
     tidei_lab_clear(&v->program);
+    return status;
+}
+
+static tide_status compare_all(struct validation *v) {
+    struct runs *r = tidei_host_alloc(NULL, sizeof *r);
+    if (!r) return tidei_fail_host_memory(OP, sizeof *r);
+    *r = (struct runs){.v = v};
+    tide_status status = run_all(r);
+    for (size_t l = 0; status == TIDE_OK && l < TIDEI_COUNT(limits); l++) status = compare_at(r, l);
+    for (size_t l = 0; l < TIDEI_COUNT(limits); l++)
+        while (r->ntimed[l]) tidei_trace_clear(&r->timed[l][--r->ntimed[l]]);
+    tidei_host_free(NULL, r);
     return status;
 }
 
 static tide_status validate(struct validation *v) {
     tide_status status = begin(v);
     if (status == TIDE_OK) show_program(v);
-    for (size_t l = 0; status == TIDE_OK && l < TIDEI_COUNT(limits);) status = compare_some(v, &l);
+    if (status == TIDE_OK) status = compare_all(v);
     tidei_trace_clear(&v->exact);
     if (status == TIDE_OK && v->unsure)
         printf("of %u predictions the runs differ too much to tell; more of them (--runs) tell "

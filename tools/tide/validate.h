@@ -2,10 +2,11 @@
 ** is what the program does.
 **
 ** Model. The program runs once under `every`, which records exact deaths, and some times under
-** `never`, at 1.5 times the peak and at three times, for how long everything takes where nothing is
-** distorted (study_input.h). From these the lab predicts its runs under some policies and limits;
-** it then runs under each, some times, recorded too, and the two are compared. Overhead is here
-** the time in collections and climbs, hidden or not, in percent of the program's own time: both are
+** `never`, at some multiples of the peak, for how long everything takes where nothing is distorted
+** (study_input.h, study_costs.h). From these the lab predicts its runs under some policies and
+** limits; it runs under each, some times, recorded too, and the two are compared. All runs but the
+** first take turns, so that a machine whose pace changes is the same for all. Overhead is here the
+** time in collections and climbs, hidden or not, in percent of the program's own time: both are
 ** in a recording, so that the processor's changing clock is in neither. A prediction holds if
 ** collections are within one or 5 % of the mean of the runs, and overhead is within a fifth of it;
 ** one that is further off, but not by more than half of the mean's 95 % interval, is unsure.
