@@ -75,7 +75,8 @@ typedef struct tidei_lab_program {
     tidei_lab_told *told;
     size_t ntold;
     /* (may be NULL) by backed bytes: what policies are told that new memory costs once the device's
-    ** budget has so much; instead of the model's price, which a runtime learns as it grows */
+    ** budget has so much; instead of the model's price, which a runtime learns as it grows. What
+    ** growth took is in the program's times then */
     tidei_lab_told_price *prices;
     size_t nprices;
     uint64_t limit[TIDEI_LAB_BUDGETS]; /* that it is meant for; 0: none in particular */

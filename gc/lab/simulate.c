@@ -297,7 +297,8 @@ static void learn_price(const lab *s, budget *b) {
 static void take(lab *s, thread *t, budget *of, block *b, uint64_t bytes) {
     bool doomed = b->state == DOOMED;
     uint64_t backed = max_u64(of->backed, held(of) + bytes),
-             ns = tidei_lab_price(s->m, backed) - tidei_lab_price(s->m, of->backed);
+             ns = s->p->nprices ? 0
+                                : tidei_lab_price(s->m, backed) - tidei_lab_price(s->m, of->backed);
     settle(of, t->now);
     of->backed = backed;
     if (b->budget == TIDEI_LAB_DEVICE) learn_price(s, of);

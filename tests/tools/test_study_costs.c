@@ -284,7 +284,7 @@ static void the_lab_tells_prices_and_takes_pauses_from_the_curve(void **state) {
     assert_non_null(prices);
     tidei_lab_begin(&p, "program");
     p.model.spread_low = p.model.spread_high = 1000;
-    p.model.fresh_mib_ns = 0;
+    p.model.fresh_mib_ns = TIDEI_MIB; /* which the program's times have */
     p.pauses[1].n = 2;
     p.pauses[1].at[0].arrays = 1;
     p.pauses[1].at[0].ns = 1000;
@@ -308,6 +308,8 @@ static void the_lab_tells_prices_and_takes_pauses_from_the_curve(void **state) {
     for (size_t i = 0; i < seen.n; i++) assert_true(seen.fresh_ns[i] == told[i]);
     /* of 0, 1, 2, 3 and 4 arrays */
     assert_int_equal(f.pause_ns, 3000 + 1000 + 750 + 500 + 500);
+    assert_int_equal(f.fresh_ns, 0);
+    assert_int_equal(f.ns, f.pause_ns);
     tidei_lab_clear(&p);
 }
 
