@@ -6,7 +6,8 @@
 ** may come first in time where threads run at their own pace: then it is dead once it is made.
 ** What must stay true of a program that was finished: blocks are numbered from 0; each is made
 ** once, and dies at most once; peak and ideal time are those of a run by hand: each block is freed
-** as it dies, so that nothing fails, nobody collects, and new memory is paid for up to the peak. */
+** as it dies, so that nothing fails, nobody collects, and new memory is paid for up to the peak
+** (unless the program has prices: then its times have that). */
 #ifndef TIDEI_LAB_PROGRAM_H
 #define TIDEI_LAB_PROGRAM_H
 
@@ -41,7 +42,7 @@ typedef struct tidei_lab_told {
     uint64_t slack_ns;
 } tidei_lab_told;
 
-/* What policies were told that a new MiB costs, from so many backed bytes on. */
+/* What policies are told that a new MiB costs, from so many backed bytes on. */
 typedef struct tidei_lab_told_price {
     uint64_t backed, mib_ns;
 } tidei_lab_told_price;
@@ -68,8 +69,10 @@ typedef struct tidei_lab_program {
     /* (may be NULL) collections take one of these times what the model says, in thousandths, each
     ** as likely as another; instead of the model's spread */
     uint32_t *spread, nspread;
-    uint32_t first_part; /* so many thousandths the first collection takes; 0: as the others */
-    tidei_lab_curve pauses[2]; /* of minor and of full collections, before the spread */
+    /* of minor and of full collections: so many thousandths the first one takes, 0: as the others;
+    ** what they take before the spread, which the oracle does not look at */
+    uint32_t first_part[2];
+    tidei_lab_curve pauses[2];
     /* (may be NULL) by event: between two of these makings policies are told what lies between;
     ** instead of what is queued in the lab, which a runtime does not know so well */
     tidei_lab_told *told;

@@ -2,6 +2,7 @@
 #include "gc/lab/simulate.h"
 #include "gc/lab/random.h"
 #include "gc/own_policy.h"
+#include <math.h>
 #include <stdlib.h>
 
 #define OP "tide study"
@@ -103,7 +104,7 @@ static uint64_t told_slack(lab *s) {
     const tidei_lab_told *a = &p->told[s->told], *b = s->told + 1 < p->ntold ? a + 1 : a;
     if (at <= a->event || a == b) return a->slack_ns;
     double part = (double)(at - a->event) / (double)(b->event - a->event);
-    return (uint64_t)((double)a->slack_ns * (1 - part) + (double)b->slack_ns * part);
+    return (uint64_t)fmin((double)a->slack_ns * (1 - part) + (double)b->slack_ns * part, 0x1p63);
 }
 
 static uint64_t slack(lab *s, uint64_t now, tidei_where where) {
@@ -137,7 +138,8 @@ static uint64_t pause_of(lab *s, int level) {
     uint64_t part = s->p->nspread
                         ? s->p->spread[tidei_lab_between(&s->random, 0, s->p->nspread - 1)]
                         : tidei_lab_between(&s->random, m->spread_low, m->spread_high);
-    if (!s->f.collections && s->p->first_part) part = s->p->first_part;
+    if (s->p->first_part[full] && !(full ? s->f.collections - s->f.minor : s->f.minor))
+        part = s->p->first_part[full];
     return tidei_lab_part(ns, part, THOUSANDTHS);
 }
 

@@ -91,7 +91,7 @@ static bool has_turn(tidei_runtime *rt) {
 
 void tidei_watch_growth(tidei_runtime *rt) {
     const tidei_device *d = rt->devs[0].d;
-    tidei_recorder_growth(rt->recorder, 0, (uint64_t)(tidei_fresh_ns(d) * (double)TIDEI_MIB),
+    tidei_recorder_growth(rt->recorder, (uint64_t)(tidei_fresh_ns(d) * (double)TIDEI_MIB),
                           d->info.total_bytes);
 }
 

@@ -486,12 +486,12 @@ void tidei_recorder_deaths(tidei_recorder *r, unsigned how) {
     if (r->form->moments) add(r, TIDEI_RECORD_DEATHS, TIDEI_CSV_VERSION, how);
 }
 
-void tidei_recorder_growth(tidei_recorder *r, unsigned device, uint64_t mib_ns, uint64_t total) {
+void tidei_recorder_growth(tidei_recorder *r, uint64_t mib_ns, uint64_t total) {
     if (!r->form->moments ||
         atomic_load_explicit(&r->told_mib_ns, memory_order_relaxed) == mib_ns ||
         atomic_exchange(&r->told_mib_ns, mib_ns) == mib_ns)
         return;
-    add(r, on_stream(TIDEI_RECORD_GROWTH, device), mib_ns, total);
+    add(r, on_stream(TIDEI_RECORD_GROWTH, 0), mib_ns, total);
 }
 
 void tidei_recorder_pages(tidei_recorder *r, unsigned device, uint64_t page_bytes) {

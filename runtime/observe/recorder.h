@@ -71,10 +71,11 @@ TIDEI_ASIDE void tidei_recorder_return(tidei_recorder *r, uint64_t id, size_t by
 TIDEI_ASIDE void tidei_recorder_ends(tidei_recorder *r, uint64_t id, uint64_t used_ns,
                                      uint64_t died_ns, bool found, unsigned stream);
 /* Where the form has a use for it: how deaths are known (TIDEI_DEATHS_*), once; what memory costs,
-** of one device, where that is not what it was told last, and in which pages it comes; and as a
-** collection begins, what is queued on a device, and what the collector looks at. */
+** of the first device, where that is not what it was told last (of two threads that say so at once
+** the older price may come last), and in which pages it comes; and as a collection begins, what is
+** queued on a device, and what the collector looks at. */
 void tidei_recorder_deaths(tidei_recorder *r, unsigned how);
-void tidei_recorder_growth(tidei_recorder *r, unsigned device, uint64_t mib_ns, uint64_t total);
+void tidei_recorder_growth(tidei_recorder *r, uint64_t mib_ns, uint64_t total);
 void tidei_recorder_pages(tidei_recorder *r, unsigned device, uint64_t page_bytes);
 void tidei_recorder_queue(tidei_recorder *r, unsigned device, uint64_t pending, uint64_t ns);
 void tidei_recorder_heap(tidei_recorder *r, uint64_t arrays, uint64_t bytes);

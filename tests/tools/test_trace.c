@@ -231,7 +231,8 @@ static void the_rest_of_a_recording_is_read(void **state) {
     tidei_trace t;
     (void)state;
     assert_ok(read_timed(
-        TIDE_HEADER "v,3,2,0,0\ng,157286,1000,0,0\np,4096,0,0,0\na,5,100,0,10\na,6,50,0,12\n"
+        TIDE_HEADER "v,3,2,0,0\ng,1,1000,0,0\ng,157286,1000,0,0\ng,5,1,1,0\np,4096,0,0,0\na,5,100,"
+                    "0,10\na,6,50,0,12\n"
                     "q,3,7000,0,20\nh,2,4096,0,20\nC,2,0,0,20\nu,5,15,0,28\nx,5,25,1,28\n"
                     "f,5,100,0,28\nc,2,100,0,30\n" /* 10 us, not the program's */
                     "R,0,64,0,40\nC,1,0,0,41\nc,1,0,0,43\nR,3,64,0,43\nr,3,0,0,44\nr,0,0,0,45\n"
@@ -241,6 +242,11 @@ static void the_rest_of_a_recording_is_read(void **state) {
     assert_int_equal(t.run.how, 2);
     assert_int_equal(t.run.fresh_mib_ns, 157286);
     assert_int_equal(t.run.total, 1000);
+    /* of 150 bytes, by the last price before them; another device's is nobody's */
+    assert_int_equal(t.nprices, 1);
+    assert_int_equal(t.prices[0].mib_ns, 157286);
+    assert_int_equal(t.prices[0].place, 0);
+    assert_true(t.run.growth_ns == 157286.0 * 150 / (double)TIDEI_MIB);
     assert_int_equal(t.run.page_bytes, 4096);
     assert_int_equal(t.run.exact, 1);
     assert_int_equal(t.run.found, 1);

@@ -237,7 +237,7 @@ tide_status tidei_study_convert(const tidei_trace *t, const tidei_study_runs *ti
     c.stood_ns = c.moved.times[0].stood_ns;
     for (size_t i = 0; i < c.moved.n;) i = convert_stretch(&c, i);
     tidei_trace_clear(&c.moved);
-    status = tidei_study_learn(t, timed, n, of, out);
+    status = tidei_study_learn(t, timed, n, of, run ? run : t, out);
     if (status == TIDE_OK && run) status = learn_told(run, out);
     if (status == TIDE_OK) status = tidei_lab_finish(out);
     if (status == TIDE_OK && !t->run.total) guess_total(out);

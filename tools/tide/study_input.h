@@ -22,7 +22,7 @@
 ** What cannot be read is the trace reader's error; TIDE_E_INVALID: an empty trace. */
 tide_status tidei_study_load(const char *name, tidei_lab_program *out);
 /* The program of a trace that was read with times. `timed` (may be NULL) are n groups of runs of
-** the same program, each with at least one, by growing limit: what collections and climbs took is
+** the same program, each with at least one: what collections and climbs took is
 ** theirs (study_costs.h), and so is the time, that of the median run of group `of`, where all have
 ** made the same blocks and waited at the same places; *same says whether. */
 tide_status tidei_study_convert(const tidei_trace *t, const tidei_study_runs *timed, size_t n,

@@ -67,7 +67,7 @@ struct reader {
     tidei_trace_collection next; /* what rows q and h have told of it */
     struct live *live;           /* live_cap entries, a power of two, at most half of them used */
     size_t live_cap, live_n;
-    uint64_t live_bytes;
+    uint64_t live_bytes, most_bytes; /* now; at most so far */
     tide_status (*row)(struct reader *r, const struct text *fields);
     unsigned fields;
     const char *header;
@@ -374,6 +374,13 @@ static void count_wait(struct reader *r, bool begins) {
     *waited = (*waited == TIDEI_UNTOLD ? 0 : *waited) + ns_of(r->last_us - r->waits_since_us);
 }
 
+static void count_growth(struct reader *r) {
+    if (r->live_bytes <= r->most_bytes) return;
+    r->trace.run.growth_ns += (double)r->trace.run.fresh_mib_ns *
+                              (double)(r->live_bytes - r->most_bytes) / (double)TIDEI_MIB;
+    r->most_bytes = r->live_bytes;
+}
+
 /* `shown` is the id as the line has it. */
 static tide_status allocate(struct reader *r, uint64_t id, struct text shown, uint64_t bytes,
                             struct text shown_bytes) {
@@ -388,6 +395,7 @@ static tide_status allocate(struct reader *r, uint64_t id, struct text shown, ui
     r->live[slot] = x;
     r->live_n++;
     r->live_bytes += bytes;
+    count_growth(r);
     r->sync = SIZE_MAX;
     tide_status status = add_event(r, (tidei_event){bytes, x.block, TIDEI_EVENT_ALLOC});
     if (status == TIDE_OK && r->timed)
@@ -470,6 +478,8 @@ static tide_status tell_growth(struct reader *r, uint64_t mib_ns, uint64_t total
     t->run.fresh_mib_ns = mib_ns;
     t->run.total = total;
     if (!r->timed) return TIDE_OK;
+    if (t->nprices && t->prices[t->nprices - 1].place == t->n)
+        t->nprices--; /* nothing came between */
     if (t->nprices == r->prices_cap) {
         size_t cap = r->prices_cap ? 2 * r->prices_cap : 64;
         if (!relist(&t->prices, t->nprices, cap, sizeof *t->prices))

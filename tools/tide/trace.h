@@ -64,10 +64,11 @@ typedef struct tidei_trace_run {
     uint64_t used;         /* blocks with a row u, and for how long they were held beyond that */
     uint64_t idle_us;
     uint64_t fresh_mib_ns, total; /* of the device: what a new MiB takes; bytes */
-    uint64_t page_bytes;          /* of its pages; 0: not told */
-    uint64_t climbs, climb_ns;    /* outermost; what they took beyond their collections */
-    uint64_t waits;               /* of the host for the device, as far as rows tell */
-    uint64_t ns;                  /* from the first row to the last, all stretches included */
+    double growth_ns;    /* what all that lived at once took as it was new, as far as prices tell */
+    uint64_t page_bytes; /* of its pages; 0: not told */
+    uint64_t climbs, climb_ns; /* outermost; what they took beyond their collections */
+    uint64_t waits;            /* of the host for the device, as far as rows tell */
+    uint64_t ns;               /* from the first row to the last, all stretches included */
 } tidei_trace_run;
 
 /* What a new MiB of the device was known to take from there on. */

@@ -147,13 +147,9 @@ static double overhead(double all_ns, double ns) {
     return all_ns > ns ? 100 * ns / (all_ns - ns) : 0;
 }
 
-/* A climb asks for a minor collection first: where no collector offers one, there was none. */
 static struct figures measured_in(const tidei_trace *t) {
     double n = 0;
-    for (size_t i = 0; i < t->ncollections; i++) {
-        const tidei_trace_collection *c = &t->collections[i];
-        n += !(c->forced && c->level == TIDE_COLLECT_MINOR && !c->freed);
-    }
+    for (size_t i = 0; i < t->ncollections; i++) n += tidei_study_collected(&t->collections[i]);
     return (struct figures){n, overhead((double)t->run.ns, (double)tidei_study_stood_ns(t))};
 }
 
@@ -173,7 +169,7 @@ static tide_status predict(const tidei_lab_program *p, const char *policy, uint6
         out->collections += (double)f.collections;
         out->overhead += overhead((double)f.ns, ns);
     }
-    out->collections /= SEEDS; /* once: what is one off is not a little more */
+    out->collections /= SEEDS; /* not each: twenty twentieths of x are not always x */
     out->overhead /= SEEDS;
     return TIDE_OK;
 }
@@ -296,6 +292,10 @@ static void show_program(const struct validation *v) {
     char b[32];
     printf("%s: %zu arrays, peak live %s; %u runs each\n", v->argv[0], v->exact.blocks,
            tidei_format_bytes(b, sizeof b, (size_t)v->peak, 2), v->runs);
+    fflush(stdout);
+}
+
+static void show_head(void) {
     printf("  %-8s %11s %19s %32s\n", "", "", "collections", "overhead %");
     printf("  %-8s %11s %9s %9s %20s %9s\n", "policy", "limit", "predicted", "measured",
            "predicted", "measured");
@@ -320,6 +320,7 @@ static void show_times(const struct validation *v, uint64_t limit) {
 /* What one round runs: for each limit one that tells of the times, then each policy. */
 #define OF_LIMIT (1 + TIDEI_COUNT(policies))
 #define ROUND    (TIDEI_COUNT(limits) * OF_LIMIT)
+_Static_assert(TIDEI_COUNT(limits) < TIDEI_LAB_CURVE, "each is a point of the curve");
 
 struct runs {
     struct validation *v;
@@ -381,6 +382,7 @@ static tide_status compare_all(struct validation *v) {
     if (!r) return tidei_fail_host_memory(OP, sizeof *r);
     *r = (struct runs){.v = v};
     tide_status status = run_all(r);
+    if (status == TIDE_OK) show_head();
     for (size_t l = 0; status == TIDE_OK && l < TIDEI_COUNT(limits); l++) status = compare_at(r, l);
     for (size_t l = 0; l < TIDEI_COUNT(limits); l++)
         while (r->ntimed[l]) tidei_trace_clear(&r->timed[l][--r->ntimed[l]]);
