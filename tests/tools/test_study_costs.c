@@ -278,8 +278,9 @@ static void figures_without_measure_are_survived(void **state) {
     tidei_trace_clear(&t);
 }
 
-/* Few collections are no point, though their first ones tell what a first one takes. */
-static void a_group_of_few_collections_tells_of_firsts_only(void **state) {
+/* Collections that are first ones are no point, but tell what a first one takes; where there are
+** none the exact run tells. */
+static void a_group_of_first_collections_tells_of_these_only(void **state) {
     struct groups g;
     tidei_lab_program p;
     bool same;
@@ -287,7 +288,7 @@ static void a_group_of_few_collections_tells_of_firsts_only(void **state) {
     read_groups(&g);
     for (unsigned i = 0; i < 3; i++) {
         struct run x = large;
-        x.n = 3; /* two beside the first: six in all */
+        x.n = 1;
         tidei_trace_clear(&g.at[1][i]);
         timed_run(&g.at[1][i], x);
     }
@@ -298,6 +299,16 @@ static void a_group_of_few_collections_tells_of_firsts_only(void **state) {
     assert_int_equal(p.nspread, 0);
     double part = 2 * 927000 * 1000.0 / (double)pause_of(&p, 400);
     assert_in_range(p.first_part[1], part - 1, part + 1);
+    tidei_lab_clear(&p);
+    for (unsigned i = 0; i < 3; i++) {
+        struct run x = large;
+        x.n = 0;
+        tidei_trace_clear(&g.at[1][i]);
+        timed_run(&g.at[1][i], x);
+    }
+    convert(&g, 1, &p, &same);
+    assert_pause(&p, 2, 10000);
+    assert_int_equal(p.first_part[1], 500);
     tidei_lab_clear(&p);
     clear_groups(&g);
 }
@@ -432,7 +443,7 @@ int main(void) {
         cmocka_unit_test(points_are_apart_and_in_order),
         cmocka_unit_test(growth_is_no_pace),
         cmocka_unit_test(figures_without_measure_are_survived),
-        cmocka_unit_test(a_group_of_few_collections_tells_of_firsts_only),
+        cmocka_unit_test(a_group_of_first_collections_tells_of_these_only),
         cmocka_unit_test(runs_of_another_course_give_no_times),
         cmocka_unit_test(prices_are_those_that_runs_came_to_know),
         cmocka_unit_test(the_lab_tells_prices_and_takes_pauses_from_the_curve),

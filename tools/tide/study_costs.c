@@ -4,8 +4,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define OP  "tide study"
-#define FEW 8 /* collections that tell nothing of a cost for each array */
+#define OP     "tide study"
+#define FEW    8 /* collections that tell nothing of a cost for each array */
+#define ENOUGH 3 /* of a group, to tell what a usual one takes */
 
 /* ---- a run's pace ---- */
 
@@ -196,7 +197,7 @@ static tide_status learn_curve(const tidei_trace *t, const tidei_study_runs *tim
     tide_status status = TIDE_OK;
     tidei_check(n < TIDEI_LAB_CURVE);
     for (size_t k = 0; status == TIDE_OK && k < n; k++)
-        status = add_middle(&timed[k], level, work, FEW, points, &npoints);
+        status = add_middle(&timed[k], level, work, ENOUGH, points, &npoints);
     if (status == TIDE_OK) status = add_middle(&alone, level, 0, 1, &exact, &nexact);
     if (status != TIDE_OK) return status;
     npoints = keep_apart(points, npoints);
@@ -215,17 +216,25 @@ static uint32_t part_of(const tidei_lab_program *p, uint32_t level, struct seen 
     return (uint32_t)fmin(1000 * x.ns / fmax(1, ns) + 0.5, UINT32_MAX);
 }
 
-/* How pauses differ from the curve: those of one group, but for the first of each run, if they are
-** not few; and the middle one of its firsts. */
+/* What the first collections of these runs take, the middle one; *learnt: there was any. */
+static tide_status learn_first(const tidei_study_runs *r, uint32_t level, double work,
+                               tidei_lab_program *p, bool *learnt) {
+    struct seen *all;
+    size_t n;
+    tide_status status = look_at(r, level, true, work, &all, &n);
+    *learnt = status == TIDE_OK && n;
+    if (*learnt) p->first_part[level == TIDE_COLLECT_FULL] = part_of(p, level, middle(all, n));
+    tidei_host_free(NULL, all);
+    return status;
+}
+
+/* How the pauses of a group differ from the curve, but for the first of each run. */
 static tide_status learn_spread(const tidei_study_runs *r, uint32_t level, double work,
                                 tidei_lab_program *p) {
-    struct seen *all = NULL, *first = NULL;
-    size_t n, nfirst;
+    struct seen *all;
+    size_t n;
     tide_status status = look_at(r, level, false, work, &all, &n);
-    if (status == TIDE_OK) status = look_at(r, level, true, work, &first, &nfirst);
-    if (status == TIDE_OK && nfirst)
-        p->first_part[level == TIDE_COLLECT_FULL] = part_of(p, level, middle(first, nfirst));
-    if (status == TIDE_OK && n >= FEW) {
+    if (status == TIDE_OK && n >= ENOUGH) {
         tidei_host_free(NULL, p->spread);
         p->nspread = 0;
         p->spread = tidei_host_alloc(NULL, n * sizeof *p->spread);
@@ -234,7 +243,6 @@ static tide_status learn_spread(const tidei_study_runs *r, uint32_t level, doubl
             p->spread[p->nspread++] = part_of(p, level, all[i]);
     }
     tidei_host_free(NULL, all);
-    tidei_host_free(NULL, first);
     return status;
 }
 
@@ -242,7 +250,12 @@ static tide_status learn_level(const tidei_trace *t, const tidei_study_runs *tim
                                size_t of, uint32_t level, double work, tidei_lab_program *p) {
     tidei_lab_curve *c = &p->pauses[level == TIDE_COLLECT_FULL];
     tide_status status = learn_curve(t, timed, n, level, work, c);
-    return status == TIDE_OK && c->n ? learn_spread(&timed[of], level, work, p) : status;
+    bool first = false;
+    if (status == TIDE_OK && c->n) status = learn_spread(&timed[of], level, work, p);
+    if (status == TIDE_OK && c->n) status = learn_first(&timed[of], level, work, p, &first);
+    /* where these had room for all: that of the exact run */
+    const tidei_study_runs alone = {t, 1};
+    return status == TIDE_OK && c->n && !first ? learn_first(&alone, level, 0, p, &first) : status;
 }
 
 /* What a climb takes beyond its collections, in all the runs. */
