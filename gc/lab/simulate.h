@@ -10,8 +10,8 @@
 ** tries again, as long as there is anything dead that can be found; then it has failed, and its
 ** death is nobody's. Freed memory stays with the pool; only what is held beyond that is new, and
 ** has its price, which is the same in however many pieces (unless the program's times have it
-** already). The k-th collection of a run draws the
-** k-th number of the seed's: so runs under other policies pay the same, and no place is lucky.
+** already). The k-th collection of a run draws the k-th number of the seed's: so runs under other
+** policies pay the same, and no place is lucky.
 ** What must stay true: allocated = live + dead + freed, in bytes, at each moment; time never goes
 ** back; the result depends on the program, the options and the seed alone: times and bytes are
 ** integers, and where a policy computes in doubles it adds, multiplies, divides, compares and takes

@@ -4,21 +4,11 @@
 #include "gc/lab/random.h"
 #include "gc/lab/simulate.h"
 #include "gc/lab/workloads.h"
+#include "tests/support/few_mallocs.h"
 #include "tests/support/tidetest.h"
 
 #define US ((uint64_t)1000)
 #define MS ((uint64_t)1000000)
-
-/* ---- host memory that ends ---- */
-
-static _Thread_local long mallocs_left = -1; /* -1: no end */
-void *__real_malloc(size_t bytes);
-void *__wrap_malloc(size_t bytes);
-void *__wrap_malloc(size_t bytes) {
-    if (mallocs_left == 0) return NULL;
-    if (mallocs_left > 0) mallocs_left--;
-    return __real_malloc(bytes);
-}
 
 /* ---- small programs ---- */
 

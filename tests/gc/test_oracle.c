@@ -3,20 +3,10 @@
 #include "gc/lab/oracle.h"
 #include "gc/lab/random.h"
 #include "gc/lab/workloads.h"
+#include "tests/support/few_mallocs.h"
 #include "tests/support/tidetest.h"
 
 #define US ((uint64_t)1000)
-
-/* ---- host memory that ends ---- */
-
-static _Thread_local long mallocs_left = -1; /* -1: no end */
-void *__real_malloc(size_t bytes);
-void *__wrap_malloc(size_t bytes);
-void *__wrap_malloc(size_t bytes) {
-    if (mallocs_left == 0) return NULL;
-    if (mallocs_left > 0) mallocs_left--;
-    return __real_malloc(bytes);
-}
 
 /* ---- small programs ---- */
 

@@ -1,5 +1,6 @@
 /* test_plot.c: what is behind a picture: timelines that lose nothing, texts in other languages, and
 ** a study's pictures while host memory ends. What comes of it all: plot.sh. */
+#include "tests/support/few_mallocs.h"
 #include "tests/support/tidetest.h"
 #include "tools/tide/quote.h"
 #include "tools/tide/study_plot.h"
@@ -10,17 +11,6 @@
 #include <dirent.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-/* ---- host memory that ends ---- */
-
-static _Atomic long mallocs_left = -1; /* of all threads; -1: no end */
-void *__real_malloc(size_t bytes);
-void *__wrap_malloc(size_t bytes);
-void *__wrap_malloc(size_t bytes) {
-    if (atomic_load(&mallocs_left) == 0) return NULL;
-    if (atomic_load(&mallocs_left) > 0) atomic_fetch_sub(&mallocs_left, 1);
-    return __real_malloc(bytes);
-}
 
 /* ---- timelines ---- */
 

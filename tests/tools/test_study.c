@@ -1,5 +1,6 @@
 /* test_study.c: what a study plays, under which limits, and that its rows depend on neither the
 ** number of threads nor anything else but what was asked for. What the command prints: study.sh. */
+#include "tests/support/few_mallocs.h"
 #include "tests/support/tidetest.h"
 #include "tools/tide/study.h"
 #include "tools/tide/study_input.h"
@@ -7,17 +8,6 @@
 #include "runtime/observe/recorder.h"
 #include <sys/mman.h>
 #include <unistd.h>
-
-/* ---- host memory that ends ---- */
-
-static _Atomic long mallocs_left = -1; /* of all threads; -1: no end */
-void *__real_malloc(size_t bytes);
-void *__wrap_malloc(size_t bytes);
-void *__wrap_malloc(size_t bytes) {
-    if (atomic_load(&mallocs_left) == 0) return NULL;
-    if (atomic_load(&mallocs_left) > 0) atomic_fetch_sub(&mallocs_left, 1);
-    return __real_malloc(bytes);
-}
 
 /* ---- inputs ---- */
 

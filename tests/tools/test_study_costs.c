@@ -2,21 +2,11 @@
 ** makes of them. */
 #include "gc/lab/simulate.h"
 #include "runtime/observe/recorder.h"
+#include "tests/support/few_mallocs.h"
 #include "tests/support/tidetest.h"
 #include "tools/tide/study_input.h"
 #include <sys/mman.h>
 #include <unistd.h>
-
-/* ---- host memory that ends ---- */
-
-static _Atomic long mallocs_left = -1; /* -1: no end */
-void *__real_malloc(size_t bytes);
-void *__wrap_malloc(size_t bytes);
-void *__wrap_malloc(size_t bytes) {
-    if (atomic_load(&mallocs_left) == 0) return NULL;
-    if (atomic_load(&mallocs_left) > 0) atomic_fetch_sub(&mallocs_left, 1);
-    return __real_malloc(bytes);
-}
 
 /* ---- recordings ---- */
 

@@ -1,5 +1,6 @@
 /* test_trace.c: reading traces: the recorded ones, both forms, whatever is wrong with a file, and
 ** no memory for it. */
+#include "tests/support/few_mallocs.h"
 #include "tests/support/child.h"
 #include "tools/tide/replay.h"
 #include <fcntl.h>
@@ -7,17 +8,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 #include <zlib.h>
-
-/* ---- host memory that ends ---- */
-
-static _Thread_local long mallocs_left = -1; /* -1: no end */
-void *__real_malloc(size_t bytes);
-void *__wrap_malloc(size_t bytes);
-void *__wrap_malloc(size_t bytes) {
-    if (mallocs_left == 0) return NULL;
-    if (mallocs_left > 0) mallocs_left--;
-    return __real_malloc(bytes);
-}
 
 /* ---- files without a name ---- */
 

@@ -250,12 +250,13 @@ static tide_status learn_level(const tidei_trace *t, const tidei_study_runs *tim
                                size_t of, uint32_t level, double work, tidei_lab_program *p) {
     tidei_lab_curve *c = &p->pauses[level == TIDE_COLLECT_FULL];
     tide_status status = learn_curve(t, timed, n, level, work, c);
-    bool first = false;
-    if (status == TIDE_OK && c->n) status = learn_spread(&timed[of], level, work, p);
-    if (status == TIDE_OK && c->n) status = learn_first(&timed[of], level, work, p, &first);
-    /* where these had room for all: that of the exact run */
     const tidei_study_runs alone = {t, 1};
-    return status == TIDE_OK && c->n && !first ? learn_first(&alone, level, 0, p, &first) : status;
+    bool first = false;
+    if (status != TIDE_OK || !c->n) return status;
+    status = learn_spread(&timed[of], level, work, p);
+    if (status == TIDE_OK) status = learn_first(&timed[of], level, work, p, &first);
+    /* where these had room for all: that of the exact run */
+    return status == TIDE_OK && !first ? learn_first(&alone, level, 0, p, &first) : status;
 }
 
 /* What a climb takes beyond its collections, in all the runs. */
