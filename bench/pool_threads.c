@@ -1,8 +1,9 @@
 /* pool_threads.c: B4: many threads at one pool.
 **   own      each thread on a stream of its own, pairs of 64 KiB
 **   mixed    each with 1,000 blocks of mixed sizes alive, one of them replaced at a time; at the
-** end
-**            all threads hold theirs at once, and what is backed by then is set against that
+**            end all hold theirs at once, and what is backed by then is set against that
+**   still    no pool: each waits for as long as one of those pairs took. What takes long here is
+**            the machine's: its timer, other guests
 **   passed   half of the threads take, the other half give back, each one's blocks by one other
 **   buried   all take, and one thread gives everything back, as a thread that runs finalizers does
 ** All but `own` do the same work in all, however many threads share it: they meet at the pool's
@@ -20,6 +21,7 @@
 #define SAMPLE_EVERY  32    /* pairs; reading the clock costs as much as one */
 #define SAMPLES       20000 /* a thread, at most */
 #define THREAD_PAIRS  500000
+#define SLOW_NS       5000 /* a pair of more is slow */
 #define THREADS_MAX   128
 #define THREAD_ROUNDS 5
 
@@ -34,6 +36,7 @@ typedef struct worker {
     tidei_stream *s;
     struct worker *to; /* gets this one's batches */
     size_t pairs;      /* to do */
+    uint64_t pair_ns;  /* `still`: what one takes */
     _Atomic(batch *) inbox, empties;
     _Atomic bool ended; /* it passes on no more */
     bool ok;
@@ -42,8 +45,9 @@ typedef struct worker {
     size_t samples;
     double *sample; /* nanoseconds of single pairs */
     pthread_barrier_t *start;
-    size_t live;     /* bytes, while all threads hold their blocks */
-    double first_ns; /* of the thread's first pair, before all begin */
+    tidei_block *blocks; /* LIVE of them, all free; each round has the same: no page faults */
+    size_t live;         /* bytes, while all threads hold their blocks */
+    double first_ns;     /* of the thread's first pair, before all begin */
     uint64_t began_ns, ended_ns;
 } worker;
 
@@ -52,14 +56,20 @@ typedef struct crew {
     unsigned n;
     worker workers[THREADS_MAX];
     batch *batches;
+    tidei_block *blocks;
     double *samples;
+    uint64_t pair_ns; /* what `mixed` took for one, on average */
 } crew;
 
 /* ---- what threads do ---- */
 
-static bool replace_block(worker *w, tidei_block *x, size_t bytes) {
+static void give_block(worker *w, tidei_block *x) {
     if (x->bytes) bench_give(w->b, x);
     x->bytes = 0;
+}
+
+static bool replace_block(worker *w, tidei_block *x, size_t bytes) {
+    give_block(w, x);
     return bench_take(w->b, bytes, w->s, x) == TIDE_OK;
 }
 
@@ -80,21 +90,26 @@ static void own_pairs(worker *w) {
 }
 
 static void mixed_pairs(worker *w) {
-    tidei_block *live = calloc(LIVE, sizeof *live);
-    w->ok = live != NULL;
     for (size_t i = 0; i < w->pairs && w->ok; i++) {
-        tidei_block *x = &live[workload_dice(&w->seed) % LIVE];
+        tidei_block *x = &w->blocks[workload_dice(&w->seed) % LIVE];
         bool sampled = i % SAMPLE_EVERY == 0 && w->samples < SAMPLES;
         uint64_t start = sampled ? tidei_now_ns() : 0;
         w->ok = replace_block(w, x, workload_spread(&w->seed, 8, 20));
         if (sampled) w->sample[w->samples++] = (double)(tidei_now_ns() - start);
     }
     w->ended_ns = tidei_now_ns();
-    for (size_t i = 0; live && i < LIVE; i++) w->live += live[i].bytes;
+    for (size_t i = 0; i < LIVE; i++) w->live += w->blocks[i].bytes;
     pthread_barrier_wait(w->start);
-    for (size_t i = 0; live && i < LIVE; i++)
-        if (live[i].bytes) bench_give(w->b, &live[i]);
-    free(live);
+    for (size_t i = 0; i < LIVE; i++) give_block(w, &w->blocks[i]);
+}
+
+static void still_pairs(worker *w) {
+    for (size_t i = 0; i < w->pairs; i++) {
+        uint64_t start = tidei_now_ns(), ns;
+        do ns = tidei_now_ns() - start;
+        while (ns < w->pair_ns);
+        if (i % SAMPLE_EVERY == 0 && w->samples < SAMPLES) w->sample[w->samples++] = (double)ns;
+    }
 }
 
 static bool fill(worker *w, batch *x) {
@@ -158,7 +173,7 @@ static void give_back(const crew *c, worker *w) {
 
 /* ---- a crew at work ---- */
 
-enum work { OWN, MIXED, LOCAL, PASSED, BURIED };
+enum work { OWN, MIXED, STILL, LOCAL, PASSED, BURIED };
 
 struct job {
     crew *c;
@@ -176,6 +191,8 @@ static void *thread_main(void *arg) {
         own_pairs(w);
     else if (j->work == MIXED)
         mixed_pairs(w);
+    else if (j->work == STILL)
+        still_pairs(w);
     else if (j->work == LOCAL)
         local_batches(w);
     else if (w->to)
@@ -192,6 +209,8 @@ static void prepare(crew *c, enum work work, size_t pairs, pthread_barrier_t *st
         *w = (worker){
             .b = c->b, .s = w->s, .pairs = pairs, .ok = true, .seed = i + 1, .start = start};
         w->sample = c->samples + (size_t)i * SAMPLES;
+        w->blocks = c->blocks + (size_t)i * LIVE;
+        w->pair_ns = c->pair_ns;
         for (unsigned k = 0; k < BATCHES; k++) {
             batch *x = &c->batches[i * BATCHES + k];
             x->from = w;
@@ -205,7 +224,14 @@ static void prepare(crew *c, enum work work, size_t pairs, pthread_barrier_t *st
 
 struct figures {
     double pairs_per_s, free_ns, p999_ns, backed_over_live, first_ns;
+    double slow; /* % of the pairs that were timed */
 };
+
+static double slow_share(const double *sample, size_t n) {
+    size_t slow = 0;
+    for (size_t i = 0; i < n; i++) slow += sample[i] > SLOW_NS;
+    return n ? 100 * (double)slow / (double)n : 0;
+}
 
 static bool gather(const crew *c, enum work work, struct figures *out) {
     uint64_t first = UINT64_MAX, last = 0;
@@ -227,6 +253,7 @@ static bool gather(const crew *c, enum work work, struct figures *out) {
     *out = (struct figures){.pairs_per_s = (double)pairs * 1e9 / (double)(last - first),
                             .free_ns = freed ? free_ns / (double)freed : 0,
                             .first_ns = first_ns,
+                            .slow = slow_share(c->samples, samples),
                             .p999_ns = samples ? bench_quantile(c->samples, samples, 0.999) : 0};
     if (live)
         out->backed_over_live = (double)atomic_load(&c->b->d->budget->peak_backed) / (double)live;
@@ -255,7 +282,7 @@ static bool run_once(crew *c, enum work work, size_t pairs, struct figures *out)
 
 /* Medians of rounds. */
 static bool run_rounds(crew *c, enum work work, size_t pairs, struct figures *out) {
-    double v[5][THREAD_ROUNDS];
+    double v[5][THREAD_ROUNDS], slow = 0;
     for (unsigned r = 0; r <= THREAD_ROUNDS; r++) { /* the first one grows */
         struct figures f;
         if (!run_once(c, work, pairs, &f)) return false;
@@ -265,10 +292,11 @@ static bool run_rounds(crew *c, enum work work, size_t pairs, struct figures *ou
         v[2][r - 1] = f.p999_ns;
         v[3][r - 1] = f.backed_over_live;
         v[4][r - 1] = f.first_ns;
+        slow += f.slow / THREAD_ROUNDS; /* a handful of pairs a round: no median */
     }
     *out = (struct figures){bench_median(v[0], THREAD_ROUNDS), bench_median(v[1], THREAD_ROUNDS),
                             bench_median(v[2], THREAD_ROUNDS), bench_median(v[3], THREAD_ROUNDS),
-                            bench_median(v[4], THREAD_ROUNDS)};
+                            bench_median(v[4], THREAD_ROUNDS), slow};
     return true;
 }
 
@@ -276,8 +304,9 @@ static bool crew_new(bench *b, crew *c, unsigned n) {
     *c = (crew){.b = b,
                 .n = n,
                 .batches = calloc((size_t)n * BATCHES, sizeof *c->batches),
+                .blocks = calloc((size_t)n * LIVE, sizeof *c->blocks),
                 .samples = calloc((size_t)n * SAMPLES, sizeof *c->samples)};
-    bool ok = c->batches && c->samples;
+    bool ok = c->batches && c->blocks && c->samples;
     for (unsigned i = 0; i < n && ok; i++)
         ok = tidei_stream_open(b->d, &c->workers[i].s) == TIDE_OK;
     return ok;
@@ -287,19 +316,22 @@ static void crew_drop(crew *c) {
     for (unsigned i = 0; i < c->n; i++)
         if (c->workers[i].s) tidei_stream_drop(c->workers[i].s);
     free(c->batches);
+    free(c->blocks);
     free(c->samples);
 }
 
 static bool all_work(bench *b, crew *c) {
     size_t pairs = tidei_round_up(bench_or(b->n, THREAD_PAIRS), BATCH),
            share = tidei_max_size(tidei_round_up(pairs / 4 / c->n, BATCH), BATCH);
-    struct figures own, mixed, local, passed, finished;
-    if (!run_rounds(c, OWN, pairs, &own) || !run_rounds(c, MIXED, share, &mixed) ||
-        !run_rounds(c, LOCAL, share, &local))
-        return false;
+    struct figures own, mixed, still, local, passed, finished;
+    if (!run_rounds(c, OWN, pairs, &own) || !run_rounds(c, MIXED, share, &mixed)) return false;
+    c->pair_ns = (uint64_t)(c->n * 1e9 / mixed.pairs_per_s);
+    if (!run_rounds(c, STILL, share, &still) || !run_rounds(c, LOCAL, share, &local)) return false;
     bench_note(b, own.pairs_per_s, "pairs/s", "own_t%u", c->n);
     bench_note(b, mixed.pairs_per_s, "pairs/s", "mixed_t%u", c->n);
     bench_note(b, mixed.p999_ns, "ns", "mixed_p999_t%u", c->n);
+    bench_note(b, mixed.slow, "%", "mixed_slow_t%u", c->n);
+    bench_note(b, still.slow, "%", "still_slow_t%u", c->n);
     bench_note(b, mixed.first_ns, "ns", "mixed_first_t%u", c->n);
     bench_note(b, mixed.backed_over_live, "", "mixed_backed_over_live_t%u", c->n);
     bench_note(b, local.free_ns, "ns", "local_free_t%u", c->n);

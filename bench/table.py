@@ -14,7 +14,7 @@ BENCHES = {"pair": "B1 pair", "random": "B2 random", "holes": "B3 holes", "threa
            "frontier": "B6 frontier", "breaker": "B6 breaker", "pipeline": "B7 pipeline", "move": "moving"}
 # By what the figure's name matches, in this order.
 UNITS = [(r"^(pair:.*|pair) |_ns$| ns$|_p999_|_free_|^random n\d+$|^holes .*KiB_", "ns"), (r"^threads (own|mixed|passed|buried)_", "pairs/s"),
-         (r"^pipeline k\d+_(fixed|passed_on)", "us"), (r"overlap", "%"), (r"^(breaker|move) time", "ms"), (r"^move rate", "GB/s"),
+         (r"^pipeline k\d+_(fixed|passed_on)", "us"), (r"overlap|_slow_", "%"), (r"^(breaker|move) time", "ms"), (r"^move rate", "GB/s"),
          (r"(moved|limit)$", "bytes")]
 
 DETAIL = r"_driver_calls$|_failed_at_|_speed_at_" # of what another row has the worst of
