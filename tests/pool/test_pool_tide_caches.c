@@ -202,6 +202,32 @@ static void many_of_a_size_make_room(void **state) {
     close_clean(p);
 }
 
+/* However many there are to push out, few are at once: each is freed under a lock, and takes its
+** time. */
+static void few_are_pushed_out_at_once(void **state) {
+    enum { N = 250, LARGE = 60 * KIB, MOST = 8, END = 100000 };
+    (void)state;
+    tidei_pool *p = open_pool(&tidei_pool_tide, FEW, 64 * MIB);
+    tidei_block b[N], c = must(p, LARGE, 0);
+    make_many(p, b, N, 1000);
+    for (unsigned i = 0; i < N; i++) put(p, &b[i], 0, 1);
+    int64_t most = at_hand(p), pushed = 0, before;
+    assert_int_equal(most, N * 1024);
+    for (unsigned i = 0; i < END; i++) {
+        before = at_hand(p);
+        put(p, &c, 0, 1);
+        int64_t gone = before - at_hand(p);
+        if (gone < 0) gone += LARGE, i = END; /* it found a place */
+        assert_in_range(gone, 0, MOST * 1024);
+        pushed += gone;
+        if (i < END) c = must(p, LARGE, 0);
+    }
+    assert_in_range(pushed, 2 * MOST * 1024, most);
+    assert_int_equal(at_hand(p), most - pushed + LARGE);
+    assert_true(balanced(p));
+    close_clean(p);
+}
+
 static atomic_bool chains_are_over;
 
 static void *empty_caches(void *arg) {
@@ -210,7 +236,8 @@ static void *empty_caches(void *arg) {
     return NULL;
 }
 
-/* While their owner puts blocks onto chains and takes them from there, others take whole chains. */
+/* While their owner puts blocks onto chains, takes them from there and pushes some out, others take
+** whole chains. */
 static void chains_are_taken_meanwhile(void **state) {
     (void)state;
     tidei_block b[MANY];
@@ -218,11 +245,11 @@ static void chains_are_taken_meanwhile(void **state) {
     shared_pool = open_pool(&tidei_pool_tide, 2 * MIB, 64 * MIB);
     const tidei_heap *heap = (const tidei_heap *)shared_pool;
     atomic_store(&chains_are_over, false);
-    make_many(shared_pool, b, MANY, 1000);
+    make_many(shared_pool, b, MANY, 1000); /* two sizes in turn; of the other not all find room */
     assert_int_equal(pthread_create(&t, NULL, empty_caches, NULL), 0);
     for (unsigned round = 0; round < (test_quick() ? 100 : 1000); round++) {
         for (unsigned i = 0; i < MANY; i++) put(shared_pool, &b[i], 0, 1);
-        make_many(shared_pool, b, MANY, 1000);
+        make_many(shared_pool, b, MANY, round / 4 % 2 ? 1000 : 5000);
     }
     atomic_store(&chains_are_over, true);
     pthread_join(t, NULL);
@@ -245,6 +272,7 @@ int main(void) {
         cmocka_unit_test(large_blocks_leave_room_for_small_ones),
         cmocka_unit_test(half_a_page_is_at_hand),
         cmocka_unit_test(many_of_a_size_make_room),
+        cmocka_unit_test(few_are_pushed_out_at_once),
         cmocka_unit_test(chains_are_taken_meanwhile),
     };
     return cmocka_run_group_tests_name("pool_tide_caches", tests, NULL, NULL);

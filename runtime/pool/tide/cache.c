@@ -85,22 +85,44 @@ tidei_extent *tidei_cache_steal(tidei_cache *c, tidei_extent *chain, size_t *byt
 #define PUSHING_EVERY 64
 /* A block of more than this part of the cap takes the place of too many others. */
 #define PUSHING_PART 4
+/* Blocks that are pushed out at once, at most: each is freed under its zone's lock, and 60 of them
+** kept a thread for 10 us. */
+#define PUSHED_MOST 8
 
 /* Whether the entry's blocks do not serve requests that x serves. */
 static bool differs(const tidei_cache_entry *e, const tidei_extent *x) {
     return e->size != x->size || (e->slot != x->slot && e->slot != TIDEI_SLOT_READY);
 }
 
-static tidei_extent *push_out(tidei_cache *c, tidei_cache_entry *e, tidei_extent *chain,
-                              size_t *bytes) {
-    if (!e->size) return chain;
-    tidei_extent *x = atomic_exchange_explicit(&e->x, NULL, memory_order_acq_rel);
+/* What is pushed out: blocks linked by `left`, their bytes, how many more may be. */
+typedef struct pushed {
+    tidei_extent *chain;
+    size_t bytes;
+    uint32_t left;
+} pushed;
+
+static void push_out(tidei_cache *c, tidei_cache_entry *e, pushed *out) {
+    if (!e->size || !out->left) return;
+    tidei_extent *x = atomic_exchange_explicit(&e->x, NULL, memory_order_acq_rel), *next;
     if (!x) {
         tidei_cache_stolen(c, e);
-        return chain;
+        return;
     }
-    tidei_cache_clear(c, e);
-    return chained(x, chain, bytes);
+    uint32_t n = 0;
+    for (; x && n < out->left; x = next, n++) {
+        next = x->left;
+        x->left = out->chain;
+        out->chain = x;
+    }
+    out->left -= n;
+    out->bytes += n * e->size;
+    c->in_entries -= n * e->size;
+    if (x) { /* the owner alone puts blocks here, so the entry is empty still */
+        e->n -= n;
+        atomic_store_explicit(&e->x, x, memory_order_release);
+    } else {
+        e->size = e->n = 0;
+    }
 }
 
 /* Whether x could be chained, if there were room. */
@@ -125,19 +147,21 @@ static tidei_cache_entry *place_for(tidei_cache *c, const tidei_extent *x) {
 
 tidei_extent *tidei_cache_push_out(tidei_cache *c, const tidei_extent *x, size_t cap,
                                    size_t *bytes) {
+    pushed out = {.left = PUSHED_MOST};
     if (++c->refused % PUSHING_EVERY || x->size > cap / PUSHING_PART) return NULL;
-    tidei_extent *chain = NULL;
     if (!has_like(c, x)) {
         tidei_cache_entry *place = place_for(c, x);
         if (!place) return NULL;
-        chain = push_out(c, place, NULL, bytes);
+        push_out(c, place, &out);
     }
-    for (unsigned i = 0; i < TIDEI_CACHE_SETS && !tidei_cache_has_room(c, x->size, cap); i++) {
+    for (unsigned i = 0; i < TIDEI_CACHE_SETS && out.left && !tidei_cache_has_room(c, x->size, cap);
+         i++) {
         tidei_cache_entry *set = c->entries[++c->hand % TIDEI_CACHE_SETS];
         for (unsigned k = 0; k < TIDEI_CACHE_WAYS; k++)
-            if (differs(&set[k], x)) chain = push_out(c, &set[k], chain, bytes);
+            if (differs(&set[k], x)) push_out(c, &set[k], &out);
     }
-    return chain;
+    *bytes += out.bytes;
+    return out.chain;
 }
 
 /* Empties all threads' caches; the blocks are linked by `left`. */

@@ -158,7 +158,8 @@ static inline void tidei_cache_forget_sets(tidei_cache *c) {
 
 /* Called by the owner: takes blocks out of the entries so that x finds a place there, from x's set
 ** and until there is room, but none that serves the same requests as x. They are linked by `left`;
-** their bytes are added to *bytes. Does nothing at most calls (PUSHING_EVERY). */
+** their bytes are added to *bytes. Does nothing at most calls (PUSHING_EVERY), and takes a few at a
+** time (PUSHED_MOST): x may find no place yet. */
 tidei_extent *tidei_cache_push_out(tidei_cache *c, const tidei_extent *x, size_t cap,
                                    size_t *bytes);
 
