@@ -59,6 +59,10 @@ typedef struct od_sort {
 typedef struct od_top {
     od_sort sort; /* source, results, space, type */
     od_i64 k;     /* elements of a result's row */
+    /* order_top_* alone. A row is so many parts, of which none is more than one element longer than
+    ** another; where there are several, the results have a row for each part */
+    od_i64 parts;
+    od_u64 from; /* address of i64, as the source has its elements: their places; 0: none */
 } od_top;
 
 /* Items of a tile: what a block sorts at once in a pass over long rows. */
@@ -177,12 +181,10 @@ OD_FN void od_row(const od_rows *s, od_i64 row, od_i64 *source, od_i64 *out) {
     }
 }
 
-/* Writes an element to its place in the results: number `from` of the row that begins at `source`.
-** Its last key, if it tells the element, saves a look at it. */
-OD_FN void od_put(const od_sort *p, od_i64 source, od_i64 from, od_i64 out, od_u64 key) {
-    const od_i64 at = source + from * p->space.step;
+/* Writes the element that lies `at` in the source to the values, if they are wanted. Its last key,
+** if it tells the element, saves a look at it. */
+OD_FN void od_put_value(const od_sort *p, od_i64 at, od_i64 out, od_u64 key) {
     const int size = p->type.size;
-    if (p->indices) ((od_i64 *)p->indices)[out] = from;
     if (!p->values) return;
     if (od_tells(p->type, key))
         od_store(p->values, out, size, od_bits(p->type, key));
@@ -190,6 +192,12 @@ OD_FN void od_put(const od_sort *p, od_i64 source, od_i64 from, od_i64 out, od_u
         for (int i = 0; i < p->type.parts; i++)
             od_store(p->values, out * p->type.parts + i, size,
                      od_load(p->source, at * p->type.parts + i, size));
+}
+
+/* Writes number `from` of the row that begins at `source` to its place in the results. */
+OD_FN void od_put(const od_sort *p, od_i64 source, od_i64 from, od_i64 out, od_u64 key) {
+    if (p->indices) ((od_i64 *)p->indices)[out] = from;
+    od_put_value(p, source + from * p->space.step, out, key);
 }
 
 #endif

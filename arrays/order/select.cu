@@ -1,7 +1,7 @@
-/* select.cu: the first few of each row, after keys.h and runs.cu. Embedded as text
-** (tidei_order_select_text).
+/* select.cu: the first few of each row, or of each part of a row, after keys.h and runs.cu.
+** Embedded as text (tidei_order_select_text).
 **
-** A block a row, which it reads tile by tile; of a row of one tile the keys stay in registers. Its
+** A block a part, which it reads tile by tile; of a part of one tile the keys stay in registers. Its
 ** k-th key is found digit by digit, from the highest on: of the keys that agree with it so far, how
 ** many have each next digit? Then those up to it are picked in the order of the row, and sorted.
 ** Keys that end above a place of bits are as good as told apart: the search ends where all that
@@ -14,7 +14,7 @@ enum {
 
 template <class K> struct od_search {
     od_run<K, OD_TOP> run;
-    od_u32 found[OD_TOP]; /* places in the row */
+    od_u32 found[OD_TOP]; /* places in the part */
     od_u32 counts[DIGITS][PARTS], sums[WARPS];
     od_u32 digit, want, have;
 };
@@ -27,9 +27,10 @@ template <class K> struct od_edge {
     od_u32 equal;
 };
 
-/* A row, and the thread's share of the tile of it that was read last. */
+/* A part of a row, and the thread's share of the tile of it that was read last. */
 template <class K> struct od_read {
-    od_i64 source, length, first; /* first: the tile's place in the row; -1: none is read */
+    od_i64 source, length, start; /* start: the part's place in the row */
+    od_i64 first;                 /* the tile's place in the part; -1: none is read */
     int n;                        /* items of the tile */
     K key[ITEMS];
 };
@@ -99,7 +100,7 @@ template <class K> OD_FN od_u32 od_count_sides(const od_read<K> &r, const od_edg
     return n;
 }
 
-/* Those of a warp, behind `before` of the row's, in the order of the row. */
+/* Those of a warp, in the order of the row. */
 template <class K>
 OD_FN void od_pick_warp(od_search<K> &s, const od_read<K> &r, const od_edge<K> &e, od_u32 less,
                         od_u32 equal) {
@@ -118,7 +119,7 @@ OD_FN void od_pick_warp(od_search<K> &s, const od_read<K> &r, const od_edge<K> &
     }
 }
 
-/* Picks the row's wanted elements into the run. */
+/* Picks the part's wanted elements into the run. */
 template <class K>
 OD_FN void od_pick(const od_top &p, od_search<K> &s, od_read<K> &r, const od_edge<K> &e) {
     od_u32 less = 0, equal = 0; /* so far */
@@ -148,39 +149,60 @@ template <class K> OD_FN int od_place(const od_search<K> &s, int k) {
     return place;
 }
 
+/* The element at a place of the part, to the results. */
+template <class K>
+OD_FN void od_put_picked(const od_top &p, const od_read<K> &r, od_i64 found, od_i64 out, K key) {
+    const od_i64 at = r.source + found * p.sort.space.step;
+    if (p.sort.indices)
+        ((od_i64 *)p.sort.indices)[out] = p.from ? ((const od_i64 *)p.from)[at] : r.start + found;
+    od_put_value(&p.sort, at, out, key);
+}
+
 /* The picked elements in their order, to the results. */
 template <class K>
-OD_FN void od_put_run(const od_top &p, od_search<K> &s, od_i64 source, od_i64 out) {
-    const int k = (int)p.k;
+OD_FN void od_put_run(const od_top &p, od_search<K> &s, const od_read<K> &r, od_i64 out) {
+    const int k = (int)p.k, mine = threadIdx.x;
+    const od_i64 step = p.sort.space.out_step;
     if (k <= FEW) {
-        if ((int)threadIdx.x >= k) return;
-        od_put(&p.sort, source, s.found[threadIdx.x], out + od_place(s, k) * p.sort.space.out_step,
-               s.run.key[od_slot(threadIdx.x)]);
+        if (mine < k)
+            od_put_picked(p, r, s.found[mine], out + od_place(s, k) * step,
+                          s.run.key[od_slot(mine)]);
         return;
     }
     int width = ITEMS;
     while (width < k) width *= 2;
-    for (int i = threadIdx.x; i < width; i += THREADS) {
+    for (int i = mine; i < width; i += THREADS) {
         if (i >= k) s.run.key[od_slot(i)] = ~(K)0;
         s.run.place[od_slot(i)] = i;
     }
     od_sort_runs(s.run, width, width);
-    for (int i = threadIdx.x; i < k; i += THREADS)
-        od_put(&p.sort, source, s.found[s.run.place[od_slot(i)]], out + i * p.sort.space.out_step,
-               s.run.key[od_slot(i)]);
+    for (int i = mine; i < k; i += THREADS)
+        od_put_picked(p, r, s.found[s.run.place[od_slot(i)]], out + i * step,
+                      s.run.key[od_slot(i)]);
+}
+
+/* Block `part` of all: which part of which row, and where its results begin. */
+template <class K> OD_FN od_i64 od_part(const od_top &p, od_i64 part, od_read<K> &r) {
+    const od_rows &s = p.sort.space;
+    const od_i64 row = part / p.parts, i = part % p.parts, each = s.length / p.parts,
+                 longer = s.length % p.parts; /* the first so many have one element more */
+    od_i64 out;
+    od_row(&s, row, &r.source, &out);
+    r.start = i * each + (i < longer ? i : longer);
+    r.source += r.start * s.step;
+    r.length = each + (i < longer);
+    r.first = -1;
+    return p.parts == 1 ? out : part * p.k;
 }
 
 template <class K> OD_FN void od_top_kernel(const od_top &p) {
     __shared__ od_search<K> s;
     od_read<K> r;
-    r.length = p.sort.space.length;
-    for (od_i64 row = blockIdx.x; row < p.sort.space.rows; row += gridDim.x) {
-        od_i64 out;
-        od_row(&p.sort.space, row, &r.source, &out);
-        r.first = -1;
+    for (od_i64 part = blockIdx.x; part < p.sort.space.rows * p.parts; part += gridDim.x) {
+        const od_i64 out = od_part(p, part, r);
         const od_edge<K> e = od_find_edge(p, s, r);
         od_pick(p, s, r, e);
-        od_put_run(p, s, r.source, out);
+        od_put_run(p, s, r, out);
         __syncthreads();
     }
 }

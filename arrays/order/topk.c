@@ -1,6 +1,7 @@
 /* topk.c: the first k of each row in its order. Where kernels are text: of very short rows a block
-** sorts many at once, and writes the first k; few of others are picked by a block a row
-** (select.cu), if the rows keep the device busy or are not long. On a host few are picked by a heap
+** sorts many at once, and writes the first k. Few of others are picked by a block a row
+** (select.cu); long rows fall into parts, a block each picks the first k of these, and what they
+** picked makes shorter rows, until a row is one part. On a host few are picked by a heap
 ** (select_host.c). Else by a sort. */
 #include <inttypes.h>
 
@@ -12,12 +13,26 @@
 #include "arrays/order/sort.h"
 #include "arrays/order/types.h"
 
-/* A block reads its row several times: one alone is slower than a sort by all from there on. */
-#define LONG      ((int64_t)1 << 16)
-#define MANY_ROWS 64
 /* A block takes as long to pick of a row as to sort so many elements: 2097152 rows of 7 on an H100
 ** take 33 ms picked. */
 #define SORTED 512
+/* A block that picks from a part of this length has all of it in registers (TILE of runs.cu); of a
+** longer one it reads all several times. */
+#define PART ((int64_t)4096)
+/* The first k of a part are at most a 16th of it, and a row has so many parts at most: then what is
+** left of 2^37 elements has to be parted twice more, and there are results enough for that. */
+#define SHARE      16
+#define PARTS_MOST 4096
+/* Where parts are not worth it a block picks from a whole row that is short, or one of many. */
+#define SHORT     ((int64_t)1 << 16)
+#define MANY_ROWS 64
+/* Of up to k of a row's first, rows of this length are worth parts where elements are so many.
+** Measured on an H200, of floats, us, in parts, by a block a row, sorted: the first 1000 of 1 x
+** 16777216: 502, -, 727; 1 x 1048576: 204, -, 80; 64 x 262144: 405, 915, -; 200 x 65536: 324, 291,
+** -; the first 256 of 1024 x 16384: 280, 240, -; 200 x 65536: 208, 271, -. */
+static const struct {
+    int64_t k, length, elements;
+} worth[] = {{64, 0, 0}, {256, (int64_t)1 << 15, 0}, {OD_TOP, (int64_t)1 << 18, (int64_t)1 << 22}};
 
 extern const char tidei_order_select_text[];
 
@@ -37,41 +52,89 @@ static bool is_sorted(const topk *t) {
     return t->a->lay.shape[t->axis] <= SORTED && tidei_sort_keeps(t->a, t->axis);
 }
 
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* How many parts a row of n falls into. */
+static int64_t parts_of(int64_t n, int64_t k) {
+    int64_t most = larger(larger(PART, k * SHARE), (n + PARTS_MOST - 1) / PARTS_MOST);
+    return (n + most - 1) / most;
+}
+
+/* Whether rows fall into parts at all. */
+static bool has_parts(const topk *t) {
+    const tidei_layout *l = &t->a->lay;
+    if (!tidei_order_by_text(t->a)) return false;
+    for (size_t i = 0; i < TIDEI_COUNT(worth); i++)
+        if (t->k <= worth[i].k)
+            return l->shape[t->axis] >= worth[i].length &&
+                   tidei_layout_size(l) >= worth[i].elements;
+    return false;
+}
+
 static bool is_picked(const topk *t) {
     const tidei_layout *l = &t->a->lay;
     int64_t n = l->shape[t->axis];
     if (is_sorted(t) || t->k > OD_TOP || tidei_dtype_kind(l->dtype) == TIDEI_KIND_COMPLEX)
         return false;
-    return !tidei_order_by_text(t->a) ||
-           (n < (int64_t)1 << 32 && (n <= LONG || tidei_layout_size(l) / n >= MANY_ROWS));
+    if (!tidei_order_by_text(t->a)) return true;
+    if (has_parts(t)) return n / parts_of(n, t->k) < TIDEI_NEAR - 1;
+    return n < TIDEI_NEAR && (n <= SHORT || tidei_layout_size(l) / n >= MANY_ROWS);
 }
 
-static void add(const tidei_operand *o, unsigned mode, od_u64 *address, tidei_use *uses,
-                unsigned *n) {
-    uses[*n] = tidei_operand_use(o, mode);
-    *address = tidei_order_first(o, &uses[(*n)++]);
+/* A launch: what it picks from and to, each may be NULL but `source`. */
+typedef struct picking {
+    const tidei_operand *source, *from, *values, *indices;
+    od_top p;
+} picking;
+
+static tide_status launch(picking *g, const topk *t) {
+    const tidei_own_kernel *k =
+        tidei_order_by_text(t->a) ? &kernels[g->p.sort.type.size == 8] : &host_kernel;
+    const tidei_operand *const all[] = {g->source, g->from, g->values, g->indices};
+    static const size_t fields[] = {offsetof(od_top, sort.source), offsetof(od_top, from),
+                                    offsetof(od_top, sort.values), offsetof(od_top, sort.indices)};
+    size_t at[TIDEI_COUNT(fields)];
+    tidei_use uses[TIDEI_COUNT(fields)];
+    unsigned n = 0;
+    for (unsigned i = 0; i < TIDEI_COUNT(fields); i++) {
+        if (!all[i]) continue;
+        uses[n] = tidei_operand_use(all[i], i < 2 ? TIDEI_READ : TIDEI_WRITE);
+        *(od_u64 *)((char *)&g->p + fields[i]) = tidei_order_first(all[i], &uses[n]);
+        at[n++] = fields[i];
+    }
+    return tidei_run_own(t->a->rt, k, uses, n, &g->p, sizeof g->p, at,
+                         (uint64_t)(g->p.sort.space.rows * g->p.parts) * TIDEI_OWN_BLOCK, t->op);
+}
+
+/* Picks from each part, and makes rows of that, which the next launch picks from. */
+static tide_status pick_parts(picking *g, const topk *t, tidei_results *r) {
+    od_rows *space = &g->p.sort.space;
+    picking part = *g;
+    int64_t length = g->p.parts * t->k, n = space->rows * length;
+    part.values = tidei_results_make(r, NULL, t->a->lay.dtype, 1, &n);
+    part.indices = g->indices ? tidei_results_make(r, NULL, TIDE_I64, 1, &n) : NULL;
+    part.p.sort.space.out_step = 1;
+    if (r->status == TIDE_OK) r->status = launch(&part, t);
+    g->source = part.values;
+    g->from = part.indices;
+    space->length = length;
+    space->step = 1;
+    for (int d = space->ndim - 1; d >= 0; length *= space->outer[d--])
+        space->source_strides[d] = length;
+    return r->status;
 }
 
 static tide_status pick(const topk *t) {
-    size_t at[3] = {offsetof(od_top, sort.source)};
-    tidei_use uses[3];
-    unsigned n = 0;
-    od_top p = {.k = t->k};
-    tidei_order_rows(&t->a->lay, t->axis, t->k, &p.sort.space);
-    p.sort.type = tidei_order_type(t->a->lay.dtype, t->descending);
-    add(t->a, TIDEI_READ, &p.sort.source, uses, &n);
-    if (t->values) {
-        at[n] = offsetof(od_top, sort.values);
-        add(t->values, TIDEI_WRITE, &p.sort.values, uses, &n);
-    }
-    if (t->indices) {
-        at[n] = offsetof(od_top, sort.indices);
-        add(t->indices, TIDEI_WRITE, &p.sort.indices, uses, &n);
-    }
-    const tidei_own_kernel *k =
-        tidei_order_by_text(t->a) ? &kernels[p.sort.type.size == 8] : &host_kernel;
-    return tidei_run_own(t->a->rt, k, uses, n, &p, sizeof p, at,
-                         (uint64_t)p.sort.space.rows * TIDEI_OWN_BLOCK, t->op);
+    tidei_results r = {.rt = t->a->rt, .op = t->op};
+    picking g = {.source = t->a, .values = t->values, .indices = t->indices, .p = {.k = t->k}};
+    od_rows *space = &g.p.sort.space;
+    const bool parts = has_parts(t);
+    tidei_order_rows(&t->a->lay, t->axis, t->k, space);
+    g.p.sort.type = tidei_order_type(t->a->lay.dtype, t->descending);
+    while (r.status == TIDE_OK && (g.p.parts = parts ? parts_of(space->length, t->k) : 1) > 1)
+        pick_parts(&g, t, &r);
+    if (r.status == TIDE_OK) r.status = launch(&g, t);
+    return tidei_results_end(&r);
 }
 
 /* The first k of what a sort gave. */

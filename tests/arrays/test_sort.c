@@ -120,6 +120,30 @@ static void a_gpus_kernels_keep_long_rows_apart(void **state) {
     several_long_rows(*state);
 }
 
+/* The first few of rows that fall into parts, and of what is picked from these where that is too
+** long again; equals lie in several parts. */
+static void rows_in_parts(tide_runtime *rt) {
+    static const tide_dtype types[] = {TIDE_F32, TIDE_I8, TIDE_F64, TIDE_U16, TIDE_BOOL, TIDE_BF16};
+    for (int i = 0; i < (int)TIDEI_COUNT(types); i++) {
+        int64_t n = 8000 + random_below(1500), shape[] = {2, 1, n};
+        const int axis = i & 1 ? 2 : 0, layout = random_below(LAYOUTS);
+        shape[0] = axis ? 2 : n, shape[2] = axis ? n : 2;
+        tide_array *a = random_array(rt, types[i], 3, shape, layout, i & 2);
+        picks_right(a, axis, 1 + random_below(9), i % 3);
+        if (i < 2) picks_right(a, axis, 65 + random_below(400), i % 3);
+        tide_release(a);
+    }
+    int64_t n = 85000;
+    tide_array *a = random_array(rt, TIDE_I16, 1, &n, BACKWARD, true);
+    picks_right(a, 0, 250, true);
+    tide_release(a);
+}
+static void a_gpus_kernels_pick_from_parts_of_rows(void **state) {
+    if (!*state) skip();
+    rows_in_parts(*state);
+}
+static void the_first_of_long_rows(void **state) { rows_in_parts(*state); }
+
 /* ---- words of the contract ---- */
 
 static void equals_keep_their_order_both_ways(void **state) {
@@ -190,6 +214,14 @@ static void sorting_in_a_scope(tide_runtime *rt, tide_status *status) {
     *status = ok ? TIDE_OK : tide_error_last()->status;
     assert_ok(tide_scope_end(rt));
 }
+static void picking_in_a_scope(tide_runtime *rt, tide_status *status) {
+    tide_array *a, *out[2];
+    assert_ok(tide_scope_begin(rt));
+    bool ok = (a = tide_zeros(rt, TIDE_U8, SHAPE(4200, 1))) &&
+              tide_topk(a, 2, 0, 1, &out[0], &out[1]) == TIDE_OK;
+    *status = ok ? TIDE_OK : tide_error_last()->status;
+    assert_ok(tide_scope_end(rt));
+}
 static void each_call_of_the_device_may_fail(void **state) {
     (void)state;
     each_call_fails(sorting_in_a_scope);
@@ -199,6 +231,7 @@ static void each_call_may_fail_under_a_gpus_kernels(void **state) {
     if (!can_emulate()) skip();
     emulated_device = true;
     each_call_fails(sorting_in_a_scope);
+    each_call_fails(picking_in_a_scope);
     emulated_device = false;
 }
 
@@ -220,6 +253,8 @@ int main(void) {
         EMULATED(a_gpus_kernels_pass_over_such_digits),
         CASE(rows_beside_each_other_are_sorted_alone),
         EMULATED(a_gpus_kernels_keep_long_rows_apart),
+        CASE(the_first_of_long_rows),
+        EMULATED(a_gpus_kernels_pick_from_parts_of_rows),
         CASE(equals_keep_their_order_both_ways),
         CASE(complex_numbers_are_compared_as_numpy_does),
         CASE(a_partition_parts),
