@@ -1,7 +1,8 @@
 /* matmul.c: matrix products: shapes, types, and which library or kernel computes them.
 **
 ** Floats go to the BLAS of the device (libs/blas.h), which reads matrices whose rows or columns
-** have no gaps between their elements; others are copied first. Integers go to kernels of our own
+** have no gaps between their elements; others are copied first. A product of few results with long
+** sums goes there in parts. Integers go to kernels of our own
 ** (product.h), which take any strides. An operand of another type is cast on the same way. A matrix
 ** times a vector is the expression engine's fold where that runs on the device: it moves the matrix
 ** as fast as memory does, takes any strides and no workspace, and costs less than a call of cuBLAS
@@ -216,19 +217,22 @@ static bool is_by_fold(const plan *p, const tidei_operand *a, const tidei_operan
            d->d->info.flags & TIDEI_DEV_RUNS_TEXT;
 }
 
-/* (a, b) -> sum(a * b) over one dimension. */
-static tidei_program *vector_program(tidei_runtime *rt, tide_dtype t) {
-    _Atomic(tidei_program *) *slot = &tidei_arrays_of(rt)->vector_product[t == TIDE_F64];
+/* Over one dimension: (a, b) -> sum(a * b), or a -> sum(a). */
+static tidei_program *sum_program(tidei_runtime *rt, tide_dtype t, bool of_products) {
+    _Atomic(tidei_program *) *slot = &tidei_arrays_of(rt)->sums[of_products][t == TIDE_F64];
     tidei_program *known = atomic_load_explicit(slot, memory_order_acquire);
     if (tidei_likely(known != NULL)) return known;
     const uint8_t type = (uint8_t)t;
-    tidei_program p = {
-        .nnodes = 3, .ninputs = 2, .nouts = 1, .fold = TIDEI_FOLD_SUM, .acc_dtype = type};
-    p.nodes[0] = (tidei_node){.op = TIDEI_OP_INPUT, .dtype = type, .a = 0};
-    p.nodes[1] = (tidei_node){.op = TIDEI_OP_INPUT, .dtype = type, .a = 1};
-    p.nodes[2] = (tidei_node){.op = TIDEI_OP_MUL, .dtype = type, .a = 0, .b = 1};
-    p.input_dtype[0] = p.input_dtype[1] = p.out_dtype[0] = type;
-    p.out_node[0] = 2;
+    tidei_program p = {.nouts = 1, .fold = TIDEI_FOLD_SUM, .acc_dtype = type};
+    p.ninputs = p.nnodes = of_products ? 2 : 1;
+    for (uint8_t i = 0; i < p.ninputs; i++) {
+        p.nodes[i] = (tidei_node){.op = TIDEI_OP_INPUT, .dtype = type, .a = i};
+        p.input_dtype[i] = type;
+    }
+    if (of_products)
+        p.nodes[p.nnodes++] = (tidei_node){.op = TIDEI_OP_MUL, .dtype = type, .a = 0, .b = 1};
+    p.out_dtype[0] = type;
+    p.out_node[0] = (uint8_t)(p.nnodes - 1);
     known = tidei_program_shared(rt, &p);
     atomic_store_explicit(slot, known, memory_order_release);
     return known;
@@ -239,7 +243,7 @@ static tide_status by_fold(const plan *p, const tidei_operand *a, const tidei_op
     side x = side_of(&a->lay, true), y = side_of(&b->lay, false);
     const int kept = p->nbatch, folded = kept + 1;
     tidei_call call;
-    call.prog = vector_program(c->rt, p->dtype);
+    call.prog = sum_program(c->rt, p->dtype, true);
     if (!call.prog) return tidei_fail_host_memory(p->op, sizeof *call.prog);
     call.ndim = folded + 1;
     call.nred = 1;
@@ -265,6 +269,91 @@ static tide_status by_fold(const plan *p, const tidei_operand *a, const tidei_op
     return tidei_backend_of(s->dev)->run(s, &call, p->op);
 }
 
+/* ---- long sums of few results ---- */
+
+/* cuBLAS keeps few of a GPU's processors busy with one product of few results, however long their
+** sums are. So these go in parts, all in one call, and what came of the parts is added up. On an
+** H200, us: 2097152 x 7 by its like, transposed, 540 -> 170; 1048576 x 32, 238 -> 102; 65536 x 7,
+** 25 -> 19; 2 x 2097152 by 2097152 x 100, 1056 -> 428; but by 2097152 x 512, 1780 -> 3652. */
+#define FEW_RESULTS 1024
+#define FEW_ROWS    128 /* or columns */
+#define LONG_SUM    ((int64_t)1 << 16)
+/* Terms of a part: as many as make PARTS parts, between these. */
+#define PARTS      512
+#define PART_LEAST 512
+#define PART_MOST  4096
+
+static bool is_in_parts(const plan *p, const tidei_dev *d) {
+    return p->nbatch == 0 && p->k >= LONG_SUM && p->m <= FEW_ROWS && p->n <= FEW_ROWS &&
+           p->m * p->n <= FEW_RESULTS && (p->dtype == TIDE_F32 || p->dtype == TIDE_F64) &&
+           d->d->info.flags & TIDEI_DEV_RUNS_TEXT;
+}
+
+static int64_t terms_of_part(int64_t k) {
+    int64_t each = k / PARTS / PART_LEAST * PART_LEAST;
+    return each < PART_LEAST ? PART_LEAST : each > PART_MOST ? PART_MOST : each;
+}
+
+/* The product of `count` parts of `each` terms, from term `first` on, each to a matrix of c's. */
+static tide_status multiply_parts(const plan *p, const tidei_operand *a, const tidei_operand *b,
+                                  const tidei_operand *c, int64_t first, int64_t count,
+                                  int64_t each) {
+    const side x = side_of(&a->lay, true), y = side_of(&b->lay, false);
+    const tidei_layout left = {.dtype = a->lay.dtype,
+                               .ndim = 3,
+                               .offset = a->lay.offset + first * x.col,
+                               .shape = {count, p->m, each},
+                               .strides = {each * x.col, x.row, x.col}},
+                       right = {.dtype = b->lay.dtype,
+                                .ndim = 3,
+                                .offset = b->lay.offset + first * y.row,
+                                .shape = {count, each, p->n},
+                                .strides = {each * y.row, y.row, y.col}};
+    tidei_operand l = *a, r = *b;
+    plan q = *p;
+    bool applied;
+    l.lay = left;
+    r.lay = right;
+    q.epilogue = TIDEI_EPILOGUE_NONE;
+    q.k = each;
+    q.nbatch = 1;
+    q.batch[0] = count;
+    return by_blas(&q, &l, &r, c, &applied);
+}
+
+/* The first axis of x, added up into c. */
+static tide_status add_up(const tidei_operand *x, const tidei_operand *c, const char *op) {
+    const int64_t results = tidei_layout_size(&c->lay);
+    tidei_stream *s = tidei_stream_here(c->rt);
+    tidei_call call;
+    call.prog = sum_program(c->rt, c->lay.dtype, false);
+    if (!call.prog) return tidei_fail_host_memory(op, sizeof *call.prog);
+    call.ndim = 2;
+    call.nred = 1;
+    call.shape[0] = results;
+    call.shape[1] = x->lay.shape[0];
+    call.in[0] = (tidei_view){.st = x->st, .offset = x->lay.offset, .strides = {1, results}};
+    call.out[0] = (tidei_view){.st = c->st, .offset = c->lay.offset, .strides = {1}};
+    tidei_call_collapse(&call);
+    return tidei_backend_of(s->dev)->run(s, &call, op);
+}
+
+static tide_status by_parts(const plan *p, const tidei_operand *a, const tidei_operand *b,
+                            const tidei_operand *c) {
+    const int64_t each = terms_of_part(p->k), whole = p->k / each, rest = p->k % each,
+                  shape[] = {whole + (rest > 0), p->m, p->n};
+    tidei_operand parts, last;
+    tide_status s = tidei_operand_make(c->rt, c->lay.dtype, 3, shape, p->op, &parts);
+    if (s != TIDE_OK) return s;
+    s = multiply_parts(p, a, b, &parts, 0, whole, each);
+    last = parts;
+    last.lay.offset += whole * p->m * p->n;
+    if (s == TIDE_OK && rest) s = multiply_parts(p, a, b, &last, whole * each, 1, rest);
+    if (s == TIDE_OK) s = add_up(&parts, c, p->op);
+    tidei_operand_put(&parts);
+    return s;
+}
+
 /* ---- products ---- */
 
 static bool is_for_blas(tide_dtype t) {
@@ -282,7 +371,9 @@ static tide_status multiply(const plan *p, const tidei_operand *a, const tidei_o
     if (s != TIDE_OK) return s;
     s = prepare(p, b, false, t, blas, &y);
     if (s == TIDE_OK) {
-        s = blas ? by_blas(p, x.o, y.o, c, applied) : by_kernel(p, x.o, y.o, c);
+        s = !blas                        ? by_kernel(p, x.o, y.o, c)
+            : is_in_parts(p, c->st->dev) ? by_parts(p, x.o, y.o, c)
+                                         : by_blas(p, x.o, y.o, c, applied);
         tidei_readied_put(&y);
     }
     tidei_readied_put(&x);

@@ -5,6 +5,7 @@
 #include "runtime/device/cuda/nvrtc.h"
 #include "tests/arrays/checked.h"
 #include "tests/doubles/emulate.h"
+#include "tests/doubles/emulated_device.h"
 #include "tests/arrays/every_failure.h"
 #include "tests/support/tidetest.h"
 #include "tests/support/views.h"
@@ -133,6 +134,65 @@ static void larger_products_agree_with_the_naive_product(void **state) {
             assert_ok(tide_scope_end(rt));
         }
     close_checked(rt);
+}
+
+/* A GPU's products where its kernels are emulated: by the host's BLAS. */
+static int64_t parts, terms; /* of the last product in parts; of all calls */
+tide_status __real_tidei_gemm_cuda(tidei_stream *s, tidei_gemm *g, const tidei_use uses[3],
+                                   const char *op);
+tide_status __wrap_tidei_gemm_cuda(tidei_stream *s, tidei_gemm *g, const tidei_use uses[3],
+                                   const char *op);
+tide_status __wrap_tidei_gemm_cuda(tidei_stream *s, tidei_gemm *g, const tidei_use uses[3],
+                                   const char *op) {
+    if (!test_on_host()) return __real_tidei_gemm_cuda(s, g, uses, op);
+    if (g->nbatch) parts = g->batch[0];
+    terms += g->k * (g->nbatch ? g->batch[0] : 1);
+    return tidei_gemm_host(s, g, uses, op);
+}
+
+/* Few results of long sums, which go in parts on a GPU; some have a rest. */
+static void long_sums(tide_runtime *rt, bool emulated) {
+    static const struct {
+        tide_dtype a, b;
+        int64_t m, k, n, parts, terms;
+    } each[] = {{TIDE_F32, TIDE_F32, 7, 65536, 7, 128, 65536},
+                {TIDE_F64, TIDE_F64, 2, 65537, 3, 128, 65537},
+                {TIDE_F32, TIDE_I8, 3, 70001, 2, 136, 70001},
+                {TIDE_F32, TIDE_F32, 5, 525313, 2, 513, 525313},
+                {TIDE_C64, TIDE_C64, 2, 65536, 2, 0, 65536},
+                {TIDE_F64, TIDE_F32, 2, 65535, 4, 0, 65535},
+                {TIDE_F32, TIDE_F32, 32, 65555, 2, 128, 65555}};
+    seed = 7;
+    for (size_t i = 0; i < TIDEI_COUNT(each); i++) {
+        int64_t m = each[i].m, k = each[i].k, n = each[i].n;
+        assert_ok(tide_scope_begin(rt));
+        tide_array *x = view_of(rt, small_numbers, each[i].a, (int)draw(PATTERNS), SHAPE(m, k)),
+                   *y = view_of(rt, small_numbers, each[i].b, (int)draw(PATTERNS), SHAPE(k, n));
+        parts = terms = 0;
+        tide_array *z = tide_matmul(x, y);
+        assert_array(z);
+        numbers vx = read_back(x), vy = read_back(y), vz = read_back(z);
+        assert_product(&vx, &vy, &vz, 0, NULL);
+        drop(&vx), drop(&vy), drop(&vz);
+        if (emulated) {
+            assert_int_equal(parts, each[i].parts);
+            assert_int_equal(terms, each[i].terms);
+        }
+        assert_ok(tide_scope_end(rt));
+    }
+}
+static void long_sums_agree_with_the_naive_product(void **state) {
+    (void)state;
+    tide_runtime *rt = open_checked();
+    long_sums(rt, false);
+    close_checked(rt);
+}
+static void long_sums_go_in_parts_on_a_gpu(void **state) {
+    (void)state;
+    if (!can_emulate()) skip();
+    tide_runtime *rt = emulated_open(&(tide_config){.collector = "refcount"});
+    long_sums(rt, true);
+    tide_close(rt);
 }
 
 static void assert_shape(tide_array *a, int ndim, const int64_t *shape) {
@@ -479,6 +539,25 @@ static void every_call_may_fail(void **state) {
     each_call_fails(products);
 }
 
+static void a_product_in_parts(tide_runtime *rt, tide_status *status) {
+    *status = tide_scope_begin(rt);
+    if (*status != TIDE_OK) return;
+    tide_array *x = tide_ones(rt, TIDE_F32, SHAPE(66000, 2)), *xt = x ? tide_transpose(x, NULL) : x;
+    if (!xt || !tide_matmul(xt, x))
+        *status = tide_error_last()->status;
+    else
+        *status = tide_device_synchronize(rt);
+    tide_status end = tide_scope_end(rt);
+    if (*status == TIDE_OK) *status = end;
+}
+static void every_call_may_fail_for_parts(void **state) {
+    (void)state;
+    if (!can_emulate()) skip();
+    emulated_device = true;
+    each_call_fails(a_product_in_parts);
+    emulated_device = false;
+}
+
 static void no_room_for_the_result_is_told(void **state) {
     (void)state;
     tide_config c = {.collector = "refcount", .limit = "8MiB"};
@@ -607,6 +686,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_pattern_agrees_with_the_naive_product),
         cmocka_unit_test(larger_products_agree_with_the_naive_product),
+        cmocka_unit_test(long_sums_agree_with_the_naive_product),
+        cmocka_unit_test(long_sums_go_in_parts_on_a_gpu),
         cmocka_unit_test(a_vector_is_a_row_or_a_column),
         cmocka_unit_test(empty_products_are_zeros),
         cmocka_unit_test(mixed_types_are_promoted),
@@ -616,6 +697,7 @@ int main(void) {
         cmocka_unit_test(both_integer_kernels_agree),
         cmocka_unit_test(device_text_compiles),
         cmocka_unit_test(every_call_may_fail),
+        cmocka_unit_test(every_call_may_fail_for_parts),
         cmocka_unit_test(no_room_for_the_result_is_told),
         cmocka_unit_test(what_follows_is_added_and_bent),
         cmocka_unit_test(what_cannot_follow_is_refused),
