@@ -3,7 +3,8 @@
 ** The array is copied into the middle; then axis by axis what lies in front of it and behind it is
 ** filled, over all that is written by then. So a corner is what its axes make of it one after the
 ** other. Borders are made of what the result has already: a reflection first from the array, turned
-** around; what repeats by ever longer copies (tidei_extend).
+** around; what repeats by ever longer copies (tidei_extend). A constant may fill all before the
+** array is copied.
 ** What must stay true: no copy reads what it writes. */
 #include <inttypes.h>
 
@@ -127,15 +128,36 @@ static tide_status plan(const tidei_layout *l, const int64_t *before, const int6
     return TIDE_OK;
 }
 
+#define SMALL ((int64_t)TIDEI_MIB) /* bytes that are filled while a launch is made */
+
+/* Whether all is filled before the array is copied into it: one launch in place of one for each
+** side where the result is small, and whole lines of memory where borders within its rows are a
+** quarter of these or more (16777216 x 1 with a column at each side: three passes over all lines
+** otherwise). */
+static bool is_filled_first(const tidei_layout *dst, const tidei_layout *src, const int64_t *before,
+                            const int64_t *after) {
+    int64_t total = tidei_layout_size(dst);
+    int sides = 0;
+    for (int i = 0; i < dst->ndim; i++) sides += (before[i] > 0) + (after[i] > 0);
+    if (sides < 2) return false;
+    if (total <= SMALL / (int64_t)tide_dtype_size(dst->dtype)) return true;
+    int64_t rows = total / dst->shape[0] * src->shape[0];
+    return rows - tidei_layout_size(src) >= rows / 4;
+}
+
 static tide_status fill(const tidei_operand *dst, const tidei_operand *src, const int64_t *before,
                         const int64_t *after, int mode, const void *element) {
     tidei_operand middle = *dst;
+    tide_status s = TIDE_OK;
     if (!tidei_layout_size(&dst->lay)) return TIDE_OK;
     if (!tidei_layout_size(&src->lay)) return tidei_fill_elements(dst, element, "tide_pad");
     for (int i = 0; i < src->lay.ndim; i++)
         tidei_narrow(&middle.lay, i, before[i], src->lay.shape[i]);
-    tide_status s = tidei_copy_elements(dst->rt, &middle, src, "tide_pad");
-    for (int i = 0; i < src->lay.ndim && s == TIDE_OK; i++) {
+    const bool filled =
+        mode == TIDE_PAD_CONSTANT && is_filled_first(&dst->lay, &src->lay, before, after);
+    if (filled) s = tidei_fill_elements(dst, element, "tide_pad");
+    if (s == TIDE_OK) s = tidei_copy_elements(dst->rt, &middle, src, "tide_pad");
+    for (int i = 0; i < src->lay.ndim && s == TIDE_OK && !filled; i++) {
         border b = {i, mode, before[i], after[i], element};
         s = pad_axis(dst, &middle.lay, &b, "tide_pad");
     }

@@ -168,6 +168,27 @@ static void borders_are_padded(void **state) {
     }
 }
 
+/* Large ones, of which the borders are a small part or a large one. */
+static void large_arrays_are_padded(void **state) {
+    static const int64_t shapes[][2] = {{400, 700}, {130000, 2}, {2, 130000}};
+    static const int64_t before[] = {1, 3}, after[] = {2, 1};
+    for (size_t k = 0; k < TIDEI_COUNT(shapes); k++) {
+        const int64_t *sh = shapes[k], n = sh[0] * sh[1], rows = sh[0] + 3, cols = sh[1] + 4;
+        tide_array *a = tide_reshape(tide_arange(*state, TIDE_I32, 0, (double)n, 1), 2, sh),
+                   *padded = tide_pad(a, before, after, TIDE_PAD_CONSTANT, tide_arg_int(-1));
+        int32_t *got = malloc((size_t)(rows * cols) * sizeof *got);
+        assert_array(padded);
+        assert_ok(tide_to_host(padded, got, (size_t)(rows * cols) * sizeof *got));
+        for (int64_t i = 0; i < rows; i++)
+            for (int64_t j = 0; j < cols; j++) {
+                int64_t r = i - 1, c = j - 3;
+                bool in = r >= 0 && r < sh[0] && c >= 0 && c < sh[1];
+                assert_int_equal(got[i * cols + j], in ? r * sh[1] + c : -1);
+            }
+        free(got);
+    }
+}
+
 static void pad_refuses_what_does_not_fit(void **state) {
     tide_runtime *rt = *state;
     tide_array *a = tide_zeros(rt, TIDE_U8, SHAPE(2, 0));
@@ -265,11 +286,17 @@ static void tile_repeats_the_whole(void **state) {
 int main(void) {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, open_runtime, close_runtime)
     const struct CMUnitTest tests[] = {
-        CASE(unstack_gives_each_its_own), CASE(many_are_handed_out_together),
-        CASE(split_cuts_an_axis),         CASE(broadcast_arrays_agree),
-        CASE(meshgrid_spans_a_grid),      CASE(roll_shifts_around_the_ends),
-        CASE(borders_are_padded),         CASE(pad_refuses_what_does_not_fit),
-        CASE(stack_makes_an_axis),        CASE(tile_repeats_the_whole),
+        CASE(unstack_gives_each_its_own),
+        CASE(many_are_handed_out_together),
+        CASE(split_cuts_an_axis),
+        CASE(broadcast_arrays_agree),
+        CASE(meshgrid_spans_a_grid),
+        CASE(roll_shifts_around_the_ends),
+        CASE(borders_are_padded),
+        CASE(large_arrays_are_padded),
+        CASE(pad_refuses_what_does_not_fit),
+        CASE(stack_makes_an_axis),
+        CASE(tile_repeats_the_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
