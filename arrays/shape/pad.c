@@ -128,7 +128,7 @@ static tide_status plan(const tidei_layout *l, const int64_t *before, const int6
     return TIDE_OK;
 }
 
-#define SMALL ((int64_t)TIDEI_MIB) /* bytes that are filled while a launch is made */
+#define SMALL ((int64_t)(4 * TIDEI_MIB)) /* bytes that are filled while a launch is made */
 
 /* Whether all is filled before the array is copied into it: one launch in place of one for each
 ** side where the result is small, and whole lines of memory where borders within its rows are a

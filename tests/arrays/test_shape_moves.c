@@ -170,7 +170,7 @@ static void borders_are_padded(void **state) {
 
 /* Large ones, of which the borders are a small part or a large one. */
 static void large_arrays_are_padded(void **state) {
-    static const int64_t shapes[][2] = {{400, 700}, {130000, 2}, {2, 130000}};
+    static const int64_t shapes[][2] = {{1100, 1100}, {200000, 2}, {2, 600000}};
     static const int64_t before[] = {1, 3}, after[] = {2, 1};
     for (size_t k = 0; k < TIDEI_COUNT(shapes); k++) {
         const int64_t *sh = shapes[k], n = sh[0] * sh[1], rows = sh[0] + 3, cols = sh[1] + 4;
