@@ -239,9 +239,22 @@ static const char *vector_at(const writer *w, char kind, unsigned i, char at[64]
     return at;
 }
 
+/* Whether a thread keeps vectors of input i as words. */
+static bool is_packed(const writer *w, unsigned i) {
+    return tide_dtype_size(dtype_of(w, i)) == 1 && w->f->vec >= 4 &&
+           !((w->f->splat | w->f->loose) >> i & 1);
+}
+
 /* How a vector of input i is loaded. */
 static void say_get(writer *w, unsigned i) {
     text *t = &w->t;
+    char at[128], vector[64];
+    vector_at(w, 'i', i, vector);
+    if (is_packed(w, i))
+        tidei_format(at, sizeof at, "reinterpret_cast<const tide_packed<td_%s, tide_V> *>(%s)",
+                     tide_dtype_name(dtype_of(w, i)), vector);
+    else
+        tidei_format(at, sizeof at, "%s", vector);
     if (w->f->splat >> i & 1)
         sayf(t, "    x.i%u = tide_array_get<tide_V>(q.i%u, true);\n", i, i);
     else if (w->f->loose >> i & 1)
@@ -250,7 +263,7 @@ static void say_get(writer *w, unsigned i) {
         sayf(t,
              w->f->streams && is_in(w, EARLY, i) ? "    x.i%u = tide_stream_get(%s);\n"
                                                  : "    x.i%u = *(%s);\n",
-             i, vector_at(w, 'i', i, (char[64]){0}));
+             i, at);
 }
 
 /* tide_x or tide_y: a vector of a set's inputs, and how it is loaded. */
@@ -259,15 +272,17 @@ static void say_vectors(writer *w, operand_set set, const char *type, const char
     sayf(t, "struct %s {\n", vector);
     for (unsigned i = 0; i < w->p->ninputs; i++)
         if (is_in(w, set, i))
-            sayf(t, "    tide_vec<td_%s, tide_V> i%u;\n", tide_dtype_name(dtype_of(w, i)), i);
+            sayf(t, "    %s<td_%s, tide_V> i%u;\n", is_packed(w, i) ? "tide_packed" : "tide_vec",
+                 tide_dtype_name(dtype_of(w, i)), i);
     sayf(t, "};\nTD_FN void tide_get(const tide_p &p, const %s &q, %s &x) {\n", type, vector);
     for (unsigned i = 0; i < w->p->ninputs; i++)
         if (is_in(w, set, i)) say_get(w, i);
     sayf(t, "}\nTD_FN void tide_get_one(const tide_p &p, const %s &q, %s &x) {\n", type, vector);
     for (unsigned i = 0; i < w->p->ninputs; i++)
         if (is_in(w, set, i))
-            sayf(t, "    x.i%u.v[0] = *reinterpret_cast<const td_%s *>(q.i%u);\n", i,
-                 tide_dtype_name(dtype_of(w, i)), i);
+            sayf(t, "    x.i%u.v%s[0] = *reinterpret_cast<const td_%s *>(q.i%u);\n", i,
+                 is_packed(w, i) ? ".w" : "",
+                 is_packed(w, i) ? "u8" : tide_dtype_name(dtype_of(w, i)), i);
     say(t, "}\n");
 }
 
