@@ -13,7 +13,7 @@ TITLES = {"tide": "Tidepool", "driver": "driver, threshold max", "driver-0": "dr
 BENCHES = {"pair": "B1 pair", "random": "B2 random", "holes": "B3 holes", "threads": "B4 threads", "trace": "B5 trace",
            "frontier": "B6 frontier", "breaker": "B6 breaker", "pipeline": "B7 pipeline", "move": "moving"}
 # By what the figure's name matches, in this order.
-UNITS = [(r"^(pair:.*|pair) |_ns$| ns$|_p999_|_free_|^random n\d+$|^holes .*KiB_", "ns"), (r"^threads (own|mixed|passed|buried)_", "pairs/s"),
+UNITS = [(r"^(pair:.*|pair) |_ns$| ns$|_p999_|_free_|^random n\d+$|^holes .*KiB_", "ns"), (r"^threads (own|mixed|passed|buried)_t\d+$", "pairs/s"),
          (r"^pipeline k\d+_(fixed|passed_on)", "us"), (r"overlap|_slow_", "%"), (r"^(breaker|move) time", "ms"), (r"^move rate", "GB/s"),
          (r"(moved|limit)$", "bytes")]
 
