@@ -2,11 +2,10 @@
 **
 ** Floats go to the BLAS of the device (libs/blas.h), which reads matrices whose rows or columns
 ** have no gaps between their elements; others are copied first. A product of few results with long
-** sums goes there in parts. Integers go to kernels of our own
-** (product.h), which take any strides. An operand of another type is cast on the same way. A matrix
-** times a vector is the expression engine's fold where that runs on the device: it moves the matrix
-** as fast as memory does, takes any strides and no workspace, and costs less than a call of cuBLAS
-** does. */
+** sums goes there in parts. Integers go to kernels of our own (product.h), which take any strides.
+** An operand of another type is cast on the same way. A matrix times a vector is the expression
+** engine's fold where that runs on the device: it moves the matrix as fast as memory does, takes
+** any strides and no workspace, and costs less than a call of cuBLAS does. */
 #include "arrays/arrays.h"
 #include "arrays/expr/copy.h"
 #include "arrays/expr/ir.h"
@@ -278,8 +277,10 @@ static tide_status by_fold(const plan *p, const tidei_operand *a, const tidei_op
 #define FEW_RESULTS 1024
 #define FEW_ROWS    128 /* or columns */
 #define LONG_SUM    ((int64_t)1 << 16)
-/* Terms of a part: as many as make PARTS parts, between these. */
+/* Terms of a part: as many as make PARTS parts, between these; more where there would be more parts
+** than any cuBLAS takes in one call. */
 #define PARTS      512
+#define PARTS_MOST 32768
 #define PART_LEAST 512
 #define PART_MOST  4096
 
@@ -290,7 +291,8 @@ static bool is_in_parts(const plan *p, const tidei_dev *d) {
 }
 
 static int64_t terms_of_part(int64_t k) {
-    int64_t each = k / PARTS / PART_LEAST * PART_LEAST;
+    const int64_t each = k / PARTS / PART_LEAST * PART_LEAST, least = k / PARTS_MOST;
+    if (least >= PART_MOST) return (least / PART_LEAST + 1) * PART_LEAST;
     return each < PART_LEAST ? PART_LEAST : each > PART_MOST ? PART_MOST : each;
 }
 

@@ -16,6 +16,10 @@
 /* A block takes as long to pick of a row as to sort so many elements: 2097152 rows of 7 on an H100
 ** take 33 ms picked. */
 #define SORTED 512
+/* Where parts are not worth it a block picks from a whole row that is short, or one of many. */
+#define SHORT     ((int64_t)1 << 16)
+#define MANY_ROWS 64
+#ifndef PART /* a test has shorter ones */
 /* A block that picks from a part of this length has all of it in registers (TILE of runs.cu); of a
 ** longer one it reads all several times. */
 #define PART ((int64_t)4096)
@@ -23,16 +27,15 @@
 ** left of 2^37 elements has to be parted twice more, and there are results enough for that. */
 #define SHARE      16
 #define PARTS_MOST 4096
-/* Where parts are not worth it a block picks from a whole row that is short, or one of many. */
-#define SHORT     ((int64_t)1 << 16)
-#define MANY_ROWS 64
 /* Of up to k of a row's first, rows of this length are worth parts where elements are so many.
 ** Measured on an H200, of floats, us, in parts, by a block a row, sorted: the first 1000 of 1 x
 ** 16777216: 502, -, 727; 1 x 1048576: 204, -, 80; 64 x 262144: 405, 915, -; 200 x 65536: 324, 291,
-** -; the first 256 of 1024 x 16384: 280, 240, -; 200 x 65536: 208, 271, -. */
-static const struct {
-    int64_t k, length, elements;
-} worth[] = {{64, 0, 0}, {256, (int64_t)1 << 15, 0}, {OD_TOP, (int64_t)1 << 18, (int64_t)1 << 22}};
+** -; the first 256 of 1024 x 16384: 280, 240, -; 200 x 65536: 208, 271, -; the first 64 of 10000 x
+** 5000: 898, 1076, -. */
+#define WORTH                                                                                      \
+    {64, 0, 0}, {256, (int64_t)1 << 15, 0}, { OD_TOP, (int64_t)1 << 18, (int64_t)1 << 22 }
+#endif
+static const struct { int64_t k, length, elements; } worth[] = {WORTH};
 
 extern const char tidei_order_select_text[];
 

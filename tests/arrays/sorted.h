@@ -50,4 +50,18 @@ static inline void both_are_right(tide_array *a, int axis, bool descending) {
     drop_model(&s);
 }
 
+/* The first k of each row, and each result without the other. */
+static inline void picks_right(tide_array *a, int axis, int64_t k, bool largest) {
+    sorted s = model(a, axis, k, largest);
+    tide_array *values, *places;
+    assert_ok(tide_topk(a, k, axis, largest, &values, &places));
+    has(values, tide_array_dtype(a), s.values, s.n);
+    has(places, TIDE_I64, s.places, s.n);
+    assert_ok(tide_topk(a, k, axis, largest, NULL, &places));
+    has(places, TIDE_I64, s.places, s.n);
+    assert_ok(tide_topk(a, k, axis, largest, &values, NULL));
+    has(values, tide_array_dtype(a), s.values, s.n);
+    drop_model(&s);
+}
+
 #endif

@@ -229,10 +229,18 @@ static void few_are_pushed_out_at_once(void **state) {
 }
 
 static atomic_bool chains_are_over;
+static atomic_uint given_back; /* of the owner */
 
+/* Now and then: were the caches always empty, nothing would be pushed out. */
 static void *empty_caches(void *arg) {
+    unsigned next = 0;
     (void)arg;
-    while (!atomic_load(&chains_are_over)) tidei_heap_flush_apart((tidei_heap *)shared_pool);
+    while (!atomic_load(&chains_are_over)) {
+        unsigned now = atomic_load(&given_back);
+        if (now < next) continue;
+        next = now + 777;
+        tidei_heap_flush_apart((tidei_heap *)shared_pool);
+    }
     return NULL;
 }
 
@@ -245,11 +253,15 @@ static void chains_are_taken_meanwhile(void **state) {
     shared_pool = open_pool(&tidei_pool_tide, 2 * MIB, 64 * MIB);
     const tidei_heap *heap = (const tidei_heap *)shared_pool;
     atomic_store(&chains_are_over, false);
+    atomic_store(&given_back, 0);
     make_many(shared_pool, b, MANY, 1000); /* two sizes in turn; of the other not all find room */
     assert_int_equal(pthread_create(&t, NULL, empty_caches, NULL), 0);
-    for (unsigned round = 0; round < (test_quick() ? 100 : 1000); round++) {
-        for (unsigned i = 0; i < MANY; i++) put(shared_pool, &b[i], 0, 1);
-        make_many(shared_pool, b, MANY, round / 4 % 2 ? 1000 : 5000);
+    for (unsigned round = 0; round < (test_quick() ? 200 : 1000); round++) {
+        for (unsigned i = 0; i < MANY; i++) {
+            put(shared_pool, &b[i], 0, 1);
+            atomic_fetch_add(&given_back, 1);
+        }
+        make_many(shared_pool, b, MANY, round / 4 % 2 ? 1000 : 9000);
     }
     atomic_store(&chains_are_over, true);
     pthread_join(t, NULL);
@@ -259,6 +271,7 @@ static void chains_are_taken_meanwhile(void **state) {
     const tidei_cache *c = tidei_heap_cache_of(heap, tidei_thread_number);
     assert_int_equal(at_hand(shared_pool), 0);
     assert_int_equal(c->in_entries, atomic_load(&c->stolen_from));
+    assert_true(c->hand > 0); /* some were pushed out */
     close_clean(shared_pool);
 }
 
