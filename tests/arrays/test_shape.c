@@ -326,6 +326,24 @@ static void a_gpus_kernels_do_the_same(void **state) {
     trapezoids_are_summed(state);
 }
 
+/* How many kernels a pad with a border of one constant takes; a fill of all is none. */
+static unsigned kernels_of_pad(tide_runtime *rt, int64_t rows, int64_t cols) {
+    const int64_t one[] = {1, 1};
+    tide_array *a = tide_zeros(rt, TIDE_I32, SHAPE(rows, cols)), *padded;
+    const unsigned before = atomic_load(&emulated_launches);
+    assert_array(padded = tide_pad(a, one, one, TIDE_PAD_CONSTANT, tide_arg_int(1)));
+    const unsigned took = atomic_load(&emulated_launches) - before;
+    tide_free(padded);
+    tide_free(a);
+    return took;
+}
+static void a_constant_fills_all_where_that_is_less(void **state) {
+    if (!*state) skip();
+    assert_int_equal(kernels_of_pad(*state, 9, 13), 1);     /* small: the array is copied */
+    assert_int_equal(kernels_of_pad(*state, 400000, 1), 1); /* wide borders */
+    assert_true(kernels_of_pad(*state, 1100, 1100) > 1);    /* a side each */
+}
+
 #define TRY(a)                                                                                     \
     do {                                                                                           \
         if (!(a)) {                                                                                \
@@ -392,6 +410,8 @@ int main(void) {
         CASE(trapezoids_of_two_types_lose_nothing),
         CASE(larger_arrays_are_no_different),
         cmocka_unit_test_setup_teardown(a_gpus_kernels_do_the_same, open_emulated, close_runtime),
+        cmocka_unit_test_setup_teardown(a_constant_fills_all_where_that_is_less, open_emulated,
+                                        close_runtime),
         cmocka_unit_test(nothing_is_lost_on_failure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -45,6 +45,13 @@ static void build_max(tidei_program *p, int t) {
     assert_true(tidei_program_valid(p));
 }
 
+static void build_sum(tidei_program *p, int t) {
+    memset(p, 0, sizeof *p);
+    result(p, fold_node(p, TIDEI_FOLD_SUM, cast(p, TIDE_I64, input(p, t)), TIDE_I64));
+    tidei_program_seal(p);
+    assert_true(tidei_program_valid(p));
+}
+
 /* ---- calls ---- */
 
 static bool choose_for(const tidei_program *p, int64_t rows, int64_t n, bool turned, int64_t offset,
@@ -187,6 +194,40 @@ static void folds_alone_have_clusters(void **state) {
     }
 }
 
+/* Elements of a byte are words until they are used, where they lie in vectors of four or more; so a
+** thread has as many of them as of halves, also for sums of 64 bits. */
+static void bytes_of_rows_are_words(void **state) {
+    static const struct {
+        int64_t n, elements; /* elements: that a thread keeps; 0: any */
+        uint8_t type, turned, sum, vec, words;
+    } cases[] = {
+        {4096, 128, TIDE_BOOL, 0, 0, 8, 1}, {4097, 128, TIDE_I8, 0, 0, 8, 1},
+        {4096, 64, TIDE_I8, 0, 1, 8, 1},    {4100, 64, TIDE_U8, 0, 1, 8, 1},
+        {4096, 64, TIDE_U16, 0, 0, 8, 0},   {4096, 16, TIDE_U16, 0, 1, 8, 0},
+        {64, 0, TIDE_I8, 1, 0, 8, 1},       {3, 0, TIDE_I8, 0, 0, 1, 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < TIDEI_COUNT(cases); i++) {
+        tidei_program p;
+        tidei_chain_plan plan;
+        tidei_chain_traits k;
+        (cases[i].sum ? build_sum : build_max)(&p, cases[i].type);
+        tidei_chain_traits_of(&p, &k);
+        assert_true(choose_for(&p, 15000, cases[i].n, cases[i].turned, 0, true, 16, &plan));
+        if (plan.form.vec != cases[i].vec ||
+            (cases[i].elements &&
+             plan.form.unroll * plan.form.vec * plan.form.rows != cases[i].elements))
+            fail_msg("case %zu: %d vectors of %d in %d rows", i, plan.form.unroll, plan.form.vec,
+                     plan.form.rows);
+        char *text = tidei_chain_text(NULL, &p, &k, &plan.form, NULL);
+        assert_non_null(text);
+        const char head[] = "struct tide_x {\n    tide_", *kept = strstr(text, head);
+        assert_non_null(kept);
+        assert_int_equal(!strncmp(kept + strlen(head), "packed<", 7), cases[i].words);
+        tidei_host_free(NULL, text);
+    }
+}
+
 /* x - mean(x), times g, an element a row of memory, which is read late: of another type it takes
 ** nothing of a thread's room either. */
 static void what_is_read_late_takes_no_room(void **state) {
@@ -290,6 +331,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forms_follow_from_shapes),
         cmocka_unit_test(folds_alone_have_clusters),
+        cmocka_unit_test(bytes_of_rows_are_words),
         cmocka_unit_test(what_is_read_late_takes_no_room),
         cmocka_unit_test(plans_cover_any_shape),
         cmocka_unit_test(columns_of_several_folds),
