@@ -97,6 +97,8 @@ run_tests() {
         >"$dir/check.log" 2>&1 && return
     cat "$dir/meson-logs/testlog.txt" >>"$dir/failed.log"
     tail -80 "$dir/check.log"
+    cat "$dir"/meson-logs/testlog*.json >"$dir/failed.json"
+    python3 tools/count.py "$dir/failed.json" | grep '^failed: ' # what is above may not have them all
     return 1
 }
 
@@ -113,7 +115,7 @@ counted() {
 # A further run of tests, whose cases are not counted: what it is called, variables to set
 # (NAME=value) or to unset (NAME), arguments of run_tests.
 again() {
-    name=$1 changes=$2
+    name=$1 changes=$2 began=$(date +%s)
     shift 2
     say "$name: testing"
     (
@@ -124,7 +126,7 @@ again() {
             esac
         done
         run_tests "$@"
-    ) && say "$name: clean" || failed "$name"
+    ) && say "$name: clean, $(($(date +%s) - began)) s" || failed "$name"
 }
 
 # OpenBLAS chooses its kernels by the processor, and every choice rounds in its own way: those that
@@ -167,6 +169,10 @@ dir=build
 [ $gpu = 0 ] || dir=build-gpu
 say "plain: building"
 rm -f build*/failed.log
+# GPU kernels that tests run on the host are compiled once for all runs.
+rm -rf build-emulated
+mkdir build-emulated
+export TIDE_TEST_EMULATED=$PWD/build-emulated
 build $dir -Dwerror=true || { say "0 passed, 1 failed, 0 skipped"; exit 1; }
 device=$($dir/tools/tide info --device)
 say "runs on $device"

@@ -9,9 +9,9 @@
 
 #include "tests/support/tidetest.h"
 #include <dlfcn.h>
-#include <setjmp.h>
 #include <ucontext.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 static const char emu_language[] =
     "#define __CUDACC_RTC__ 1\n"
@@ -261,19 +261,12 @@ static inline const char *emu_compiler(void) {
 #endif
 }
 
-/* Compiles and opens the module. */
-static inline void emu_build(emu_module *m) {
-    char dir[] = "/tmp/tide-emulate-XXXXXX", path[64], lib[64], command[512];
-    const char *cxx = emu_compiler();
-    if (!cxx) { /* callers ask before */
-        fail_msg("no C++ compiler to emulate with");
-        return;
-    }
-    if (!mkdtemp(dir)) fail_msg("mkdtemp: %s", dir);
-    snprintf(path, sizeof path, "%s/k.cc", dir);
-    snprintf(lib, sizeof lib, "%s/k.so", dir);
-    FILE *f = fopen(path, "w");
-    if (!f) fail_msg("cannot write %s", path);
+/* What the compiler is given: the language, the kernels, an entry for each. To be freed. */
+static inline char *emu_whole_text(const emu_module *m) {
+    char *text = NULL;
+    size_t bytes;
+    FILE *f = open_memstream(&text, &bytes);
+    if (!f) abort();
     fprintf(f, "%s%s%s%s%s%s", emu_language, emu_warps, emu_atomics, emu_clusters, m->header,
             m->source);
     for (unsigned k = 0; k < m->kernels; k++)
@@ -282,13 +275,55 @@ static inline void emu_build(emu_module *m) {
                 "*)p); }\n",
                 k, k, k, k);
     fputs(emu_entry, f);
-    fclose(f);
+    if (fclose(f)) abort();
+    return text;
+}
+
+/* Where the library of a text is kept that is compiled by the command `how`: in the folder
+** TIDE_TEST_EMULATED, so that a further run does not wait for the compiler; "" without one. */
+static inline void emu_kept_at(const char *text, const char *how, char *path, size_t room) {
+    const char *folder = getenv("TIDE_TEST_EMULATED");
+    XXH128_hash_t h = XXH3_128bits_withSeed(text, strlen(text), XXH3_64bits(how, strlen(how)));
+    *path = 0;
+    if (!folder || !*folder) return;
+    int n = snprintf(path, room, "%s/%016llx%016llx.so", folder, (unsigned long long)h.high64,
+                     (unsigned long long)h.low64);
+    if (n < 0 || (size_t)n >= room) fail_msg("TIDE_TEST_EMULATED is too long: %s", folder);
+}
+
+/* Makes the library `lib` of the text in the file `path`, or of the one that is kept. */
+static inline void emu_compile(const char *text, const char *path, const char *lib) {
+    char how[1024], kept[512], command[2048];
+    snprintf(how, sizeof how, "%s -std=c++17 -O0 -w -fPIC -shared -ffp-contract=off -fwrapv",
+             emu_compiler());
+    emu_kept_at(text, how, kept, sizeof kept);
+    snprintf(command, sizeof command, "cp '%s' %s 2>/dev/null", kept, lib);
+    if (*kept && system(command) == 0) return;
+    snprintf(command, sizeof command, "%s -o %s %s -lm", how, lib, path);
+    if (system(command) != 0) fail_msg("the emulated kernels do not compile: %s", command);
+    /* By a name of its own first: another program may look for it now. */
     snprintf(command, sizeof command,
-             "%s -std=c++17 -O0 -w -fPIC -shared -ffp-contract=off -fwrapv -o %s %s -lm", cxx, lib,
-             path);
-    int rc = system(command);
-    if (rc == 0) m->library = dlopen(lib, RTLD_NOW | RTLD_LOCAL);
-    if (rc != 0) fail_msg("the emulated kernels do not compile: %s", command);
+             "own=$(mktemp '%s.XXXXXX') && cp %s \"$own\" && mv \"$own\" '%s'", kept, lib, kept);
+    if (*kept && system(command) != 0) fail_msg("cannot keep %s", kept);
+}
+
+/* Compiles and opens the module. Each has a file of its own, even of the same text: a file that is
+** opened twice is one library, whose state blocks of two streams would share. */
+static inline void emu_build(emu_module *m) {
+    char dir[] = "/tmp/tide-emulate-XXXXXX", path[64], lib[64];
+    if (!emu_compiler()) { /* callers ask before */
+        fail_msg("no C++ compiler to emulate with");
+        return;
+    }
+    if (!mkdtemp(dir)) fail_msg("mkdtemp: %s", dir);
+    snprintf(path, sizeof path, "%s/k.cc", dir);
+    snprintf(lib, sizeof lib, "%s/k.so", dir);
+    char *text = emu_whole_text(m);
+    FILE *f = fopen(path, "w");
+    if (!f || fputs(text, f) < 0 || fclose(f)) fail_msg("cannot write %s", path);
+    emu_compile(text, path, lib);
+    free(text);
+    m->library = dlopen(lib, RTLD_NOW | RTLD_LOCAL);
     if (!m->library) fail_msg("%s", dlerror());
     *(void **)&m->state = dlsym(m->library, "emu_state");
     unlink(lib);
@@ -303,20 +338,20 @@ static inline void emu_build(emu_module *m) {
 
 typedef enum { EMU_RUNS, EMU_AT_BARRIER, EMU_AT_WARP, EMU_DONE } emu_place;
 
-/* A switch by swapcontext asks the system for the signal mask each time; by longjmp, which
-** AddressSanitizer takes for the end of the frames between, it does not. */
-#if defined(__SANITIZE_ADDRESS__)
-#define EMU_JUMPS 0
+/* How a thread leaves for another: swapcontext would ask the system for the signal mask each time,
+** and longjmp, which AddressSanitizer puts its own in place of, would take the frames between for
+** ended. So the compiler's own, which a sanitizer does not see. A function's caller must not know
+** which registers it leaves alone: the threads that run in between leave none. */
+#if __has_attribute(noipa)
+#define EMU_SWITCHES __attribute__((noipa, no_sanitize("address")))
 #else
-#define EMU_JUMPS 1
+#define EMU_SWITCHES __attribute__((noinline, no_sanitize("address")))
 #endif
-
-/* _longjmp by its own name: what headers may put in its place refuses to go to another stack. */
-extern void emu_jump(jmp_buf to, int value) __asm__("_longjmp") __attribute__((noreturn));
+typedef void *emu_return_point[5];
 
 typedef struct emu_block { /* one block under way: its threads as coroutines */
-    ucontext_t scheduler, threads[EMU_MOST];
-    jmp_buf scheduler_at, at[EMU_MOST]; /* where each goes on, once it has begun */
+    ucontext_t threads[EMU_MOST];
+    emu_return_point scheduler_at, at[EMU_MOST]; /* where each goes on, once it has begun */
     bool begun[EMU_MOST];
     emu_place place[EMU_MOST];
     unsigned lanes[EMU_MOST]; /* of those at a warp's barrier: whom they wait for */
@@ -339,25 +374,22 @@ __attribute__((format(printf, 1, 2), noreturn)) static inline void emu_die(const
     abort();
 }
 
+/* In a function of its own: a compiler takes for granted that none jumps to itself. */
+static EMU_SWITCHES void emu_jump(emu_return_point to) { __builtin_longjmp(to, 1); }
+
 /* From the current thread to the scheduler, until that goes on with it. */
-static __attribute__((noinline)) void emu_pause(emu_block *b) {
-    if (!EMU_JUMPS)
-        swapcontext(&b->threads[b->current], &b->scheduler);
-    else if (!_setjmp(b->at[b->current]))
-        emu_jump(b->scheduler_at, 1);
+static EMU_SWITCHES void emu_pause(emu_block *b) {
+    if (!__builtin_setjmp(b->at[b->current])) emu_jump(b->scheduler_at);
 }
 
 /* From the scheduler to a thread, until that pauses. */
-static __attribute__((noinline)) void emu_go_on(emu_block *b, unsigned t) {
+static EMU_SWITCHES void emu_go_on(emu_block *b, unsigned t) {
     bool begun = b->begun[t];
     b->current = t;
     b->begun[t] = true;
-    if (!EMU_JUMPS)
-        swapcontext(&b->scheduler, &b->threads[t]);
-    else if (!_setjmp(b->scheduler_at)) {
-        if (begun) emu_jump(b->at[t], 1);
-        setcontext(&b->threads[t]);
-    }
+    if (__builtin_setjmp(b->scheduler_at)) return;
+    if (begun) emu_jump(b->at[t]);
+    setcontext(&b->threads[t]);
 }
 
 static inline void emu_leave(emu_place place) {
