@@ -49,6 +49,11 @@ typedef struct tidei_chain_form {
     uint16_t loose;  /* uneven: inputs that lie otherwise, and are loaded by elements */
 } tidei_chain_form;
 
+/* Whether elements of a row can lie in words until they are used: integers of one or two bytes. */
+static inline bool tidei_chain_in_words(tide_dtype t) {
+    return tide_dtype_size(t) == 1 || t == TIDE_I16 || t == TIDE_U16;
+}
+
 /* What is true of a program in all calls. */
 typedef struct tidei_chain_traits {
     bool fits; /* may be a chain's kernel at all */

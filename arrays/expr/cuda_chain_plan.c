@@ -65,6 +65,7 @@ typedef struct layout {
     unsigned lead;   /* the input that moves most bytes */
     uint32_t uneven; /* elements of a vector where rows may begin anywhere; 0: they may not */
     uint32_t splat;  /* of the bytes `early`, those of inputs with one element for a vector */
+    bool words;      /* all inputs with elements along a row can lie in words */
     bool columns;
 } layout;
 
@@ -103,6 +104,7 @@ static void look(layout *l, unsigned i, uint32_t bytes, int64_t *most) {
 static void look_at_operands(layout *l, const tidei_chain_traits *k, tidei_chain_form *f) {
     const tidei_program *p = l->c->prog;
     int64_t most = 0;
+    l->words = true;
     for (unsigned i = 0; i < p->ninputs; i++) {
         const tidei_view *v = &l->c->in[i];
         const uint32_t bytes = (uint32_t)tidei_dtype_size(p->input_dtype[i]);
@@ -111,6 +113,7 @@ static void look_at_operands(layout *l, const tidei_chain_traits *k, tidei_chain
             continue;
         }
         look(l, i, bytes, &most);
+        l->words &= tidei_chain_in_words(p->input_dtype[i]);
         if (bytes > l->widest) l->widest = bytes;
         if (!(k->folded >> i & 1) && l->kept && same_for_all_rows(l, v))
             f->late |= (uint16_t)(1u << i);
@@ -239,10 +242,11 @@ static void make_uneven(const layout *l, tidei_chain_form *f, uint32_t v) {
 /* ---- who works on what ---- */
 
 /* Vectors of a row that a thread keeps, at most; by what values take too where these have 8 or 16
-** bytes. Elements of a byte along a row lie in words until they are used, of which an H200 adds up
-** 64 a thread in 64 bits faster than 16 (rows of 1000 i8: 2092, 804 GB/s; of 4096: 2013, 1568). */
+** bytes. Integers of one or two bytes along a row lie in words until they are used, of which an
+** H200 adds up 64 a thread in 64 bits faster than 16 (GB/s, rows of 1000 i8: 2092, 804; of 1000
+** u16: 3847, 1604; of 65536: 3969, 1571). */
 static uint32_t room_of(const layout *l, const tidei_chain_traits *k, uint32_t v) {
-    const bool words = l->widest == 1 && !l->columns;
+    const bool words = l->words && l->widest && l->widest <= 2 && !l->columns;
     const uint32_t wide = k->value_bytes == 16  ? 16
                           : k->value_bytes != 8 ? 1
                           : words               ? 2

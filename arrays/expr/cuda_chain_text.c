@@ -241,8 +241,15 @@ static const char *vector_at(const writer *w, char kind, unsigned i, char at[64]
 
 /* Whether a thread keeps vectors of input i as words. */
 static bool is_packed(const writer *w, unsigned i) {
-    return tide_dtype_size(dtype_of(w, i)) == 1 && w->f->vec >= 4 &&
+    const tide_dtype t = dtype_of(w, i);
+    return tidei_chain_in_words(t) && w->f->vec * tide_dtype_size(t) >= 4 &&
            !((w->f->splat | w->f->loose) >> i & 1);
+}
+
+/* The type by which one element of input i is loaded alone: what a word has above it is 0. */
+static const char *one_of(const writer *w, unsigned i) {
+    if (!is_packed(w, i)) return tide_dtype_name(dtype_of(w, i));
+    return tide_dtype_size(dtype_of(w, i)) == 1 ? "u8" : "u16";
 }
 
 /* How a vector of input i is loaded. */
@@ -281,8 +288,7 @@ static void say_vectors(writer *w, operand_set set, const char *type, const char
     for (unsigned i = 0; i < w->p->ninputs; i++)
         if (is_in(w, set, i))
             sayf(t, "    x.i%u.v%s[0] = *reinterpret_cast<const td_%s *>(q.i%u);\n", i,
-                 is_packed(w, i) ? ".w" : "",
-                 is_packed(w, i) ? "u8" : tide_dtype_name(dtype_of(w, i)), i);
+                 is_packed(w, i) ? ".w" : "", one_of(w, i), i);
     say(t, "}\n");
 }
 

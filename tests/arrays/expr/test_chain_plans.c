@@ -40,7 +40,8 @@ static void build_norm(tidei_program *p, int t) {
 
 static void build_max(tidei_program *p, int t) {
     memset(p, 0, sizeof *p);
-    result(p, fold_node(p, TIDEI_FOLD_MAX, input(p, t), t));
+    result(p, t == TIDE_F16 ? fold_node(p, TIDEI_FOLD_MAX, cast(p, TIDE_F32, input(p, t)), TIDE_F32)
+                            : fold_node(p, TIDEI_FOLD_MAX, input(p, t), t));
     tidei_program_seal(p);
     assert_true(tidei_program_valid(p));
 }
@@ -194,16 +195,18 @@ static void folds_alone_have_clusters(void **state) {
     }
 }
 
-/* Elements of a byte are words until they are used, where they lie in vectors of four or more; so a
-** thread has as many of them as of halves, also for sums of 64 bits. */
-static void bytes_of_rows_are_words(void **state) {
+/* Integers of one or two bytes are words until they are used, where a vector of them fills one; so
+** a thread has many of them, also for sums of 64 bits. Halves are not. */
+static void short_integers_of_rows_are_words(void **state) {
     static const struct {
         int64_t n, elements; /* elements: that a thread keeps; 0: any */
         uint8_t type, turned, sum, vec, words;
     } cases[] = {
         {4096, 128, TIDE_BOOL, 0, 0, 8, 1}, {4097, 128, TIDE_I8, 0, 0, 8, 1},
         {4096, 64, TIDE_I8, 0, 1, 8, 1},    {4100, 64, TIDE_U8, 0, 1, 8, 1},
-        {4096, 64, TIDE_U16, 0, 0, 8, 0},   {4096, 16, TIDE_U16, 0, 1, 8, 0},
+        {4096, 64, TIDE_U16, 0, 0, 8, 1},   {4096, 64, TIDE_U16, 0, 1, 8, 1},
+        {4097, 64, TIDE_I16, 0, 1, 8, 1},   {4096, 64, TIDE_F16, 0, 0, 8, 0},
+        {3, 0, TIDE_I16, 0, 1, 1, 0},       {64, 0, TIDE_U16, 1, 1, 8, 1},
         {64, 0, TIDE_I8, 1, 0, 8, 1},       {3, 0, TIDE_I8, 0, 0, 1, 0},
     };
     (void)state;
@@ -331,7 +334,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forms_follow_from_shapes),
         cmocka_unit_test(folds_alone_have_clusters),
-        cmocka_unit_test(bytes_of_rows_are_words),
+        cmocka_unit_test(short_integers_of_rows_are_words),
         cmocka_unit_test(what_is_read_late_takes_no_room),
         cmocka_unit_test(plans_cover_any_shape),
         cmocka_unit_test(columns_of_several_folds),

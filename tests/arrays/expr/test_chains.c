@@ -221,6 +221,25 @@ static void short_rows(void **state) {
     check_same("in place", 0, x.on[0], x.on[1]);
 }
 
+/* Integers of one or two bytes, which lie in words: of any bits, so that signs count, and what lies
+** beside an element in its word. */
+static void short_integers(void **state) {
+    static const uint8_t types[] = {TIDE_I8, TIDE_U8, TIDE_I16, TIDE_U16};
+    static const int64_t shapes[][2] = {{7, 100}, {5, 1001}, {6, 64}, {2, 20001}};
+    (void)state;
+    for (size_t i = 0; i < TIDEI_COUNT(types) * TIDEI_COUNT(shapes); i++) {
+        const tide_dtype t = types[i / TIDEI_COUNT(shapes)];
+        const int64_t *shape = shapes[i % TIDEI_COUNT(shapes)];
+        unsigned char data[2 * 20001 * 2];
+        for (size_t k = 0; k < sizeof data; k++) data[k] = (unsigned char)(unit() * 256);
+        const int how = shape[1] == 64 ? SHIFTED : PLAIN;
+        const pair x = {{laid(rt, t, 2, shape, data, how), laid(host, t, 2, shape, data, how)}};
+        compare("(x) -> (sum(x, axis=1), max(x, axis=1), argmin(x, axis=1),"
+                " x == min(x, axis=1, keepdims=true))",
+                &x, 1, 4, 0);
+    }
+}
+
 /* Views that begin anywhere, read and written; elements beside them keep what they have. */
 static void uneven_views(void **state) {
     static const char text[] = "(x) -> x - max(x, axis=1, keepdims=true)";
@@ -669,6 +688,7 @@ int main(void) {
         CASE(uneven_rows),
         CASE(uneven_views),
         CASE(short_rows),
+        CASE(short_integers),
         CASE(values_in_the_place_of_inputs),
         CASE(columns_of_any_length),
         CASE(rows_that_do_not_fit),
