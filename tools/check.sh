@@ -97,8 +97,6 @@ run_tests() {
         >"$dir/check.log" 2>&1 && return
     cat "$dir/meson-logs/testlog.txt" >>"$dir/failed.log"
     tail -80 "$dir/check.log"
-    cat "$dir"/meson-logs/testlog*.json >"$dir/failed.json"
-    python3 tools/count.py "$dir/failed.json" | grep '^failed: ' # what is above may not have them all
     return 1
 }
 
@@ -125,7 +123,10 @@ again() {
             *) unset "$change" ;;
             esac
         done
-        run_tests "$@"
+        rm -f "$1"/meson-logs/testlog*.json
+        run_tests "$@" && exit
+        python3 tools/count.py "$1"/meson-logs/testlog*.json | grep '^failed: ' # what is above may not have all
+        exit 1
     ) && say "$name: clean, $(($(date +%s) - began)) s" || failed "$name"
 }
 
@@ -170,9 +171,9 @@ dir=build
 say "plain: building"
 rm -f build*/failed.log
 # GPU kernels that tests run on the host are compiled once for all runs.
-rm -rf build-emulated
-mkdir build-emulated
-export TIDE_TEST_EMULATED=$PWD/build-emulated
+rm -rf "$dir-emulated"
+mkdir "$dir-emulated"
+export TIDE_TEST_EMULATED="$PWD/$dir-emulated"
 build $dir -Dwerror=true || { say "0 passed, 1 failed, 0 skipped"; exit 1; }
 device=$($dir/tools/tide info --device)
 say "runs on $device"

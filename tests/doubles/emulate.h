@@ -9,6 +9,7 @@
 
 #include "tests/support/tidetest.h"
 #include <dlfcn.h>
+#include <errno.h>
 #include <ucontext.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -283,15 +284,15 @@ static inline char *emu_whole_text(const emu_module *m) {
 ** TIDE_TEST_EMULATED, so that a further run does not wait for the compiler; "" without one. */
 static inline void emu_kept_at(const char *text, const char *how, char *path, size_t room) {
     const char *folder = getenv("TIDE_TEST_EMULATED");
-    XXH128_hash_t h = XXH3_128bits_withSeed(text, strlen(text), XXH3_64bits(how, strlen(how)));
     *path = 0;
     if (!folder || !*folder) return;
+    XXH128_hash_t h = XXH3_128bits_withSeed(text, strlen(text), XXH3_64bits(how, strlen(how)));
     int n = snprintf(path, room, "%s/%016llx%016llx.so", folder, (unsigned long long)h.high64,
                      (unsigned long long)h.low64);
     if (n < 0 || (size_t)n >= room) fail_msg("TIDE_TEST_EMULATED is too long: %s", folder);
 }
 
-/* Makes the library `lib` of the text in the file `path`, or of the one that is kept. */
+/* Makes the library `lib` of the text, or of the one that is kept; `path`: a file for the text. */
 static inline void emu_compile(const char *text, const char *path, const char *lib) {
     char how[1024], kept[512], command[2048];
     snprintf(how, sizeof how, "%s -std=c++17 -O0 -w -fPIC -shared -ffp-contract=off -fwrapv",
@@ -299,12 +300,17 @@ static inline void emu_compile(const char *text, const char *path, const char *l
     emu_kept_at(text, how, kept, sizeof kept);
     snprintf(command, sizeof command, "cp '%s' %s 2>/dev/null", kept, lib);
     if (*kept && system(command) == 0) return;
+    FILE *f = fopen(path, "w");
+    if (!f || fputs(text, f) < 0 || fclose(f)) fail_msg("cannot write %s", path);
     snprintf(command, sizeof command, "%s -o %s %s -lm", how, lib, path);
     if (system(command) != 0) fail_msg("the emulated kernels do not compile: %s", command);
+    unlink(path);
     /* By a name of its own first: another program may look for it now. */
-    snprintf(command, sizeof command,
-             "own=$(mktemp '%s.XXXXXX') && cp %s \"$own\" && mv \"$own\" '%s'", kept, lib, kept);
-    if (*kept && system(command) != 0) fail_msg("cannot keep %s", kept);
+    snprintf(
+        command, sizeof command,
+        "own=$(mktemp '%s.XXXXXX') && { cp %s \"$own\" && mv \"$own\" '%s' || rm -f \"$own\"; }",
+        kept, lib, kept);
+    if (*kept && system(command) != 0) fprintf(stderr, "cannot keep %s\n", kept);
 }
 
 /* Compiles and opens the module. Each has a file of its own, even of the same text: a file that is
@@ -319,15 +325,12 @@ static inline void emu_build(emu_module *m) {
     snprintf(path, sizeof path, "%s/k.cc", dir);
     snprintf(lib, sizeof lib, "%s/k.so", dir);
     char *text = emu_whole_text(m);
-    FILE *f = fopen(path, "w");
-    if (!f || fputs(text, f) < 0 || fclose(f)) fail_msg("cannot write %s", path);
     emu_compile(text, path, lib);
     free(text);
     m->library = dlopen(lib, RTLD_NOW | RTLD_LOCAL);
     if (!m->library) fail_msg("%s", dlerror());
     *(void **)&m->state = dlsym(m->library, "emu_state");
     unlink(lib);
-    unlink(path);
     rmdir(dir);
 }
 
@@ -340,8 +343,9 @@ typedef enum { EMU_RUNS, EMU_AT_BARRIER, EMU_AT_WARP, EMU_DONE } emu_place;
 
 /* How a thread leaves for another: swapcontext would ask the system for the signal mask each time,
 ** and longjmp, which AddressSanitizer puts its own in place of, would take the frames between for
-** ended. So the compiler's own, which a sanitizer does not see. A function's caller must not know
-** which registers it leaves alone: the threads that run in between leave none. */
+** ended. So the compiler's own (GCC's; clang's on x86-64). noipa: else callers keep values in
+** registers that these functions leave alone, and the threads that run in between do not.
+** no_sanitize: else AddressSanitizer takes the jump for a return past all frames. */
 #if __has_attribute(noipa)
 #define EMU_SWITCHES __attribute__((noipa, no_sanitize("address")))
 #else
@@ -390,6 +394,7 @@ static EMU_SWITCHES void emu_go_on(emu_block *b, unsigned t) {
     if (__builtin_setjmp(b->scheduler_at)) return;
     if (begun) emu_jump(b->at[t]);
     setcontext(&b->threads[t]);
+    emu_die("setcontext: %s", strerror(errno));
 }
 
 static inline void emu_leave(emu_place place) {
