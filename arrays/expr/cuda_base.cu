@@ -8,12 +8,12 @@
 template <class E, int N> struct alignas(sizeof(E) * N) tide_vec { E v[N]; };
 /* The same of integers of one or two bytes that are only read, as words: compilers give each of an
 ** array a register of its own, and then have too few. */
-template <class E, int N> struct tide_words {
+template <class E, int N> struct tide_in_words {
     enum { EACH = 4 / sizeof(E) }; /* elements of a word */
     td_u32 w[N / EACH];
     TD_MEMBER E operator[](int i) const { return (E)(w[i / EACH] >> i % EACH * 8 * sizeof(E)); }
 };
-template <class E, int N> struct alignas(sizeof(E) * N) tide_packed { tide_words<E, N> v; };
+template <class E, int N> struct alignas(sizeof(E) * N) tide_packed { tide_in_words<E, N> v; };
 template <int N, class E> TD_FN tide_vec<E, N> tide_array_get(const E *p) {
     return *reinterpret_cast<const tide_vec<E, N> *>(p);
 }
