@@ -6,8 +6,8 @@
 #include "tests/support/tidetest.h"
 
 /* The text with the kernel that is wanted ("ALL": with all of them; arrays/kernels/text.h), for
-** GPUs of compute capability `sm`. Skips where there is no NVRTC, and where cases do a part of their
-** rounds (TIDE_TEST_QUICK): the time is NVRTC's, and other cases call our side of it there. */
+** GPUs of compute capability `sm`. Skips where there is no NVRTC, and where cases do a part of
+** their rounds (TIDE_TEST_QUICK): the time is NVRTC's, and other cases call our side of it. */
 static inline void compiles(const char *text, const char *name, const char *wanted, int sm) {
     void *image;
     size_t bytes;
