@@ -292,7 +292,8 @@ static inline void emu_kept_at(const char *text, const char *how, char *path, si
     if (n < 0 || (size_t)n >= room) fail_msg("TIDE_TEST_EMULATED is too long: %s", folder);
 }
 
-/* Makes the library `lib` of the text, or of the one that is kept; `path`: a file for the text. */
+/* Makes the library `lib` of the text, or copies the one that is kept. `path`: a file for the text,
+** which is gone afterwards. */
 static inline void emu_compile(const char *text, const char *path, const char *lib) {
     char how[1024], kept[512], command[2048];
     snprintf(how, sizeof how, "%s -std=c++17 -O0 -w -fPIC -shared -ffp-contract=off -fwrapv",
