@@ -206,8 +206,9 @@ static void short_integers_of_rows_are_words(void **state) {
         {4096, 64, TIDE_I8, 0, 1, 8, 1},    {4100, 64, TIDE_U8, 0, 1, 8, 1},
         {4096, 64, TIDE_U16, 0, 0, 8, 1},   {4096, 64, TIDE_U16, 0, 1, 8, 1},
         {4097, 64, TIDE_I16, 0, 1, 8, 1},   {4096, 64, TIDE_F16, 0, 0, 8, 0},
-        {3, 0, TIDE_I16, 0, 1, 1, 0},       {64, 0, TIDE_U16, 1, 1, 8, 1},
-        {64, 0, TIDE_I8, 1, 0, 8, 1},       {3, 0, TIDE_I8, 0, 0, 1, 0},
+        {4096, 16, TIDE_F16, 0, 1, 8, 0},   {3, 0, TIDE_I16, 0, 1, 1, 0},
+        {64, 0, TIDE_U16, 1, 1, 8, 1},      {64, 0, TIDE_I8, 1, 0, 8, 1},
+        {3, 0, TIDE_I8, 0, 0, 1, 0},
     };
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(cases); i++) {
