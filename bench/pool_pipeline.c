@@ -30,15 +30,17 @@ static void spin_host(const void *params) {
     nanosleep(&t, NULL);
 }
 
-static const char spin_text[] = "typedef unsigned long long u64;\n"
-                                "struct P { u64 at, ns; };\n"
-                                "static __device__ u64 now() { u64 t; asm volatile(\"mov.u64 %0, "
-                                "%%globaltimer;\" : \"=l\"(t)); return t; }\n"
-                                "extern \"C\" __global__ void spin(const P p) {\n"
-                                "    u64 start = now();\n"
-                                "    if (!threadIdx.x) *(volatile u64 *)p.at = start;\n"
-                                "    while (now() - start < p.ns) {}\n"
-                                "}\n";
+static const char spin_text[] =
+    TIDEI_GRID_WAIT_TEXT "typedef unsigned long long u64;\n"
+                         "struct P { u64 at, ns; };\n"
+                         "static __device__ u64 now() { u64 t; asm volatile(\"mov.u64 %0, "
+                         "%%globaltimer;\" : \"=l\"(t)); return t; }\n"
+                         "extern \"C\" __global__ void spin(const P p) {\n"
+                         "    kt_grid_wait();\n"
+                         "    u64 start = now();\n"
+                         "    if (!threadIdx.x) *(volatile u64 *)p.at = start;\n"
+                         "    while (now() - start < p.ns) {}\n"
+                         "}\n";
 static const tidei_own_kernel spin_kernel = {"spin", spin_text, spin_host, false};
 
 struct pipe {

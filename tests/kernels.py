@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""kernels.py ROOT: every kernel of the library begins with kt_grid_wait(), be it a function or what a
-macro makes of one, but for those that no graph has: a graph starts kernels while those that they stand behind still run
-(runtime/device/cuda/graph.c), and one that does not wait would read what is not written yet.
+"""kernels.py ROOT: every kernel that is launched as one of ours (arrays/kernels/kernels.h) begins with
+kt_grid_wait(), be it a function or what a macro makes of one: ours start while those that they stand behind still run
+(runtime/device/cuda/work.c and graph.c), and one that does not wait would read what is not written yet.
 
 Between __global__ and its body a function has no brace. A macro may have a head alone; then what
 uses it is looked at in its place. Strings are read as the text that they are."""
@@ -10,8 +10,8 @@ import os
 import re
 import sys
 
-# Kernels that are no nodes of graphs, with how many there are.
-NO_NODES = {'runtime/device/cuda/copy_many.c': 1}
+# Kernels that others launch, or nobody, with how many there are.
+NOT_OURS = {'runtime/device/cuda/copy_many.c': 1, 'bench/arrays.c': 1}
 COMMENT = re.compile(r'/\*.*?\*/', re.S)
 HEAD_ALONE = re.compile(r'^ *#define (\w+)[^\n]*__global__[^\n{]*$', re.M)
 
@@ -48,13 +48,13 @@ def check():
 def main(root):
     check()
     texts = {}
-    for folder in ('arrays', 'gc', 'libs', 'runtime'):
+    for folder in ('arrays', 'bench', 'gc', 'libs', 'runtime', 'tools'):
         for path in sorted(glob.glob(os.path.join(root, folder, '**', '*.*'), recursive=True)):
             if path.endswith(('.cu', '.h', '.c')):
                 with open(path, encoding='utf-8') as f:
                     texts[os.path.relpath(path, root)] = plain(f.read())
     found, bad = wrong(texts)
-    for path, n in NO_NODES.items():
+    for path, n in NOT_OURS.items():
         known = [b for b in bad if b[0] == path][:n]
         bad = [b for b in bad if b not in known] if len(known) == n else bad + [(path, 'nothing')]
     for path, begin in bad:

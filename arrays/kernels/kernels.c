@@ -96,8 +96,11 @@ static tide_status attempt(void *arg, unsigned flags) {
     building *b = arg;
     kernel *e = b->e;
     tidei_device *d = e->d->d;
-    tidei_kernel_text t = {
-        .name = e->name, .source = e->source, .image = e->image, .image_bytes = e->image_bytes};
+    tidei_kernel_text t = {.name = e->name,
+                           .source = e->source,
+                           .image = e->image,
+                           .image_bytes = e->image_bytes,
+                           .waits = true};
     void *made = NULL;
     size_t bytes = 0;
     (void)flags;

@@ -7,10 +7,18 @@
 
 typedef struct tidei_own_kernel {
     const char *name; /* both are constants, found again by their address */
-    const char *text; /* CUDA C that defines `name` */
+    const char *text; /* CUDA C that defines `name`, which begins with kt_grid_wait (text.h) */
     tidei_host_fn host_fn;
     bool tells; /* may write the device's fault word, beside what its uses say */
 } tidei_own_kernel;
+
+/* kt_grid_wait for texts that are written as strings, without text.h. */
+#define TIDEI_GRID_WAIT_TEXT                                                                       \
+    "static __device__ void kt_grid_wait() {\n"                                                    \
+    "#if __CUDA_ARCH__ >= 900\n"                                                                   \
+    "    asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");\n"                                 \
+    "#endif\n"                                                                                     \
+    "}\n"
 
 #define TIDEI_OWN_BLOCK        256 /* threads, which kernels may count on */
 #define TIDEI_OWN_BLOCKS_AN_SM 8   /* which fill it */

@@ -8,8 +8,9 @@
 
 /* What each kernel does first (tests/kernels.py looks): it lets the grids that depend on it start,
 ** so far as there is room, and waits until those that it depends on are complete, and what they
-** wrote is seen. Where a graph has them start so (runtime/device/cuda/graph.c) what a launch takes
-** is over by then. Elsewhere only who is launched for it, which ours are not, starts early. */
+** wrote is seen. Ours start so, behind one another, on streams (runtime/device/cuda/work.c) and in
+** graphs (graph.c): what a launch takes is over by then. Others start early only where who launches
+** them asks for it. */
 #if __CUDA_ARCH__ >= 900
 KT_FN void kt_grid_wait() {
     asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory");

@@ -144,6 +144,9 @@ typedef struct tidei_kernel_text {
     const char *source; /* CUDA C without includes */
     const void *image;  /* a cubin to load instead of compiling, or NULL */
     size_t image_bytes;
+    /* The kernel begins with kt_grid_wait (arrays/kernels/text.h): it may start while what is
+    ** queued before it runs. */
+    bool waits;
 } tidei_kernel_text;
 
 struct tidei_device_ops {

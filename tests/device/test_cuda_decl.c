@@ -222,6 +222,12 @@ SAME_FIELD(tidei_cu_config, shared_bytes, CUlaunchConfig, sharedMemBytes);
 SAME_FIELD(tidei_cu_config, stream, CUlaunchConfig, hStream);
 SAME_FIELD(tidei_cu_config, attributes, CUlaunchConfig, attrs);
 SAME_FIELD(tidei_cu_config, nattributes, CUlaunchConfig, numAttrs);
+SAME(sizeof(tidei_cu_launch_attribute), sizeof(CUlaunchAttribute));
+SAME_FIELD(tidei_cu_launch_attribute, id, CUlaunchAttribute, id);
+SAME(offsetof(tidei_cu_launch_attribute, value.programmatic),
+     offsetof(CUlaunchAttribute, value.programmaticStreamSerializationAllowed));
+SAME(TIDEI_CU_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION,
+     CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
 SAME(TIDEI_CU_FUNC_NON_PORTABLE_CLUSTER_SIZE_ALLOWED,
      CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED);
 

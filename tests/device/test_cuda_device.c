@@ -463,6 +463,49 @@ static void wide_clusters_are_asked_for(void **state) {
     assert_nothing_left();
 }
 
+/* Early launches of three of a kernel that waits by itself, or says nothing of it. */
+static int early_launches_of(bool waits) {
+    const tidei_kernel_text t = {
+        .name = "nothing", .source = "extern \"C\" __global__ void nothing() {}", .waits = waits};
+    tidei_launch l = {.name = "nothing", .grid = {7, 1, 1}, .block = {32, 2, 1}, .shared_bytes = 9};
+    tidei_dstream *s;
+    tidei_device *d = open_double();
+    const int before = fake.early_launches, all = fake.launches;
+    assert_ok(d->ops->stream_new(d, &s));
+    assert_ok(d->ops->kernel_new(d, &t, &l.kernel, NULL, NULL));
+    for (int i = 0; i < 3; i++) assert_ok(d->ops->launch(d, s, &l));
+    assert_int_equal(fake.launches - all, 3);
+    assert_memory_equal(fake.grid, l.grid, sizeof l.grid);
+    assert_memory_equal(fake.block, l.block, sizeof l.block);
+    assert_int_equal(fake.shared, 9);
+    const int early = fake.early_launches - before;
+    fail_at(early ? "cuLaunchKernelEx" : "cuLaunchKernel", 0, TIDEI_CU_INVALID_VALUE);
+    assert_int_equal(d->ops->launch(d, s, &l), TIDE_E_DEVICE);
+    assert_error(TIDE_E_DEVICE, "launching nothing (grid 7, 1, 1, block 32, 2, 1");
+    fail_at(NULL, 0, 0);
+    d->ops->kernel_release(d, l.kernel);
+    d->ops->stream_release(d, s);
+    d->ops->close(d);
+    assert_nothing_left();
+    return early;
+}
+
+/* Only what waits by itself may start while what is before it runs: by its text, its architecture,
+** and a driver that has such launches. */
+static void kernels_that_wait_start_early(void **state) {
+    (void)state;
+    assert_int_equal(early_launches_of(true), 3);
+    assert_int_equal(early_launches_of(false), 0);
+    fake.ampere = true;
+    assert_int_equal(early_launches_of(true), 0);
+    fake.ampere = false;
+    tidei_cu old = driver;
+    old.cuLaunchKernelEx = NULL;
+    tidei_cu_use(&old);
+    assert_int_equal(early_launches_of(true), 0);
+    tidei_cu_use(&driver);
+}
+
 static void kernels_are_loaded_and_launched(void **state) {
     tidei_kernel_text t = {.name = "nothing",
                            .source = "extern \"C\" __global__ void nothing(int i) {}"};
@@ -680,6 +723,7 @@ int main(void) {
         CASE(fills_write_every_width),
         CASE(fills_of_pinned_memory_copy_nothing),
         CASE(wide_clusters_are_asked_for),
+        CASE(kernels_that_wait_start_early),
         CASE(kernels_are_loaded_and_launched),
         CASE(a_captured_stream_takes_nothing),
         CASE(a_lost_device_is_told_once_and_for_all),

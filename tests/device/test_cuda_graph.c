@@ -23,7 +23,7 @@ static void open_box(void) {
     assert_ok(box.d->ops->kernel_new(
         box.d,
         &(tidei_kernel_text){
-            .name = "k", .source = "", .image = image, .image_bytes = sizeof image},
+            .name = "k", .source = "", .image = image, .image_bytes = sizeof image, .waits = true},
         &box.k, NULL, NULL));
 }
 static void close_box(void) {

@@ -77,7 +77,7 @@ static struct {
     struct owned owned[1024];
     int nowned;
     bool runs_texts; /* emulated, where there is a C++ compiler; else kernels do nothing */
-    int launches;
+    int launches, early_launches; /* early: of those, such as may start early */
     /* alive; asked for so far: nodes that were told other parameters, launches of graphs */
     int graphs, execs, told, graph_launches;
     struct CUgraph_st *finished; /* the last graph that became an executable one */
@@ -673,17 +673,40 @@ static tidei_cu_result f_graph_launch(tidei_cu_exec x, tidei_cu_stream s) {
     return run_nodes(x->graph, s), 0;
 }
 
+static tidei_cu_result queue_kernel(tidei_cu_function f, const unsigned *grid,
+                                    const unsigned *block, unsigned shared, tidei_cu_stream s,
+                                    void **params, void **extra) {
+    if (fake.captured && s == fake.captures) {
+        tidei_cu_node last = fake.captured->n ? &fake.captured->nodes[fake.captured->n - 1] : NULL;
+        const tidei_cu_kernel_node k = {.function = f,
+                                        .grid = {grid[0], grid[1], grid[2]},
+                                        .block = {block[0], block[1], block[2]},
+                                        .shared_bytes = shared,
+                                        .params = params,
+                                        .extra = extra,
+                                        .ctx = fake.current};
+        return set_node(add_node(fake.captured, &last, last != NULL), &k), 0;
+    }
+    return run_kernel(f, grid[0], grid[1], grid[2], block[0], block[1], block[2], shared, s, params,
+                      extra);
+}
 static tidei_cu_result f_launch(tidei_cu_function f, unsigned gx, unsigned gy, unsigned gz,
                                 unsigned bx, unsigned by, unsigned bz, unsigned shared,
                                 tidei_cu_stream s, void **params, void **extra) {
     TRY("cuLaunchKernel");
-    if (fake.captured && s == fake.captures) {
-        tidei_cu_node last = fake.captured->n ? &fake.captured->nodes[fake.captured->n - 1] : NULL;
-        const tidei_cu_kernel_node k = {f,      {gx, gy, gz}, {bx, by, bz}, shared,
-                                        params, extra,        NULL,         fake.current};
-        return set_node(add_node(fake.captured, &last, last != NULL), &k), 0;
-    }
-    return run_kernel(f, gx, gy, gz, bx, by, bz, shared, s, params, extra);
+    return queue_kernel(f, (unsigned[]){gx, gy, gz}, (unsigned[]){bx, by, bz}, shared, s, params,
+                        extra);
+}
+/* A launch that may start early, and no other. */
+static tidei_cu_result f_launch_ex(const tidei_cu_config *c, tidei_cu_function f, void **params,
+                                   void **extra) {
+    TRY("cuLaunchKernelEx");
+    assert_false(fake.ampere); /* which has no such wait */
+    assert_int_equal(c->nattributes, 1);
+    assert_int_equal(c->attributes->id, TIDEI_CU_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION);
+    assert_int_equal(c->attributes->value.programmatic, 1);
+    fake.early_launches++;
+    return queue_kernel(f, c->grid, c->block, c->shared_bytes, c->stream, params, extra);
 }
 static tidei_cu_result run_kernel(tidei_cu_function f, unsigned gx, unsigned gy, unsigned gz,
                                   unsigned bx, unsigned by, unsigned bz, unsigned shared,
@@ -852,6 +875,7 @@ static const tidei_cu driver = {.version = 13000,
                                 .cuFuncSetAttribute = f_allow,
                                 .cuOccupancyMaxActiveClusters = f_clusters,
                                 .cuLaunchKernel = f_launch,
+                                .cuLaunchKernelEx = f_launch_ex,
                                 .cuStreamBeginCapture = f_begin_capture,
                                 .cuStreamEndCapture = f_end_capture,
                                 .cuGraphCreate = f_graph,

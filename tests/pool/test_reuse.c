@@ -24,15 +24,17 @@ static void held_host(const void *params) {
     *(unsigned char *)(uintptr_t)p->at = 1;
 }
 
-static const char held_text[] = "typedef unsigned long long u64;\n"
-                                "struct P { u64 at, ns, gate; };\n"
-                                "static __device__ u64 now() { u64 t; asm volatile(\"mov.u64 %0, "
-                                "%%globaltimer;\" : \"=l\"(t)); return t; }\n"
-                                "extern \"C\" __global__ void held(const P p) {\n"
-                                "    u64 start = now();\n"
-                                "    while (now() - start < p.ns) {}\n"
-                                "    if (!threadIdx.x) *(volatile unsigned char *)p.at = 1;\n"
-                                "}\n";
+static const char held_text[] =
+    TIDEI_GRID_WAIT_TEXT "typedef unsigned long long u64;\n"
+                         "struct P { u64 at, ns, gate; };\n"
+                         "static __device__ u64 now() { u64 t; asm volatile(\"mov.u64 %0, "
+                         "%%globaltimer;\" : \"=l\"(t)); return t; }\n"
+                         "extern \"C\" __global__ void held(const P p) {\n"
+                         "    kt_grid_wait();\n"
+                         "    u64 start = now();\n"
+                         "    while (now() - start < p.ns) {}\n"
+                         "    if (!threadIdx.x) *(volatile unsigned char *)p.at = 1;\n"
+                         "}\n";
 static const tidei_own_kernel held_kernel = {"held", held_text, held_host, false};
 
 static void use_for_long(tidei_stream *s, tidei_storage *st) {

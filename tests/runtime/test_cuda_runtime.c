@@ -495,7 +495,7 @@ static void a_lost_device_ends_the_runtimes_work(void **state) {
     (void)state;
     open_work((tide_config){.pool = "tide"});
     assert_ok(works());
-    fail_at("cuLaunchKernel", 0, TIDEI_CU_ILLEGAL_ADDRESS);
+    fail_at("cuLaunchKernelEx", 0, TIDEI_CU_ILLEGAL_ADDRESS);
     assert_null(tide_map(work.rt, "(a) -> a + 1", work.a));
     assert_error(TIDE_E_LOST,
                  "CUDA_ERROR_ILLEGAL_ADDRESS (700: said in words) at launching flat map");

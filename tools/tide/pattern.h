@@ -46,6 +46,7 @@ PA_FN void pa_check(const pa_block *p, pa_u64 first, pa_u64 step) {
 #ifdef __CUDACC_RTC__
 #define PA_KERNEL(name, work)                                                                      \
     extern "C" __global__ void name(const pa_block p) {                                            \
+        kt_grid_wait();                                                                            \
         work(&p, (pa_u64)blockIdx.x *blockDim.x + threadIdx.x, (pa_u64)gridDim.x * blockDim.x);    \
     }
 #else

@@ -334,7 +334,7 @@ static tide_status open_both(tidei_cuda *c, tidei_early *early) {
     tidei_error_save(&e);
     tide_status compiler_s = tidei_nvrtc_finish(&compiler);
     if (compiler_s == TIDE_OK && s != TIDE_OK) tidei_error_restore(&e);
-    c->kernels_wait = c->cu->cuGraphAddDependencies && tidei_nvrtc_arch(c->sm) >= WAITING_SINCE;
+    c->kernels_wait = tidei_nvrtc_arch(c->sm) >= WAITING_SINCE;
     return compiler_s == TIDE_OK ? s : compiler_s;
 }
 

@@ -54,6 +54,7 @@ struct tidei_dmempool {
 struct tidei_dkernel {
     tidei_cu_module module;
     tidei_cu_function function;
+    bool waits; /* by itself, for the grids that it depends on */
 };
 
 /* Who may use this device's memory, and what there is of it (peers.c). */
@@ -91,7 +92,7 @@ typedef struct tidei_cuda {
     tidei_cu_ctx ctx;
     int sm;                        /* 90 for 9.0 */
     bool write_value;              /* streams can write words */
-    bool kernels_wait;             /* ours, for those that they depend on in a graph */
+    bool kernels_wait;             /* by themselves, those whose text says so */
     _Atomic size_t managed;        /* bytes of unified memory there are */
     tidei_cu_alloc_prop page_prop; /* but for what `shares` says */
     _Atomic unsigned shares;       /* TIDEI_CUDA_*: who else pages may be handed to */

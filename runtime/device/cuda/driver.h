@@ -75,11 +75,20 @@ typedef struct tidei_cu_edge { /* CUgraphEdgeData */
     unsigned char from_port, to_port, type, reserved[5];
 } tidei_cu_edge;
 
+typedef struct tidei_cu_launch_attribute { /* CUlaunchAttribute */
+    unsigned int id;
+    char pad[4];
+    union {
+        char pad[64];
+        int programmatic;
+    } value;
+} tidei_cu_launch_attribute;
+
 typedef struct tidei_cu_config { /* CUlaunchConfig */
     unsigned int grid[3], block[3];
     unsigned int shared_bytes;
     tidei_cu_stream stream;
-    void *attributes;
+    tidei_cu_launch_attribute *attributes;
     unsigned int nattributes;
 } tidei_cu_config;
 
@@ -168,6 +177,7 @@ enum { /* flags and choices of single calls */
        TIDEI_CU_CAPTURE_RELAXED = 2,
        TIDEI_CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC = 1,
        TIDEI_CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC = 1,
+       TIDEI_CU_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION = 6,
        TIDEI_CU_MEMORYTYPE_HOST = 1,
        TIDEI_CU_LAUNCH_PARAM_END = 0,
        TIDEI_CU_LAUNCH_PARAM_BUFFER_POINTER = 1,
@@ -277,6 +287,8 @@ enum { /* flags and choices of single calls */
     X(cuLaunchKernel, cuLaunchKernel, 4000, 1,                                                     \
       (tidei_cu_function, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,    \
        unsigned int, unsigned int, tidei_cu_stream, void **, void **))                             \
+    X(cuLaunchKernelEx, cuLaunchKernelEx, 11060, 0,                                                \
+      (const tidei_cu_config *, tidei_cu_function, void **, void **))                              \
     X(cuStreamBeginCapture, cuStreamBeginCapture_v2, 10010, 0,                                     \
       (tidei_cu_stream, tidei_cu_capture_mode))                                                    \
     X(cuStreamEndCapture, cuStreamEndCapture, 10000, 0, (tidei_cu_stream, tidei_cu_graph *))       \

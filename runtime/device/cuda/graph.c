@@ -15,8 +15,8 @@
 ** child, with the addresses that it was given for good. Example, two nodes, x -> [0] -> a -> [1] ->
 ** y, of which x and y are told at each launch and a lies in slot 0: another x tells node 0, another
 ** y node 1, another place of slot 0 both.
-** What must stay true: every kernel that becomes a node begins with that wait, so that who stands
-** behind one that is complete stands behind all that it waited for; memory that different slots
+** What must stay true: a kernel that does not begin with that wait starts behind nodes that are
+** complete, so that who stands behind one that is complete stands behind all before it; memory that different slots
 ** have at a launch is apart, where it is written (who launches sees to it). What the nodes were
 ** told last is noted, under the graph's lock; where the driver refused one, nothing noted counts,
 ** and all are told at the next launch. */
@@ -211,7 +211,7 @@ static tidei_cu_result add_kernel(tidei_cuda *c, tidei_dgraph *g, node *x) {
     told t;
     put_addresses(x, x->l.params, g->slots, x->told);
     tell_of(c, x, x->told, &t);
-    if (!c->kernels_wait)
+    if (!x->l.kernel->waits || !c->cu->cuGraphAddDependencies)
         return c->cu->cuGraphAddKernelNode(&x->node, g->graph, g->behind, g->nbefore, &t.k);
     tidei_cu_result r = c->cu->cuGraphAddKernelNode(&x->node, g->graph, NULL, 0, &t.k);
     return r == TIDEI_CU_SUCCESS ? add_edges(c, g, x) : r;
