@@ -567,6 +567,7 @@ static void say_elements(text *t, const tidei_program *p, const tidei_cuda_trait
 static void say_scan_kernel(text *t, tidei_cuda_class cls) {
     static const char *const forms[TIDEI_SCAN_FORMS] = {
         [TIDEI_SCAN_ROWS] = "sc_rows<tide_scan>",
+        [TIDEI_SCAN_SHORT] = "sc_short<tide_scan>",
         [TIDEI_SCAN_TILES] = "sc_tiles<tide_scan>",
         [TIDEI_SCAN_COLUMNS] = "sc_columns<tide_scan, true>",
         [TIDEI_SCAN_COLUMN_SUMS] = "sc_columns<tide_scan, false>"};

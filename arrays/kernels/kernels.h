@@ -9,8 +9,9 @@
 #define TIDEI_LOADED_BYTES (64 * TIDEI_KIB)
 
 /* The kernel `name` of `source` for device d: from memory, else from disk, else compiled;
-** single-flight a source. It begins with kt_grid_wait (text.h, which the source begins with). The source is copied. The kernel lives as long as the runtime. Loading
-** and compiling climb the ladder. */
+** single-flight a source. It begins with kt_grid_wait (text.h, which the source begins with). The
+** source is copied. The kernel lives as long as the runtime. Loading and compiling climb the
+** ladder. */
 tide_status tidei_kernel_get(tidei_dev *d, const char *name, const char *source, const char *op,
                              tidei_dkernel **out);
 /* The same for a name and a source that neither move nor change while the runtime is open: found by

@@ -1,11 +1,12 @@
 /* scan.c: running folds: what a scan looks like to the kernels, and which of them it takes.
 **
 ** On a device that runs host functions there is one for all. Otherwise (scan_forms.cu): lines
-** that lie side by side, or are short, go to a thread each (columns), in parts where there are too
-** few of them to fill the device; of the others, many go to a warp each (rows), few are cut into
-** tiles that find what is before them as they go. Only the shape and the number of multiprocessors
-** decide, so that the same additions are done in every run. Where the elements come from is the
-** launch's to know: an array here, an expression in cuda_run.c. */
+** that lie side by side, or have next to no elements, go to a thread each (columns), in parts where
+** there are too few of them to fill the device; several short ones go to a warp; of the others,
+** many go to a warp each (rows), few are cut into tiles that find what is before them as they go.
+** Only the shape and the number of multiprocessors decide, so that the same additions are done in
+** every run. Where the elements come from is the launch's to know: an array here, an expression in
+** cuda_run.c. */
 #include "arrays/arrays.h"
 #include "arrays/expr/copy.h"
 #include "arrays/scan/scan.h"
@@ -13,12 +14,14 @@
 
 _Static_assert(SC_RANK == TIDE_MAX_RANK && SC_BLOCK == TIDEI_OWN_BLOCK, "as everywhere");
 
-#define SHORT_LINE    8    /* elements that a thread takes in turn, of lines one behind the other */
-#define SIDE_BY_SIDE  32   /* lines, that neighbours' elements are fetched together */
-#define LINE_OF_ONE   1024 /* elements that a warp scans as fast as tiles would begin */
-#define WARPS_AN_SM   32   /* that keep it busy */
-#define THREADS_AN_SM 2048
-#define PART          64 /* elements at least, so that parts cost little */
+/* elements that a thread takes in turn, of lines one behind the other, by what counts of their
+** bytes */
+#define SHORT_LINE(unit) ((unit) < 4 ? 3 : 1)
+#define SIDE_BY_SIDE     8    /* lines, that neighbours' elements are fetched together */
+#define LINE_OF_ONE      1024 /* elements that a warp scans as fast as tiles would begin */
+#define WARPS_AN_SM      32   /* that keep it busy */
+#define THREADS_AN_SM    2048
+#define PART             64 /* elements at least, so that parts cost little */
 
 /* A scan of an array. */
 typedef struct array_scan {
@@ -88,10 +91,16 @@ static tide_status launch(const tidei_scan *x, int form, const tidei_operand *st
                          x->op);
 }
 
+/* What counts of an element's bytes. */
+static int64_t unit_of(const tidei_scan *x) {
+    int64_t in = (int64_t)tide_dtype_size(x->kind->in),
+            out = (int64_t)tide_dtype_size(x->kind->out);
+    return SC_UNIT(in, out);
+}
+
 static tide_status run_tiles(tidei_scan *x) {
     static const uint32_t none = 0;
-    int64_t in = (int64_t)tide_dtype_size(x->kind->in),
-            out = (int64_t)tide_dtype_size(x->kind->out), tile = SC_TILE(SC_UNIT(in, out));
+    int64_t tile = SC_TILE(unit_of(x));
     tidei_operand state;
     x->p.tiles = (x->p.n + tile - 1) / tile;
     x->p.groups = (x->p.tiles + SC_GROUP - 1) / SC_GROUP;
@@ -149,11 +158,23 @@ static tide_status run_columns(tidei_scan *x, int64_t threads) {
     return s;
 }
 
+/* Lanes of a line: as many as it has vectors, up to a power of two; more than a warp has where it
+** is no short one. */
+static int lanes_of(const tidei_scan *x) {
+    int lanes = 1;
+    while (lanes <= 32 && lanes * SC_VECTOR(unit_of(x)) < x->p.n) lanes *= 2;
+    return lanes;
+}
+
 tide_status tidei_scan_run(tidei_scan *x) {
     const tidei_device_info *info = &tidei_stream_here(x->rt)->dev->d->info;
     int64_t sms = info->sm_count > 0 ? info->sm_count : 1;
-    if (!(info->flags & TIDEI_DEV_RUNS_TEXT) || x->p.inner >= SIDE_BY_SIDE || x->p.n <= SHORT_LINE)
+    if (!(info->flags & TIDEI_DEV_RUNS_TEXT) || x->p.inner >= SIDE_BY_SIDE ||
+        x->p.n <= SHORT_LINE(unit_of(x)))
         return run_columns(x, info->flags & TIDEI_DEV_RUNS_TEXT ? sms * THREADS_AN_SM : 0);
+    x->p.lanes = lanes_of(x);
+    if (x->p.lanes <= 32)
+        return x->launch(x, TIDEI_SCAN_SHORT, NULL, (uint64_t)x->p.lines * (uint64_t)x->p.lanes);
     if (x->p.n <= LINE_OF_ONE || x->p.lines >= sms * WARPS_AN_SM)
         return x->launch(x, TIDEI_SCAN_ROWS, NULL, (uint64_t)x->p.lines * 32);
     return run_tiles(x);

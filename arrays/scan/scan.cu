@@ -8,7 +8,7 @@ template <class KIND> struct sc_array : KIND {
 
     static __device__ __forceinline__ void line(const sc_scan &p, sc_i64 line, from &first,
                                                 out *&to) {
-        const sc_i64 outer = line / p.inner;
+        const sc_i64 outer = p.inner == 1 ? line : line / p.inner;
         sc_i64 at = 0, rest = line;
         for (int d = p.ndim - 1; d > 0; d--) {
             const sc_i64 q = rest / p.shape[d];
@@ -55,6 +55,7 @@ template <class KIND> struct sc_array : KIND {
 #define SC_KERNELS(op, T, A, O)                                                                    \
     SC_KIND(op, T, A, O)                                                                           \
     SC_KERNEL(scan_rows_##op##_##T, T, A, sc_rows<sc_array<sc_##op##_of_##T>>)                     \
+    SC_KERNEL(scan_short_##op##_##T, T, A, sc_short<sc_array<sc_##op##_of_##T>>)                   \
     SC_KERNEL(scan_tiles_##op##_##T, T, A, sc_tiles<sc_array<sc_##op##_of_##T>>)                   \
     SC_KERNEL(scan_columns_##op##_##T, T, A, sc_columns<sc_array<sc_##op##_of_##T>, true>)         \
     SC_KERNEL(scan_column_sums_##op##_##T, T, A, sc_columns<sc_array<sc_##op##_of_##T>, false>)

@@ -12,6 +12,7 @@ enum { TIDEI_SCAN_sum, TIDEI_SCAN_prod, TIDEI_SCAN_min, TIDEI_SCAN_max };
 /* The kernels for one operation and one type of elements (scan.cu). A host's are all one. */
 enum {
     TIDEI_SCAN_ROWS,
+    TIDEI_SCAN_SHORT,
     TIDEI_SCAN_TILES,
     TIDEI_SCAN_COLUMNS,
     TIDEI_SCAN_COLUMN_SUMS,

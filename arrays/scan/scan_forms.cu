@@ -3,8 +3,10 @@
 ** array, and before the generated text of an expression, which computes them (cuda_scan.cu).
 **
 ** Model. A warp scans some steps of 32 vectors that lie one after the other: each lane its vector,
-** then the lanes by shuffles, then step after step. Three kinds of kernels:
+** then the lanes by shuffles, then step after step. Four kinds of kernels:
 **   rows     a warp a line, from its beginning to its end
+**   short    a warp several lines, each of which has as many lanes as it has vectors, up to a power
+**            of two
 **   tiles    a block a tile of a line: tiles are taken by ticket, so all before a tile are done or
 **            under way. A block tells its tile's fold, and then waits for those before it: of the
 **            tiles of its group, and of the whole groups before that, which each group's last tile
@@ -133,7 +135,8 @@ template <class P> TD_FN int sc_left(sc_i64 n, sc_i64 i) {
     return n - i < P::LENGTH ? (int)(n - i) : (int)P::LENGTH;
 }
 
-template <class K, int S> TD_FN void sc_join(sc_part<K, S> &w, int lane) {
+/* Of lines that have `lanes` lanes each, `lane` among them; `all` is of lines that have a warp. */
+template <class K, int S> TD_FN void sc_join(sc_part<K, S> &w, int lane, int lanes = 32) {
     typename K::acc so_far = typename K::acc();
 #pragma unroll
     for (int s = 0; s < S; s++) {
@@ -142,6 +145,7 @@ template <class K, int S> TD_FN void sc_join(sc_part<K, S> &w, int lane) {
         for (int v = 1; v < sc_part<K, S>::V; v++) a = K::join(a, K::load(w.x[s][v]));
 #pragma unroll
         for (int by = 1; by < 32; by *= 2) {
+            if (by >= lanes) break;
             const typename K::acc b = sc_up(a, by);
             if (lane >= by) a = K::join(b, a);
         }
@@ -219,6 +223,28 @@ template <class K> TD_FN void sc_rows(const typename K::params &p) {
             sc_store(w, out, p.out_step, whole_out, i, left, lane, before);
             sc_add<K>(before, w.all);
         }
+    }
+}
+
+/* Lines of up to a step. All lanes of a warp take every turn, for the shuffles. */
+template <class K> TD_FN void sc_short(const typename K::params &p) {
+    typedef sc_part<K, 1> part;
+    const int lanes = p.lanes, lane = threadIdx.x % lanes, among = threadIdx.x % 32 / lanes;
+    const sc_i64 at_once = 32 / lanes, warps = (sc_i64)gridDim.x * (SC_BLOCK / 32);
+    for (sc_i64 first = ((sc_i64)blockIdx.x * (SC_BLOCK / 32) + threadIdx.x / 32) * at_once;
+         first < p.lines; first += warps * at_once) {
+        const bool there = first + among < p.lines;
+        const sc_i64 i = lane * part::V;
+        const int left = there ? sc_left<part>(p.n, i) : 0;
+        typename K::from in;
+        typename K::out *out;
+        K::line(p, there ? first + among : first, in, out);
+        part w;
+        K::fetch(w.x, p, in, K::template whole<part::V>(p, in), i, left);
+        sc_join(w, lane, lanes);
+        if (there && p.initial && lane == 0) out[-p.out_step] = K::store(K::none());
+        sc_store(w, out, p.out_step, sc_whole<typename K::out, part::V>(out, p.out_step), i, left,
+                 lane, {false, typename K::acc()});
     }
 }
 

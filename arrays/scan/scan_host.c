@@ -125,7 +125,7 @@ extern const char tidei_scan_text[];
      TYPE_##O,                                                                                     \
      none_##op##_##T,                                                                              \
      lanes_##op##_##T,                                                                             \
-     {KERNEL(rows, op, T), KERNEL(tiles, op, T), KERNEL(columns, op, T),                           \
+     {KERNEL(rows, op, T), KERNEL(short, op, T), KERNEL(tiles, op, T), KERNEL(columns, op, T),     \
       KERNEL(column_sums, op, T)}},
 #define TYPE_truth TIDE_BOOL
 #define TYPE_i8    TIDE_I8

@@ -26,6 +26,7 @@ typedef struct sc_scan {
     sc_i64 places;         /* of the result along the axis: n, or n + 1 with the initial one */
     sc_i64 chunks, chunk;  /* columns: parts of a line, and elements of each */
     sc_i64 tiles, groups;  /* of a line */
+    int lanes;             /* short: of a warp, that a line has; a power of two, up to 32 */
     int initial, ndim;     /* ndim: dimensions of the lines, >= 1 */
     sc_i64 shape[SC_RANK], strides[SC_RANK]; /* of the source over the lines */
 } sc_scan;

@@ -77,7 +77,8 @@ static void a_gpus_kernels_give_the_same(void **state) {
         {1, {1}, 0},        {1, {9}, 0},          {1, {1030}, 0},     {2, {3, 5003}, 1},
         {1, {20001}, 0},    {2, {2, 9001}, 1},    {2, {96, 1030}, 1}, {2, {5, 7}, 0},
         {2, {700, 40}, 0},  {3, {3, 300, 33}, 1}, {2, {9000, 3}, 0},  {3, {2, 3, 4}, 1},
-        {3, {3, 4, 50}, 2},
+        {3, {3, 4, 50}, 2}, {2, {700, 9}, 1},     {2, {77, 16}, 1},   {2, {33, 33}, 1},
+        {2, {40, 128}, 1},  {3, {30, 21, 3}, 1},  {2, {9, 129}, 1},   {2, {3, 513}, 1},
     };
     tide_runtime *rt = *state;
     if (!rt) skip();
@@ -242,7 +243,8 @@ static void a_gpus_failure_leaves_nothing(void **state) {
 }
 
 static void kernels_compile(void **state) {
-    static const char *const some[] = {"scan_rows_sum_f16",        "scan_tiles_sum_c128",
+    static const char *const some[] = {"scan_rows_sum_f16",        "scan_short_max_f16",
+                                       "scan_short_sum_i8",        "scan_tiles_sum_c128",
                                        "scan_tiles_max_truth",     "scan_columns_prod_bf16",
                                        "scan_column_sums_min_i16", "scan_tiles_sum_i32",
                                        "scan_columns_prod_c64",    "scan_tiles_sum_f32"};

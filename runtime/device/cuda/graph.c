@@ -16,10 +16,10 @@
 ** y, of which x and y are told at each launch and a lies in slot 0: another x tells node 0, another
 ** y node 1, another place of slot 0 both.
 ** What must stay true: a kernel that does not begin with that wait starts behind nodes that are
-** complete, so that who stands behind one that is complete stands behind all before it; memory that different slots
-** have at a launch is apart, where it is written (who launches sees to it). What the nodes were
-** told last is noted, under the graph's lock; where the driver refused one, nothing noted counts,
-** and all are told at the next launch. */
+** complete, so that who stands behind one that is complete stands behind all before it; memory that
+** different slots have at a launch is apart, where it is written (who launches sees to it). What
+** the nodes were told last is noted, under the graph's lock; where the driver refused one, nothing
+** noted counts, and all are told at the next launch. */
 #include "runtime/device/cuda/device.h"
 
 typedef struct node {
