@@ -96,7 +96,9 @@ run_tests() {
     meson test -C "$dir" --no-rebuild --print-errorlogs --num-processes "$jobs" -t $((patience * $(load))) "$@" \
         >"$dir/check.log" 2>&1 && return
     cat "$dir/meson-logs/testlog.txt" >>"$dir/failed.log"
-    tail -80 "$dir/check.log"
+    # What each program that failed said begins behind its line, and the end lists them.
+    grep -A 25 ' FAIL  ' "$dir/check.log" | head -400
+    tail -40 "$dir/check.log"
     return 1
 }
 

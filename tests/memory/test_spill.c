@@ -1,6 +1,7 @@
 /* test_spill.c: arrays that leave the device for pinned memory and come back: programs that hold
 ** more than the limit, who goes and who stays, what is said of it, and what happens where host
 ** memory is short too. */
+#include <math.h>
 #include <sched.h>
 #include <unistd.h>
 #include "tests/support/random_programs.h"
@@ -444,14 +445,19 @@ static struct {
 
 enum { SMALL_PART = 1000 };
 
+/* Says what a thread met: a number that is off, or an error (NAN). */
+static void went_wrong(const char *who, int round, double got) {
+    fprintf(stderr, "%s, round %d: got %g; the thread's last error: %s\n", who, round, got,
+            tide_error_last()->message);
+    atomic_store(&crew.wrong, 1);
+}
+
 static void *read_shared(void *own) {
     tide_array *mine = some_of(own), *shared = some_of(crew.shared);
     for (int i = 0; i < atomic_load(&crew.rounds); i++) {
         tide_array *d = tide_map(crew.rt, "(a, b) -> max(abs(a - b))", shared, mine);
-        if (!d || tide_item_f64(d) != 0) {
-            fprintf(stderr, "reader, round %d: %s\n", i, tide_error_last()->message);
-            atomic_store(&crew.wrong, 1);
-        }
+        double off = d ? tide_item_f64(d) : NAN;
+        if (off != 0) went_wrong("reader", i, off);
         tide_free(d);
         tide_release(d);
     }
@@ -461,12 +467,9 @@ static void *read_shared(void *own) {
 }
 static void *climb(void *unused) {
     for (int i = 0; i < atomic_load(&crew.rounds); i++) {
-        if (add_one_to_some_of(crew.cold[i % 4]) != TIDE_OK) {
-            fprintf(stderr, "climber, round %d: %s\n", i, tide_error_last()->message);
-            atomic_store(&crew.wrong, 1);
-        }
+        if (add_one_to_some_of(crew.cold[i % 4]) != TIDE_OK) went_wrong("climber", i, NAN);
         if (i % 8 == 0 && tide_reclaim(crew.rt, TIDE_RECLAIM_SPILL, NULL) != TIDE_OK)
-            atomic_store(&crew.wrong, 1);
+            went_wrong("climber's spilling", i, NAN);
     }
     return unused;
 }
@@ -477,6 +480,7 @@ static void threads_use_what_others_spill(void **state) {
     EACH_POOL(p, 0) {
         pthread_t t[3];
         crew.rt = open_in(test_pool(p), 5, (tide_config){0});
+        atomic_store(&crew.wrong, 0);
         atomic_store(&crew.rounds, test_quick() ? 8 : 24);
         crew.shared = filled(crew.rt, 7);
         tide_array *mine[2] = {filled(crew.rt, 7), filled(crew.rt, 7)};
@@ -498,16 +502,17 @@ static void *make_and_drop(void *arg) {
         tide_array *a = tide_full(crew.rt, TIDE_I32, SHAPE(SMALL_PART), tide_arg_int(i));
         tide_array *v = a ? tide_slice(a, "10:20") : NULL;
         tide_array *m = v ? tide_map(crew.rt, "(x) -> max(x)", v) : NULL;
-        if (!m || tide_item_f64(m) != i) atomic_store(&crew.wrong, 1);
+        double got = m ? tide_item_f64(m) : NAN;
+        if (got != i) went_wrong("maker", i, got);
         tide_array *all[] = {a, m, v};
         for (int k = 0; k < 3; k++) tide_release(all[k]);
     }
     return arg;
 }
 static void *spill_on_and_on(void *done) {
-    while (!atomic_load((atomic_int *)done)) {
+    for (int i = 0; !atomic_load((atomic_int *)done); i++) {
         if (tide_reclaim(crew.rt, TIDE_RECLAIM_SPILL, NULL) != TIDE_OK)
-            atomic_store(&crew.wrong, 1);
+            went_wrong("spilling", i, NAN);
         sched_yield();
     }
     return NULL;
@@ -517,6 +522,7 @@ static void arrays_may_die_while_they_are_spilled(void **state) {
     pthread_t t[3];
     atomic_int done = 0;
     crew.rt = open_limited(2);
+    atomic_store(&crew.wrong, 0);
     atomic_store(&crew.rounds, test_quick() ? 2 : 10);
     for (int i = 0; i < 2; i++)
         assert_int_equal(pthread_create(&t[i], NULL, make_and_drop, NULL), 0);
