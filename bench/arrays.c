@@ -38,7 +38,7 @@ static void bare_launch(const struct bare *b) {
                                     .stream = b->s,
                                     .attributes = &early,
                                     .nattributes = 1};
-    if (b->early && b->c->cu->cuLaunchKernelEx)
+    if (b->early && b->c->kernels_wait && b->c->cu->cuLaunchKernelEx)
         b->c->cu->cuLaunchKernelEx(&config, b->f, NULL, extra);
     else
         b->c->cu->cuLaunchKernel(b->f, 4, 1, 1, 256, 1, 1, 0, b->s, NULL, extra);

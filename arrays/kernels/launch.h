@@ -12,7 +12,8 @@ typedef struct tidei_own_kernel {
     bool tells; /* may write the device's fault word, beside what its uses say */
 } tidei_own_kernel;
 
-/* kt_grid_wait for texts that are written as strings, without text.h. */
+/* kt_grid_wait for texts that are written as strings, without text.h. It waits only: nothing starts
+** behind such a kernel before that ends. */
 #define TIDEI_GRID_WAIT_TEXT                                                                       \
     "static __device__ void kt_grid_wait() {\n"                                                    \
     "#if __CUDA_ARCH__ >= 900\n"                                                                   \

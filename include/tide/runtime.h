@@ -237,7 +237,8 @@ TIDE_API TIDE_NODISCARD tide_status tide_stream_wrap(tide_runtime *rt, void *nat
                                                      tide_stream **out);
 /* The stream as the driver has it, borrowed: a CUstream on cuda, NULL on host, and on failure. A
 ** kernel that is launched there with programmatic stream serialization may start while ours before
-** it run: what these write it reads, or writes over, behind its own wait (griddepcontrol.wait).
+** it run: what these write it reads, or writes over, behind its own wait (griddepcontrol.wait). All
+** its blocks wait so before they end, whatever it touches: ours behind it count on that.
 ** Never collects. Never blocks. */
 TIDE_API void *tide_stream_native(tide_stream *s);
 
