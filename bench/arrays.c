@@ -50,10 +50,11 @@ static bool bare_open(tide_runtime *rt, struct bare *b) {
     void *cubin;
     size_t bytes;
     tidei_cu_module m;
-    *b = (struct bare){.c = tidei_cuda_of(tidei_runtime_of(rt)->devs[0].d),
-                       .s = tide_stream_native(tide_stream_current(rt))};
+    *b = (struct bare){.c = tidei_cuda_of(tidei_runtime_of(rt)->devs[0].d)};
     if (tidei_nvrtc_compile(text, "bare", b->c->sm, &cubin, &bytes) != TIDE_OK) return false;
-    bool ok = b->c->cu->cuModuleLoadData(&m, cubin) == TIDEI_CU_SUCCESS &&
+    /* a stream of its own: on one that was lent tide_add would start behind all */
+    bool ok = b->c->cu->cuStreamCreate(&b->s, TIDEI_CU_STREAM_NON_BLOCKING) == TIDEI_CU_SUCCESS &&
+              b->c->cu->cuModuleLoadData(&m, cubin) == TIDEI_CU_SUCCESS &&
               b->c->cu->cuModuleGetFunction(&b->f, m, "bare") == TIDEI_CU_SUCCESS;
     free(cubin);
     return ok;
@@ -93,6 +94,7 @@ static int dispatch(bench *b, int64_t size) {
         over_early[r] = ours[r] / early[r];
         ratio[r] = ours[r] / bare[r];
     }
+    k.c->cu->cuStreamDestroy(k.s);
     bench_note(b, bench_median(ours, ROUNDS), "ns", "tide_add");
     bench_note(b, bench_median(bare, ROUNDS), "ns", "bare_launch");
     bench_note(b, bench_median(early, ROUNDS), "ns", "early_launch");

@@ -612,6 +612,7 @@ static tide_status queue(attempted *a, slot *s) {
     tidei_rise(t, &t->depth_climb);
     if (status != TIDE_OK) return status;
     void *native = d->ops->stream_native(d, c->s->ds);
+    if (d->ops->stream_lend) d->ops->stream_lend(d, c->s->ds, true); /* under the stream's lock */
     unsigned r = c->kind->set_stream(c->lib, s->handle, native);
     if (!r && c->kind->set_workspace) r = bind_workspace(c, s->handle, &w);
     if (!r) {

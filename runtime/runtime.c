@@ -296,7 +296,10 @@ tide_status tide_stream_set(tide_runtime *ref, tide_stream *stream) {
 
 void *tide_stream_native(tide_stream *ref) {
     tidei_stream *s = tidei_stream_find(ref, "tide_stream_native");
-    return s ? s->dev->d->ops->stream_native(s->dev->d, s->ds) : NULL;
+    if (!s) return NULL;
+    tidei_device *d = s->dev->d;
+    if (d->ops->stream_lend) d->ops->stream_lend(d, s->ds, false);
+    return d->ops->stream_native(d, s->ds);
 }
 
 #define WAITS "waits for work"

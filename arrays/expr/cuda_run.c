@@ -218,12 +218,12 @@ static tide_status submit(tidei_stream *s, tidei_launch *l, tidei_cuda_plan *pla
 static tide_status launch(tidei_stream *s, tidei_cuda_plan *plan, tidei_dkernel *kernel,
                           const operand_uses *u, const size_t *at, const char *op,
                           tidei_listener *listener) {
-    static const char *const names[TIDEI_CUDA_CLASSES] = {
+    static const char *const names[] = {
         "flat map",           "flat map by element", "map of rows",     "strided map",
         "map of uneven rows", "tiled map",           "fold of rows",    "fold of columns",
         "strided fold",       "fold of pairs",       "joining fold",    "scan of rows",
         "scan of short rows", "scan of tiles",       "scan of columns", "sums of columns"};
-    _Static_assert(TIDEI_CUDA_CLASSES == 16, "each class has a name");
+    _Static_assert(TIDEI_COUNT(names) == TIDEI_CUDA_CLASSES, "each class has one");
     tidei_launch l = {.name = names[plan->cls],
                       .kernel = kernel,
                       .params = plan->params.bytes,

@@ -17,7 +17,8 @@ _Static_assert(SC_RANK == TIDE_MAX_RANK && SC_BLOCK == TIDEI_OWN_BLOCK, "as ever
 /* elements that a thread takes in turn, of lines one behind the other, by what counts of their
 ** bytes */
 #define SHORT_LINE(unit) ((unit) < 4 ? 3 : 1)
-#define SIDE_BY_SIDE     8    /* lines, that neighbours' elements are fetched together */
+#define SIDE_BY_SIDE     32   /* lines, that neighbours' elements are fetched together */
+#define SECTOR           8    /* as many still fill what is fetched at once, where there is much */
 #define LINE_OF_ONE      1024 /* elements that a warp scans as fast as tiles would begin */
 #define WARPS_AN_SM      32   /* that keep it busy */
 #define THREADS_AN_SM    2048
@@ -143,7 +144,7 @@ static tide_status run_columns(tidei_scan *x, int64_t threads) {
     int64_t most = x->p.n / PART, parts = threads / x->p.lines;
     tidei_operand sums;
     if (parts > most) parts = most;
-    if (parts < 2 || x->p.inner < SIDE_BY_SIDE)
+    if (parts < 2 || x->p.inner < SECTOR)
         return x->launch(x, TIDEI_SCAN_COLUMNS, NULL, (uint64_t)x->p.lines);
     x->p.chunk = (x->p.n + parts - 1) / parts;
     x->p.chunks = (x->p.n + x->p.chunk - 1) / x->p.chunk;
@@ -161,17 +162,25 @@ static tide_status run_columns(tidei_scan *x, int64_t threads) {
 /* Lanes of a line: as many as it has vectors, up to a power of two; more than a warp has where it
 ** is no short one. */
 static int lanes_of(const tidei_scan *x) {
+    const int64_t vector = SC_VECTOR(unit_of(x));
     int lanes = 1;
-    while (lanes <= 32 && lanes * SC_VECTOR(unit_of(x)) < x->p.n) lanes *= 2;
+    while (lanes <= 32 && lanes * vector < x->p.n) lanes *= 2;
     return lanes;
+}
+
+/* Fewer lines side by side are worth a thread each, or several, where every thread that the device
+** has at once gets an element. */
+static bool by_threads(const tidei_scan *x, int64_t threads) {
+    const sc_scan *p = &x->p;
+    return p->inner >= SIDE_BY_SIDE || p->n <= SHORT_LINE(unit_of(x)) ||
+           (p->inner >= SECTOR && p->lines * p->n >= threads);
 }
 
 tide_status tidei_scan_run(tidei_scan *x) {
     const tidei_device_info *info = &tidei_stream_here(x->rt)->dev->d->info;
     int64_t sms = info->sm_count > 0 ? info->sm_count : 1;
-    if (!(info->flags & TIDEI_DEV_RUNS_TEXT) || x->p.inner >= SIDE_BY_SIDE ||
-        x->p.n <= SHORT_LINE(unit_of(x)))
-        return run_columns(x, info->flags & TIDEI_DEV_RUNS_TEXT ? sms * THREADS_AN_SM : 0);
+    if (!(info->flags & TIDEI_DEV_RUNS_TEXT)) return run_columns(x, 0);
+    if (by_threads(x, sms * THREADS_AN_SM)) return run_columns(x, sms * THREADS_AN_SM);
     x->p.lanes = lanes_of(x);
     if (x->p.lanes <= 32)
         return x->launch(x, TIDEI_SCAN_SHORT, NULL, (uint64_t)x->p.lines * (uint64_t)x->p.lanes);

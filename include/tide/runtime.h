@@ -235,10 +235,11 @@ TIDE_API TIDE_NODISCARD tide_status tide_stream_set(tide_runtime *rt, tide_strea
 ** there, which would repeat the work at moments of its own. Never collects. Never blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_stream_wrap(tide_runtime *rt, void *native,
                                                      tide_stream **out);
-/* The stream as the driver has it, borrowed: a CUstream on cuda, NULL on host, and on failure. A
+/* The stream as the driver has it, borrowed: a CUstream on cuda, NULL on host, and on failure.
+** Where it was asked for, as on a stream that was wrapped, our kernels start once all that is
+** queued before them is complete; elsewhere they start early, a microsecond sooner. A
 ** kernel that is launched there with programmatic stream serialization may start while ours before
-** it run: what these write it reads, or writes over, behind its own wait (griddepcontrol.wait). All
-** its blocks wait so before they end, whatever it touches: ours behind it count on that.
+** it run: what these write it reads, or writes over, behind its own wait (griddepcontrol.wait).
 ** Never collects. Never blocks. */
 TIDE_API void *tide_stream_native(tide_stream *s);
 

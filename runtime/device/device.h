@@ -144,8 +144,8 @@ typedef struct tidei_kernel_text {
     const char *source; /* CUDA C without includes */
     const void *image;  /* a cubin to load instead of compiling, or NULL */
     size_t image_bytes;
-    /* The kernel begins with kt_grid_wait (arrays/kernels/text.h): it may start while what is
-    ** queued before it runs. */
+    /* The kernel begins with kt_grid_wait (arrays/kernels/text.h): it may start while ours before
+    ** it run. */
     bool waits;
 } tidei_kernel_text;
 
@@ -226,6 +226,11 @@ struct tidei_device_ops {
     /* Even if it fails, nothing queued before uses the host's memory any more. */
     tide_status (*stream_sync)(tidei_device *d, tidei_dstream *s);
     void *(*stream_native)(tidei_device *d, tidei_dstream *s);
+    /* (may be NULL: nothing to be done) Others queue on the native stream, from now on, or `once`:
+    ** before the next launch of ours, and the caller keeps that from coming first. Their work may
+    ** end though what is before it runs, so the launches behind it do not start early. An adopted
+    ** stream is always so. */
+    void (*stream_lend)(tidei_device *d, tidei_dstream *s, bool once);
     /* (may be NULL: always TIDE_OK) Whether work may be queued on an adopted stream now:
     ** TIDE_E_UNSUPPORTED while its owner captures a graph on it. Work recorded in a graph runs when
     ** the graph is launched, at no moment that a tick could name, and its memory would be reused

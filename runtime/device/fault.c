@@ -358,6 +358,11 @@ static void *fault_stream_native(tidei_device *d, tidei_dstream *s) {
     return f->inner->ops->stream_native(f->inner, s);
 }
 
+static void fault_stream_lend(tidei_device *d, tidei_dstream *s, bool once) {
+    tidei_device *inner = fault_of(d)->inner;
+    if (inner->ops->stream_lend) inner->ops->stream_lend(inner, s, once);
+}
+
 static tide_status fault_event_new(tidei_device *d, tidei_devent **out) {
     fault *f = fault_of(d);
     tide_status status = enter(f, TIDEI_FAULT_EVENT_NEW);
@@ -574,6 +579,7 @@ static const struct tidei_device_ops fault_ops = {
     .stream_release = fault_stream_release,
     .stream_sync = fault_stream_sync,
     .stream_native = fault_stream_native,
+    .stream_lend = fault_stream_lend,
     .stream_usable = fault_stream_usable,
     .event_new = fault_event_new,
     .event_release = fault_event_release,

@@ -74,11 +74,12 @@ static void a_gpus_kernels_give_the_same(void **state) {
         int64_t shape[3];
         int axis;
     } shapes[] = {
-        {1, {1}, 0},        {1, {9}, 0},          {1, {1030}, 0},     {2, {3, 5003}, 1},
-        {1, {20001}, 0},    {2, {2, 9001}, 1},    {2, {96, 1030}, 1}, {2, {5, 7}, 0},
-        {2, {700, 40}, 0},  {3, {3, 300, 33}, 1}, {2, {9000, 3}, 0},  {3, {2, 3, 4}, 1},
-        {3, {3, 4, 50}, 2}, {2, {700, 9}, 1},     {2, {77, 16}, 1},   {2, {33, 33}, 1},
-        {2, {40, 128}, 1},  {3, {30, 21, 3}, 1},  {2, {9, 129}, 1},   {2, {3, 513}, 1},
+        {1, {1}, 0},         {1, {9}, 0},          {1, {1030}, 0},      {2, {3, 5003}, 1},
+        {1, {20001}, 0},     {2, {2, 9001}, 1},    {2, {96, 1030}, 1},  {2, {5, 7}, 0},
+        {2, {700, 40}, 0},   {3, {3, 300, 33}, 1}, {2, {9000, 3}, 0},   {3, {2, 3, 4}, 1},
+        {3, {3, 4, 50}, 2},  {2, {700, 9}, 1},     {2, {77, 16}, 1},    {2, {33, 33}, 1},
+        {3, {3, 300, 9}, 1}, {2, {700, 12}, 0},    {3, {3, 100, 9}, 1}, {3, {200, 5, 8}, 1},
+        {2, {40, 128}, 1},   {3, {30, 21, 3}, 1},  {2, {9, 129}, 1},    {2, {3, 513}, 1},
     };
     tide_runtime *rt = *state;
     if (!rt) skip();
@@ -87,6 +88,48 @@ static void a_gpus_kernels_give_the_same(void **state) {
             for (unsigned flags = k ? (s + k) % 4 : 0; flags < 4; flags += k ? 4 : 1)
                 try_one(rt, kinds[k].t, kinds[k].scan, shapes[s].ndim, shapes[s].shape,
                         flags ? (s + flags + k) % 5 : 0, shapes[s].axis, flags);
+}
+
+/* The form that a shape takes, and how many launches that is, on a device of three multiprocessors,
+** which have 6144 threads at once. */
+static void a_gpus_forms_are_chosen_by_the_shape(void **state) {
+    static const struct {
+        tide_dtype t;
+        int ndim;
+        int64_t shape[3];
+        int axis;
+        const char *form;
+        unsigned launches;
+    } cases[] = {
+        {TIDE_F32, 2, {9, 1}, 1, "scan_columns_sum_f32", 1},
+        {TIDE_F32, 2, {9, 2}, 1, "scan_short_sum_f32", 1},
+        {TIDE_F32, 2, {9, 128}, 1, "scan_short_sum_f32", 1},
+        {TIDE_F32, 2, {9, 129}, 1, "scan_rows_sum_f32", 1},
+        {TIDE_F16, 2, {9, 3}, 1, "scan_columns_sum_f16", 1},
+        {TIDE_F16, 2, {9, 4}, 1, "scan_short_sum_f16", 1},
+        {TIDE_F16, 2, {9, 256}, 1, "scan_short_sum_f16", 1},
+        {TIDE_F16, 2, {9, 257}, 1, "scan_rows_sum_f16", 1},
+        {TIDE_I8, 2, {9, 64}, 1, "scan_short_sum_i8", 1}, /* its sums have 8 bytes */
+        {TIDE_I8, 2, {9, 65}, 1, "scan_rows_sum_i8", 1},
+        /* side by side: enough of them; enough elements; neither; too few */
+        {TIDE_F32, 3, {3, 4, 32}, 1, "scan_columns_sum_f32", 1},
+        {TIDE_F32, 3, {3, 256, 8}, 1, "scan_columns_sum_f32", 3},
+        {TIDE_F32, 3, {96, 8, 8}, 1, "scan_columns_sum_f32", 1},
+        {TIDE_F32, 3, {3, 255, 8}, 1, "scan_rows_sum_f32", 1},
+        {TIDE_F32, 3, {20, 100, 7}, 1, "scan_short_sum_f32", 1},
+    };
+    tide_runtime *rt = *state;
+    if (!rt) skip();
+    for (unsigned i = 0; i < TIDEI_COUNT(cases); i++) {
+        tide_array *a = tide_ones(rt, cases[i].t, cases[i].ndim, cases[i].shape);
+        const unsigned before = atomic_load(&emulated_launches);
+        tide_array *s = tide_cumsum(a, cases[i].axis, 0);
+        assert_array(s);
+        assert_int_equal(atomic_load(&emulated_launches) - before, cases[i].launches);
+        assert_string_equal(atomic_load(&emulated_last), cases[i].form);
+        tide_release(s);
+        tide_release(a);
+    }
 }
 
 /* More tiles than a group has. */
@@ -262,6 +305,7 @@ int main(void) {
         CASE(scans_of_long_lines_agree),
         CASE(a_gpus_kernels_give_the_same),
         GPU_CASE(a_gpus_kernels_give_the_same),
+        GPU_CASE(a_gpus_forms_are_chosen_by_the_shape),
         GPU_CASE(a_gpus_tiles_find_the_groups_before_them),
         GPU_CASE(a_gpus_parts_have_parts),
         CASE(floats_come_near_and_the_same_again),

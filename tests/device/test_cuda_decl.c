@@ -223,6 +223,7 @@ SAME_FIELD(tidei_cu_config, stream, CUlaunchConfig, hStream);
 SAME_FIELD(tidei_cu_config, attributes, CUlaunchConfig, attrs);
 SAME_FIELD(tidei_cu_config, nattributes, CUlaunchConfig, numAttrs);
 SAME(sizeof(tidei_cu_launch_attribute), sizeof(CUlaunchAttribute));
+SAME(_Alignof(tidei_cu_launch_attribute), _Alignof(CUlaunchAttribute));
 SAME_FIELD(tidei_cu_launch_attribute, id, CUlaunchAttribute, id);
 SAME(offsetof(tidei_cu_launch_attribute, value.programmatic),
      offsetof(CUlaunchAttribute, value.programmaticStreamSerializationAllowed));

@@ -506,6 +506,52 @@ static void kernels_that_wait_start_early(void **state) {
     tidei_cu_use(&driver);
 }
 
+/* Behind what others queue a launch does not start early: the next one, or every one; where it
+** failed, the one that is queued in its place. */
+static void launches_behind_others_do_not_start_early(void **state) {
+    const tidei_kernel_text t = {
+        .name = "nothing", .source = "extern \"C\" __global__ void nothing() {}", .waits = true};
+    tidei_launch l = {.name = "nothing", .grid = {1, 1, 1}, .block = {32, 1, 1}};
+    tidei_dstream *s, *other, *adopted;
+    (void)state;
+    tidei_device *d = open_double();
+    const struct tidei_device_ops *o = d->ops;
+    assert_ok(o->stream_new(d, &s));
+    assert_ok(o->stream_new(d, &other));
+    assert_ok(o->stream_adopt(d, NULL, &adopted));
+    assert_ok(o->kernel_new(d, &t, &l.kernel, NULL, NULL));
+    fake.early_launches = 0;
+    for (int i = 0; i < 3; i++) { /* each time anew, and twice is as once */
+        o->stream_lend(d, s, true);
+        if (i == 1) o->stream_lend(d, s, true);
+        if (i == 2) {
+            fail_at("cuLaunchKernel", 0, TIDEI_CU_OUT_OF_MEMORY);
+            assert_int_equal(o->launch(d, s, &l), TIDE_E_NOMEM);
+            fail_at(NULL, 0, 0);
+        }
+        assert_ok(o->launch(d, s, &l));
+        assert_int_equal(fake.early_launches, 3 * i);
+        assert_ok(o->launch(d, other, &l));
+        for (int k = 0; k < 2; k++) assert_ok(o->launch(d, s, &l));
+        assert_int_equal(fake.early_launches, 3 * i + 3);
+    }
+    o->stream_lend(d, s, false);
+    o->stream_lend(d, s, true);
+    for (int k = 0; k < 3; k++) assert_ok(o->launch(d, s, &l));
+    for (int k = 0; k < 3; k++) assert_ok(o->launch(d, adopted, &l));
+    assert_int_equal(fake.early_launches, 9);
+    o->stream_release(d, s);
+    o->stream_release(d, adopted);
+    assert_ok(o->stream_new(d, &s)); /* in the place of one that was lent */
+    assert_ok(o->launch(d, s, &l));
+    assert_int_equal(fake.early_launches, 10);
+    o->kernel_release(d, l.kernel);
+    o->stream_release(d, s);
+    o->stream_release(d, other);
+    o->close(d);
+    assert_nothing_left();
+}
+
 static void kernels_are_loaded_and_launched(void **state) {
     tidei_kernel_text t = {.name = "nothing",
                            .source = "extern \"C\" __global__ void nothing(int i) {}"};
@@ -724,6 +770,7 @@ int main(void) {
         CASE(fills_of_pinned_memory_copy_nothing),
         CASE(wide_clusters_are_asked_for),
         CASE(kernels_that_wait_start_early),
+        CASE(launches_behind_others_do_not_start_early),
         CASE(kernels_are_loaded_and_launched),
         CASE(a_captured_stream_takes_nothing),
         CASE(a_lost_device_is_told_once_and_for_all),

@@ -12,8 +12,9 @@
 #include "tests/doubles/emulate.h"
 #include "tests/support/tidetest.h"
 
-static bool emulated_device;          /* the host devices that are opened from now on */
-static atomic_uint emulated_launches; /* of kernels */
+static bool emulated_device;                /* the host devices that are opened from now on */
+static atomic_uint emulated_launches;       /* of kernels */
+static _Atomic(const char *) emulated_last; /* the last one's name */
 /* (may be NULL) Changes a text in its place before it is compiled: a constant that a test wants
 ** smaller, say. */
 static void (*emulated_edit)(char *text);
@@ -104,6 +105,7 @@ static inline tide_status emulated_launch_on(tidei_device *d, tidei_dstream *s,
     if (!l->kernel) return emulated_inner->launch(d, s, l);
     const tidei_launch on_thread = emulated_on_thread(l, &e);
     atomic_fetch_add(&emulated_launches, 1);
+    atomic_store(&emulated_last, l->name);
     return emulated_inner->launch(d, s, &on_thread);
 }
 

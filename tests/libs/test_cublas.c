@@ -19,6 +19,7 @@ static struct {
     int workspaces, bare;                        /* told of; products without one */
     tidei_cu_ctx current, pushed;                /* the program's own, the last pushed one */
     tidei_addr held;
+    int lent; /* times that the stream was, once each */
     char handle, context;
 } fake;
 
@@ -170,6 +171,26 @@ static void one_handle_serves_all(void **state) {
     assert_int_equal(fake.products, 3);
     assert_int_equal(fake.made, 1);
     assert_int_equal(test_stats(fake.rt).library, HANDLE_TAKES);
+}
+
+/* What the library queues is known to the stream before, each time. */
+static void lend(tidei_device *d, tidei_dstream *s, bool once) {
+    assert_ptr_equal(d, fake.inner->devs[0].d);
+    assert_ptr_equal(s, fake.inner->devs[0].stream0->ds);
+    assert_true(once);
+    assert_int_equal(fake.lent++, fake.products);
+}
+static void a_product_borrows_the_stream(void **state) {
+    (void)state;
+    tidei_device *d = fake.inner->devs[0].d;
+    const struct tidei_device_ops *real = d->ops;
+    struct tidei_device_ops ops = *real;
+    ops.stream_lend = lend;
+    d->ops = &ops;
+    for (int i = 0; i < 3; i++) assert_ok(product());
+    d->ops = real;
+    assert_int_equal(fake.products, 3);
+    assert_int_equal(fake.lent, 3);
 }
 
 /* Sums of few terms need no workspace: they run where there is no room for one, and touch none of
@@ -338,6 +359,7 @@ static void a_drop_that_fails_loses_nothing(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(one_handle_serves_all, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_product_borrows_the_stream, setup, teardown),
         cmocka_unit_test_setup_teardown(short_sums_do_without_a_workspace, setup, teardown),
         cmocka_unit_test_setup_teardown(long_sums_have_larger_workspaces, setup, teardown),
         cmocka_unit_test_setup_teardown(a_product_that_was_refused_gets_a_workspace, setup,

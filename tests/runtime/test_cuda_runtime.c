@@ -491,6 +491,23 @@ static void a_kernel_that_does_not_compile_is_told(void **state) {
     close_work();
 }
 
+/* Who has a native stream may queue there what ours must not pass. */
+static void kernels_of_a_lent_stream_start_behind_all(void **state) {
+    (void)state;
+    open_work((tide_config){.pool = "tide"});
+    int early = fake.early_launches, all = fake.launches;
+    assert_ok(works());
+    assert_true(fake.launches > all);
+    assert_int_equal(fake.early_launches - early, fake.launches - all);
+    assert_non_null(tide_stream_native(tide_stream_current(work.rt)));
+    early = fake.early_launches, all = fake.launches;
+    assert_ok(works());
+    assert_ok(works());
+    assert_true(fake.launches > all);
+    assert_int_equal(fake.early_launches, early);
+    close_work();
+}
+
 static void a_lost_device_ends_the_runtimes_work(void **state) {
     (void)state;
     open_work((tide_config){.pool = "tide"});
@@ -581,6 +598,7 @@ int main(void) {
         CASE(each_call_may_fail),
         CASE(each_allocation_may_fail),
         CASE(a_kernel_that_does_not_compile_is_told),
+        CASE(kernels_of_a_lent_stream_start_behind_all),
         CASE(a_lost_device_ends_the_runtimes_work),
         CASE(a_captured_stream_is_refused),
         CASE(pytorch_gets_memory_of_its_devices),

@@ -123,6 +123,7 @@ static const struct tidei_device_ops ops = {
     .stream_release = tidei_cuda_stream_release,
     .stream_sync = tidei_cuda_stream_sync,
     .stream_native = tidei_cuda_stream_native,
+    .stream_lend = tidei_cuda_stream_lend,
     .event_new = tidei_cuda_event_new,
     .event_release = tidei_cuda_event_release,
     .event_record = tidei_cuda_event_record,

@@ -22,9 +22,12 @@
 
 /* Structs of streams stay with the device, so that whoever looks at a completion word may be
 ** late. */
+/* Who queues on a stream beside us. */
+enum { TIDEI_CUDA_NOBODY, TIDEI_CUDA_ONCE, TIDEI_CUDA_ALWAYS };
 struct tidei_dstream {
-    tidei_cu_stream s; /* NULL: free; under the device's lock */
-    bool adopted;      /* somebody else's; under it too */
+    tidei_cu_stream s;  /* NULL: free; under the device's lock */
+    bool adopted;       /* somebody else's; under it too */
+    _Atomic int others; /* TIDEI_CUDA_NOBODY ..., since the last launch */
     _Atomic uint64_t *word;
     tidei_cu_addr word_addr; /* as the GPU sees it */
     /* where streams cannot write words: published ticks with their events, oldest first */
@@ -226,6 +229,7 @@ tide_status tidei_cuda_stream_adopt(tidei_device *d, void *native, tidei_dstream
 void tidei_cuda_stream_release(tidei_device *d, tidei_dstream *s);
 tide_status tidei_cuda_stream_sync(tidei_device *d, tidei_dstream *s);
 void *tidei_cuda_stream_native(tidei_device *d, tidei_dstream *s);
+void tidei_cuda_stream_lend(tidei_device *d, tidei_dstream *s, bool once);
 tide_status tidei_cuda_stream_usable(tidei_device *d, tidei_dstream *s);
 tide_status tidei_cuda_event_new(tidei_device *d, tidei_devent **out);
 void tidei_cuda_event_release(tidei_device *d, tidei_devent *e);

@@ -80,6 +80,7 @@ typedef struct tidei_cu_launch_attribute { /* CUlaunchAttribute */
     char pad[4];
     union {
         char pad[64];
+        void *event; /* it has the driver's alignment */
         int programmatic;
     } value;
 } tidei_cu_launch_attribute;

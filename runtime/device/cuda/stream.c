@@ -28,6 +28,7 @@ static tide_status open_stream(tidei_cuda *c, tidei_cu_stream native, tidei_dstr
                                    "cuStreamCreate");
     if (status == TIDE_OK) {
         s->adopted = native != NULL;
+        atomic_store(&s->others, native ? TIDEI_CUDA_ALWAYS : TIDEI_CUDA_NOBODY);
         atomic_store(s->word, 0);
         *out = s;
     }
@@ -118,6 +119,15 @@ tide_status tidei_cuda_stream_sync(tidei_device *d, tidei_dstream *s) {
 void *tidei_cuda_stream_native(tidei_device *d, tidei_dstream *s) {
     (void)d;
     return s->s;
+}
+
+void tidei_cuda_stream_lend(tidei_device *d, tidei_dstream *s, bool once) {
+    int nobody = TIDEI_CUDA_NOBODY;
+    (void)d;
+    if (once)
+        atomic_compare_exchange_strong(&s->others, &nobody, TIDEI_CUDA_ONCE);
+    else
+        atomic_store(&s->others, TIDEI_CUDA_ALWAYS);
 }
 
 /* An event of the device table is the driver's event itself: recorded on streams of its own device,

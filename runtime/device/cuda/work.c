@@ -211,7 +211,8 @@ tide_status tidei_cuda_kernel_widen(tidei_device *d, tidei_dkernel *k, unsigned 
 
 /* A kernel that waits by itself starts as soon as the one before it leaves room, if that is ours,
 ** and ends: a microsecond less between two, and the driver takes a fifth less to queue it
-** (bench/RESULTS.md). */
+** (bench/RESULTS.md). It waits for the grid before it alone. One of ours ends behind its own wait,
+** so that all before it is complete, too; what others queue may not wait, and end first. */
 static tidei_cu_result launch_early(tidei_cuda *c, tidei_dstream *s, const tidei_launch *l,
                                     void **extra) {
     static const tidei_cu_launch_attribute early = {
@@ -227,11 +228,15 @@ static tidei_cu_result launch_early(tidei_cuda *c, tidei_dstream *s, const tidei
 
 static tidei_cu_result launch(tidei_cuda *c, tidei_dstream *s, const tidei_launch *l,
                               void **extra) {
-    if (tidei_likely(l->kernel->waits && c->cu->cuLaunchKernelEx))
+    int others = atomic_load_explicit(&s->others, memory_order_relaxed);
+    if (tidei_likely(others == TIDEI_CUDA_NOBODY && l->kernel->waits && c->cu->cuLaunchKernelEx))
         return launch_early(c, s, l, extra);
-    return c->cu->cuLaunchKernel(l->kernel->function, l->grid[0], l->grid[1], l->grid[2],
-                                 l->block[0], l->block[1], l->block[2], l->shared_bytes, s->s, NULL,
-                                 extra);
+    tidei_cu_result r =
+        c->cu->cuLaunchKernel(l->kernel->function, l->grid[0], l->grid[1], l->grid[2], l->block[0],
+                              l->block[1], l->block[2], l->shared_bytes, s->s, NULL, extra);
+    if (r == TIDEI_CU_SUCCESS && others == TIDEI_CUDA_ONCE)
+        atomic_compare_exchange_strong(&s->others, &others, TIDEI_CUDA_NOBODY);
+    return r;
 }
 
 tide_status tidei_cuda_launch(tidei_device *d, tidei_dstream *s, const tidei_launch *l) {
