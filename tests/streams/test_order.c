@@ -72,7 +72,8 @@ static void *make_one(void *arg) {
     tide_release(a);
     return NULL;
 }
-/* More threads one after the other than there are streams, and more at once. */
+/* More threads one after the other than there are streams, with and without work that is still
+** going on as they end, and all streams taken. */
 static void a_stream_goes_with_its_thread(void **state) {
     tide_status status;
     (void)state;
@@ -80,9 +81,13 @@ static void a_stream_goes_with_its_thread(void **state) {
     for (int i = 0; i < 2 * TIDEI_STREAMS_MAX; i++) {
         on_thread(make_one, &status);
         assert_int_equal(status, TIDE_OK);
+        assert_ok(tide_device_synchronize(rt));
     }
-    assert_ok(tide_device_synchronize(rt));
-    assert_in_range(atomic_load(&test_rt(rt)->streams->n), 1, 64);
+    assert_in_range(atomic_load(&test_rt(rt)->streams->n), 1, 4);
+    for (int i = 0; i < 2 * TIDEI_STREAMS_MAX; i++) {
+        on_thread(make_one, &status);
+        assert_int_equal(status, TIDE_OK);
+    }
     tide_stream *all[TIDEI_STREAMS_MAX];
     int n = 0;
     while (tide_stream_new(rt, &all[n]) == TIDE_OK) n++;
