@@ -2,8 +2,10 @@
 ** (tidei_cuda_chain_text), after the program's own part, which gives
 **   tide_form         0: a row is a few lanes' of a warp; 1: a block's, or that of tide_K blocks, a
 **                     cluster; 2: rows run across memory, neighbouring threads work on neighbouring
-**                     ones
-**   tide_L            lanes of a row (form 0)
+**                     ones, so many of which are a group
+**   tide_in_warp      a row's threads are lanes of one warp: always in form 0, never in form 1; in
+**                     form 2 a warp then has one or more groups
+**   tide_L            how many lanes these are; else 1
 **   tide_nested       rows lie along more than one dimension
 **   tide_V, tide_U    elements of a vector; vectors that a thread keeps of a row
 **   tide_R            rows that a thread works on beside each other (form 0), else 1
@@ -47,7 +49,7 @@
 struct tide_place {
     td_u32 lane, lanes;   /* among the threads of a row, in this block; how many they are */
     td_u32 across;        /* neighbouring lanes of a row are this many threads apart */
-    td_u32 column;        /* rows before this one in the block (form 2) */
+    td_u32 column;        /* rows before this one in its group (form 2) */
     td_u32 first;         /* of the block's vectors of a row */
     td_u32 row[tide_R];   /* in form 2 a group of tide_V rows */
     td_u32 count[tide_R]; /* this thread's vectors of it; none beyond the last row */
@@ -75,19 +77,19 @@ TD_FN void tide_divide_uneven(const tide_p &p, tide_place &at, int r, td_u32 beh
 
 TD_FN tide_place tide_here(const tide_p &p) {
     const td_u32 t = threadIdx.x, block = blockIdx.x / tide_K, rank = blockIdx.x % tide_K;
+    const td_u32 shift = tide_form == 2 ? p.shift : 0, lane = t >> shift,
+                 lanes = blockDim.x >> shift;
     tide_place at;
-    at.lanes = tide_form == 0   ? tide_L
-               : tide_form == 1 ? blockDim.x
-                                : blockDim.x >> p.shift;
-    at.across = tide_form == 2 ? 1u << p.shift : 1;
-    at.lane = tide_form == 0 ? t % tide_L : tide_form == 1 ? t : t >> p.shift;
-    at.column = tide_form == 2 ? t & (at.across - 1) : 0;
+    at.lanes = tide_in_warp ? tide_L : lanes;
+    at.across = 1u << shift;
+    at.lane = tide_in_warp ? lane % tide_L : lane;
+    at.column = t & (at.across - 1);
     at.first = rank * p.part;
 #pragma unroll
     for (int r = 0; r < tide_R; r++) {
-        at.row[r] = tide_form == 0 ? (block * tide_R + r) * (blockDim.x / tide_L) + t / tide_L
-                    : tide_form == 1 ? block
-                                     : block * at.across + at.column;
+        const td_u32 group = tide_in_warp ? (block * tide_R + r) * (lanes / tide_L) + lane / tide_L
+                                          : block;
+        at.row[r] = group * at.across + at.column;
         tide_divide(p, at, r, p.vectors);
         at.head[r] = 0;
         at.alone[r] = -1;
@@ -375,8 +377,8 @@ TD_FN void tide_stages_from(const tide_p &p, const tide_place &at, tide_kept &k,
         typedef typename tide_stage<S>::fold ACC;
         ACC a[tide_W];
         tide_fold_row<S>(p, at, k, a);
-        tide_join_warp(at, tide_form == 0 ? tide_L : 32, a);
-        if (tide_form != 0) tide_join_block(p, at, a, (ACC *)(room + (S % 2) * p.room));
+        tide_join_warp(at, tide_in_warp ? at.across * tide_L : 32, a);
+        if (!tide_in_warp) tide_join_block(p, at, a, (ACC *)(room + (S % 2) * p.room));
 #if TIDE_K > 1
         tide_join_cluster(p, at, a, room + (2 + S % 2) * p.room, tide_arrived(p, room, S));
 #endif

@@ -31,7 +31,9 @@ typedef struct tidei_chain_form {
     uint8_t kind;
     uint8_t vec;     /* elements of a vector */
     uint8_t unroll;  /* vectors that a thread keeps of a row */
-    uint8_t lanes;   /* of a row (LANES) */
+    uint8_t in_warp; /* a row is lanes' of one warp: LANES, and COLUMNS of which few lie side by
+                     ** side */
+    uint8_t lanes;   /* of a row, then; else 1 */
     uint8_t rows;    /* rows of a thread beside each other (LANES) */
     uint8_t blocks;  /* of a cluster */
     uint8_t dense;   /* along a row all elements lie one after the other (not COLUMNS) */

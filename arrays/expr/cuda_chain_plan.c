@@ -7,9 +7,10 @@
 ** last; else by elements. It goes to so many threads that each has CHAIN_BYTES of
 ** it: to lanes of a warp, a block, a cluster of blocks; beyond that threads take twice as much, and
 ** beyond that it is not kept at all. Short rows of odd lengths that lie one after the other are a
-** thread's each.
+** thread's each. Of rows across memory a block has so many neighbouring ones as make a piece of
+** memory; where only few lie side by side, ways to share them are compared by what they cost.
 ** What must stay true: every element is visited once, and which threads a row's elements go to
-** depends on the row's length, types, strides and offsets only. */
+** depends on the row's length, types, strides and offsets, and how many lie side by side, only. */
 #include "arrays/expr/cuda_chain.h"
 
 /* Bytes of a row that a thread has under way. An H200's memory wants 64 KiB of a multiprocessor;
@@ -24,6 +25,12 @@
 #define CHAIN_FEW 4u
 /* bytes that the lanes of a row read side by side, if there are so many */
 #define CHAIN_LINE 128u
+/* fewer bytes side by side than this are not worth being read alone: two sectors */
+#define CHAIN_NARROW 64
+/* Blocks of a cluster for rows of which fewer lie side by side; half as many where vectors are of
+** one or two bytes, of which clusters have so little under way that it is faster to go value by
+** value (x - max along 20000 bytes, three of which lie side by side, on an H200: 252, 703 GB/s). */
+#define NARROW_BLOCKS 8u
 /* more bytes than any device's caches hold */
 #define CHAIN_CACHE ((int64_t)64 << 20)
 /* a thread's unrolled body, in instructions: beyond, compilers take long */
@@ -47,6 +54,7 @@ static uint32_t pow2_up(uint32_t n) { return n > 1 ? 2u << (31 - __builtin_clz(n
 static uint32_t pow2_down(uint32_t n) { return n ? 1u << (31 - __builtin_clz(n)) : 1; }
 static uint32_t quotient_up(uint32_t n, uint32_t d) { return (n + d - 1) / d; }
 static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
+static uint32_t log2_of(uint32_t n) { return (uint32_t)__builtin_ctz(n); } /* of a power of two */
 static int64_t magnitude(int64_t v) { return v < 0 ? -v : v; }
 
 void tidei_chain_order(tidei_call *c, const tidei_chain_traits *k) {
@@ -349,7 +357,7 @@ static bool give_to_threads(const layout *l, const tidei_chain_traits *k, unsign
     const uint32_t bytes = carried_bytes(l, f);
     if (!bytes || TIDEI_CHAIN_SMALL * bytes > TIDEI_CUDA_SHARED_MAX) return false;
     f->kind = TIDEI_CHAIN_LANES;
-    f->carried = true;
+    f->carried = f->in_warp = true;
     f->vec = 1;
     f->unroll = (uint8_t)n;
     out->vectors = out->part = n;
@@ -375,6 +383,7 @@ static bool give_to_lanes(const layout *l, const tidei_chain_traits *k, unsigned
     if (!s.unroll) return false;
     if (s.uneven) make_uneven(l, f, s.vec);
     f->kind = TIDEI_CHAIN_LANES;
+    f->in_warp = true;
     f->lanes = (uint8_t)s.lanes;
     f->unroll = (uint8_t)s.unroll;
     f->rows = (uint8_t)least(room_of(l, k, s.vec) / (s.unroll + s.uneven),
@@ -456,6 +465,22 @@ static bool give_row(const layout *l, const tidei_chain_traits *k, unsigned sm_c
             give_to_cluster(l, out, 2 * room, CHAIN_THREADS, most));
 }
 
+/* What a stage's accumulators take in shared memory, twice so that stages take turns, and twice
+** more where blocks meet, in words, with a count for each stage behind them. */
+static bool find_shared(const tidei_chain_traits *k, tidei_chain_plan *out) {
+    const tidei_chain_form *f = &out->form;
+    if (f->carried) return true; /* found already */
+    const uint32_t across = f->kind == TIDEI_CHAIN_COLUMNS ? 1u << out->shift : 1,
+                   parts = f->in_warp    ? 0
+                           : across < 32 ? out->threads / 32 * across
+                                         : out->threads,
+                   met = f->blocks > 1 ? f->blocks * across : 0, most = parts > met ? parts : met,
+                   wide = f->kind == TIDEI_CHAIN_COLUMNS ? f->vec : 1;
+    out->room = (most * wide * ((k->acc_bytes + 3u) / 4 * 4) + 15) / 16 * 16;
+    out->shared = f->blocks > 1 ? out->room * 4 + k->stages * 8 : out->room * 2;
+    return out->shared <= TIDEI_CUDA_SHARED_MAX;
+}
+
 /* Where rows run across memory: bytes that a block reads side by side, with how many blocks of a
 ** cluster that is worth it; the best first. */
 typedef struct pieces {
@@ -480,62 +505,57 @@ static const pieces *pieces_of(const layout *l, const tidei_chain_form *f) {
 ** registers in vain; even numbers of many, so that kernels are few. */
 static uint32_t kept_of(uint32_t m) { return m > 9 ? m + m % 2 : m; }
 
-/* Rows across memory: a block works on neighbouring ones, each of which has a power of two of its
-** threads. */
-static bool give_columns_to(const layout *l, tidei_chain_plan *out, uint32_t room,
-                            uint32_t across_bytes, uint32_t most_blocks) {
-    tidei_chain_form *f = &out->form;
-    const uint32_t m = out->vectors, bytes = f->vec * l->widest,
-                   narrow = bytes < across_bytes ? across_bytes / bytes : 1,
-                   most = CHAIN_THREADS / narrow; /* lanes */
-    /* a few more spare the joining, or half of the lanes */
+/* Lanes of a row across memory, a power of two, of a block that has room for so many at most, and
+** how many blocks, as few as hold the row; 0 if there are not as many. Threads that have a few
+** vectors more than there is room for spare the joining, or half of the lanes. */
+static uint32_t share_row(uint32_t m, uint32_t room, uint32_t most_lanes, uint32_t most_blocks,
+                          uint32_t *blocks) {
     const uint32_t unroll = m <= 2 * room ? m : room + room / 8;
-    uint32_t lanes = pow2_up(quotient_up(m, unroll)), blocks = 1;
-    while (lanes > most && blocks < most_blocks) {
-        blocks *= 2;
-        lanes = pow2_up(quotient_up(quotient_up(m, blocks), unroll));
+    uint32_t lanes = pow2_up(quotient_up(m, unroll));
+    for (*blocks = 1; lanes > most_lanes && *blocks < most_blocks;) {
+        *blocks *= 2;
+        lanes = pow2_up(quotient_up(quotient_up(m, *blocks), unroll));
     }
-    if (lanes > most) return false;
-    out->threads = lanes * 2 * narrow <= 256 ? 256 : CHAIN_THREADS;
-    const uint32_t across = least(out->threads / lanes, pow2_up(out->rows));
+    return lanes <= most_lanes ? lanes : 0;
+}
+
+/* So many neighbouring rows across memory are a block's, or a cluster's, each so many lanes' of
+** every block. All three are powers of two. */
+static void set_columns(const layout *l, tidei_chain_plan *out, uint32_t across, uint32_t lanes,
+                        uint32_t blocks) {
+    tidei_chain_form *f = &out->form;
     out->threads = across * lanes < 32 ? 32 : across * lanes;
-    out->part = quotient_up(m, blocks);
+    out->part = quotient_up(out->vectors, blocks);
     f->kind = TIDEI_CHAIN_COLUMNS;
     f->streams = l->moved > CHAIN_CACHE;
     f->unroll = (uint8_t)kept_of(quotient_up(out->part, lanes));
     f->blocks = (uint8_t)blocks;
-    out->shift = (uint32_t)__builtin_ctz(out->threads / lanes);
+    f->in_warp = false;
+    f->lanes = 1;
+    out->shift = log2_of(out->threads / lanes);
     out->grid = quotient_up(out->rows, out->threads / lanes);
+}
+
+/* As many rows as make whole pieces of memory. */
+static bool give_columns_to(const layout *l, tidei_chain_plan *out, uint32_t room,
+                            uint32_t across_bytes, uint32_t most_blocks) {
+    const uint32_t bytes = out->form.vec * l->widest,
+                   narrow = bytes < across_bytes ? across_bytes / bytes : 1;
+    uint32_t blocks;
+    const uint32_t lanes =
+        share_row(out->vectors, room, CHAIN_THREADS / narrow, most_blocks, &blocks);
+    if (!lanes) return false;
+    const uint32_t threads = lanes * 2 * narrow <= 256 ? 256 : CHAIN_THREADS;
+    set_columns(l, out, least(threads / lanes, pow2_up(out->rows)), lanes, blocks);
     return true;
 }
 
-/* What a stage's accumulators take in shared memory, twice so that stages take turns, and twice
-** more where blocks meet, in words, with a count for each stage behind them. */
-static bool find_shared(const tidei_chain_traits *k, tidei_chain_plan *out) {
-    const tidei_chain_form *f = &out->form;
-    if (f->carried) return true; /* found already */
-    const uint32_t across = f->kind == TIDEI_CHAIN_COLUMNS ? 1u << out->shift : 1,
-                   parts = f->kind == TIDEI_CHAIN_LANES ? 0
-                           : across < 32                ? out->threads / 32 * across
-                                                        : out->threads,
-                   met = f->blocks > 1 ? f->blocks * across : 0, most = parts > met ? parts : met,
-                   wide = f->kind == TIDEI_CHAIN_COLUMNS ? f->vec : 1;
-    out->room = (most * wide * ((k->acc_bytes + 3u) / 4 * 4) + 15) / 16 * 16;
-    out->shared = f->blocks > 1 ? out->room * 4 + k->stages * 8 : out->room * 2;
-    return out->shared <= TIDEI_CUDA_SHARED_MAX;
-}
-
-static bool give_columns(const layout *l, const tidei_chain_traits *k, unsigned cluster_most,
-                         bool alone, tidei_chain_plan *out) {
+static bool give_wide_columns(const layout *l, const tidei_chain_traits *k, unsigned cluster_most,
+                              bool alone, tidei_chain_plan *out) {
     const uint32_t v = out->form.vec, room = room_of(l, k, v);
     const pieces *p = pieces_of(l, &out->form), *last = p;
-    out->vectors = (uint32_t)l->c->shape[l->last];
-    if (alone) {
-        const bool few = l->moved < CHAIN_FOLD_COLUMNS;
-        return (few || out->vectors <= room * CHAIN_FOLD_LANES) &&
-               give_columns_to(l, out, room, folded[0].bytes,
-                               few ? fold_blocks(l, cluster_most) : 1);
-    }
+    if (alone)
+        return give_columns_to(l, out, room, folded[0].bytes, cluster_most) && find_shared(k, out);
     for (unsigned i = 0; i < PIECES_MOST && p[i].bytes; i++) {
         last = &p[i];
         if (give_columns_to(l, out, room, last->bytes, least(last->blocks, cluster_most)) &&
@@ -543,7 +563,89 @@ static bool give_columns(const layout *l, const tidei_chain_traits *k, unsigned 
             return true;
     }
     return k->cost * 2 * room * v <= CHAIN_COST &&
-           give_columns_to(l, out, 2 * room, last->bytes, least(last->blocks, cluster_most));
+           give_columns_to(l, out, 2 * room, last->bytes, least(last->blocks, cluster_most)) &&
+           find_shared(k, out);
+}
+
+/* Instructions of a thread for joining a value with those that the others of its row have, of which
+** `near` are in its warp. */
+static uint32_t joining_cost(const tidei_chain_plan *p, uint32_t near) {
+    const uint32_t warp = 16 + 8 * log2_of(near);
+    if (p->form.in_warp) return warp;
+    const uint32_t same = least(p->shift, 5), /* cuda_chain.cu: tide_join_block */
+        parts = same < 5 ? p->threads / 32 : p->threads >> p->shift,
+                   readers = least(32u >> same, pow2_down(parts));
+    return warp + 32 + (parts > 1 ? 24 * quotient_up(parts, readers) + 8 * log2_of(readers) : 0);
+}
+
+/* What a row across memory costs, roughly, in instructions of a lane: those of a thread, of a
+** vector, of joining; and, of each stretch of memory that a warp reads or writes at once, lines
+** that the cache is asked for, lines and sectors that are written. `beside`: vectors that lie side
+** by side. The numbers were fitted to what plans for 600 shapes took on an H200: of those measured,
+** the one that this takes is 1.3 % slower than the best in the mean. */
+static uint64_t columns_cost(const layout *l, const tidei_chain_traits *k,
+                             const tidei_chain_plan *p, uint32_t beside) {
+    const tidei_chain_form *f = &p->form;
+    const uint32_t v = f->vec, bytes = v * l->widest, words = v * ((k->acc_bytes + 3u) / 4),
+                   lanes = f->in_warp ? f->lanes : p->threads >> p->shift,
+                   near = least(lanes, 32 / least(1u << p->shift, 32)), rows = 32 / near,
+                   join = words * joining_cost(p, near) + (f->in_warp ? 0 : 64) +
+                          (f->blocks > 1 ? 256 : 0),
+                   thread = 140 + k->stages * join + f->unroll * (4 + v * k->cost);
+    const size_t stretches = quotient_up(rows, beside), each = least(rows, beside) * bytes * near,
+                 span = stretches * p->vectors * beside * bytes, /* that all of them are in */
+        lines = tidei_min_size(stretches * (1 + each / 128), 1 + span / 128),
+                 sectors = tidei_min_size(stretches * (1 + (each - 1) / 32), 1 + span / 32),
+                 written = has_all(l, f) ? 384 * lines + 96 * sectors : 0;
+    return (32 * (uint64_t)thread + f->unroll * (64 * lines + written)) * lanes * f->blocks;
+}
+
+/* Where few rows lie side by side, and then other rows' elements, a thread's neighbours can have
+** more of the same rows, so that a warp reads what lies together. Takes the cheapest of these ways,
+** unless `out` is a plan already and is cheaper. */
+static bool give_narrow_columns(const layout *l, const tidei_chain_traits *k, unsigned sm_count,
+                                uint32_t most_blocks, uint32_t beside, bool planned,
+                                tidei_chain_plan *out) {
+    const uint32_t room = room_of(l, k, out->form.vec), across = pow2_up(beside),
+                   most = CHAIN_THREADS / across;
+    uint64_t best = planned ? columns_cost(l, k, out, beside) : UINT64_MAX;
+    uint32_t blocks, lanes = share_row(out->vectors, room, most, most_blocks, &blocks);
+    for (; lanes && lanes <= most && lanes < 2 * out->vectors; lanes *= 2) {
+        tidei_chain_plan p = *out;
+        set_columns(l, &p, across, lanes, blocks);
+        if (blocks == 1 && across * lanes <= 32) {
+            p.form.in_warp = true;
+            p.form.lanes = (uint8_t)lanes;
+            p.shift = log2_of(across);
+            spread_rows(&p, TIDEI_CHAIN_SMALL / lanes, sm_count);
+        }
+        const uint64_t cost = columns_cost(l, k, &p, beside);
+        if (cost < best && find_shared(k, &p)) {
+            *out = p;
+            best = cost;
+        }
+    }
+    return best != UINT64_MAX;
+}
+
+static bool give_columns(const layout *l, const tidei_chain_traits *k, unsigned sm_count,
+                         unsigned cluster_most, bool alone, tidei_chain_plan *out) {
+    const uint32_t bytes = out->form.vec * l->widest;
+    const int64_t beside = l->c->shape[l->kept - 1] / out->form.vec;
+    out->vectors = (uint32_t)l->c->shape[l->last];
+    if (alone) {
+        const bool few = l->moved < CHAIN_FOLD_COLUMNS;
+        if (!few && out->vectors > room_of(l, k, out->form.vec) * CHAIN_FOLD_LANES) return false;
+        cluster_most = few ? fold_blocks(l, cluster_most) : 1;
+    }
+    const bool planned = give_wide_columns(l, k, cluster_most, alone, out);
+    if (l->kept == 1 || beside * bytes >= CHAIN_NARROW) return planned;
+    /* other kernels take long rows of bytes (the greatest of 1000, of which five lie side by side,
+    ** on an H200: 889, 1320 GB/s) */
+    if (alone && !planned && l->widest == 1) return false;
+    return give_narrow_columns(l, k, sm_count,
+                               least(cluster_most, bytes < 4 ? NARROW_BLOCKS / 2 : NARROW_BLOCKS),
+                               (uint32_t)beside, planned, out);
 }
 
 bool tidei_chain_choose(const tidei_call *c, const tidei_chain_traits *k, bool folds_alone,
@@ -563,7 +665,7 @@ bool tidei_chain_choose(const tidei_call *c, const tidei_chain_traits *k, bool f
     choose_vectors(&l, &out->form);
     out->rows = (uint32_t)rows / (l.columns ? out->form.vec : 1);
     if (!cluster_most) cluster_most = 1;
-    if (!(l.columns ? give_columns(&l, k, cluster_most, folds_alone, out)
+    if (!(l.columns ? give_columns(&l, k, sm_count, cluster_most, folds_alone, out)
                     : give_row(&l, k, sm_count, cluster_most, folds_alone, out)))
         return false;
     if ((uint64_t)out->grid * out->form.blocks > INT32_MAX) return false;

@@ -733,10 +733,11 @@ static void say_constants(writer *w, const tidei_chain_traits *k) {
          "#define TIDE_K %d\n#define TIDE_CLUSTER%s\n"
          "constexpr int tide_form = %d, tide_L = %d, tide_V = %d, tide_U = %d, tide_R = %d, "
          "tide_W = %d, tide_K = %d, tide_B = %u, tide_M = %u;\nconstexpr bool tide_nested = %d, "
-         "tide_uneven = %d, tide_carried = %d, tide_has_late = %d;\n",
+         "tide_in_warp = %d, tide_uneven = %d, tide_carried = %d, tide_has_late = %d;\n",
          f->blocks, f->blocks > 1 ? " __cluster_dims__(TIDE_K, 1, 1)" : "", f->kind, f->lanes,
          f->vec, f->unroll, f->rows, f->kind == TIDEI_CHAIN_COLUMNS ? f->vec : f->rows, f->blocks,
-         threads, least_blocks(w, k, threads), f->nested, f->uneven, f->carried, f->late != 0);
+         threads, least_blocks(w, k, threads), f->nested, f->in_warp, f->uneven, f->carried,
+         f->late != 0);
     say(&w->t, "#ifndef TD_CUTS\n#define td_cut_bf16(f) td_store_bf16(f)\n#endif\n"
                "struct tide_place;\nTD_FN td_i32 tide_settled(const tide_place &at, int w, td_i32 "
                "step);\n");

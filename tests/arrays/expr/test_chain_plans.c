@@ -75,6 +75,21 @@ static bool choose_for(const tidei_program *p, int64_t rows, int64_t n, bool tur
     memset(out, 0xEE, sizeof *out);
     return tidei_chain_choose(&c, &k, alone, 132, cluster_most, out);
 }
+
+/* The same where `beside` rows lie side by side. */
+static bool choose_beside(const tidei_program *p, int64_t outer, int64_t n, int64_t beside,
+                          bool alone, tidei_chain_plan *out) {
+    tidei_program shared = *p;
+    tidei_call c = {.prog = &shared, .ndim = 3, .nred = 1, .shape = {outer, beside, n}};
+    tidei_chain_traits k;
+    tidei_chain_traits_of(p, &k);
+    c.in[0] = c.out[0] = (tidei_view){.strides = {n * beside, 1, beside}};
+    if (alone) c.out[0] = (tidei_view){.strides = {beside, 1, 0}};
+    tidei_chain_order(&c, &k);
+    memset(out, 0xEE, sizeof *out);
+    return tidei_chain_choose(&c, &k, alone, 132, 16, out);
+}
+
 static bool choose(const tidei_program *p, int64_t rows, int64_t n, bool turned, int64_t offset,
                    unsigned cluster_most, tidei_chain_plan *out) {
     return choose_for(p, rows, n, turned, offset, false, cluster_most, out);
@@ -86,12 +101,14 @@ static void check_plan(const tidei_chain_plan *p, int64_t rows, int64_t n) {
     const bool columns = f->kind == TIDEI_CHAIN_COLUMNS, warp = f->kind == TIDEI_CHAIN_LANES;
     const int64_t v = columns ? 1 : f->vec, w = columns ? f->vec : 1, threads = p->threads,
                   side = (int64_t)1 << p->shift,
-                  lanes = warp      ? side
-                          : columns ? threads >> p->shift
-                                    : threads,
+                  lanes = warp                    ? side
+                          : columns && f->in_warp ? f->lanes
+                          : columns               ? threads >> p->shift
+                                                  : threads,
                   groups = warp      ? (threads >> p->shift) * f->rows
-                           : columns ? side
+                           : columns ? (threads >> p->shift) / lanes * side
                                      : 1;
+    if (f->in_warp) assert_true((columns ? side : 1) * lanes <= 32);
     if (f->uneven) { /* what goes alone has a lane each */
         assert_int_equal(p->vectors, n / v);
         assert_true(!columns && v > 1 && n >= v && lanes >= 2 * v - 2);
@@ -276,6 +293,58 @@ static void plans_cover_any_shape(void **state) {
     }
 }
 
+/* Where few rows lie side by side, a thread's neighbours have more of the same rows. */
+static void few_side_by_side_share_a_warp(void **state) {
+    static const struct {
+        int64_t outer, n, beside;
+        uint8_t type, vec, in_warp;
+        uint16_t lanes, blocks, threads;
+    } cases[] = {
+        {100000, 7, 2, TIDE_F32, 2, 1, 4, 1, 256},     {100000, 33, 2, TIDE_F32, 2, 1, 8, 1, 256},
+        {100000, 100, 2, TIDE_F32, 2, 1, 8, 1, 256},   {100000, 100, 3, TIDE_F32, 1, 1, 8, 1, 256},
+        {100000, 100, 12, TIDE_F32, 4, 0, 16, 1, 64},  {100000, 3, 2, TIDE_F16, 2, 1, 1, 1, 256},
+        {100000, 100, 5, TIDE_F16, 1, 0, 8, 1, 64},    {5, 100, 2, TIDE_F32, 2, 1, 8, 1, 32},
+        {10000, 1000, 2, TIDE_F32, 2, 0, 64, 1, 64},   {10000, 1000, 3, TIDE_F32, 1, 0, 64, 1, 256},
+        {1000, 5000, 2, TIDE_F32, 2, 0, 512, 1, 512},  {1000, 5000, 3, TIDE_F32, 1, 0, 128, 4, 512},
+        {1000, 20000, 4, TIDE_F32, 4, 0, 512, 8, 512},
+    };
+    (void)state;
+    tidei_program p;
+    tidei_chain_plan plan;
+    for (size_t i = 0; i < TIDEI_COUNT(cases); i++) {
+        const int64_t rows = cases[i].outer * cases[i].beside, n = cases[i].n;
+        build_softmax(&p, cases[i].type);
+        assert_true(choose_beside(&p, cases[i].outer, n, cases[i].beside, false, &plan));
+        check_plan(&plan, rows, n);
+        const tidei_chain_form *f = &plan.form;
+        const unsigned across = 1u << plan.shift,
+                       lanes = f->in_warp ? f->lanes : plan.threads / across;
+        if (f->kind != TIDEI_CHAIN_COLUMNS || f->vec != cases[i].vec ||
+            across / 2 * f->vec >= cases[i].beside || f->in_warp != cases[i].in_warp ||
+            lanes != cases[i].lanes || f->blocks != cases[i].blocks ||
+            plan.threads != cases[i].threads)
+            fail_msg("case %zu: %u across, vectors of %u, %d %u lanes, %u blocks of %u threads", i,
+                     across, f->vec, f->in_warp, lanes, f->blocks, plan.threads);
+    }
+    build_softmax(&p, TIDE_F32);
+    assert_true(choose_beside(&p, 1000, 100, 16, false, &plan)); /* two sectors are enough */
+    assert_true(4u << plan.shift > 16 && !plan.form.in_warp);
+    check_plan(&plan, 16000, 100);
+    build_max(&p, TIDE_I8); /* other kernels are better at long rows of bytes */
+    assert_true(choose_beside(&p, 100000, 100, 5, true, &plan));
+    assert_false(choose_beside(&p, 100000, 1000, 5, true, &plan));
+    build_max(&p, TIDE_F32);
+    assert_true(choose_beside(&p, 100000, 1000, 5, true, &plan));
+    for (int i = 0; i < 4000; i++) {
+        static const uint8_t types[] = {TIDE_F32, TIDE_F16, TIDE_F64};
+        const int64_t outer = 2 + (int64_t)exp2(unit() * 16), n = 2 + (int64_t)exp2(unit() * 17),
+                      beside = 2 + (int64_t)(unit() * 40);
+        (i % 2 ? build_softmax : build_max)(&p, types[i % 3]);
+        if (choose_beside(&p, outer, n, beside, i % 2 == 0, &plan))
+            check_plan(&plan, outer * beside, n);
+    }
+}
+
 /* Several folds of a stage have so large accumulators that only narrow pieces of columns fit shared
 ** memory: these are chosen. */
 static void columns_of_several_folds(void **state) {
@@ -301,6 +370,20 @@ static void columns_of_several_folds(void **state) {
     }
 }
 
+static void compile_form(const tidei_program *p, const tidei_chain_plan *plan) {
+    tidei_chain_traits k;
+    void *image;
+    size_t bytes;
+    tidei_chain_traits_of(p, &k);
+    char *text = tidei_chain_text(NULL, p, &k, &plan->form, NULL);
+    assert_non_null(text);
+    assert_null(strstr(text, "#include"));
+    tide_status s = tidei_nvrtc_compile(text, "tide_k", 90, &image, &bytes);
+    tidei_host_free(NULL, text);
+    if (s != TIDE_OK) fail_msg("%s", tide_error_last()->message);
+    free(image);
+}
+
 /* A few forms, as a GPU's compiler sees them, which allows less than emulation does. */
 static void forms_compile(void **state) {
     static const struct {
@@ -310,25 +393,20 @@ static void forms_compile(void **state) {
                  {8192, 4096, TIDE_F32, 1}, {100000, 30, TIDE_F64, 1},  {100000, 7, TIDE_BF16, 0},
                  {100000, 15, TIDE_F32, 0}, {667, 50257, TIDE_BF16, 0}};
     (void)state;
+    tidei_program p;
+    tidei_chain_plan plan;
     if (tidei_nvrtc_open(0) != TIDE_OK) skip();
     for (size_t i = 0; i < TIDEI_COUNT(cases); i++) {
         if (test_quick() && i % 2) continue;
-        tidei_program p;
-        tidei_chain_plan plan;
-        tidei_chain_traits k;
-        void *image;
-        size_t bytes;
         (i % 2 ? build_norm : build_softmax)(&p, cases[i].type);
-        tidei_chain_traits_of(&p, &k);
         assert_true(choose(&p, cases[i].rows, cases[i].n, cases[i].turned, 0, 16, &plan));
-        char *text = tidei_chain_text(NULL, &p, &k, &plan.form, NULL);
-        assert_non_null(text);
-        assert_null(strstr(text, "#include"));
-        tide_status s = tidei_nvrtc_compile(text, "tide_k", 90, &image, &bytes);
-        tidei_host_free(NULL, text);
-        if (s != TIDE_OK) fail_msg("%s", tide_error_last()->message);
-        free(image);
+        compile_form(&p, &plan);
     }
+    build_softmax(&p, TIDE_F16);
+    assert_true(choose_beside(&p, 1000, 33, 3, false, &plan) && plan.form.in_warp);
+    compile_form(&p, &plan);
+    assert_true(choose_beside(&p, 100, 5000, 3, false, &plan) && plan.form.blocks > 1);
+    compile_form(&p, &plan);
 }
 
 int main(void) {
@@ -338,6 +416,7 @@ int main(void) {
         cmocka_unit_test(short_integers_of_rows_are_words),
         cmocka_unit_test(what_is_read_late_takes_no_room),
         cmocka_unit_test(plans_cover_any_shape),
+        cmocka_unit_test(few_side_by_side_share_a_warp),
         cmocka_unit_test(columns_of_several_folds),
         cmocka_unit_test(forms_compile),
     };

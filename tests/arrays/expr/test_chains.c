@@ -310,6 +310,31 @@ static void columns_of_any_length(void **state) {
     compare_one(SOFTMAX("-1"), TIDE_F32, 2, (const int64_t[]){12, 40}, TURNED, 1, 1);
 }
 
+/* Few rows that lie side by side, then other rows' elements: a group of them is a few lanes' of a
+** warp, a block's, a cluster's. */
+static void few_rows_side_by_side(void **state) {
+    static const int64_t shapes[][3] = {{70, 7, 2},  {5, 40, 2},  {300, 9, 3},  {7, 100, 3},
+                                        {2, 33, 12}, {3, 700, 2}, {2, 1000, 3}, {2, 6000, 3}};
+    (void)state;
+    for (size_t i = 0; i < TIDEI_COUNT(shapes); i++) {
+        if (test_quick() && i % 2) continue;
+        compare_one(SOFTMAX("1"), TIDE_F32, 3, shapes[i], PLAIN, 1, 1);
+    }
+    static const int64_t of_bytes[][3] = {{9, 20, 2}, {5, 300, 6}, {2, 8000, 2}};
+    for (size_t i = 0; i < TIDEI_COUNT(of_bytes); i++) {
+        compare_one("(x) -> x - max(x, axis=1, keepdims=true)", TIDE_I8, 3, of_bytes[i], PLAIN, 1,
+                    1);
+        compare_one("(x) -> argmax(x, axis=1)", TIDE_I16, 3, of_bytes[i], PLAIN, 1, 1);
+    }
+    const int64_t shape[] = {6, 50, 3};
+    compare_one("(x) -> let m = mean(x, axis=1, keepdims=true); (m, x - m, argmin(x, axis=1))",
+                TIDE_F64, 3, shape, PLAIN, 3, 1);
+    const pair weighed[] = {pair_of(TIDE_F32, 3, shape, PLAIN),
+                            pair_of(TIDE_F32, 3, (const int64_t[]){1, 50, 1}, PLAIN),
+                            pair_of(TIDE_F32, 3, (const int64_t[]){6, 1, 3}, PLAIN)};
+    compare("(x, g, h) -> (x - mean(x, axis=1, keepdims=true)) * g + h", weighed, 3, 1, 1);
+}
+
 /* More than registers hold goes value by value. */
 static void rows_that_do_not_fit(void **state) {
     (void)state;
@@ -691,6 +716,7 @@ int main(void) {
         CASE(short_integers),
         CASE(values_in_the_place_of_inputs),
         CASE(columns_of_any_length),
+        CASE(few_rows_side_by_side),
         CASE(rows_that_do_not_fit),
         CASE(many_stages_of_clusters),
         CASE(wide_clusters),
