@@ -10,7 +10,8 @@
 ** thread's each. Of rows across memory a block has so many neighbouring ones as make a piece of
 ** memory; where only few lie side by side, ways to share them are compared by what they cost.
 ** What must stay true: every element is visited once, and which threads a row's elements go to
-** depends on the row's length, types, strides and offsets, and how many lie side by side, only. */
+** depends on the row's length, types, strides and offsets, and how many lie side by side, only; of
+** a fold by itself also on whether all bytes are few. */
 #include "arrays/expr/cuda_chain.h"
 
 /* Bytes of a row that a thread has under way. An H200's memory wants 64 KiB of a multiprocessor;
@@ -27,7 +28,7 @@
 #define CHAIN_LINE 128u
 /* fewer bytes side by side than this are not worth being read alone: two sectors */
 #define CHAIN_NARROW 64
-/* Blocks of a cluster for rows of which fewer lie side by side; half as many where vectors are of
+/* Blocks of a cluster for rows of which fewer than that lie side by side; half as many where vectors are of
 ** one or two bytes, of which clusters have so little under way that it is faster to go value by
 ** value (x - max along 20000 bytes, three of which lie side by side, on an H200: 252, 703 GB/s). */
 #define NARROW_BLOCKS 8u
@@ -536,6 +537,15 @@ static void set_columns(const layout *l, tidei_chain_plan *out, uint32_t across,
     out->grid = quotient_up(out->rows, out->threads / lanes);
 }
 
+/* No more threads than there are rows for. */
+static void shrink_columns(tidei_chain_plan *p) {
+    while (p->threads > 32 && p->rows <= 1u << p->shift >> 1) {
+        p->threads /= 2;
+        p->shift--;
+    }
+    p->grid = quotient_up(p->rows, 1u << p->shift);
+}
+
 /* As many rows as make whole pieces of memory. */
 static bool give_columns_to(const layout *l, tidei_chain_plan *out, uint32_t room,
                             uint32_t across_bytes, uint32_t most_blocks) {
@@ -546,7 +556,7 @@ static bool give_columns_to(const layout *l, tidei_chain_plan *out, uint32_t roo
         share_row(out->vectors, room, CHAIN_THREADS / narrow, most_blocks, &blocks);
     if (!lanes) return false;
     const uint32_t threads = lanes * 2 * narrow <= 256 ? 256 : CHAIN_THREADS;
-    set_columns(l, out, least(threads / lanes, pow2_up(out->rows)), lanes, blocks);
+    set_columns(l, out, threads / lanes, lanes, blocks);
     return true;
 }
 
@@ -628,24 +638,39 @@ static bool give_narrow_columns(const layout *l, const tidei_chain_traits *k, un
     return best != UINT64_MAX;
 }
 
+/* Vectors across memory that lie side by side, from one element of a row to the next. */
+static uint64_t beside_of(const layout *l, uint32_t v) {
+    const tidei_view *lead = &l->c->in[l->lead];
+    uint64_t n = 1;
+    for (int d = l->kept - 1; d >= 0; d--) {
+        const int64_t stride = magnitude(lead->strides[d]);
+        if (!stride || stride >= magnitude(lead->strides[l->last])) break;
+        n *= (uint64_t)l->c->shape[d];
+    }
+    return n / v;
+}
+
 static bool give_columns(const layout *l, const tidei_chain_traits *k, unsigned sm_count,
                          unsigned cluster_most, bool alone, tidei_chain_plan *out) {
     const uint32_t bytes = out->form.vec * l->widest;
-    const int64_t beside = l->c->shape[l->kept - 1] / out->form.vec;
+    const uint64_t beside = beside_of(l, out->form.vec);
     out->vectors = (uint32_t)l->c->shape[l->last];
     if (alone) {
         const bool few = l->moved < CHAIN_FOLD_COLUMNS;
         if (!few && out->vectors > room_of(l, k, out->form.vec) * CHAIN_FOLD_LANES) return false;
         cluster_most = few ? fold_blocks(l, cluster_most) : 1;
     }
-    const bool planned = give_wide_columns(l, k, cluster_most, alone, out);
-    if (l->kept == 1 || beside * bytes >= CHAIN_NARROW) return planned;
+    bool planned = give_wide_columns(l, k, cluster_most, alone, out);
     /* other kernels take long rows of bytes (the greatest of 1000, of which five lie side by side,
     ** on an H200: 889, 1320 GB/s) */
-    if (alone && !planned && l->widest == 1) return false;
-    return give_narrow_columns(l, k, sm_count,
-                               least(cluster_most, bytes < 4 ? NARROW_BLOCKS / 2 : NARROW_BLOCKS),
-                               (uint32_t)beside, planned, out);
+    const bool left = alone && !planned && l->widest == 1;
+    if (l->kept > 1 && beside * bytes < CHAIN_NARROW && !left)
+        planned = give_narrow_columns(l, k, sm_count,
+                                      least(cluster_most, NARROW_BLOCKS / (bytes < 4 ? 2 : 1)),
+                                      (uint32_t)beside, planned, out);
+    if (!planned) return false;
+    if (!out->form.in_warp) shrink_columns(out);
+    return true;
 }
 
 bool tidei_chain_choose(const tidei_call *c, const tidei_chain_traits *k, bool folds_alone,
