@@ -28,14 +28,18 @@
 #define CHAIN_LINE 128u
 /* fewer bytes side by side than this are not worth being read alone: two sectors */
 #define CHAIN_NARROW 64
-/* Blocks of a cluster for rows of which fewer than that lie side by side; half as many where vectors are of
-** one or two bytes, of which clusters have so little under way that it is faster to go value by
-** value (x - max along 20000 bytes, three of which lie side by side, on an H200: 252, 703 GB/s). */
+/* Blocks of a cluster for rows of which fewer than that lie side by side; half as many where
+** vectors are of one or two bytes, of which clusters have so little under way that it is faster to
+** go value by value (x - max along 20000 bytes, three of which lie side by side, on an H200: 252,
+** 703 GB/s). */
 #define NARROW_BLOCKS 8u
 /* more bytes than any device's caches hold */
 #define CHAIN_CACHE ((int64_t)64 << 20)
 /* a thread's unrolled body, in instructions: beyond, compilers take long */
 #define CHAIN_COST 2048u
+/* the same where a row would not be kept otherwise (softmax of 200 rows of 330125 floats on an
+** H200: 1482 GB/s, 2048) */
+#define CHAIN_COST_LONG 4096u
 /* Rows of a thread beside each other: each has accumulators and values of its own. Where results
 ** have all elements more threads do better than more rows (softmax of rows of 7 on an H200: 2707,
 ** 2543, 2251 GB/s with 1, 2, 4; of 33 it is 2 that is best). */
@@ -269,47 +273,70 @@ static uint32_t room_of(const layout *l, const tidei_chain_traits *k, uint32_t v
     return u;
 }
 
+/* Vectors that a thread keeps where it is not as many as there is room for: no more than it has, as
+** the others would hold registers in vain; even numbers of many, so that kernels are few. */
+static uint32_t kept_of(uint32_t m) { return m > 9 ? m + m % 2 : m; }
+
+/* ---- what a way costs ---- */
+
+/* How a warp shares rows: as many rows as make it whole, of which each is so many neighbours'. */
+typedef struct sharing {
+    uint32_t neighbours, unroll; /* threads of a row; vectors that a thread has of it */
+    uint32_t vec, vectors;       /* elements of a vector, vectors of a row */
+    uint32_t beside;             /* rows that lie side by side, between one vector and the next */
+    uint32_t more;               /* instructions of a thread: for joining, for what goes alone */
+} sharing;
+
+/* What it costs a warp, roughly, in instructions of a lane: those of a thread and of a vector; and,
+** of each stretch of memory that it reads or writes at once, lines that the cache is asked for,
+** lines and sectors that are written. The numbers were fitted to what 1100 ways took on an H200, of
+** columns and of rows: of those measured, the one that costs least by them is 1.3 % slower than the
+** best in the mean. */
+static uint64_t warp_cost(const layout *l, const tidei_chain_traits *k, const tidei_chain_form *f,
+                          const sharing *s) {
+    const uint32_t rows = 32 / s->neighbours, bytes = s->vec * (l->widest ? l->widest : 8),
+                   thread = 140 + s->more + s->unroll * (4 + s->vec * k->cost);
+    const size_t stretches = quotient_up(rows, s->beside),
+                 each = (size_t)least(rows, s->beside) * bytes * s->neighbours,
+                 span = stretches * s->vectors * s->beside * bytes, /* that all of them are in */
+        lines = tidei_min_size(stretches * (1 + each / CHAIN_LINE), 1 + span / CHAIN_LINE),
+                 sectors = tidei_min_size(stretches * (1 + (each - 1) / 32), 1 + span / 32),
+                 written = has_all(l, f) ? 384 * lines + 96 * sectors : 0;
+    return 32 * (uint64_t)thread + s->unroll * (64 * lines + written);
+}
+
+/* Instructions of a thread for joining an accumulator with its neighbours'. */
+static uint32_t joining_cost(uint32_t neighbours) { return 16 + 8 * log2_of(neighbours); }
+
+/* ---- rows of memory ---- */
+
 /* Elements that go alone, in a row of uneven vectors, and so its lanes at least. */
 static uint32_t alone_of(uint32_t v) { return pow2_up(2 * v - 2); }
 
 /* How lanes of a warp could have a row. */
-typedef struct sharing {
-    uint32_t vec, lanes, unroll, cost;
+typedef struct lanes_way {
+    uint32_t vec, lanes, unroll;
     bool uneven;
-} sharing;
-
-/* So many lanes that they read whole lines, without taking more than there is room for. */
-static uint32_t lanes_of(uint32_t m, uint32_t bytes, uint32_t room) {
-    const uint32_t line = bytes < CHAIN_LINE ? CHAIN_LINE / bytes : 1;
-    uint32_t lanes = least(least(pow2_up(m), pow2_up(line)), 32);
-    while (pow2_up(quotient_up(m, lanes)) > room) lanes *= 2;
-    return lanes;
-}
-
-/* What a row costs, roughly, in instructions of a lane: those of a row, of a vector, of what goes
-** alone, of joining; then lines that the cache is asked for, and pieces of them that are written,
-** of which a multiprocessor takes one in the time of 64 and 32 instructions. */
-static uint32_t cost_of(const layout *l, const tidei_chain_traits *k, const tidei_chain_form *f,
-                        const sharing *s) {
-    const uint32_t bytes = l->widest ? l->widest : 8, steps = (uint32_t)__builtin_ctz(s->lanes),
-                   rows = 32 / s->lanes, wide = s->lanes * s->vec * bytes,
-                   span = rows * (uint32_t)l->c->shape[l->last] * bytes,
-                   lines = least(rows * (1 + wide / CHAIN_LINE), 1 + span / CHAIN_LINE);
-    const bool written = has_all(l, f);
-    return s->lanes * (16 + s->unroll * (4 + s->vec * k->cost) + (s->uneven ? 12 + k->cost : 0) +
-                       6 * k->stages * steps) +
-           s->unroll * 64 * lines / rows + (written ? s->unroll * (32 + wide) : 0);
-}
+    uint64_t cost;
+} lanes_way;
 
 /* The cheapest way by vectors of v elements, if there is a better one than `best`. */
 static void try_lanes(const layout *l, const tidei_chain_traits *k, const tidei_chain_form *f,
-                      uint32_t v, bool uneven, sharing *best) {
-    const uint32_t m = (uint32_t)l->c->shape[l->last] / v, room = room_of(l, k, v);
+                      uint32_t v, bool uneven, lanes_way *best) {
+    const uint32_t m = (uint32_t)l->c->shape[l->last] / v, room = room_of(l, k, v),
+                   words = (k->acc_bytes + 3u) / 4;
     for (uint32_t lanes = uneven ? alone_of(v) : 1; m && lanes <= 32; lanes *= 2) {
-        sharing s = {v, lanes, pow2_up(quotient_up(m, lanes)), 0, uneven};
-        if (s.unroll > room) continue;
-        s.cost = cost_of(l, k, f, &s);
-        if (s.cost < best->cost) *best = s;
+        const uint32_t unroll = kept_of(quotient_up(m, lanes));
+        if (unroll > room) continue;
+        const sharing s = {.neighbours = lanes,
+                           .unroll = unroll,
+                           .vec = v,
+                           .vectors = m,
+                           .beside = 1,
+                           .more = k->stages * words * joining_cost(lanes) +
+                                   (uneven ? 12 + k->cost : 0)};
+        const uint64_t cost = warp_cost(l, k, f, &s) * lanes;
+        if (cost < best->cost) *best = (lanes_way){v, lanes, unroll, uneven, cost};
     }
 }
 
@@ -372,14 +399,9 @@ static bool give_to_threads(const layout *l, const tidei_chain_traits *k, unsign
 static bool give_to_lanes(const layout *l, const tidei_chain_traits *k, unsigned sm_count,
                           tidei_chain_plan *out) {
     tidei_chain_form *f = &out->form;
-    const uint32_t n = (uint32_t)l->c->shape[l->last], m = n / f->vec, room = room_of(l, k, f->vec);
-    sharing s = {.vec = f->vec, .cost = UINT32_MAX};
-    if (f->vec > 1 && m <= 32 * room) {
-        s.lanes = lanes_of(m, f->vec * (l->widest ? l->widest : 8), room);
-        s.unroll = pow2_up(quotient_up(m, s.lanes));
-        s.cost = cost_of(l, k, f, &s);
-    } else if (f->vec == 1)
-        try_lanes(l, k, f, 1, false, &s);
+    const uint32_t n = (uint32_t)l->c->shape[l->last];
+    lanes_way s = {.cost = UINT64_MAX};
+    try_lanes(l, k, f, f->vec, false, &s);
     for (uint32_t v = l->uneven; v > 1; v /= 2) try_lanes(l, k, f, v, true, &s);
     if (!s.unroll) return false;
     if (s.uneven) make_uneven(l, f, s.vec);
@@ -391,7 +413,7 @@ static bool give_to_lanes(const layout *l, const tidei_chain_traits *k, unsigned
                              has_all(l, f) ? CHAIN_ROWS_WRITTEN : CHAIN_ROWS);
     if (!f->rows) f->rows = 1;
     out->vectors = out->part = n / s.vec;
-    out->shift = (uint32_t)__builtin_ctz(s.lanes);
+    out->shift = log2_of(s.lanes);
     spread_rows(out, f->rows * TIDEI_CHAIN_SMALL >> out->shift, sm_count);
     return true;
 }
@@ -462,7 +484,7 @@ static bool give_row(const layout *l, const tidei_chain_traits *k, unsigned sm_c
                    most = alone ? fold_blocks(l, cluster_most) : cluster_most;
     out->vectors = (uint32_t)l->c->shape[l->last] / v;
     return give_to_cluster(l, out, room, 2 * CHAIN_THREADS, most) ||
-           (!alone && room <= 16 && k->cost * 2 * room * v <= CHAIN_COST &&
+           (!alone && room <= 16 && k->cost * 2 * room * v <= CHAIN_COST_LONG &&
             give_to_cluster(l, out, 2 * room, CHAIN_THREADS, most));
 }
 
@@ -489,22 +511,22 @@ typedef struct pieces {
     uint8_t blocks;
 } pieces;
 #define PIECES_MOST 3
-static const pieces folded[PIECES_MOST] = {{64, 16}}, even[PIECES_MOST] = {{128, 8}, {64, 16}},
+static const pieces folded[PIECES_MOST] = {{64, 8}}, folded_narrow[PIECES_MOST] = {{64, 2}},
+                    even[PIECES_MOST] = {{128, 8}, {64, 16}},
                     uneven_narrow[PIECES_MOST] = {{128, 16}},
                     uneven[PIECES_MOST] = {{512, 8}, {256, 16}, {128, 16}};
 
 /* Pieces that begin anywhere are parts of more lines and sectors than they have bytes for, so that
 ** wide ones are better: softmax of 1000 rows of 33554 floats on an H100: 1758, 2157, 2344 GB/s with
 ** pieces of 128, 256 and 512 bytes; of 4097 rows of 8190, by 16 blocks: 1711 and 1892 with 128 and
-** 256. Elements of two bytes are too many for their threads: 1231, 1141, 715. */
+** 256. Elements of two bytes are too many for their threads: 1231, 1141, 715. Where each row has
+** one result, going value by value reads all once for each stage, which is faster than wider
+** clusters (a variance of 10174 rows of 3296 floats on an H200: 959 GB/s by 16 blocks, else 1393;
+** of as many rows of 6592 bf16 by 4 blocks 522, else 1021). */
 static const pieces *pieces_of(const layout *l, const tidei_chain_form *f) {
-    if (!has_all(l, f)) return folded;
+    if (!has_all(l, f)) return l->widest < 4 ? folded_narrow : folded;
     return f->vec * l->widest >= 16 ? even : l->widest < 4 ? uneven_narrow : uneven;
 }
-
-/* Vectors that a thread of a row across memory keeps: no more than it has, as the others would hold
-** registers in vain; even numbers of many, so that kernels are few. */
-static uint32_t kept_of(uint32_t m) { return m > 9 ? m + m % 2 : m; }
 
 /* Lanes of a row across memory, a power of two, of a block that has room for so many at most, and
 ** how many blocks, as few as hold the row; 0 if there are not as many. Threads that have a few
@@ -572,42 +594,33 @@ static bool give_wide_columns(const layout *l, const tidei_chain_traits *k, unsi
             find_shared(k, out))
             return true;
     }
-    return k->cost * 2 * room * v <= CHAIN_COST &&
+    return has_all(l, &out->form) && k->cost * 2 * room * v <= CHAIN_COST &&
            give_columns_to(l, out, 2 * room, last->bytes, least(last->blocks, cluster_most)) &&
            find_shared(k, out);
 }
 
-/* Instructions of a thread for joining a value with those that the others of its row have, of which
-** `near` are in its warp. */
-static uint32_t joining_cost(const tidei_chain_plan *p, uint32_t near) {
-    const uint32_t warp = 16 + 8 * log2_of(near);
-    if (p->form.in_warp) return warp;
-    const uint32_t same = least(p->shift, 5), /* cuda_chain.cu: tide_join_block */
-        parts = same < 5 ? p->threads / 32 : p->threads >> p->shift,
-                   readers = least(32u >> same, pow2_down(parts));
-    return warp + 32 + (parts > 1 ? 24 * quotient_up(parts, readers) + 8 * log2_of(readers) : 0);
-}
-
-/* What a row across memory costs, roughly, in instructions of a lane: those of a thread, of a
-** vector, of joining; and, of each stretch of memory that a warp reads or writes at once, lines
-** that the cache is asked for, lines and sectors that are written. `beside`: vectors that lie side
-** by side. The numbers were fitted to what plans for 600 shapes took on an H200: of those measured,
-** the one that this takes is 1.3 % slower than the best in the mean. */
+/* What a row costs, as warp_cost. `beside`: vectors that lie side by side. */
 static uint64_t columns_cost(const layout *l, const tidei_chain_traits *k,
                              const tidei_chain_plan *p, uint32_t beside) {
     const tidei_chain_form *f = &p->form;
-    const uint32_t v = f->vec, bytes = v * l->widest, words = v * ((k->acc_bytes + 3u) / 4),
+    const uint32_t words = f->vec * ((k->acc_bytes + 3u) / 4),
                    lanes = f->in_warp ? f->lanes : p->threads >> p->shift,
-                   near = least(lanes, 32 / least(1u << p->shift, 32)), rows = 32 / near,
-                   join = words * joining_cost(p, near) + (f->in_warp ? 0 : 64) +
-                          (f->blocks > 1 ? 256 : 0),
-                   thread = 140 + k->stages * join + f->unroll * (4 + v * k->cost);
-    const size_t stretches = quotient_up(rows, beside), each = least(rows, beside) * bytes * near,
-                 span = stretches * p->vectors * beside * bytes, /* that all of them are in */
-        lines = tidei_min_size(stretches * (1 + each / 128), 1 + span / 128),
-                 sectors = tidei_min_size(stretches * (1 + (each - 1) / 32), 1 + span / 32),
-                 written = has_all(l, f) ? 384 * lines + 96 * sectors : 0;
-    return (32 * (uint64_t)thread + f->unroll * (64 * lines + written)) * lanes * f->blocks;
+                   neighbours = least(lanes, 32 / least(1u << p->shift, 32));
+    uint32_t join = words * joining_cost(neighbours);
+    if (!f->in_warp) { /* by shared memory, as tide_join_block does it (cuda_chain.cu) */
+        const uint32_t parts = p->shift < 5 ? p->threads / 32 : lanes,
+                       readers = least(32u >> least(p->shift, 5), pow2_down(parts));
+        join += 64 + words * 32;
+        if (parts > 1) join += words * (24 * quotient_up(parts, readers) + 8 * log2_of(readers));
+    }
+    if (f->blocks > 1) join += 256;
+    const sharing s = {.neighbours = neighbours,
+                       .unroll = f->unroll,
+                       .vec = f->vec,
+                       .vectors = p->vectors,
+                       .beside = beside,
+                       .more = k->stages * join};
+    return warp_cost(l, k, f, &s) * lanes * f->blocks;
 }
 
 /* Where few rows lie side by side, and then other rows' elements, a thread's neighbours can have

@@ -5,6 +5,7 @@
 #include "runtime/device/cuda/nvrtc.h"
 #include "tests/arrays/expr/programs.h"
 #include "tests/arrays/expr/unit.h"
+#include <inttypes.h>
 #include <math.h>
 
 /* ---- programs ---- */
@@ -120,6 +121,10 @@ static void check_plan(const tidei_chain_plan *p, int64_t rows, int64_t n) {
     assert_true(p->threads >= 32 && p->threads % 32 == 0 && p->threads <= TIDEI_CHAIN_LARGE);
     assert_int_equal(p->grid % f->blocks, 0);
     assert_true(p->shared <= TIDEI_CUDA_SHARED_MAX && p->room % 16 == 0);
+    if (!f->in_warp) { /* each warp leaves accumulators of its rows, of four bytes at least */
+        const int64_t left = p->threads / 32 * (columns ? side < 32 ? side : 32 : 1) * w;
+        assert_true(p->room >= 4 * left && (f->blocks == 1 || p->room >= 4 * side * w * f->blocks));
+    }
     assert_true(f->large == (p->threads > TIDEI_CHAIN_SMALL));
     assert_true(!f->middle || p->threads <= TIDEI_CHAIN_MIDDLE);
 }
@@ -146,6 +151,9 @@ static void forms_follow_from_shapes(void **state) {
         {8192, 4096, 0, TIDE_F64, 0, TIDEI_CHAIN_BLOCK, 2, 1},
         {1024, 32768, 0, TIDE_F32, 0, TIDEI_CHAIN_BLOCK, 4, 2},
         {64, 131072, 0, TIDE_F32, 0, TIDEI_CHAIN_BLOCK, 4, 8},
+        {64, 330125, 0, TIDE_F32, 0, TIDEI_CHAIN_BLOCK, 4, 11},
+        {64, 524288, 0, TIDE_F16, 0, TIDEI_CHAIN_BLOCK, 8, 16},
+        {64, 600000, 0, TIDE_F32, 0, NONE, 0, 0},
         {1, 1 << 25, 0, TIDE_F32, 0, NONE, 0, 0},
         {100000, 60, 0, TIDE_F32, 1, TIDEI_CHAIN_COLUMNS, 4, 1},
         {64, 262144, 0, TIDE_F32, 0, TIDEI_CHAIN_BLOCK, 4, 16},
@@ -294,7 +302,7 @@ static void plans_cover_any_shape(void **state) {
 }
 
 /* Where few rows lie side by side, a thread's neighbours have more of the same rows. */
-static void few_side_by_side_share_a_warp(void **state) {
+static void few_rows_side_by_side(void **state) {
     static const struct {
         int64_t outer, n, beside;
         uint8_t type, vec, in_warp;
@@ -320,9 +328,9 @@ static void few_side_by_side_share_a_warp(void **state) {
         const unsigned across = 1u << plan.shift,
                        lanes = f->in_warp ? f->lanes : plan.threads / across;
         if (f->kind != TIDEI_CHAIN_COLUMNS || f->vec != cases[i].vec ||
-            across / 2 * f->vec >= cases[i].beside || f->in_warp != cases[i].in_warp ||
-            lanes != cases[i].lanes || f->blocks != cases[i].blocks ||
-            plan.threads != cases[i].threads)
+            across * f->vec < cases[i].beside || across / 2 * f->vec >= cases[i].beside ||
+            f->in_warp != cases[i].in_warp || lanes != cases[i].lanes ||
+            f->blocks != cases[i].blocks || plan.threads != cases[i].threads)
             fail_msg("case %zu: %u across, vectors of %u, %d %u lanes, %u blocks of %u threads", i,
                      across, f->vec, f->in_warp, lanes, f->blocks, plan.threads);
     }
@@ -335,13 +343,97 @@ static void few_side_by_side_share_a_warp(void **state) {
     assert_false(choose_beside(&p, 100000, 1000, 5, true, &plan));
     build_max(&p, TIDE_F32);
     assert_true(choose_beside(&p, 100000, 1000, 5, true, &plan));
+    unsigned found = 0, narrow = 0;
     for (int i = 0; i < 4000; i++) {
         static const uint8_t types[] = {TIDE_F32, TIDE_F16, TIDE_F64};
         const int64_t outer = 2 + (int64_t)exp2(unit() * 16), n = 2 + (int64_t)exp2(unit() * 17),
                       beside = 2 + (int64_t)(unit() * 40);
         (i % 2 ? build_softmax : build_max)(&p, types[i % 3]);
-        if (choose_beside(&p, outer, n, beside, i % 2 == 0, &plan))
-            check_plan(&plan, outer * beside, n);
+        if (!choose_beside(&p, outer, n, beside, i % 2 == 0, &plan)) continue;
+        check_plan(&plan, outer * beside, n);
+        found++;
+        narrow += (int64_t)plan.form.vec << plan.shift < 2 * beside;
+    }
+    assert_in_range(found, 2000, 4000);
+    assert_in_range(narrow, 400, found);
+}
+
+/* Other dimensions may lie beside these, and how many rows there are in all is nothing to a row. */
+static void what_lies_side_by_side(void **state) {
+    (void)state;
+    tidei_program p;
+    tidei_chain_plan plan, few;
+    build_softmax(&p, TIDE_F32);
+    tidei_call c = {.prog = &p, .ndim = 3, .nred = 1, .shape = {1000, 3, 1000}};
+    tidei_chain_traits k;
+    tidei_chain_traits_of(&p, &k);
+    c.in[0] = c.out[0] = (tidei_view){.strides = {4, 1, 4000}}; /* three of four columns */
+    assert_true(tidei_chain_choose(&c, &k, false, 132, 16, &plan));
+    assert_true(plan.form.kind == TIDEI_CHAIN_COLUMNS && plan.shift >= 4 && !plan.form.in_warp);
+    c.in[0] = c.out[0] = (tidei_view){.strides = {4000, 1, 4}};
+    assert_true(tidei_chain_choose(&c, &k, false, 132, 16, &plan));
+    assert_true(plan.form.kind == TIDEI_CHAIN_COLUMNS && plan.shift == 2);
+    for (int64_t n = 2; n < 20000; n += n / 3 + 1)
+        for (int64_t beside = 2; beside < 14; beside++) {
+            if (!choose_beside(&p, 100000, n, beside, false, &plan)) continue;
+            for (int64_t outer = 2; outer < 100; outer += outer) {
+                assert_true(choose_beside(&p, outer, n, beside, false, &few));
+                assert_int_equal(few.form.unroll, plan.form.unroll);
+                assert_int_equal(few.form.blocks, plan.form.blocks);
+                assert_int_equal(few.form.in_warp, plan.form.in_warp);
+                assert_int_equal(few.form.lanes, plan.form.lanes);
+                if (!few.form.in_warp)
+                    assert_int_equal(few.threads >> few.shift, plan.threads >> plan.shift);
+            }
+        }
+}
+
+/* Lanes of short rows have what there is: not more than a quarter of their vectors is beyond it. */
+static void short_rows_are_shared_evenly(void **state) {
+    static const uint8_t types[] = {TIDE_F32, TIDE_F16, TIDE_F64};
+    (void)state;
+    for (unsigned i = 0; i < TIDEI_COUNT(types); i++)
+        for (int64_t n = 40; n <= 1000; n += 8) {
+            tidei_program p;
+            tidei_chain_plan plan;
+            build_max(&p, types[i]);
+            assert_true(choose(&p, 100000, n, false, 0, 16, &plan));
+            if (plan.form.kind != TIDEI_CHAIN_LANES) continue;
+            const int64_t have = (int64_t)plan.form.lanes * plan.form.unroll * plan.form.vec;
+            if (have * 3 > n * 4)
+                fail_msg("%" PRId64 ": %u lanes, %u of %u", n, plan.form.lanes, plan.form.unroll,
+                         plan.form.vec);
+        }
+}
+
+/* Folds of several stages across memory: no wider clusters than are worth it. */
+static void columns_of_one_result(void **state) {
+    static const struct {
+        int64_t rows, n;
+        uint8_t type, blocks;
+    } cases[] = {{3986, 8418, TIDE_F32, 8},  {3296, 10174, TIDE_F32, 0},
+                 {37871, 886, TIDE_F32, 2},  {48592, 1381, TIDE_F16, 2},
+                 {6592, 10174, TIDE_F16, 0}, {142784, 470, TIDE_F16, 1}};
+    (void)state;
+    for (unsigned i = 0; i < TIDEI_COUNT(cases); i++) {
+        tidei_program p;
+        tidei_chain_plan plan;
+        const int t = cases[i].type;
+        memset(&p, 0, sizeof p);
+        const uint16_t x = input(&p, t),
+                       m = fold_node(&p, TIDEI_FOLD_MEAN, cast(&p, TIDE_F32, x), t),
+                       d = node(&p, TIDEI_OP_SUB, t, x, m, 0);
+        result(&p, fold_node(&p, TIDEI_FOLD_MEAN,
+                             cast(&p, TIDE_F32, node(&p, TIDEI_OP_MUL, t, d, d, 0)), t));
+        tidei_program_seal(&p);
+        tidei_call c = {.prog = &p, .ndim = 2, .nred = 1, .shape = {cases[i].rows, cases[i].n}};
+        tidei_chain_traits k;
+        tidei_chain_traits_of(&p, &k);
+        c.in[0].strides[0] = c.out[0].strides[0] = 1;
+        c.in[0].strides[1] = cases[i].rows;
+        const bool found = tidei_chain_choose(&c, &k, false, 132, 16, &plan);
+        assert_int_equal(found ? plan.form.blocks : 0, cases[i].blocks);
+        if (found) check_plan(&plan, cases[i].rows, cases[i].n);
     }
 }
 
@@ -416,7 +508,10 @@ int main(void) {
         cmocka_unit_test(short_integers_of_rows_are_words),
         cmocka_unit_test(what_is_read_late_takes_no_room),
         cmocka_unit_test(plans_cover_any_shape),
-        cmocka_unit_test(few_side_by_side_share_a_warp),
+        cmocka_unit_test(few_rows_side_by_side),
+        cmocka_unit_test(what_lies_side_by_side),
+        cmocka_unit_test(short_rows_are_shared_evenly),
+        cmocka_unit_test(columns_of_one_result),
         cmocka_unit_test(columns_of_several_folds),
         cmocka_unit_test(forms_compile),
     };

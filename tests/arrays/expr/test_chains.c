@@ -157,9 +157,9 @@ static void compare_one(const char *text, tide_dtype t, int ndim, const int64_t 
 /* Lanes of a warp, a block, clusters; vectors where the length is a multiple of 4, and else but for
 ** a row's ends. */
 static void rows_of_any_length(void **state) {
-    static const int64_t lengths[] = {1,    2,    3,    7,     8,     31,    32,   33,
-                                      100,  128,  260,  1000,  1023,  1024,  2052, 4097,
-                                      8192, 8196, 8193, 20000, 50257, 65536, 65001};
+    static const int64_t lengths[] = {1,    2,    3,    7,     8,     24,    31,    32,    33,
+                                      100,  128,  260,  1000,  1023,  1024,  1160,  2052,  4097,
+                                      8192, 8196, 8193, 20000, 50257, 65536, 65001, 300001};
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(lengths); i++) {
         const int64_t shape[] = {lengths[i] > 5000 ? 2 : i % 3 ? 5 : 40, lengths[i]};
@@ -333,12 +333,16 @@ static void few_rows_side_by_side(void **state) {
                             pair_of(TIDE_F32, 3, (const int64_t[]){1, 50, 1}, PLAIN),
                             pair_of(TIDE_F32, 3, (const int64_t[]){6, 1, 3}, PLAIN)};
     compare("(x, g, h) -> (x - mean(x, axis=1, keepdims=true)) * g + h", weighed, 3, 1, 1);
+    /* vectors across rows, of which one input has an element for all */
+    const pair splat[] = {pair_of(TIDE_F32, 3, (const int64_t[]){6, 50, 4}, PLAIN),
+                          pair_of(TIDE_F32, 3, (const int64_t[]){6, 50, 1}, PLAIN)};
+    compare("(x, g) -> (x - sum(x * g, axis=1, keepdims=true)) * g", splat, 2, 1, 1);
 }
 
 /* More than registers hold goes value by value. */
 static void rows_that_do_not_fit(void **state) {
     (void)state;
-    compare_one(SOFTMAX("-1"), TIDE_F32, 2, (const int64_t[]){1, 300000}, PLAIN, 1, 0);
+    compare_one(SOFTMAX("-1"), TIDE_F32, 2, (const int64_t[]){1, 600000}, PLAIN, 1, 0);
     compare_one(SOFTMAX("0"), TIDE_F32, 2, (const int64_t[]){30000, 2}, PLAIN, 1, 0);
     /* two folded dimensions that are not one */
     compare_one("(x) -> x - mean(x, axis=(0, 2), keepdims=true)", TIDE_F32, 3,
@@ -611,11 +615,11 @@ static void nothing_and_one(void **state) {
 static void a_rows_bits_are_its_own(void **state) {
     static const int64_t lengths[] = {24, 33, 100, 1023, 3000, 9000, 9001};
     (void)state;
-    for (size_t i = 0; i < TIDEI_COUNT(lengths); i++) {
-        const int64_t n = lengths[i];
-        tide_array *x = pair_of(TIDE_F32, 2, (const int64_t[]){7, n}, PLAIN).on[0];
-        tide_array *all = tide_map(rt, SOFTMAX("-1"), x), *again = tide_map(rt, SOFTMAX("-1"), x),
-                   *some = tide_map(rt, SOFTMAX("-1"), tide_slice(x, "4:6"));
+    for (size_t i = 0; i < 2 * TIDEI_COUNT(lengths); i++) {
+        const int64_t n = lengths[i / 2];
+        tide_array *x = pair_of(TIDE_F32, 2 + i % 2, (const int64_t[]){7, n, 3}, PLAIN).on[0];
+        tide_array *all = tide_map(rt, SOFTMAX("1"), x), *again = tide_map(rt, SOFTMAX("1"), x),
+                   *some = tide_map(rt, SOFTMAX("1"), tide_slice(x, "4:6"));
         assert_true(tide_item_f64(tide_map(rt, "(a, b) -> sum(i64(a != b))", all, again)) == 0);
         assert_true(tide_item_f64(tide_map(rt, "(a, b) -> sum(i64(a != b))", tide_slice(all, "4:6"),
                                            some)) == 0);
