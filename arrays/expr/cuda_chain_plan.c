@@ -453,7 +453,7 @@ static bool give_to_blocks(const layout *l, tidei_chain_plan *out, uint32_t room
     if (out->threads > CHAIN_THREADS) return false;
     f->kind = TIDEI_CHAIN_BLOCK;
     f->streams = l->moved > CHAIN_CACHE;
-    f->unroll = (uint8_t)room;
+    f->unroll = (uint8_t)kept_of(quotient_up(out->part, out->threads));
     f->blocks = (uint8_t)blocks;
     out->shift = 0;
     out->grid = out->rows;

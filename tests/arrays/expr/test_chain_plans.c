@@ -388,20 +388,21 @@ static void what_lies_side_by_side(void **state) {
         }
 }
 
-/* Lanes of short rows have what there is: not more than a quarter of their vectors is beyond it. */
-static void short_rows_are_shared_evenly(void **state) {
+/* Lanes and blocks have what there is: not more than a quarter of their vectors is beyond it. */
+static void rows_are_shared_evenly(void **state) {
     static const uint8_t types[] = {TIDE_F32, TIDE_F16, TIDE_F64};
     (void)state;
     for (unsigned i = 0; i < TIDEI_COUNT(types); i++)
-        for (int64_t n = 40; n <= 1000; n += 8) {
+        for (int64_t n = 40; n <= 5000; n += 8) {
             tidei_program p;
             tidei_chain_plan plan;
             build_max(&p, types[i]);
             assert_true(choose(&p, 100000, n, false, 0, 16, &plan));
-            if (plan.form.kind != TIDEI_CHAIN_LANES) continue;
-            const int64_t have = (int64_t)plan.form.lanes * plan.form.unroll * plan.form.vec;
+            const bool lanes = plan.form.kind == TIDEI_CHAIN_LANES;
+            const int64_t threads = lanes ? plan.form.lanes : plan.threads,
+                          have = threads * plan.form.unroll * plan.form.vec;
             if (have * 3 > n * 4)
-                fail_msg("%" PRId64 ": %u lanes, %u of %u", n, plan.form.lanes, plan.form.unroll,
+                fail_msg("%" PRId64 ": %" PRId64 " threads, %u of %u", n, threads, plan.form.unroll,
                          plan.form.vec);
         }
 }
@@ -510,7 +511,7 @@ int main(void) {
         cmocka_unit_test(plans_cover_any_shape),
         cmocka_unit_test(few_rows_side_by_side),
         cmocka_unit_test(what_lies_side_by_side),
-        cmocka_unit_test(short_rows_are_shared_evenly),
+        cmocka_unit_test(rows_are_shared_evenly),
         cmocka_unit_test(columns_of_one_result),
         cmocka_unit_test(columns_of_several_folds),
         cmocka_unit_test(forms_compile),
