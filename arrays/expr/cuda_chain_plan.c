@@ -289,24 +289,24 @@ typedef struct sharing {
 
 /* What it costs a warp, roughly, in instructions of a lane: those of a thread and of a vector; and,
 ** of each stretch of memory that it reads or writes at once, lines that the cache is asked for,
-** lines and sectors that are written. The numbers were fitted to what 1100 ways took on an H200, of
-** columns and of rows: of those measured, the one that costs least by them is 1.3 % slower than the
+** lines and sectors that are written. The numbers were fitted to what 2300 ways took on an H200, of
+** columns and of rows: of those measured, the one that costs least by them is 1.6 % slower than the
 ** best in the mean. */
 static uint64_t warp_cost(const layout *l, const tidei_chain_traits *k, const tidei_chain_form *f,
                           const sharing *s) {
     const uint32_t rows = 32 / s->neighbours, bytes = s->vec * (l->widest ? l->widest : 8),
-                   thread = 140 + s->more + s->unroll * (4 + s->vec * k->cost);
+                   thread = 40 + s->more + s->unroll * (4 + s->vec * k->cost);
     const size_t stretches = quotient_up(rows, s->beside),
                  each = (size_t)least(rows, s->beside) * bytes * s->neighbours,
                  span = stretches * s->vectors * s->beside * bytes, /* that all of them are in */
         lines = tidei_min_size(stretches * (1 + each / CHAIN_LINE), 1 + span / CHAIN_LINE),
                  sectors = tidei_min_size(stretches * (1 + (each - 1) / 32), 1 + span / 32),
                  written = has_all(l, f) ? 384 * lines + 96 * sectors : 0;
-    return 32 * (uint64_t)thread + s->unroll * (64 * lines + written);
+    return 32 * (uint64_t)thread + s->unroll * (96 * lines + written);
 }
 
 /* Instructions of a thread for joining an accumulator with its neighbours'. */
-static uint32_t joining_cost(uint32_t neighbours) { return 16 + 8 * log2_of(neighbours); }
+static uint32_t joining_cost(uint32_t neighbours) { return 16 + 12 * log2_of(neighbours); }
 
 /* ---- rows of memory ---- */
 
@@ -611,7 +611,7 @@ static uint64_t columns_cost(const layout *l, const tidei_chain_traits *k,
         const uint32_t parts = p->shift < 5 ? p->threads / 32 : lanes,
                        readers = least(32u >> least(p->shift, 5), pow2_down(parts));
         join += 64 + words * 32;
-        if (parts > 1) join += words * (24 * quotient_up(parts, readers) + 8 * log2_of(readers));
+        if (parts > 1) join += words * (24 * quotient_up(parts, readers) + 12 * log2_of(readers));
     }
     if (f->blocks > 1) join += 256;
     const sharing s = {.neighbours = neighbours,

@@ -151,6 +151,10 @@ typedef struct heir {
     unsigned input, stage;
 } heir;
 
+/* Quotients by values of the row: as all others; through reciprocals; or whole, where these do not
+** do. */
+typedef enum { PLAIN, SHARED, WHOLE } quotients;
+
 typedef struct writer {
     text t;
     const tidei_program *p;
@@ -159,7 +163,7 @@ typedef struct writer {
     heir heir;
     unsigned stage;               /* that is written; of results the number of all */
     bool shared[TIDEI_NODES_MAX]; /* quotients through their divisor's reciprocal */
-    bool sharing;                 /* writing what takes these so */
+    quotients quotients;          /* how these are written now */
 } writer;
 
 /* Which operands, as inputs and then outs, are among those of a struct. */
@@ -388,10 +392,12 @@ static void say_share(writer *w) {
     say(&w->t, "}\n");
 }
 
-static void say_shared(text *t, const tidei_node *n, unsigned i) {
-    sayf(t, "    const td_f32 n%u = ", i);
-    if (is_half(n->dtype)) sayf(t, "td_round_%s", tide_dtype_name(n->dtype));
-    sayf(t, "(tide_divided(n%u, n%u, k.d%u, divides));\n", n->a, n->b, n->b);
+static void say_quotient(writer *w, const tidei_node *n, unsigned i) {
+    sayf(&w->t, "    const td_f32 n%u = ", i);
+    if (is_half(n->dtype)) sayf(&w->t, "td_round_%s", tide_dtype_name(n->dtype));
+    sayf(&w->t, "(%s(n%u, n%u, k.d%u%s));\n",
+         w->quotients == SHARED ? "tide_divided" : "tide_quotient", n->a, n->b, n->b,
+         w->quotients == SHARED ? ", divides" : "");
 }
 
 /* struct tide_u. */
@@ -441,8 +447,8 @@ static void say_nodes(writer *w, bool *needed, const bool *unknown) {
             sayf(&w->t, "    const td_%s x%u = %c.i%u.v[v];\n",
                  tide_dtype_name(p->input_dtype[n->a]), n->a, w->f->late >> n->a & 1 ? 'y' : 'x',
                  n->a);
-        if (w->sharing && w->shared[i])
-            say_shared(&w->t, n, i);
+        if (w->quotients != PLAIN && w->shared[i])
+            say_quotient(w, n, i);
         else
             say_node(&w->t, p, i);
     }
@@ -691,9 +697,9 @@ static void say_final(writer *w, unsigned stages, bool sharing) {
          "TD_FN void tide_final%s(const tide_p &p, const tide_u &k, td_i64 linear, const tide_x "
          "&x, const tide_y &y, int v, tide_z &z%s) {\n",
          sharing ? "_shared" : "", sharing ? ", bool &divides" : "");
-    w->sharing = sharing;
+    w->quotients = sharing ? SHARED : WHOLE;
     say_nodes(w, needed, NULL);
-    w->sharing = false;
+    w->quotients = PLAIN;
     for (unsigned i = 0; i < w->p->nouts; i++) {
         if (w->f->single >> i & 1) continue;
         sayf(&w->t, "    z.o%u.v[v] = ", i);
