@@ -289,7 +289,7 @@ typedef struct sharing {
 
 /* What it costs a warp, roughly, in instructions of a lane: those of a thread and of a vector; and,
 ** of each stretch of memory that it reads or writes at once, lines that the cache is asked for,
-** lines and sectors that are written. The numbers were fitted to what 2300 ways took on an H200, of
+** lines and sectors that are written. The numbers were fitted to what 2400 ways took on an H200, of
 ** columns and of rows: of those measured, the one that costs least by them is 1.6 % slower than the
 ** best in the mean. */
 static uint64_t warp_cost(const layout *l, const tidei_chain_traits *k, const tidei_chain_form *f,
@@ -301,12 +301,12 @@ static uint64_t warp_cost(const layout *l, const tidei_chain_traits *k, const ti
                  span = stretches * s->vectors * s->beside * bytes, /* that all of them are in */
         lines = tidei_min_size(stretches * (1 + each / CHAIN_LINE), 1 + span / CHAIN_LINE),
                  sectors = tidei_min_size(stretches * (1 + (each - 1) / 32), 1 + span / 32),
-                 written = has_all(l, f) ? 384 * lines + 96 * sectors : 0;
-    return 32 * (uint64_t)thread + s->unroll * (96 * lines + written);
+                 written = has_all(l, f) ? 256 * lines + 192 * sectors : 0;
+    return 32 * (uint64_t)thread + s->unroll * (128 * lines + written);
 }
 
 /* Instructions of a thread for joining an accumulator with its neighbours'. */
-static uint32_t joining_cost(uint32_t neighbours) { return 16 + 12 * log2_of(neighbours); }
+static uint32_t joining_cost(uint32_t neighbours) { return 16 + 8 * log2_of(neighbours); }
 
 /* ---- rows of memory ---- */
 
@@ -334,7 +334,7 @@ static void try_lanes(const layout *l, const tidei_chain_traits *k, const tidei_
                            .vectors = m,
                            .beside = 1,
                            .more = k->stages * words * joining_cost(lanes) +
-                                   (uneven ? 12 + k->cost : 0)};
+                                   (uneven ? 100 + k->cost : 0)};
         const uint64_t cost = warp_cost(l, k, f, &s) * lanes;
         if (cost < best->cost) *best = (lanes_way){v, lanes, unroll, uneven, cost};
     }
@@ -611,7 +611,7 @@ static uint64_t columns_cost(const layout *l, const tidei_chain_traits *k,
         const uint32_t parts = p->shift < 5 ? p->threads / 32 : lanes,
                        readers = least(32u >> least(p->shift, 5), pow2_down(parts));
         join += 64 + words * 32;
-        if (parts > 1) join += words * (24 * quotient_up(parts, readers) + 12 * log2_of(readers));
+        if (parts > 1) join += words * (24 * quotient_up(parts, readers) + 8 * log2_of(readers));
     }
     if (f->blocks > 1) join += 256;
     const sharing s = {.neighbours = neighbours,
