@@ -117,7 +117,7 @@ TD_FN td_f32 tide_divided(td_f32 x, td_f32 d, const tide_divisor &by, bool &divi
 }
 /* Any quotient. Where many values are 0.0, what does not divide above comes here, and the division
 ** of a GPU takes long for these. */
-TD_FN td_f32 tide_quotient(td_f32 x, td_f32 d, const tide_divisor &by) {
+TD_FN td_f32 tide_divided_whole(td_f32 x, td_f32 d, const tide_divisor &by) {
     const bool nothing = x == 0 && by.span;
     const td_f32 q = (nothing ? 1.0f : x) / d;
     return nothing ? x * by.reciprocal : q;

@@ -38,10 +38,10 @@
 **                     adds an element, and may put a value of it in the place of an input that is
 **                     no longer needed; end: from accumulators to values. tide_stages: how many have
 **                     folds
+**   tide_share        computes reciprocals of values of the row by which results divide
 **   tide_final        computes an element of each result
-**   tide_final_shared the same, with quotients by values of the row through these values'
-**                     reciprocals (tide_share computes them), and whether all of these are right:
-**                     `divides`
+**   tide_final_shared the same, with quotients through these reciprocals, and whether all of them
+**                     are right: `divides`
 ** Every thread loads all of its elements before it uses the first, and keeps them in registers: a
 ** row is read once. What must stay true: how elements are joined depends on the shape alone; and
 ** all threads of a row have the same values of it, since of two that are joined either may come

@@ -4,14 +4,14 @@
 ** Model: pure arithmetic on shapes and strides, as cuda_plan.c. A row is loaded by vectors where
 ** all operands lie so; where they do not, but are dense and each row begins equally far behind a
 ** boundary in all of them, by vectors but for what is before the first boundary and behind the
-** last; else by elements. It goes to so many threads that each has CHAIN_BYTES of
-** it: to lanes of a warp, a block, a cluster of blocks; beyond that threads take twice as much, and
-** beyond that it is not kept at all. Short rows of odd lengths that lie one after the other are a
-** thread's each. Of rows across memory a block has so many neighbouring ones as make a piece of
-** memory; where only few lie side by side, ways to share them are compared by what they cost.
+** last; else by elements. It goes to threads that have CHAIN_BYTES of it at most: to lanes of a
+** warp, as many as cost least; to a block, a cluster of blocks; beyond that threads take twice as
+** much, and beyond that it is not kept at all. Short rows of odd lengths that lie one after the
+** other are a thread's each. Of rows across memory a block has so many neighbouring ones as make a
+** piece of memory; where fewer lie side by side, other ways are compared by what they cost.
 ** What must stay true: every element is visited once, and which threads a row's elements go to
-** depends on the row's length, types, strides and offsets, and how many lie side by side, only; of
-** a fold by itself also on whether all bytes are few. */
+** follows from the call's shape, types, strides and offsets, and the device's kind, alone: of how
+** many rows there are only whether they are few. */
 #include "arrays/expr/cuda_chain.h"
 
 /* Bytes of a row that a thread has under way. An H200's memory wants 64 KiB of a multiprocessor;
@@ -23,23 +23,19 @@
 ** fewer, threads would do little but wait for each other; with more, fewer threads have loads under
 ** way (8192 rows of 4096 on an H200: a layer norm takes 97, 68.8, 70.2 us with 2, 4, 8). Where a
 ** row has one result, what is joined costs more: an argmax takes 78, 48, 38 us. */
-#define CHAIN_FEW 4u
-/* bytes that the lanes of a row read side by side, if there are so many */
-#define CHAIN_LINE 128u
+#define CHAIN_FEW  4u
+#define CHAIN_LINE 128u /* bytes of a line of the cache */
 /* fewer bytes side by side than this are not worth being read alone: two sectors */
 #define CHAIN_NARROW 64
-/* Blocks of a cluster for rows of which fewer than that lie side by side; half as many where
-** vectors are of one or two bytes, of which clusters have so little under way that it is faster to
-** go value by value (x - max along 20000 bytes, three of which lie side by side, on an H200: 252,
-** 703 GB/s). */
+/* Blocks of a cluster for rows of which fewer than CHAIN_NARROW bytes lie side by side; half as
+** many where vectors are of one or two bytes, of which clusters have so little under way that it is
+** faster to go value by value (x - max along 20000 bytes, three of which lie side by side, on an
+** H200: 252, 703 GB/s). */
 #define NARROW_BLOCKS 8u
 /* more bytes than any device's caches hold */
 #define CHAIN_CACHE ((int64_t)64 << 20)
 /* a thread's unrolled body, in instructions: beyond, compilers take long */
 #define CHAIN_COST 2048u
-/* the same where a row would not be kept otherwise (softmax of 200 rows of 330125 floats on an
-** H200: 1482 GB/s, 2048) */
-#define CHAIN_COST_LONG 4096u
 /* Rows of a thread beside each other: each has accumulators and values of its own. Where results
 ** have all elements more threads do better than more rows (softmax of rows of 7 on an H200: 2707,
 ** 2543, 2251 GB/s with 1, 2, 4; of 33 it is 2 that is best). */
@@ -482,9 +478,13 @@ static bool give_row(const layout *l, const tidei_chain_traits *k, unsigned sm_c
     if (l->uneven) make_uneven(l, &out->form, l->uneven);
     const uint32_t v = out->form.vec, room = room_of(l, k, v),
                    most = alone ? fold_blocks(l, cluster_most) : cluster_most;
+    /* Twice as much a thread, where a row is not kept otherwise, may take twice as long to compile
+    ** (softmax of 330125 floats on an H200: value by value 1482 GB/s, so 2048); not where values
+    ** are of 8 bytes, of which functions take more registers than there are. */
+    const uint32_t twice = k->value_bytes > 4 ? CHAIN_COST : 2 * CHAIN_COST;
     out->vectors = (uint32_t)l->c->shape[l->last] / v;
     return give_to_cluster(l, out, room, 2 * CHAIN_THREADS, most) ||
-           (!alone && room <= 16 && k->cost * 2 * room * v <= CHAIN_COST_LONG &&
+           (!alone && k->cost * 2 * room * v <= twice &&
             give_to_cluster(l, out, 2 * room, CHAIN_THREADS, most));
 }
 
@@ -568,6 +568,13 @@ static void shrink_columns(tidei_chain_plan *p) {
     p->grid = quotient_up(p->rows, 1u << p->shift);
 }
 
+/* Whether it fits shared memory, with no more threads than there are rows for. */
+static bool fits_shared(const tidei_chain_traits *k, const tidei_chain_plan *p) {
+    tidei_chain_plan launched = *p;
+    if (!p->form.in_warp) shrink_columns(&launched);
+    return find_shared(k, &launched);
+}
+
 /* As many rows as make whole pieces of memory. */
 static bool give_columns_to(const layout *l, tidei_chain_plan *out, uint32_t room,
                             uint32_t across_bytes, uint32_t most_blocks) {
@@ -587,16 +594,16 @@ static bool give_wide_columns(const layout *l, const tidei_chain_traits *k, unsi
     const uint32_t v = out->form.vec, room = room_of(l, k, v);
     const pieces *p = pieces_of(l, &out->form), *last = p;
     if (alone)
-        return give_columns_to(l, out, room, folded[0].bytes, cluster_most) && find_shared(k, out);
+        return give_columns_to(l, out, room, folded[0].bytes, cluster_most) && fits_shared(k, out);
     for (unsigned i = 0; i < PIECES_MOST && p[i].bytes; i++) {
         last = &p[i];
         if (give_columns_to(l, out, room, last->bytes, least(last->blocks, cluster_most)) &&
-            find_shared(k, out))
+            fits_shared(k, out))
             return true;
     }
     return has_all(l, &out->form) && k->cost * 2 * room * v <= CHAIN_COST &&
            give_columns_to(l, out, 2 * room, last->bytes, least(last->blocks, cluster_most)) &&
-           find_shared(k, out);
+           fits_shared(k, out);
 }
 
 /* What a row costs, as warp_cost. `beside`: vectors that lie side by side. */
@@ -643,7 +650,7 @@ static bool give_narrow_columns(const layout *l, const tidei_chain_traits *k, un
             spread_rows(&p, TIDEI_CHAIN_SMALL / lanes, sm_count);
         }
         const uint64_t cost = columns_cost(l, k, &p, beside);
-        if (cost < best && find_shared(k, &p)) {
+        if (cost < best && fits_shared(k, &p)) {
             *out = p;
             best = cost;
         }

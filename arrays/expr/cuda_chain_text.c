@@ -396,7 +396,7 @@ static void say_quotient(writer *w, const tidei_node *n, unsigned i) {
     sayf(&w->t, "    const td_f32 n%u = ", i);
     if (is_half(n->dtype)) sayf(&w->t, "td_round_%s", tide_dtype_name(n->dtype));
     sayf(&w->t, "(%s(n%u, n%u, k.d%u%s));\n",
-         w->quotients == SHARED ? "tide_divided" : "tide_quotient", n->a, n->b, n->b,
+         w->quotients == SHARED ? "tide_divided" : "tide_divided_whole", n->a, n->b, n->b,
          w->quotients == SHARED ? ", divides" : "");
 }
 

@@ -154,6 +154,8 @@ static void forms_follow_from_shapes(void **state) {
         {64, 330125, 0, TIDE_F32, 0, TIDEI_CHAIN_BLOCK, 4, 11},
         {64, 524288, 0, TIDE_F16, 0, TIDEI_CHAIN_BLOCK, 8, 16},
         {64, 600000, 0, TIDE_F32, 0, NONE, 0, 0},
+        {64, 131072, 0, TIDE_F64, 0, TIDEI_CHAIN_BLOCK, 2, 16},
+        {64, 262144, 0, TIDE_F64, 0, NONE, 0, 0},
         {1, 1 << 25, 0, TIDE_F32, 0, NONE, 0, 0},
         {100000, 60, 0, TIDE_F32, 1, TIDEI_CHAIN_COLUMNS, 4, 1},
         {64, 262144, 0, TIDE_F32, 0, TIDEI_CHAIN_BLOCK, 4, 16},
@@ -373,9 +375,11 @@ static void what_lies_side_by_side(void **state) {
     c.in[0] = c.out[0] = (tidei_view){.strides = {4000, 1, 4}};
     assert_true(tidei_chain_choose(&c, &k, false, 132, 16, &plan));
     assert_true(plan.form.kind == TIDEI_CHAIN_COLUMNS && plan.shift == 2);
+    unsigned planned = 0;
     for (int64_t n = 2; n < 20000; n += n / 3 + 1)
         for (int64_t beside = 2; beside < 14; beside++) {
             if (!choose_beside(&p, 100000, n, beside, false, &plan)) continue;
+            planned++;
             for (int64_t outer = 2; outer < 100; outer += outer) {
                 assert_true(choose_beside(&p, outer, n, beside, false, &few));
                 assert_int_equal(few.form.unroll, plan.form.unroll);
@@ -386,6 +390,7 @@ static void what_lies_side_by_side(void **state) {
                     assert_int_equal(few.threads >> few.shift, plan.threads >> plan.shift);
             }
         }
+    assert_in_range(planned, 300, 360);
 }
 
 /* Lanes and blocks have what there is: not more than a quarter of their vectors is beyond it. */
@@ -463,6 +468,29 @@ static void columns_of_several_folds(void **state) {
     }
 }
 
+/* Few columns, whose accumulators fit where those of many would not. */
+static void few_columns_of_many_folds(void **state) {
+    static const uint8_t kinds[] = {TIDEI_FOLD_MAX,  TIDEI_FOLD_MIN,    TIDEI_FOLD_SUM,
+                                    TIDEI_FOLD_MEAN, TIDEI_FOLD_ARGMAX, TIDEI_FOLD_ARGMIN};
+    (void)state;
+    tidei_program p;
+    tidei_chain_plan plan;
+    memset(&p, 0, sizeof p);
+    const uint16_t x = input(&p, TIDE_F32);
+    uint16_t all = x;
+    for (unsigned i = 0; i < TIDEI_COUNT(kinds); i++) {
+        const bool arg = kinds[i] == TIDEI_FOLD_ARGMAX || kinds[i] == TIDEI_FOLD_ARGMIN;
+        const uint16_t f = fold_node(&p, kinds[i], x, arg ? TIDE_I64 : TIDE_F32);
+        all = node(&p, TIDEI_OP_ADD, TIDE_F32, all, arg ? cast(&p, TIDE_F32, f) : f, 0);
+    }
+    result(&p, all);
+    tidei_program_seal(&p);
+    for (int64_t n = 900; n < 10000; n *= 3) {
+        assert_true(choose(&p, 2, n, true, 0, 16, &plan));
+        check_plan(&plan, 2, n);
+    }
+}
+
 static void compile_form(const tidei_program *p, const tidei_chain_plan *plan) {
     tidei_chain_traits k;
     void *image;
@@ -514,6 +542,7 @@ int main(void) {
         cmocka_unit_test(rows_are_shared_evenly),
         cmocka_unit_test(columns_of_one_result),
         cmocka_unit_test(columns_of_several_folds),
+        cmocka_unit_test(few_columns_of_many_folds),
         cmocka_unit_test(forms_compile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

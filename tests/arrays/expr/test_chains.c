@@ -599,6 +599,36 @@ static void quotients_are_exact(void **state) {
         }
 }
 
+/* Zeros of both signs among what is divided, by divisors of both, also 0 and infinity: by rows that
+** begin anywhere, by columns, of halves. One over a quotient tells the sign of a zero. */
+static void quotients_of_zeros(void **state) {
+    enum { ROWS = 40, N = 45 };
+    static const uint8_t types[] = {TIDE_F32, TIDE_F16, TIDE_BF16};
+    static const float divisors[] = {3, -3, 0.7f, -0.7f, 0, -0.0f, INFINITY, -INFINITY};
+    static const int64_t shape[] = {ROWS, N};
+    static float x[ROWS][N], rows[ROWS][N], columns[ROWS][N];
+    (void)state;
+    for (int i = 0; i < ROWS; i++)
+        for (int k = 0; k < N; k++) {
+            x[i][k] = k % 3 == 0 ? 0.0f : k % 3 == 1 ? -0.0f : (float)unit() - 0.5f;
+            rows[i][k] = divisors[i % 8];
+            columns[i][k] = divisors[k % 8];
+        }
+    for (unsigned t = 0; t < TIDEI_COUNT(types); t++) {
+        pair in[3];
+        for (int side = 0; side < 2; side++) {
+            const void *const data[] = {x, rows, columns};
+            for (int i = 0; i < 3; i++)
+                in[i].on[side] =
+                    tide_cast(tide_from_host(side ? host : rt, TIDE_F32, 2, shape, data[i]),
+                              (tide_dtype)types[t]);
+        }
+        compare("(x, d) -> 1 / (x / max(d, axis=1, keepdims=true))", in, 2, 1, 1);
+        in[1] = in[2];
+        compare("(x, d) -> 1 / (x / max(d, axis=0, keepdims=true))", in, 2, 1, 1);
+    }
+}
+
 static void nothing_and_one(void **state) {
     static const int64_t shapes[][2] = {{0, 4}, {3, 0}, {1, 1}, {4, 1}, {1, 8}};
     (void)state;
@@ -611,7 +641,8 @@ static void nothing_and_one(void **state) {
     assert_error(TIDE_E_EMPTY, "max of no elements has no value");
 }
 
-/* The bits of a row are its own: no other row, and no other run, changes them. */
+/* The bits of a row are its own: where there are more than a few rows, no other row changes them,
+** nor does another run. */
 static void a_rows_bits_are_its_own(void **state) {
     static const int64_t lengths[] = {24, 33, 100, 1023, 3000, 9000, 9001};
     (void)state;
@@ -734,6 +765,7 @@ int main(void) {
         CASE(chains_among_other_values),
         CASE(special_values),
         CASE(quotients_are_exact),
+        CASE(quotients_of_zeros),
         CASE(nothing_and_one),
         CASE(a_rows_bits_are_its_own),
         CASE(over_what_is_read),
