@@ -2,7 +2,7 @@
 ** (tidei_cuda_chain_text), after the program's own part, which gives
 **   tide_form         0: a row is a few lanes' of a warp; 1: a block's, or that of tide_K blocks, a
 **                     cluster; 2: rows run across memory, neighbouring threads work on neighbouring
-**                     ones, so many of which are a group
+**                     ones, 1 << p.shift of which are a group
 **   tide_in_warp      a row's threads are lanes of one warp: always in form 0, never in form 1; in
 **                     form 2 a warp then has one or more groups
 **   tide_L            how many lanes these are; else 1
@@ -51,7 +51,7 @@ struct tide_place {
     td_u32 across;        /* neighbouring lanes of a row are this many threads apart */
     td_u32 column;        /* rows before this one in its group (form 2) */
     td_u32 first;         /* of the block's vectors of a row */
-    td_u32 row[tide_R];   /* in form 2 a group of tide_V rows */
+    td_u32 row[tide_R];   /* in form 2 tide_V rows that lie side by side */
     td_u32 count[tide_R]; /* this thread's vectors of it; none beyond the last row */
     td_u32 head[tide_R];  /* its elements before its first vector */
     td_i32 alone[tide_R]; /* its element that this thread takes alone; negative: none */

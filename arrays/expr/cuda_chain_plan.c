@@ -556,10 +556,9 @@ static void set_columns(const layout *l, tidei_chain_plan *out, uint32_t across,
     f->in_warp = false;
     f->lanes = 1;
     out->shift = log2_of(out->threads / lanes);
-    out->grid = quotient_up(out->rows, out->threads / lanes);
 }
 
-/* No more threads than there are rows for. */
+/* Blocks, with no more threads than there are rows for. */
 static void shrink_columns(tidei_chain_plan *p) {
     while (p->threads > 32 && p->rows <= 1u << p->shift >> 1) {
         p->threads /= 2;
