@@ -39,8 +39,9 @@ typedef struct pk_pick {
     /* what is there: */
     pk_u64 items, line;      /* an array; and its items one behind the other */
     pk_i64 strides[PK_RANK]; /* of `items`, over at.shape */
-    pk_i64 inner;            /* elements of an item */
+    pk_i64 inner;            /* units of an item, which move as one: elements, or several at once */
     pk_dims within;          /* an item */
+    pk_i64 parts;            /* into which a tile's items are cut, for blocks of their own; >= 1 */
     int same;                /* the line has one item, for all places; nothing was counted */
 } pk_pick;
 
@@ -92,6 +93,11 @@ PK_FN int pk_is_16(const pk_pick *p, pk_i64 at) {
     const pk_16 v = ((const pk_16 *)p->mask)[at];
     return ((v.part[0] & p->keep[0]) | (v.part[1] & p->keep[1])) != 0;
 }
+
+/* Of the units of a tile's `all` items its part number `part` has those from `lo` to before `hi`. */
+#define PK_PART(p, all, part)                                                                      \
+    const pk_i64 units = (all) * (p)->inner, each = (units + (p)->parts - 1) / (p)->parts,         \
+                 lo = (part)*each, hi = lo + each < units ? lo + each : units;
 
 #ifdef __CUDACC_RTC__
 #define PK_EACH  16 /* places of a thread: lane after lane, 32 apart */
@@ -170,13 +176,13 @@ PK_FN unsigned pk_list(unsigned found, unsigned *warps, unsigned short *list) {
                 ((pk_i64 *)p.counts)[tile] = all;                                                  \
             }                                                                                      \
         })
-/* `...`: what is done with the `all` places in `list`, counted from `first`; the number of the
-** first is `from`. */
+/* `...`: what part number `part` of a tile does with the `all` places in `list`, counted from
+** `first`; the number of the first is `from`. */
 #define PK_TILES(name, size, ...)                                                                  \
     PK_KERNEL(                                                                                     \
         name, __shared__ unsigned warps[PK_WARPS]; __shared__ unsigned short list[PK_TILE];        \
-        for (pk_i64 tile = blockIdx.x; tile * PK_TILE < p.n; tile += gridDim.x) {                  \
-            const pk_i64 first = tile * PK_TILE,                                                   \
+        for (pk_i64 at = blockIdx.x; at / p.parts * PK_TILE < p.n; at += gridDim.x) {              \
+            const pk_i64 tile = at / p.parts, part = at % p.parts, first = tile * PK_TILE,         \
                          from = p.same ? 0 : ((const pk_i64 *)p.counts)[tile],                     \
                          all = pk_list(pk_look_##size(p, pk_first(tile)), warps, list);            \
             __VA_ARGS__                                                                            \
@@ -185,15 +191,15 @@ PK_FN unsigned pk_list(unsigned found, unsigned *warps, unsigned short *list) {
     PK_TILES(picks_where_##size, size,                                                             \
              for (pk_i64 j = threadIdx.x; j < all; j += PK_WARPS * 32)                             \
                  pk_tell(&p, first + list[j], from + j);)
-/* Element k of the line is element k % inner of item k / inner. */
+/* Unit k of the line is unit k % inner of item k / inner. */
 #define PK_MOVE(name, type, to, is)                                                                \
     PK_TILES(                                                                                      \
-        name, 1, for (pk_i64 k = threadIdx.x; k < all * p.inner; k += PK_WARPS * 32) {             \
+        name, 1,                                                                                   \
+        PK_PART(&p, all, part) for (pk_i64 k = lo + threadIdx.x; k < hi; k += PK_WARPS * 32) {     \
             const pk_i64 j = p.inner == 1 ? k : pk_quotient(k, p.inner),                           \
-                         within = p.inner == 1 ? 0 : k - j * p.inner,                              \
-                         at = pk_offset(&p.at, p.strides, first + list[j]) +                       \
-                              pk_offset(&p.within, p.within.strides, within);                      \
-            type *item = (type *)p.items + at,                                                     \
+                         within = p.inner == 1 ? 0 : k - j * p.inner;                              \
+            type *item = (type *)p.items + pk_offset(&p.at, p.strides, first + list[j]) +          \
+                         pk_offset(&p.within, p.within.strides, within),                           \
                  *line = (type *)p.line + (p.same ? within : from * p.inner + k);                  \
             *to = *is;                                                                             \
         })
@@ -214,12 +220,12 @@ static inline pk_i64 pk_end(const pk_pick *p, pk_i64 tile) {
         __VA_ARGS__                                                                                \
     }
 
-/* Tiles begin .. end-1, and all of them, shared. */
+/* Parts begin .. end-1 of tiles, and all of them, shared. */
 #define PK_KERNEL(name)                                                                            \
     static void name(const void *params) {                                                         \
         const pk_pick *p = params;                                                                 \
-        tidei_share_items((size_t)((p->n + PK_TILE - 1) / PK_TILE), TIDEI_SHARE_GRAIN / PK_TILE,   \
-                          name##_tiles, p);                                                        \
+        tidei_share_items((size_t)((p->n + PK_TILE - 1) / PK_TILE * p->parts),                     \
+                          TIDEI_SHARE_GRAIN / PK_TILE, name##_tiles, p);                           \
     }
 /* Counts; and pk_list_<size>: the places of a tile that are one, counted from its first, and how
 ** many these are, without a branch for each, which nobody could foresee. */
@@ -263,16 +269,19 @@ static inline pk_i64 pk_end(const pk_pick *p, pk_i64 tile) {
     static void name##_tiles(const void *params, size_t begin, size_t end) {                       \
         const pk_pick *p = params;                                                                 \
         unsigned short list[PK_TILE];                                                              \
-        for (pk_i64 tile = (pk_i64)begin; tile < (pk_i64)end; tile++) {                            \
-            const pk_i64 all = pk_list_1(p, tile, list);                                           \
-            type *line = (type *)p->line;                                                          \
-            if (!p->same) line += ((const pk_i64 *)p->counts)[tile] * p->inner;                    \
-            for (pk_i64 j = 0; j < all; j++) {                                                     \
+        for (pk_i64 at = (pk_i64)begin; at < (pk_i64)end; at++) {                                  \
+            const pk_i64 tile = at / p->parts, all = pk_list_1(p, tile, list);                     \
+            PK_PART(p, all, at % p->parts)                                                         \
+            type *begin_line = (type *)p->line;                                                    \
+            if (!p->same) begin_line += ((const pk_i64 *)p->counts)[tile] * p->inner;              \
+            for (pk_i64 k = lo, stop; k < hi; k = stop) {                                          \
+                const pk_i64 j = pk_quotient(k, p->inner), row = j * p->inner;                     \
                 type *items =                                                                      \
                     (type *)p->items + pk_offset(&p->at, p->strides, tile * PK_TILE + list[j]);    \
-                if (p->same) line = (type *)p->line;                                               \
-                for (pk_i64 k = 0; k < p->inner; k++, line++) {                                    \
-                    type *item = items + pk_offset(&p->within, p->within.strides, k);              \
+                type *line = begin_line + (p->same ? k - row : k);                                 \
+                stop = row + p->inner < hi ? row + p->inner : hi;                                  \
+                for (; k < stop; k++, line++) {                                                    \
+                    type *item = items + pk_offset(&p->within, p->within.strides, k - row);        \
                     *to = *is;                                                                     \
                 }                                                                                  \
             }                                                                                      \

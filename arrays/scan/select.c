@@ -2,13 +2,17 @@
 **
 ** Steps: each tile of places counts its own, a scan sums those counts, the host waits for the last
 ** sum and makes results of that size, and a second kernel looks at the places again and writes from
-** where its tile's sum says. Looking twice costs less than results of the greatest size would. */
+** where its tile's sum says. Looking twice costs less than results of the greatest size would.
+** Items of several elements are taken at a list of places, as tide_take does it, where one number
+** says where in the array a place is; where not, and where items are put, each tile's are cut into
+** parts, so that a short mask over long items keeps all of the device busy. */
 #include <inttypes.h>
 
 #include "arrays/arrays.h"
 #include "arrays/expr/copy.h"
 #include "arrays/expr/front.h"
 #include "arrays/kernels/launch.h"
+#include "arrays/make/take.h"
 #include "arrays/scan/picks.h"
 #include "arrays/scan/scan.h"
 #include "arrays/scan/select.h"
@@ -74,7 +78,7 @@ static void at_least_one(pk_dims *d) {
 /* Places of the mask; items: the array whose first dimensions they are, or NULL. */
 static pick begin(const tidei_operand *mask, const tidei_layout *items, const char *op) {
     const tidei_layout *m = &mask->lay;
-    pick x = {.op = op, .mask = *mask, .p = {.n = tidei_layout_size(m), .inner = 1}};
+    pick x = {.op = op, .mask = *mask, .p = {.n = tidei_layout_size(m), .inner = 1, .parts = 1}};
     pk_i64 unused[PK_RANK] = {0};
     keep_bits(m->dtype, x.p.keep);
     for (int d = 0; d < m->ndim; d++)
@@ -115,8 +119,8 @@ static tide_status launch(const pick *x, const tidei_own_kernel *k, const part *
         memcpy((char *)&p + parts[i].at, &first, sizeof first);
     }
     uint64_t tiles = ((uint64_t)p.n + PK_TILE - 1) / PK_TILE;
-    return tidei_run_own(x->mask.rt, k, uses, n + 1, &p, sizeof p, at, tiles * TIDEI_OWN_BLOCK,
-                         x->op);
+    return tidei_run_own(x->mask.rt, k, uses, n + 1, &p, sizeof p, at,
+                         tiles * (uint64_t)p.parts * TIDEI_OWN_BLOCK, x->op);
 }
 
 static tide_status sum_counts(pick *x, const tidei_operand *counts, int64_t tiles) {
@@ -162,6 +166,15 @@ static tide_status tell_places(pick *x, const tidei_operand *outs, int n) {
             (part){&outs[i], offsetof(pk_pick, outs) + (size_t)i * sizeof(pk_u64), TIDEI_WRITE};
     if (!x->count || !n || !x->p.rank) return TIDE_OK;
     return launch(x, of_size(where, x->mask.lay.dtype), parts, (unsigned)n + 1);
+}
+
+/* The places as numbers, counted row-major. */
+static tide_status tell_numbers(pick *x, const tidei_operand *out) {
+    const part parts[] = {{&x->from, offsetof(pk_pick, counts), TIDEI_READ},
+                          {out, offsetof(pk_pick, outs), TIDEI_WRITE}};
+    x->p.rank = 1;
+    x->p.dims[0] = x->p.n;
+    return launch(x, of_size(where, x->mask.lay.dtype), parts, TIDEI_COUNT(parts));
 }
 
 tide_status tidei_nonzero(const tidei_operand *a, tide_array **outs, const char *op) {
@@ -282,13 +295,39 @@ static tide_status check_mask(const tidei_layout *a, const tidei_layout *mask, c
                       tidei_shape_text(other, sizeof other, a->ndim, a->shape));
 }
 
+#define UNIT_MAX   16                 /* bytes: what one access moves, and storages' alignment */
+#define PART_BYTES ((int64_t)1 << 16) /* of items, were all of a part's places taken */
+
+/* How many elements move as one: items lie together, and begin at multiples of so many. */
+static int64_t elements_of_unit(const pk_pick *p, const tidei_operand *items,
+                                const tidei_operand *line) {
+    const int64_t most = UNIT_MAX / (int64_t)tide_dtype_size(items->lay.dtype);
+    uint64_t all = (uint64_t)(p->inner | items->lay.offset | line->lay.offset | most);
+    if (p->within.ndim != 1 || p->within.strides[0] != 1) return 1;
+    for (int d = 0; d < p->at.ndim; d++) all |= (uint64_t)p->strides[d];
+    return (int64_t)(all & -all);
+}
+/* The same in units of w elements. */
+static void widen(pk_pick *p, int64_t w) {
+    p->inner /= w;
+    p->within.shape[0] /= w;
+    for (int d = 0; w > 1 && d < p->at.ndim; d++) p->strides[d] /= w;
+}
+
 /* Between items in an array and in a line. */
-static tide_status move(const pick *x, const tidei_own_kernel *k, const tidei_operand *items,
+static tide_status move(const pick *given, const tidei_own_kernel *k, const tidei_operand *items,
                         const tidei_operand *line, bool put) {
     const part parts[] = {{items, offsetof(pk_pick, items), put ? TIDEI_WRITE : TIDEI_READ},
                           {line, offsetof(pk_pick, line), put ? TIDEI_READ : TIDEI_WRITE},
-                          {&x->from, offsetof(pk_pick, counts), TIDEI_READ}};
-    return launch(x, of_size(k, items->lay.dtype), parts, x->p.same ? 2 : 3);
+                          {&given->from, offsetof(pk_pick, counts), TIDEI_READ}};
+    pick x = *given;
+    const int64_t size = (int64_t)tide_dtype_size(items->lay.dtype),
+                  places = x.p.n < PK_TILE ? x.p.n : PK_TILE,
+                  fit = PART_BYTES / (places * size); /* elements of an item, in one part */
+    const int64_t w = elements_of_unit(&x.p, items, line);
+    x.p.parts = (x.p.inner + fit - 1) / fit;
+    widen(&x.p, w);
+    return launch(&x, &k[__builtin_ctzll((unsigned long long)(w * size))], parts, x.p.same ? 2 : 3);
 }
 
 /* The shape of `count` items of a, whose first n dimensions are the mask's. */
@@ -296,6 +335,50 @@ static int line_shape(const tidei_layout *a, int n, int64_t count, int64_t *shap
     shape[0] = count;
     for (int d = n; d < a->ndim; d++) shape[d - n + 1] = a->shape[d];
     return a->ndim - n + 1;
+}
+
+/* Whether the first n dimensions of a go through it by one stride. */
+static bool by_one_stride(const tidei_layout *a, int n, int64_t *stride) {
+    int64_t inner = 1;
+    *stride = 0;
+    for (int d = n - 1; d >= 0; d--) {
+        if (a->shape[d] == 1) continue;
+        if (inner == 1) *stride = a->strides[d];
+        if (a->strides[d] != *stride * inner) return false;
+        inner *= a->shape[d];
+    }
+    return true;
+}
+
+/* Takes the items at a list of places; `stride` is from one to the next in `a`. */
+static tide_status take_listed(pick *x, const tidei_operand *a, const tidei_operand *out,
+                               int64_t stride) {
+    const tidei_layout *lay = &a->lay;
+    tidei_operand places;
+    tidei_taking t = {.out = out,
+                      .source = a,
+                      .indices = &places,
+                      .op = x->op,
+                      .by = TIDEI_FAULT_BY_TAKE,
+                      .length = x->p.n,
+                      .step = stride};
+    tide_status s = tidei_operand_make(a->rt, TIDE_I64, 1, &x->count, x->op, &places);
+    if (s != TIDE_OK) return s;
+    s = tell_numbers(x, &places);
+    tidei_taking_add(&t, x->count, 0, 1);
+    for (int d = x->mask.lay.ndim; d < lay->ndim; d++)
+        tidei_taking_add(&t, lay->shape[d], lay->strides[d], 0);
+    if (s == TIDE_OK) s = tidei_taking_run(&t);
+    tidei_operand_put(&places);
+    return s;
+}
+
+static tide_status get_items(pick *x, const tidei_operand *a, const tidei_operand *out) {
+    int64_t stride;
+    if (tidei_layout_size(&out->lay) == 0) return TIDE_OK;
+    if (x->p.inner > 1 && by_one_stride(&a->lay, x->mask.lay.ndim, &stride))
+        return take_listed(x, a, out, stride);
+    return move(x, getting, a, out, false);
 }
 
 tide_array *tidei_masked_select(const tidei_operand *a, const tidei_operand *mask, const char *op) {
@@ -308,10 +391,7 @@ tide_array *tidei_masked_select(const tidei_operand *a, const tidei_operand *mas
         int ndim = line_shape(&a->lay, mask->lay.ndim, x.count, shape);
         made = tidei_array_make(a->rt, a->lay.dtype, ndim, shape, op, &out);
     }
-    if (made) {
-        bool none = tidei_layout_size(&out.lay) == 0;
-        made = tidei_array_done(made, &out, none ? TIDE_OK : move(&x, getting, a, &out, false));
-    }
+    if (made) made = tidei_array_done(made, &out, get_items(&x, a, &out));
     finish(&x);
     return made;
 }

@@ -304,6 +304,25 @@ static void a_gpus_kernels_pick_the_same(void **state) {
     }
 }
 
+/* Items so long that a tile's are cut into parts; of a view whose places no one stride goes over:
+** they are not taken by a list; units of one element, of several, and of 16 bytes. */
+static void long_items_go_in_parts(void **state) {
+    static const tide_dtype some[] = {TIDE_I8, TIDE_F64};
+    static const int64_t lengths[] = {30001, 30004, 30016};
+    tide_runtime *rt = *state;
+    if (!rt) skip();
+    for (unsigned t = 0; t < TIDEI_COUNT(some); t++)
+        for (unsigned i = 0; i < TIDEI_COUNT(lengths); i++)
+            for (unsigned kind = 0; kind < 4; kind++) {
+                tide_array *whole = numbers_of(rt, some[t], 3, (int64_t[]){3, 2, lengths[i]}, 80),
+                           *a = tide_transpose(whole, (const int[]){1, 0, 2}),
+                           *mask = mask_of(rt, a, 2, 0, kind == 3 ? 100 : 60);
+                check_select(a, mask);
+                check_put(rt, a, mask, kind);
+                tide_release(whole), tide_release(a), tide_release(mask);
+            }
+}
+
 /* The mask and the values may lie in the array's own memory. */
 static void what_shares_memory_is_copied_first(void **state) {
     tide_runtime *rt = *state;
@@ -422,6 +441,8 @@ int main(void) {
         CASE(masks_agree_with_the_model),
         CASE(a_gpus_kernels_pick_the_same),
         GPU_CASE(a_gpus_kernels_pick_the_same),
+        CASE(long_items_go_in_parts),
+        GPU_CASE(long_items_go_in_parts),
         CASE(what_shares_memory_is_copied_first),
         GPU_CASE(what_shares_memory_is_copied_first),
         CASE(items_without_elements_are_counted),
