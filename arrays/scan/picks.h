@@ -94,7 +94,7 @@ PK_FN int pk_is_16(const pk_pick *p, pk_i64 at) {
     return ((v.part[0] & p->keep[0]) | (v.part[1] & p->keep[1])) != 0;
 }
 
-/* Of the units of a tile's `all` items its part number `part` has those from `lo` to before `hi`. */
+/* Of the units of a tile's `all` items its part number `part` has those from lo to before hi. */
 #define PK_PART(p, all, part)                                                                      \
     const pk_i64 units = (all) * (p)->inner, each = (units + (p)->parts - 1) / (p)->parts,         \
                  lo = (part)*each, hi = lo + each < units ? lo + each : units;
