@@ -298,7 +298,7 @@ static void plan_uneven(const tidei_call *c, const tidei_cuda_traits *k,
     out->grid[0] = (unsigned)(stretches * quotient_up(rows, 8 >> across));
 }
 
-/* Tiles pay from this side length on: below, most of a tile is empty. */
+/* Tiles of shorter sides are mostly empty, and never pay. */
 #define TILED_MIN 16
 
 static unsigned room_of(size_t element, unsigned tile) { /* as cuda_tile.cu's tide_pitch says */
@@ -326,6 +326,57 @@ static bool tiles_fit(const tidei_call *c, const tidei_cuda_traits *k, int *side
         *shared += room_of(tide_dtype_size(c->prog->input_dtype[i]), k->tile);
     }
     return *turned && *shared <= TIDEI_CUDA_SHARED_MAX;
+}
+
+/* ---- tiles, or strides ---- What an element costs, in hundredths of a picosecond of an H200 at
+** work on many, fitted to 4200 measured calls (bench/RESULTS.md, 2026-11-29): a tile is paid for
+** whole, however few of its elements there are; strided reads pay for meeting one bank, and where
+** neighbours are read by other blocks, later, for each sector again. */
+
+/* The larger of an instruction's and of memory's, for elements of so many bytes. */
+static int64_t least_cost(int64_t bytes) {
+    return 130 + 28 * bytes > 59 * bytes ? 130 + 28 * bytes : 59 * bytes;
+}
+
+static int64_t tiled_cost(const tidei_call *c, int64_t bytes, int side, int tile) {
+    const int64_t inner = c->shape[c->ndim - 1], across = c->shape[side],
+                  slots = quotient_up(inner, tile) * tile * (quotient_up(across, tile) * tile),
+                  each = 30 * bytes > 120 ? 30 * bytes : 120;
+    const double of_one = (double)slots / ((double)inner * (double)across);
+    const int64_t first = 30 + (int64_t)((double)each * of_one), least = least_cost(bytes);
+    return (first > least ? first : least) + (c->prog->ninputs - 1) * (70 + (int64_t)(35 * of_one));
+}
+
+#define BANKS     128   /* bytes that all banks of a multiprocessor give at once */
+#define NEAR      128   /* elements of a row: of shorter ones a block has several */
+#define NEAR_ROOM 16384 /* bytes between a row's first and last element that caches hold */
+
+/* Of an input whose neighbours along the last dimension are `step` bytes apart. */
+static int64_t strided_cost(const tidei_call *c, int64_t bytes, int64_t step) {
+    const int64_t inner = c->shape[c->ndim - 1], lanes = inner < 32 ? inner : 32,
+                  places = BANKS / (step & -step) > 0 ? BANKS / (step & -step) : 1,
+                  meet = lanes / (lanes < places ? lanes : places);
+    int64_t cost = least_cost(bytes);
+    if (inner > NEAR)
+        cost += 130 * (step < 32 ? step : 32) / 32;
+    else if (step > NEAR_ROOM / inner)
+        cost = 160 + 40 * bytes;
+    if (cost < 14 * meet) cost = 14 * meet;
+    return cost + 25 * (c->prog->ninputs - 1);
+}
+
+/* Whether tiles cost less, of which the inputs in `turned` make use. */
+static bool tiles_pay(const tidei_call *c, const tidei_cuda_traits *k, int side, uint32_t turned) {
+    int64_t most = 0, worst = 0;
+    for (unsigned i = 0; i < c->prog->ninputs; i++) {
+        const int64_t bytes = (int64_t)tide_dtype_size(c->prog->input_dtype[i]);
+        if (bytes > most) most = bytes;
+        if (!(turned >> i & 1)) continue;
+        const int64_t cost =
+            strided_cost(c, bytes, magnitude(c->in[i].strides[c->ndim - 1]) * bytes);
+        if (cost > worst) worst = cost;
+    }
+    return tiled_cost(c, most, side, k->tile) <= worst;
 }
 
 static void plan_tiled(const tidei_call *c, const tidei_cuda_traits *k,
@@ -386,7 +437,7 @@ void tidei_cuda_plan_map(const tidei_call *c, const tidei_cuda_traits *k,
         plan_flat(c, k, lin, out);
         if (out->cls == TIDEI_CUDA_FLAT_ONE && k->vec[TIDEI_CUDA_UNEVEN] > 1 && uneven_fits(c, k))
             plan_uneven(c, k, lin, out);
-    } else if (tiles_fit(c, k, &side, &turned, &out->shared))
+    } else if (tiles_fit(c, k, &side, &turned, &out->shared) && tiles_pay(c, k, side, turned))
         plan_tiled(c, k, lin, side, turned, out);
     else {
         out->shared = 0;

@@ -360,10 +360,12 @@ static void maps_compute_in_each_class(void **state) {
     static const struct {
         int64_t shape[3];
         int ndim, kind;
-    } cases[] = {{{5003}, 1, 0},    {{4096}, 1, 0},    {{3}, 1, 0},         {{5003}, 1, 1},
-                 {{70, 64}, 2, 2},  {{64, 70}, 2, 2},  {{33, 48}, 2, 3},    {{100, 100}, 2, 4},
-                 {{130, 67}, 2, 4}, {{64, 128}, 2, 4}, {{3, 40, 50}, 3, 4}, {{20, 3, 50}, 3, 5},
-                 {{1}, 1, 0},       {{16, 16}, 2, 4},  {{2, 3, 1024}, 3, 3}};
+    } cases[] = {{{5003}, 1, 0},     {{4096}, 1, 0},        {{3}, 1, 0},
+                 {{5003}, 1, 1},     {{70, 64}, 2, 2},      {{64, 70}, 2, 2},
+                 {{33, 48}, 2, 3},   {{100, 100}, 2, 4},    {{130, 67}, 2, 4},
+                 {{64, 128}, 2, 4},  {{3, 40, 50}, 3, 4},   {{20, 3, 50}, 3, 5},
+                 {{1}, 1, 0},        {{16, 16}, 2, 4},      {{2, 3, 1024}, 3, 3},
+                 {{150, 140}, 2, 4}, {{2, 150, 140}, 3, 4}, {{150, 2, 140}, 3, 5}};
     tidei_program p[6];
     (void)state;
     need_emulation();
@@ -406,6 +408,52 @@ static void maps_compute_in_each_class(void **state) {
     run_jobs();
     for (int c = 0; c <= TIDEI_CUDA_TILED; c++)
         if (!classes_seen[c]) fail_msg("no case of class %d", c);
+}
+
+/* Matrices of m x n elements, turned, `many` of them one behind the other. */
+static tidei_cuda_class class_of_turned(int t, int64_t many, int64_t m, int64_t n) {
+    tidei_program p = {0};
+    tidei_call c;
+    tidei_cuda_plan plan;
+    uint16_t a = input(&p, t);
+    result(&p, node(&p, TIDEI_OP_MUL, t, a, a, 0));
+    job *j = new_job(&p, 3, 0, (int64_t[]){many, n, m});
+    memcpy(view_of(j, 0)->strides, (int64_t[]){m * n, 1, n}, 3 * sizeof(int64_t));
+    row_major(j, 1, 0, 3, 1);
+    plan_job(j, &c, &plan);
+    finish_jobs();
+    return plan.cls;
+}
+/* Tiles where most of each is used, or strides would be slow; else strides. Measured on an H200. */
+static void tiles_are_taken_where_they_pay(void **state) {
+    static const struct {
+        int t;
+        int64_t many, m, n;
+        bool tiled;
+    } cases[] = {
+        {TIDE_U8, 1, 4096, 4096, true},
+        {TIDE_F32, 1, 4096, 4096, true},
+        {TIDE_F64, 1, 4096, 4096, true},
+        {TIDE_F32, 1000, 64, 64, true},
+        {TIDE_F64, 1000, 64, 64, true},
+        {TIDE_U8, 1, 64, 1 << 20, true},
+        {TIDE_U8, 1000, 16, 16, false}, /* a sixteenth of a tile */
+        {TIDE_F32, 1000, 16, 20, false},
+        {TIDE_F64, 1000, 16, 16, false},
+        {TIDE_U8, 1000, 72, 48, false}, /* three sides of a tile are empty for the most part */
+        {TIDE_U8, 1000, 40, 128, true}, /* all elements of a row would meet in a bank */
+        {TIDE_F32, 1000, 48, 32, true},
+        {TIDE_U8, 1, 22, 6100805, false},
+        {TIDE_U8, 1, 33, 2033601, false},
+        {TIDE_U8, 1, 2097152, 32, true}, /* each sector would be read by many blocks */
+        {TIDE_F32, 1, 508400, 33, true},
+    };
+    (void)state;
+    for (unsigned i = 0; i < TIDEI_COUNT(cases); i++) {
+        bool tiled =
+            class_of_turned(cases[i].t, cases[i].many, cases[i].m, cases[i].n) == TIDEI_CUDA_TILED;
+        if (tiled != cases[i].tiled) fail_msg("case %u: tiled %d", i, tiled);
+    }
 }
 
 /* Long rows that begin anywhere: of elements of 1, 2, 4 and 8 bytes and of several sizes at once;
@@ -782,6 +830,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(maps_compute_in_any_layout, fresh),
         cmocka_unit_test_setup(maps_compute_in_each_class, fresh),
+        cmocka_unit_test_setup(tiles_are_taken_where_they_pay, fresh),
         cmocka_unit_test_setup(uneven_rows_compute, fresh),
         cmocka_unit_test_setup(a_result_may_be_a_view_of_its_input, fresh),
         cmocka_unit_test_setup(folds_compute_in_any_layout, fresh),
