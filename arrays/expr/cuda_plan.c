@@ -351,14 +351,18 @@ static int64_t tiled_cost(const tidei_call *c, int64_t bytes, int side, int tile
 #define NEAR      128   /* elements of a row: of shorter ones a block has several */
 #define NEAR_ROOM 16384 /* bytes between a row's first and last element that caches hold */
 
-/* Of an input whose neighbours along the last dimension are `step` bytes apart. */
-static int64_t strided_cost(const tidei_call *c, int64_t bytes, int64_t step) {
+/* Of an input that lies together along `side`, and whose neighbours along the last dimension are
+** `step` bytes apart. */
+static int64_t strided_cost(const tidei_call *c, int64_t bytes, int side, int64_t step) {
     const int64_t inner = c->shape[c->ndim - 1], lanes = inner < 32 ? inner : 32,
                   places = BANKS / (step & -step) > 0 ? BANKS / (step & -step) : 1,
                   meet = lanes / (lanes < places ? lanes : places);
+    const int64_t sector = step < 32 ? step : 32;
     int64_t cost = least_cost(bytes);
-    if (inner > NEAR)
-        cost += 130 * (step < 32 ? step : 32) / 32;
+    if (side != c->ndim - 2)
+        cost += 24 * sector; /* all of it is read for each element */
+    else if (inner > NEAR)
+        cost += 4 * sector;
     else if (step > NEAR_ROOM / inner)
         cost = 160 + 40 * bytes;
     if (cost < 14 * meet) cost = 14 * meet;
@@ -373,7 +377,7 @@ static bool tiles_pay(const tidei_call *c, const tidei_cuda_traits *k, int side,
         if (bytes > most) most = bytes;
         if (!(turned >> i & 1)) continue;
         const int64_t cost =
-            strided_cost(c, bytes, magnitude(c->in[i].strides[c->ndim - 1]) * bytes);
+            strided_cost(c, bytes, side, magnitude(c->in[i].strides[c->ndim - 1]) * bytes);
         if (cost > worst) worst = cost;
     }
     return tiled_cost(c, most, side, k->tile) <= worst;

@@ -86,11 +86,12 @@ static void no_failure_but_forced_ones(const char *collector) {
                                   .threads = 4,
                                   .seed = (unsigned)i + 1};
         if (!stress_run(&o, &r)) fail_msg("%s, %.2f: %s", collector, o.factor, r.why);
-        print_message("%s, %.2f: asked %u times, %u failures, %u too large, %u kept, %u climbs, "
-                      "%.0f %% filled\n",
+        print_message("%s, %.2f: asked %u times, %u failures, %u too large, %u kept, %u unforced "
+                      "(with %llu bytes to spare), %u climbs, %.0f %% filled\n%s\n",
                       collector, o.factor, (unsigned)r.found.asked, (unsigned)r.found.failures,
-                      (unsigned)r.too_large, (unsigned)r.found.kept, (unsigned)r.climbs,
-                      100 * r.filled);
+                      (unsigned)r.too_large, (unsigned)r.found.kept, (unsigned)r.found.unforced,
+                      (unsigned long long)r.found.least_spare, (unsigned)r.climbs, 100 * r.filled,
+                      r.found.unforced ? r.why : "");
         assert_int_equal(r.found.unforced, 0);
         assert_true(r.found.failures >= r.too_large); /* which the judge finds forced */
         assert_true(r.found.kept * 1000 <= r.found.asked);

@@ -410,16 +410,18 @@ static void maps_compute_in_each_class(void **state) {
         if (!classes_seen[c]) fail_msg("no case of class %d", c);
 }
 
-/* Matrices of m x n elements, turned, `many` of them one behind the other. */
-static tidei_cuda_class class_of_turned(int t, int64_t many, int64_t m, int64_t n) {
+/* m x between x n elements, the outer dimensions exchanged, `many` of that one behind the other. */
+static tidei_cuda_class class_of_turned(int t, int64_t many, int64_t m, int64_t n,
+                                        int64_t between) {
     tidei_program p = {0};
     tidei_call c;
     tidei_cuda_plan plan;
     uint16_t a = input(&p, t);
     result(&p, node(&p, TIDEI_OP_MUL, t, a, a, 0));
-    job *j = new_job(&p, 3, 0, (int64_t[]){many, n, m});
-    memcpy(view_of(j, 0)->strides, (int64_t[]){m * n, 1, n}, 3 * sizeof(int64_t));
-    row_major(j, 1, 0, 3, 1);
+    job *j = new_job(&p, 4, 0, (int64_t[]){many, n, between, m});
+    memcpy(view_of(j, 0)->strides, (int64_t[]){m * between * n, 1, n, between * n},
+           4 * sizeof(int64_t));
+    row_major(j, 1, 0, 4, 1);
     plan_job(j, &c, &plan);
     finish_jobs();
     return plan.cls;
@@ -450,10 +452,13 @@ static void tiles_are_taken_where_they_pay(void **state) {
     };
     (void)state;
     for (unsigned i = 0; i < TIDEI_COUNT(cases); i++) {
-        bool tiled =
-            class_of_turned(cases[i].t, cases[i].many, cases[i].m, cases[i].n) == TIDEI_CUDA_TILED;
+        bool tiled = class_of_turned(cases[i].t, cases[i].many, cases[i].m, cases[i].n, 1) ==
+                     TIDEI_CUDA_TILED;
         if (tiled != cases[i].tiled) fail_msg("case %u: tiled %d", i, tiled);
     }
+    /* others lie between: a block meets none of a sector's other elements */
+    assert_int_equal(class_of_turned(TIDE_F32, 1, 20, 27503, 61), TIDEI_CUDA_TILED);
+    assert_int_equal(class_of_turned(TIDE_F32, 1, 20, 27503, 1), TIDEI_CUDA_STRIDED);
 }
 
 /* Long rows that begin anywhere: of elements of 1, 2, 4 and 8 bytes and of several sizes at once;
