@@ -27,7 +27,7 @@ typedef enum {
 } forced_kind;
 typedef struct forced_event {
     uint16_t kind, thread; /* thread < FORCED_THREADS */
-    /* GOT: of the result alone; FAILED: what lives then, as the library counts */
+    /* GOT: of the result alone; FAILED: what lived then, as the library counts */
     uint64_t bytes;
 } forced_event;
 #define FORCED_THREADS 64

@@ -94,7 +94,8 @@ static void no_failure_but_forced_ones(const char *collector) {
                       r.found.unforced ? r.why : "");
         assert_int_equal(r.found.unforced, 0);
         assert_true(r.found.failures >= r.too_large); /* which the judge finds forced */
-        assert_true(r.found.kept * 1000 <= r.found.asked);
+        /* what one word keeps may fail what all threads ask for meanwhile */
+        assert_true(r.found.kept <= r.found.asked / 1000 + o.threads);
         if (!test_quick()) assert_true(r.too_large >= 4 && r.climbs > 0);
     }
 }
