@@ -9,26 +9,34 @@
 ** (sorts, quantiles, scans; `tide-bench operations`) take the same by both. */
 #define ROUNDS 2
 
-tide_status tidei_run_own(tidei_runtime *rt, const tidei_own_kernel *k, const tidei_use *uses,
-                          unsigned n, void *params, size_t params_bytes, const size_t *at,
-                          uint64_t items, const char *op) {
+tide_status tidei_run_own_blocks(tidei_runtime *rt, const tidei_own_kernel *k,
+                                 const tidei_use *uses, unsigned n, void *params,
+                                 size_t params_bytes, const size_t *at, unsigned threads,
+                                 unsigned blocks, const char *op) {
     tidei_stream *s = tidei_stream_here(rt);
-    const tidei_device_info *info = &s->dev->d->info;
-    uint64_t blocks = (items + TIDEI_OWN_BLOCK - 1) / TIDEI_OWN_BLOCK,
-             enough = (uint64_t)(info->sm_count > 0 ? info->sm_count : 1) * TIDEI_OWN_BLOCKS_AN_SM *
-                      ROUNDS;
     tidei_launch l = {.name = k->name,
                       .host_fn = k->host_fn,
                       .params = params,
                       .params_bytes = params_bytes,
                       .tells = k->tells,
-                      .grid = {(unsigned)(blocks < enough ? blocks : enough), 1, 1},
-                      .block = {TIDEI_OWN_BLOCK, 1, 1}};
-    if (info->flags & TIDEI_DEV_RUNS_TEXT) {
+                      .grid = {blocks, 1, 1},
+                      .block = {threads, 1, 1}};
+    if (s->dev->d->info.flags & TIDEI_DEV_RUNS_TEXT) {
         tide_status status = tidei_kernel_get_fixed(s->dev, k->name, k->text, op, &l.kernel);
         if (status != TIDE_OK) return status;
     }
     return tidei_submit_launch(s, uses, n, &l, params, at, op);
+}
+
+tide_status tidei_run_own(tidei_runtime *rt, const tidei_own_kernel *k, const tidei_use *uses,
+                          unsigned n, void *params, size_t params_bytes, const size_t *at,
+                          uint64_t items, const char *op) {
+    const tidei_device_info *info = &tidei_stream_here(rt)->dev->d->info;
+    uint64_t blocks = (items + TIDEI_OWN_BLOCK - 1) / TIDEI_OWN_BLOCK,
+             enough = (uint64_t)(info->sm_count > 0 ? info->sm_count : 1) * TIDEI_OWN_BLOCKS_AN_SM *
+                      ROUNDS;
+    return tidei_run_own_blocks(rt, k, uses, n, params, params_bytes, at, TIDEI_OWN_BLOCK,
+                                (unsigned)(blocks < enough ? blocks : enough), op);
 }
 
 void tidei_own_ahead(tidei_runtime *rt, const tidei_own_kernel *k) {

@@ -30,6 +30,12 @@ typedef struct tidei_own_kernel {
 tide_status tidei_run_own(tidei_runtime *rt, const tidei_own_kernel *k, const tidei_use *uses,
                           unsigned n, void *params, size_t params_bytes, const size_t *at,
                           uint64_t items, const char *op);
+/* The same by `blocks` > 0 blocks of `threads` threads: for kernels that begin or end with work for
+** the whole block, and want few of them. */
+tide_status tidei_run_own_blocks(tidei_runtime *rt, const tidei_own_kernel *k,
+                                 const tidei_use *uses, unsigned n, void *params,
+                                 size_t params_bytes, const size_t *at, unsigned threads,
+                                 unsigned blocks, const char *op);
 
 /* k is run soon, and before it another kernel: where both have to be compiled, that happens side by
 ** side. */

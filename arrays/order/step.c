@@ -18,6 +18,39 @@ static const tidei_own_kernel kernels[] = {
     [TIDEI_STEP_WEIGH] = KERNEL(order_weigh),
 };
 
+/* On devices that run text, for as many elements as are worth it. */
+static const tidei_own_kernel bins_here = {"order_bins_here", tidei_order_steps_text, NULL, false},
+                              by_tree[] = {
+                                  {"order_find_by_tree", tidei_order_steps_text, NULL, false},
+                                  {"order_is_in_by_tree", tidei_order_steps_text, NULL, false}};
+
+#define A_THREAD   4  /* elements, at least: a block takes a while to begin */
+#define A_BIN      32 /* likewise: a block's counts are added to those of all */
+#define TREE_LEAST 16 /* elements that are searched; below, a search is over soon */
+
+/* Levels of a tree that is made for `each` searches; an element of `size` bytes takes 4 or 8. */
+static int tree_levels(int64_t m, uint64_t each, int size) {
+    int levels = 0;
+    while (m >> levels && (size > 4 ? 8u : 4u) << levels < OD_TREE_BYTES && 4u << levels <= each)
+        levels++;
+    return levels;
+}
+
+/* The kernel by which a block each multiprocessor does the step, and what it wants to know; NULL:
+** there is none, or the elements are too few. */
+static const tidei_own_kernel *large_blocks(const tidei_step *s, od_steps *p,
+                                            const tidei_device_info *info) {
+    if (!(info->flags & TIDEI_DEV_RUNS_TEXT) || info->sm_count < 1) return NULL;
+    const uint64_t each = (uint64_t)s->n / (uint64_t)info->sm_count;
+    if (s->name == TIDEI_STEP_BINS)
+        return s->m <= OD_BIN_BYTES / 4 && s->n / A_BIN >= s->m ? &bins_here : NULL;
+    if (s->name != TIDEI_STEP_FIND && s->name != TIDEI_STEP_IS_IN) return NULL;
+    if (p->type.parts > 1 || p->step != 1 || s->m >= (int64_t)1 << 31) return NULL;
+    if (each < OD_LARGE_BLOCK * A_THREAD || s->m < TREE_LEAST) return NULL;
+    p->levels = tree_levels(s->m, each, p->type.size);
+    return &by_tree[s->name == TIDEI_STEP_IS_IN];
+}
+
 enum { ARRAYS = 10, READ = 6 }; /* of a step, of which it reads the first few */
 
 tide_status tidei_step_run(const tidei_step *s, const char *op) {
@@ -53,6 +86,14 @@ tide_status tidei_step_run(const tidei_step *s, const char *op) {
                                                                          : TIDEI_WRITE);
         *(od_u64 *)((char *)&p + at[n]) = tidei_order_first(all[i], &uses[n]);
         n++;
+    }
+    const tidei_device_info *info = &tidei_stream_here(rt)->dev->d->info;
+    const tidei_own_kernel *large = large_blocks(s, &p, info);
+    if (large) {
+        const int64_t blocks = s->n / (OD_LARGE_BLOCK * A_THREAD) + 1;
+        return tidei_run_own_blocks(rt, large, uses, n, &p, sizeof p, at, OD_LARGE_BLOCK,
+                                    (unsigned)(blocks < info->sm_count ? blocks : info->sm_count),
+                                    op);
     }
     const bool search = s->name == TIDEI_STEP_FIND || s->name == TIDEI_STEP_IS_IN;
     const uint64_t items = (uint64_t)s->n, each = search ? OD_SEARCHES : 1;

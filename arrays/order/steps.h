@@ -24,11 +24,15 @@ typedef struct od_steps {
     od_type type;
     int right;
     int whole;        /* bins: number i is for the integer i */
+    int levels;       /* of the tree of a search (order_find_by_tree) */
     double low, high; /* of all bins; NaN: they are at least and greatest */
 } od_steps;
 
 /* What a search does step by step waits for memory, so a thread of a device has several. */
 enum { OD_SEARCHES = 4 };
+/* Kernels that prepare something for a whole multiprocessor have one block there, of so many
+** threads, and so many bytes of it. */
+enum { OD_LARGE_BLOCK = 1024, OD_TREE_BYTES = 32768, OD_BIN_BYTES = 49152 };
 
 #define OD_AT(type, address, i) (((type *)(address))[i])
 
@@ -251,13 +255,31 @@ OD_FN bool od_below_none(double &v) {
     return none;
 }
 
+/* The upper levels of a search: a tree of every each-th element, of which node k has the nodes 2k
+** and 2k + 1 below it. Its levels lie one behind the other, so that few lanes of a warp want the
+** same bank. */
+template <class T, class SEEN> OD_FN void od_plant(const od_steps &p, SEEN *tree, od_u32 each) {
+    const T *const sorted = (const T *)p.sorted;
+    const od_u32 m = (od_u32)p.m;
+    for (int node = 1 + (int)threadIdx.x; node < 1 << p.levels; node += (int)blockDim.x) {
+        const int level = 31 - __clz(node), in_level = node - (1 << level);
+        const od_u32 end = (od_u32)((2 * in_level + 1) << (p.levels - 1 - level)) * each;
+        tree[node] = od_seen(p.type, sorted[(end < m ? end : m) - 1]);
+    }
+    __syncthreads();
+}
+
 /* All searches of a thread take the same steps: of n elements left half are, or are not, before the
-** place. */
-template <class T, bool IN> OD_FN void od_search(const od_steps &p) {
+** place. With a tree its levels come first, and say which `each` elements are left, of which the
+** last one was in it. */
+template <class T, bool IN, bool TREE> OD_FN void od_search(const od_steps &p, void *room) {
     typedef decltype(od_seen(p.type, T())) seen;
     const T *const sorted = (const T *)p.sorted;
+    seen *const tree = (seen *)room;
     const od_i64 all = (od_i64)gridDim.x * blockDim.x;
     const bool right = !IN && p.right;
+    const od_u32 m = (od_u32)p.m, nodes = 1u << p.levels, each = (m + nodes - 1) >> p.levels;
+    if (TREE) od_plant<T>(p, tree, each);
     for (od_i64 first = (od_i64)blockIdx.x * blockDim.x + threadIdx.x; first < p.n;
          first += OD_SEARCHES * all) {
         T given[OD_SEARCHES];
@@ -270,9 +292,21 @@ template <class T, bool IN> OD_FN void od_search(const od_steps &p) {
             given[u] = i < p.n ? OD_AT(const T, p.given, i) : T();
             v[u] = od_seen(p.type, given[u]);
             equal[u] = od_below_none(v[u]) || right;
-            at[u] = 0;
+            at[u] = TREE;
         }
-        for (od_u32 n = (od_u32)p.m, half; n > 0; n -= half) {
+        for (int level = 0; TREE && level < p.levels; level++) {
+#pragma unroll
+            for (int u = 0; u < OD_SEARCHES; u++) {
+                const seen x = tree[at[u]];
+                at[u] = 2 * at[u] + (equal[u] ? x <= v[u] : x < v[u]);
+            }
+        }
+#pragma unroll
+        for (int u = 0; TREE && u < OD_SEARCHES; u++) {
+            at[u] = (at[u] - nodes) * each;
+            if (at[u] > m - (each - 1)) at[u] = m - (each - 1);
+        }
+        for (od_u32 n = TREE ? each - 1 : m, half; n > 0; n -= half) {
             half = n > 1 ? n / 2 : 1;
 #pragma unroll
             for (int u = 0; u < OD_SEARCHES; u++) {
@@ -287,34 +321,52 @@ template <class T, bool IN> OD_FN void od_search(const od_steps &p) {
             if (i >= p.n) continue;
             if (IN)
                 OD_AT(unsigned char, p.values, i) =
-                    at[u] < p.m && !none && od_seen(p.type, sorted[at[u]]) == v[u];
+                    at[u] < m && !none && od_seen(p.type, sorted[at[u]]) == v[u];
             else /* NaN are all alike */
                 OD_AT(od_i64, p.places, i) = right && none ? p.m : at[u];
         }
     }
 }
+template <bool IN, bool TREE> OD_FN void od_search_all(const od_steps &p, void *room) {
+    const bool real = p.type.kind == OD_FLOAT;
+    if (p.type.size == 1)
+        od_search<unsigned char, IN, TREE>(p, room);
+    else if (p.type.size == 2)
+        od_search<unsigned short, IN, TREE>(p, room);
+    else if (p.type.size == 4 && real)
+        od_search<float, IN, TREE>(p, room);
+    else if (p.type.size == 4)
+        od_search<od_u32, IN, TREE>(p, room);
+    else if (real)
+        od_search<double, IN, TREE>(p, room);
+    else
+        od_search<od_u64, IN, TREE>(p, room);
+}
 /* `one`: an element by itself, where elements have several parts, or are far or apart. */
 #define OD_SEARCH(name, one, IN)                                                                   \
-    extern "C" __global__ void name(const od_steps p) {                                            \
+    extern "C" __global__ void name(const __grid_constant__ od_steps p) {                          \
         kt_grid_wait();                                                                            \
-        const bool real = p.type.kind == OD_FLOAT;                                                 \
         if (p.type.parts > 1 || p.step != 1 || p.m >= (od_i64)1 << 31) {                           \
             const od_i64 all = (od_i64)gridDim.x * blockDim.x;                                     \
             for (od_i64 i = (od_i64)blockIdx.x * blockDim.x + threadIdx.x; i < p.n; i += all)      \
                 one(&p, i);                                                                        \
-        } else if (p.type.size == 1)                                                               \
-            od_search<unsigned char, IN>(p);                                                       \
-        else if (p.type.size == 2)                                                                 \
-            od_search<unsigned short, IN>(p);                                                      \
-        else if (p.type.size == 4 && real)                                                         \
-            od_search<float, IN>(p);                                                               \
-        else if (p.type.size == 4)                                                                 \
-            od_search<od_u32, IN>(p);                                                              \
-        else if (real)                                                                             \
-            od_search<double, IN>(p);                                                              \
-        else                                                                                       \
-            od_search<od_u64, IN>(p);                                                              \
+        } else                                                                                     \
+            od_search_all<IN, false>(p, nullptr);                                                  \
     }
+/* Of many values, each block of which is worth a tree of its own. */
+#define OD_SEARCH_BY_TREE(name, IN)                                                                \
+    extern "C" __global__ void __launch_bounds__(OD_LARGE_BLOCK)                                   \
+        name(const __grid_constant__ od_steps p) {                                                 \
+        kt_grid_wait();                                                                            \
+        __shared__ __align__(16) unsigned char tree[OD_TREE_BYTES];                                \
+        od_search_all<IN, true>(p, tree);                                                          \
+    }
+#if WANTS(order_find_by_tree)
+OD_SEARCH_BY_TREE(order_find_by_tree, false)
+#endif
+#if WANTS(order_is_in_by_tree)
+OD_SEARCH_BY_TREE(order_is_in_by_tree, true)
+#endif
 #else
 #define OD_SEARCH(name, one, IN) OD_EACH(name, one)
 #endif
@@ -347,33 +399,111 @@ OD_EACH(order_edges, od_tell_edge)
 #endif
 
 #ifdef __CUDACC_RTC__
-#if WANTS(order_bins)
-/* Each block counts by itself first, as often side by side as there is room: many elements of one
-** bin would wait for each other. */
-extern "C" __global__ void __launch_bounds__(256) order_bins(const od_steps p) {
-    kt_grid_wait();
-    enum { ROOM = 4096 };
-    __shared__ od_u32 counts[ROOM];
-    const int parts = p.m > ROOM ? 0 : p.m * 32 > ROOM ? (int)(ROOM / p.m) : 32;
-    od_u32 *mine = counts + (parts ? threadIdx.x % parts * (od_u32)p.m : 0);
-    double low, high;
-    od_range(&p, &low, &high);
-    for (int i = threadIdx.x; i < ROOM; i += 256) counts[i] = 0;
-    __syncthreads();
-    const od_i64 all = (od_i64)gridDim.x * 256;
-    for (od_i64 i = (od_i64)blockIdx.x * 256 + threadIdx.x; i < p.n; i += all) {
-        const od_i64 bin = od_bin_of(&p, low, high, i);
-        if (bin < 0) continue;
-        if (parts)
-            atomicAdd(&mine[bin], 1u);
-        else
-            atomicAdd((od_u64 *)p.counts + bin, 1ULL);
+/* What is the same for all numbers where bins are as wide as numbers tell apart. */
+typedef struct od_scale {
+    double low, high, wide, bins; /* wide: a bin; bins: how many come to 1 */
+    bool plain;                   /* else each number is looked up by itself */
+} od_scale;
+OD_FN od_scale od_scale_of(const od_steps &p) {
+    od_scale s;
+    od_range(&p, &s.low, &s.high);
+    s.wide = (s.high - s.low) / (double)p.m;
+    s.bins = (double)p.m / (s.high - s.low);
+    s.plain =
+        s.low < s.high && s.wide - s.wide == 0 && s.bins - s.bins == 0 && p.m < (od_i64)1 << 31;
+    return s;
+}
+/* Called rather than written out for each element: it is seldom wanted. */
+static __device__ __noinline__ od_i64 od_bin_apart(const od_steps &p, double low, double high,
+                                                   double x) {
+    return od_bin(&p, low, high, x);
+}
+/* As od_bin: the bin is what the edges on both sides say, whatever it was guessed by. */
+OD_FN od_i64 od_bin_by_scale(const od_steps &p, const od_scale &s, double x) {
+    if (!(x >= s.low && x <= s.high)) return -1;
+    if (s.plain) {
+        const int last = (int)p.m - 1;
+        int i = (int)((x - s.low) * s.bins);
+        if (i > last) i = last;
+        const double at = (double)i;
+        if (x >= s.low + at * s.wide && (i == last || x < s.low + (at + 1) * s.wide)) return i;
     }
+    return od_bin_apart(p, s.low, s.high, x);
+}
+template <class T> OD_FN double od_number_in(od_type t, T bits) { return od_number_of(t, bits); }
+OD_FN double od_number_in(od_type, float x) { return x; }
+OD_FN double od_number_in(od_type, double x) { return x; }
+
+/* Calls count(bin) for each element of type T. Several are read before one is looked at. */
+template <class T, bool WHOLE, class COUNT> OD_FN void od_bin_each(const od_steps &p, COUNT count) {
+    enum { AHEAD = 4 };
+    od_scale scale;
+    if (!WHOLE) scale = od_scale_of(p);
+    const od_i64 all = (od_i64)gridDim.x * blockDim.x;
+    for (od_i64 first = (od_i64)blockIdx.x * blockDim.x + threadIdx.x; first < p.n;
+         first += AHEAD * all) {
+        T given[AHEAD];
+#pragma unroll
+        for (int u = 0; u < AHEAD; u++)
+            given[u] = first + u * all < p.n ? OD_AT(const T, p.given, first + u * all) : T();
+#pragma unroll
+        for (int u = 0; u < AHEAD; u++) {
+            if (first + u * all >= p.n) break;
+            if (WHOLE) {
+                if ((od_u64)given[u] < (od_u64)p.m) count((od_i64)given[u]);
+            } else {
+                const od_i64 bin = od_bin_by_scale(p, scale, od_number_in(p.type, given[u]));
+                if (bin >= 0) count(bin);
+            }
+        }
+    }
+}
+template <class COUNT> OD_FN void od_bin_all(const od_steps &p, COUNT count) {
+    const bool real = p.type.kind == OD_FLOAT;
+    if (p.whole)
+        od_bin_each<od_u64, true>(p, count);
+    else if (p.type.size == 1)
+        od_bin_each<unsigned char, false>(p, count);
+    else if (p.type.size == 2)
+        od_bin_each<unsigned short, false>(p, count);
+    else if (p.type.size == 4 && real)
+        od_bin_each<float, false>(p, count);
+    else if (p.type.size == 4)
+        od_bin_each<od_u32, false>(p, count);
+    else if (real)
+        od_bin_each<double, false>(p, count);
+    else
+        od_bin_each<od_u64, false>(p, count);
+}
+#if WANTS(order_bins)
+extern "C" __global__ void __launch_bounds__(256) order_bins(const __grid_constant__ od_steps p) {
+    kt_grid_wait();
+    od_u64 *const counts = (od_u64 *)p.counts;
+    od_bin_all(p, [=](od_i64 bin) { atomicAdd(counts + bin, 1ULL); });
+}
+#endif
+#if WANTS(order_bins_here)
+/* Each block counts by itself first, of few bins as often side by side as there is room: lanes of a
+** warp would wait for each other. */
+extern "C" __global__ void __launch_bounds__(OD_LARGE_BLOCK)
+    order_bins_here(const __grid_constant__ od_steps p) {
+    kt_grid_wait();
+    __shared__ od_u32 counts[OD_BIN_BYTES / 4];
+    const int bins = (int)p.m, t = (int)threadIdx.x;
+    int parts = 32;
+    while (parts * bins > OD_BIN_BYTES / 4) parts /= 2;
+    for (int i = t; i < bins * parts; i += OD_LARGE_BLOCK) counts[i] = 0;
     __syncthreads();
-    for (int bin = threadIdx.x; parts && bin < p.m; bin += 256) {
-        od_u64 sum = 0;
-        for (int part = 0; part < parts; part++) sum += counts[part * (int)p.m + bin];
-        if (sum) atomicAdd((od_u64 *)p.counts + bin, sum);
+    od_u32 *const mine = counts + t % parts;
+    od_bin_all(p, [=](od_i64 bin) { atomicAdd(&mine[(int)bin * parts], 1u); });
+    __syncthreads();
+    /* No two blocks begin with the same bin, nor neighbours among threads with the same part. */
+    const int from = (int)((od_i64)bins * blockIdx.x / gridDim.x);
+    for (int i = t; i < bins; i += OD_LARGE_BLOCK) {
+        const int bin = from + i < bins ? from + i : from + i - bins;
+        od_u32 sum = 0;
+        for (int part = 0; part < parts; part++) sum += counts[bin * parts + (part + t) % parts];
+        if (sum) atomicAdd((od_u64 *)p.counts + bin, (od_u64)sum);
     }
 }
 #endif

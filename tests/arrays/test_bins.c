@@ -131,6 +131,37 @@ static void many_elements_are_counted(void **state) {
     tide_release(a), tide_release(w);
 }
 
+/* Whether a GPU's blocks count by themselves first goes by how many elements there are for a
+** bin. */
+static void a_kernel(tide_runtime *rt, const char *name) {
+    if (is_emulated(rt)) assert_string_equal(emulated_last, name);
+}
+static void many_numbers_are_counted(void **state) {
+    static const tide_dtype types[] = {TIDE_F32, TIDE_F64, TIDE_U8, TIDE_I32, TIDE_I64, TIDE_F16};
+    tide_runtime *rt = *state;
+    for (size_t k = 0; k < TIDEI_COUNT(types); k++) {
+        int64_t n = 9001;
+        tide_array *a = random_array(rt, types[k], 1, &n, PLAIN, k & 1), *counts;
+        counts_right(a, 1 + (int64_t)k * 47, -3, 2.75); /* 32 counts side by side, and 16 */
+        assert_ok(tide_histogram(a, 280, 0, 100, &counts, NULL));
+        a_kernel(rt, "order_bins_here");
+        tide_release(counts);
+        counts_right(a, 400, -2, 300);
+        assert_ok(tide_histogram(a, 400, 0, 100, &counts, NULL));
+        a_kernel(rt, "order_bins");
+        tide_release(counts), tide_release(a);
+    }
+    /* one count a bin: each bin has what is between its edges */
+    enum { BINS = 10000, OF_EACH = 33 };
+    int64_t *want = malloc(BINS * sizeof *want);
+    for (int i = 0; i < BINS; i++) want[i] = OF_EACH;
+    tide_array *a = tide_arange(rt, TIDE_F32, 0, BINS * OF_EACH, 1), *counts;
+    assert_ok(tide_histogram(a, BINS, 0, BINS * OF_EACH, &counts, NULL));
+    a_kernel(rt, "order_bins_here");
+    has(counts, TIDE_I64, want, BINS);
+    tide_release(a), free(want);
+}
+
 /* ---- several keys ---- */
 
 static void keys_right(tide_runtime *rt, int axis, int count) {
@@ -181,6 +212,8 @@ static void a_gpus_kernels_do_the_same(void **state) {
     if (!*state) skip();
     everything(*state, 2);
     many_elements_are_counted(state);
+    many_numbers_are_counted(state);
+    the_range_may_be_the_elements_own(state);
 }
 
 static void the_first_key_counts_most(void **state) {
@@ -239,6 +272,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         CASE(bins_and_keys_agree_with_the_model),
         CASE(many_elements_are_counted),
+        CASE(many_numbers_are_counted),
         EMULATED(a_gpus_kernels_do_the_same),
         CASE(the_range_may_be_the_elements_own),
         CASE(the_first_key_counts_most),

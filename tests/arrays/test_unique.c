@@ -139,9 +139,51 @@ static void distinct_elements_are_told(void **state) {
     tide_release(a);
 }
 
+/* n values in m sorted ones: what is before a place comes before the value, and what is there does
+** not. */
+static void many_are_found(tide_runtime *rt, tide_dtype t, int64_t m, int64_t n, bool right) {
+    tide_array *a = random_array(rt, t, 1, &m, PLAIN, m & 1), *sorted = tide_sort(a, 0, 0),
+               *values = random_array(rt, t, 1, &n, PLAIN, m & 1),
+               *places = tide_searchsorted(sorted, values, right);
+    const bool found = !is_emulated(rt) || !strcmp(emulated_last, "order_find_by_tree");
+    tide_array *held = tide_isin(values, a);
+    const bool looked_up = !is_emulated(rt) || !strcmp(emulated_last, "order_is_in_by_tree");
+    size_t size = tide_dtype_size(t);
+    unsigned char *in = elements_of(sorted), *given = elements_of(values), *is = elements_of(held);
+    int64_t *at = (int64_t *)elements_of(places);
+    assert_true(found && looked_up);
+    for (int64_t i = 0; i < n; i++) {
+        const unsigned char *x = given + (size_t)i * size;
+        bool equals = false;
+        assert_in_range(at[i], 0, m);
+        for (int64_t j = at[i] - 1; j <= at[i]; j++) {
+            if (j < 0 || j >= m) continue;
+            int c = compare(t, in + (size_t)j * size, x);
+            assert_int_equal(c < 0 || (right && c == 0), j < at[i]);
+            equals |= c == 0 && !is_nan(t, x);
+        }
+        assert_int_equal(is[i], equals);
+    }
+    free(in), free(given), free(is), free(at);
+    tide_release(a), tide_release(sorted), tide_release(values);
+    tide_release(places), tide_release(held);
+}
+
+/* So many that a GPU makes a tree of the sorted ones: with all of them, with a few between its own,
+** with many. */
+static void many_places_are_found(void **state) {
+    static const tide_dtype types[] = {TIDE_F32, TIDE_F64, TIDE_I32, TIDE_U64, TIDE_F16, TIDE_I8};
+    static const int64_t lengths[] = {16, 129, 1000, 4097, 30001};
+    for (size_t k = 0; k < TIDEI_COUNT(types); k++)
+        for (size_t i = 0; i < TIDEI_COUNT(lengths); i++)
+            if (!is_emulated(*state) || i == k % 5 || k == 0)
+                many_are_found(*state, types[k], lengths[i], 13001, (i ^ k) & 1);
+}
+
 static void a_gpus_kernels_do_the_same(void **state) {
     if (!*state) skip();
     search(*state);
+    many_places_are_found(state);
     sets(*state);
     distinct(*state, 4);
 }
@@ -187,6 +229,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         CASE(places_in_sorted_arrays_are_found),
         CASE(types_promote_where_places_are_found),
+        CASE(many_places_are_found),
         CASE(elements_are_looked_up_in_sets),
         CASE(distinct_elements_are_told),
         EMULATED(a_gpus_kernels_do_the_same),
