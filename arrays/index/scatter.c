@@ -25,20 +25,20 @@ extern const char tidei_scatter_text[];
     { #name, tidei_scatter_text, name, false }
 #define TELLS(name)                                                                                \
     { #name, tidei_scatter_text, name, .tells = true }
+#define FOLDS(type)                                                                                \
+    KERNEL(scatter_fold_##type), { "scatter_tile_" #type, tidei_scatter_text, NULL, false }
 /* by the logarithm of a component's size */
 static const tidei_own_kernel each_kernels[] = {TELLS(scatter_each_1), TELLS(scatter_each_2),
                                                 TELLS(scatter_each_4), TELLS(scatter_each_8)},
                               keys_kernel = TELLS(scatter_keys);
-/* For a type: its kernel, and that of what a run's value is until it is rounded. */
+/* For a type: its kernels, and that of what a run's value is until it is rounded. */
 static const struct {
-    tidei_own_kernel kernel;
+    tidei_own_kernel kernel, tiles;
     tide_dtype acc;
-} folds[TIDE_DTYPE_COUNT] = {[TIDE_F16] = {KERNEL(scatter_fold_f16), TIDE_F32},
-                             [TIDE_BF16] = {KERNEL(scatter_fold_bf16), TIDE_F32},
-                             [TIDE_F32] = {KERNEL(scatter_fold_f32), TIDE_F32},
-                             [TIDE_F64] = {KERNEL(scatter_fold_f64), TIDE_F64},
-                             [TIDE_C64] = {KERNEL(scatter_fold_c64), TIDE_C64},
-                             [TIDE_C128] = {KERNEL(scatter_fold_c128), TIDE_C128}};
+} folds[TIDE_DTYPE_COUNT] = {
+    [TIDE_F16] = {FOLDS(f16), TIDE_F32}, [TIDE_BF16] = {FOLDS(bf16), TIDE_F32},
+    [TIDE_F32] = {FOLDS(f32), TIDE_F32}, [TIDE_F64] = {FOLDS(f64), TIDE_F64},
+    [TIDE_C64] = {FOLDS(c64), TIDE_C64}, [TIDE_C128] = {FOLDS(c128), TIDE_C128}};
 
 /* ---- in any order ---- */
 
@@ -117,17 +117,23 @@ static tide_status make_keys(const tidei_plan *p, int64_t n, tidei_operand *keys
     return s;
 }
 
-/* Sorts keys, which are replaced by sorted ones, and says where each was. */
-static tide_status sort_keys(const tidei_plan *p, tidei_operand *keys, tidei_operand *places) {
+/* Sorts keys, which are replaced by sorted ones, and says where each was: as i64, or u32 where the
+** sort carries that. With `carried`, which it carries, these come in place of places. */
+static tide_status sort_keys(const tidei_plan *p, tidei_operand *keys, const tidei_operand *carried,
+                             tidei_operand *places) {
     tidei_operand sorted;
     int64_t n = keys->lay.shape[0], length = p->far->lay.shape[p->lists[0].axis];
     tidei_sorting how = {.source = keys,
                          .bits = 64 - (unsigned)__builtin_clzll((unsigned long long)length | 1),
                          .values = &sorted,
-                         .indices = places};
+                         .indices = places,
+                         .carried = carried};
+    const tide_dtype t = carried                    ? carried->lay.dtype
+                         : tidei_sort_carries(keys) ? TIDE_U32
+                                                    : TIDE_I64;
     tide_status s = tidei_operand_make(keys->rt, keys->lay.dtype, 1, &n, p->op, &sorted);
     if (s != TIDE_OK) return s;
-    s = tidei_operand_make(keys->rt, TIDE_I64, 1, &n, p->op, places);
+    s = tidei_operand_make(keys->rt, t, 1, &n, p->op, places);
     if (s == TIDE_OK) {
         s = tidei_sort(&how, p->op);
         if (s != TIDE_OK) tidei_operand_put(places);
@@ -139,7 +145,9 @@ static tide_status sort_keys(const tidei_plan *p, tidei_operand *keys, tidei_ope
 
 /* ---- in order: folds ---- */
 
-#define CHUNK 64 /* entries: few enough that a thread is done soon, and levels shrink by 32 */
+#define CHUNK 64   /* entries: few enough that a thread is done soon, and levels shrink by 32 */
+#define TILE  2048 /* SC_TILE of scatter.h: entries of a block; levels shrink by 1024 */
+#define FEW   4    /* columns whose rows a block reads column by column */
 
 typedef struct entries { /* of a level */
     const tidei_operand *near, *keys;
@@ -150,6 +158,8 @@ typedef struct entries { /* of a level */
 static tide_status run_level(const tidei_plan *p, sc_fold *c, const entries *from,
                              const entries *next) {
     tidei_uses u = {.params = c, .bytes = sizeof *c};
+    const bool tiles = c->chunk == TILE;
+    c->places_size = from->places ? (int)tide_dtype_size(from->places->lay.dtype) : 0;
     c->far = c->near = c->keys = c->places = c->next_keys = c->next_near = 0;
     tidei_uses_add(&u, p->far, p->far->lay.offset, TIDEI_READ | TIDEI_WRITE,
                    offsetof(sc_fold, far));
@@ -160,8 +170,9 @@ static tide_status run_level(const tidei_plan *p, sc_fold *c, const entries *fro
         tidei_uses_add(&u, next->near, 0, TIDEI_WRITE, offsetof(sc_fold, next_near));
         tidei_uses_add(&u, next->keys, 0, TIDEI_WRITE, offsetof(sc_fold, next_keys));
     }
-    return tidei_uses_run(&u, p->far->rt, &folds[p->far->lay.dtype].kernel, c->chunks * c->width,
-                          p->op);
+    const tide_dtype t = p->far->lay.dtype;
+    return tidei_uses_run(&u, p->far->rt, tiles ? &folds[t].tiles : &folds[t].kernel,
+                          c->chunks * c->width * (tiles ? TIDEI_OWN_BLOCK : 1), p->op);
 }
 
 static tide_status fold_levels(const tidei_plan *p, sc_fold *c, const entries *from);
@@ -187,19 +198,28 @@ static tide_status fold_chunks(const tidei_plan *p, sc_fold *c, const entries *f
     return s;
 }
 
+/* Of many columns a thread each goes through rows, which lie together; of few ones, and of entries
+** of higher levels, which are not many, blocks fold a column of a tile at once. */
+static bool by_tiles(const tidei_plan *p, const sc_fold *c) {
+    return p->far->st->dev->d->info.flags & TIDEI_DEV_RUNS_TEXT && c->op == SC_ADD &&
+           c->length < INT32_MAX && (c->level > 0 || c->width <= FEW);
+}
+
 static tide_status fold_levels(const tidei_plan *p, sc_fold *c, const entries *from) {
-    c->chunk = CHUNK;
-    c->chunks = (c->n + CHUNK - 1) / CHUNK;
+    c->chunk = by_tiles(p, c) ? TILE : CHUNK;
+    c->chunks = (c->n + c->chunk - 1) / c->chunk;
     return c->chunks > 1 ? fold_chunks(p, c, from) : run_level(p, c, from, NULL);
 }
 
 /* Columns and entries: the plan's dimensions, apart. */
-static void make_fold(const tidei_plan *p, const tidei_operand *near, int op, sc_fold *c) {
+static void make_fold(const tidei_plan *p, const tidei_operand *near,
+                      const struct tidei_scatter_how *how, sc_fold *c) {
     int64_t strides[TIDE_MAX_RANK], shape[TIDE_MAX_RANK], far[TIDE_MAX_RANK], across[TIDE_MAX_RANK];
     int axis = p->lists[0].axis, n = 0, first = p->lists[0].first, listed = p->lists[0].ndim;
     ga_i64 same[TIDE_MAX_RANK];
     *c = (sc_fold){.n = 1,
-                   .op = op,
+                   .op = how->op,
+                   .fresh = how->fresh,
                    .length = p->far->lay.shape[axis],
                    .step = p->far->lay.strides[axis],
                    .width = 1};
@@ -219,21 +239,23 @@ static void make_fold(const tidei_plan *p, const tidei_operand *near, int op, sc
                              c->long_shape, c->long_strides, same);
 }
 
-static tide_status fold_sorted(const tidei_plan *p, const tidei_operand *near,
-                               const tidei_operand *keys, const tidei_operand *places, int op) {
-    sc_fold c;
-    make_fold(p, near, op, &c);
-    return fold_levels(p, &c, &(entries){near, keys, places});
+/* Whether values may come with their keys, instead of being looked up: one for each entry, one
+** behind the other. */
+static bool are_carried(const tidei_operand *near, const sc_fold *c, const tidei_operand *keys) {
+    return c->width == 1 && c->long_ndim == 1 && c->long_strides[0] == 1 &&
+           tide_dtype_size(near->lay.dtype) <= sizeof(uint64_t) && tidei_sort_carries(keys);
 }
 
-static tide_status fold(const tidei_plan *p, const tidei_operand *near, int op) {
-    tidei_operand keys, places;
-    tide_status s = make_keys(p, tidei_layout_size(&p->lists[0].indices->lay), &keys);
+static tide_status fold(const tidei_plan *p, const tidei_operand *near, sc_fold *c) {
+    tidei_operand keys, sorted;
+    tide_status s = make_keys(p, c->n, &keys);
     if (s != TIDE_OK) return s;
-    s = sort_keys(p, &keys, &places);
+    const bool carried = are_carried(near, c, &keys);
+    s = sort_keys(p, &keys, carried ? near : NULL, &sorted);
     if (s == TIDE_OK) {
-        s = fold_sorted(p, near, &keys, &places, op);
-        tidei_operand_put(&places);
+        s = fold_levels(
+            p, c, carried ? &(entries){&sorted, &keys, NULL} : &(entries){near, &keys, &sorted});
+        tidei_operand_put(&sorted);
     }
     tidei_operand_put(&keys);
     return s;
@@ -322,11 +344,11 @@ static tide_status update(const tidei_plan *p, const tidei_operand *near, void *
          each = integers || how->op == SC_MIN || how->op == SC_MAX ||
                 (how->op == SC_ADD && how->any_order && !small);
     sc_fold c;
-    make_fold(p, near, how->op, &c);
+    make_fold(p, near, how, &c);
     if (is_for_sums(p, &c, t)) return add_up(p, near, &c);
     if (each) return combine_each(p, near, how->op);
-    return how->sorted ? fold_sorted(p, near, p->lists[0].indices, NULL, how->op)
-                       : fold(p, near, how->op);
+    return how->sorted ? fold_levels(p, &c, &(entries){near, p->lists[0].indices, NULL})
+                       : fold(p, near, &c);
 }
 
 static tide_status combine_along(const tidei_operand *a, const tidei_operand *indices, int axis,
@@ -388,7 +410,7 @@ static tide_status scatter(tide_array *a, tide_array *indices, int axis, tide_ar
         s = tidei_fail(TIDE_E_INVALID, name, "flags are %#x", flags);
     if (s == TIDE_OK)
         s = tidei_scatter(&u.a, &u.indices, axis, &u.values,
-                          (struct tidei_scatter_how){op, flags != 0, false}, name, by);
+                          (struct tidei_scatter_how){.op = op, .any_order = flags != 0}, name, by);
     tidei_updated_put(&u);
     return s;
 }

@@ -13,7 +13,9 @@
 ** entry of the next level, which is folded in the same way, until one chunk has them all. So a
 ** chunk makes two entries at most, at 2c for the run that it begins in the midst of, at 2c + 1 for
 ** the one that it does not see the end of. Of a run that fills the chunk the second one is void: it
-** has the key, so that entries of one run stay neighbours, and no value. */
+** has the key, so that entries of one run stay neighbours, and no value.
+** Sums of rows of few columns, and those of higher levels, are folded by blocks of a device instead
+** (scatter_tile): a tile of entries is a chunk, whose entries are read side by side. */
 #ifndef TIDEI_SCATTER_H
 #define TIDEI_SCATTER_H
 
@@ -240,7 +242,10 @@ GA_FN void sc_read_keys(const sc_fold *p, ga_i64 e, ga_i64 last, ga_i64 *keys, g
     else
         SC_UNROLL for (int j = 0; j < SC_AHEAD; j++) keys[j] =
             e + j < last ? (ga_i64)((const unsigned *)p->keys)[e + j] : SC_VOID;
-    if (p->places)
+    if (p->places && p->places_size == 4)
+        SC_UNROLL for (int j = 0; j < SC_AHEAD; j++) at[j] =
+            e + j < last ? (ga_i64)((const unsigned *)p->places)[e + j] : 0;
+    else if (p->places)
         SC_UNROLL for (int j = 0; j < SC_AHEAD; j++) at[j] =
             e + j < last ? ((const ga_i64 *)p->places)[e + j] : 0;
     else
@@ -278,7 +283,8 @@ GA_FN void sc_read_keys(const sc_fold *p, ga_i64 e, ga_i64 last, ga_i64 *keys, g
         if (r->key < 0 || r->key >= p->length) return;                                             \
         if (r->begins && ends) {                                                                   \
             elem *to = (elem *)p->far + far + r->key * p->step;                                    \
-            if (r->has) *to = STORE(sc_join_##name(p, LOAD(*to), r->value));                       \
+            if (!r->has) return;                                                                   \
+            *to = STORE(sc_join_##name(p, p->fresh ? sc_none_##name() : LOAD(*to), r->value));     \
         } else {                                                                                   \
             ga_i64 slot = 2 * c + r->begins;                                                       \
             *(r->begins ? tail : head) = r->has ? r->key : r->key | SC_VOID;                       \
@@ -346,6 +352,210 @@ WANTED(scatter_keys)
             sc_chunk_##name(&p, c, i - c * p.width);                                               \
         }                                                                                          \
     })
+
+    /* ---- in order: tiles ---- */
+
+    enum {
+        SC_THREADS = 256,
+        SC_ITEMS = 8, /* of a thread, one behind the other */
+        SC_TILE = SC_THREADS * SC_ITEMS,
+        SC_ROOM = SC_TILE + SC_THREADS
+    };
+/* A thread's items lie apart from the next one's, so that threads use different banks. */
+GA_FN int sc_slot(int i) { return i + i / SC_ITEMS; }
+
+/* The sum of an open run, and whether it begins in what has been looked at. */
+template <class A> struct sc_open {
+    A sum;
+    int begins;
+};
+template <class OPS> struct sc_tile {
+    typename OPS::acc value[SC_ROOM];
+    int key[SC_ROOM]; /* -1: nobody's */
+    sc_open<typename OPS::acc> warps[SC_THREADS / 32];
+    ga_i64 left[2]; /* keys of the runs that the tile does not see the begin, or the end, of */
+};
+
+GA_FN float sc_up(float x, unsigned d) { return __shfl_up_sync(~0u, x, d); }
+GA_FN double sc_up(double x, unsigned d) { return __shfl_up_sync(~0u, x, d); }
+GA_FN sc_c32 sc_up(sc_c32 x, unsigned d) { return {sc_up(x.re, d), sc_up(x.im, d)}; }
+GA_FN sc_c64 sc_up(sc_c64 x, unsigned d) { return {sc_up(x.re, d), sc_up(x.im, d)}; }
+
+template <class OPS>
+GA_FN sc_open<typename OPS::acc> sc_append(const sc_open<typename OPS::acc> &a,
+                                           const sc_open<typename OPS::acc> &b) {
+    return {b.begins ? b.sum : OPS::plus(a.sum, b.sum), a.begins | b.begins};
+}
+
+/* What the threads before this one have of the run that is open where it begins. Always in the same
+** order. */
+template <class OPS>
+GA_FN sc_open<typename OPS::acc> sc_open_before(sc_tile<OPS> &s, sc_open<typename OPS::acc> mine) {
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
+    for (int d = 1; d < 32; d *= 2) {
+        const sc_open<typename OPS::acc> other = {sc_up(mine.sum, (unsigned)d),
+                                                  __shfl_up_sync(~0u, mine.begins, (unsigned)d)};
+        if (lane >= d) mine = sc_append<OPS>(other, mine);
+    }
+    if (lane == 31) s.warps[warp] = mine;
+    sc_open<typename OPS::acc> before = {sc_up(mine.sum, 1), __shfl_up_sync(~0u, mine.begins, 1)};
+    if (lane == 0) before = {OPS::nothing(), 0};
+    __syncthreads();
+    sc_open<typename OPS::acc> open = {OPS::nothing(), 0};
+    for (int w = 0; w < warp; w++) open = sc_append<OPS>(open, s.warps[w]);
+    return sc_append<OPS>(open, before);
+}
+
+/* A run, or a tile's part of one, as sc_end does it. */
+template <class OPS>
+GA_FN void sc_tell(const sc_fold *p, sc_tile<OPS> &s, ga_i64 tile, ga_i64 col, ga_i64 far, int key,
+                   const sc_open<typename OPS::acc> &run, bool ends) {
+    if (key < 0 || key >= p->length) return;
+    if (run.begins && ends) {
+        typename OPS::elem *to = (typename OPS::elem *)p->far + far + key * p->step;
+        const typename OPS::acc none = {0};
+        *to = OPS::store(OPS::plus(p->fresh ? none : OPS::load(*to), run.sum));
+        return;
+    }
+    ((typename OPS::acc *)p->next_near)[(2 * tile + run.begins) * p->width + col] = run.sum;
+    s.left[run.begins] = key;
+    if (!run.begins && !ends) s.left[1] = key | SC_VOID;
+}
+
+/* Reads the thread's entries of a tile that begins at `first` and has n: every SC_THREADS-th. All
+** keys are read before one is looked at, then all places, then all values. */
+template <class OPS>
+GA_FN void sc_read_tile(const sc_fold *p, ga_i64 first, int n, ga_i64 col, int (&key)[SC_ITEMS],
+                        typename OPS::acc (&value)[SC_ITEMS]) {
+    typedef typename OPS::elem elem;
+    typedef typename OPS::acc acc;
+    const ga_i64 across = p->level ? col : sc_offset(p->ndim, p->shape, p->near_strides, col);
+    const int t = (int)threadIdx.x;
+    ga_i64 at[SC_ITEMS];
+    bool none[SC_ITEMS];
+    if (p->wide) {
+        ga_i64 wide[SC_ITEMS];
+        SC_UNROLL for (int j = 0; j < SC_ITEMS; j++) wide[j] =
+            j * SC_THREADS + t < n ? ((const ga_i64 *)p->keys)[first + j * SC_THREADS + t] : -1;
+        SC_UNROLL for (int j = 0; j < SC_ITEMS; j++) {
+            none[j] = wide[j] < 0 || sc_void(wide[j]);
+            key[j] = (int)sc_plain(wide[j]);
+        }
+    } else {
+        SC_UNROLL for (int j = 0; j < SC_ITEMS; j++) key[j] =
+            j * SC_THREADS + t < n ? ((const int *)p->keys)[first + j * SC_THREADS + t] : -1;
+        SC_UNROLL for (int j = 0; j < SC_ITEMS; j++) none[j] = key[j] < 0;
+    }
+    if (p->places && p->places_size == 4)
+        SC_UNROLL for (int j = 0; j < SC_ITEMS; j++) at[j] =
+            none[j] ? 0 : (ga_i64)((const unsigned *)p->places)[first + j * SC_THREADS + t];
+    else if (p->places)
+        SC_UNROLL for (int j = 0; j < SC_ITEMS; j++) at[j] =
+            none[j] ? 0 : ((const ga_i64 *)p->places)[first + j * SC_THREADS + t];
+    else
+        SC_UNROLL for (int j = 0; j < SC_ITEMS; j++) at[j] = first + j * SC_THREADS + t;
+    if (p->level) {
+        const acc *from = (const acc *)p->near + across;
+        SC_UNROLL for (int j = 0; j < SC_ITEMS; j++) value[j] =
+            none[j] ? OPS::nothing() : from[at[j] * p->width];
+        return;
+    }
+    if (p->long_ndim == 1)
+        SC_UNROLL for (int j = 0; j < SC_ITEMS; j++) at[j] *= p->long_strides[0];
+    else
+        for (int j = 0; j < SC_ITEMS; j++)
+            at[j] = sc_offset(p->long_ndim, p->long_shape, p->long_strides, at[j]);
+    const elem *from = (const elem *)p->near + across;
+    SC_UNROLL for (int j = 0; j < SC_ITEMS; j++) value[j] =
+        none[j] ? OPS::nothing() : OPS::load(from[at[j]]);
+}
+
+/* Folds column `col` of a tile; called by the whole block. */
+template <class OPS>
+GA_FN void sc_fold_tile(const sc_fold *p, sc_tile<OPS> &s, ga_i64 tile, ga_i64 col) {
+    typedef typename OPS::acc acc;
+    const int t = (int)threadIdx.x;
+    const ga_i64 first = tile * SC_TILE;
+    const ga_i64 far = sc_offset(p->ndim, p->shape, p->far_strides, col);
+    int key[SC_ITEMS];
+    acc value[SC_ITEMS];
+    sc_read_tile<OPS>(p, first, p->n - first < SC_TILE ? (int)(p->n - first) : SC_TILE, col, key,
+                      value);
+    /* -2: no key */
+    const int before = t == 0 && tile > 0 ? (int)sc_plain(sc_entry_key(p, first - 1)) : -2;
+    const int after = t == SC_THREADS - 1 && first + SC_TILE < p->n
+                          ? (int)sc_plain(sc_entry_key(p, first + SC_TILE))
+                          : -2;
+    __syncthreads(); /* the tile before this one is done with */
+    SC_UNROLL for (int j = 0; j < SC_ITEMS; j++) {
+        const int at = sc_slot(j * SC_THREADS + t);
+        s.key[at] = key[j];
+        s.value[at] = value[j];
+    }
+    if (t < 2) s.left[t] = -1;
+    __syncthreads();
+    SC_UNROLL for (int j = 0; j < SC_ITEMS; j++) {
+        key[j] = s.key[sc_slot(t * SC_ITEMS) + j];
+        value[j] = s.value[sc_slot(t * SC_ITEMS) + j];
+    }
+    /* The thread's first run, and the last one, which may be the same. Those between them are
+    ** over. */
+    const bool begins = key[0] != (t ? s.key[sc_slot(t * SC_ITEMS - 1)] : before);
+    const int next = t < SC_THREADS - 1 ? s.key[sc_slot((t + 1) * SC_ITEMS)] : after;
+    sc_open<acc> head, run = {value[0], begins};
+    bool parted = false;
+    SC_UNROLL for (int j = 1; j < SC_ITEMS; j++) {
+        if (key[j] == key[j - 1]) {
+            run.sum = OPS::plus(run.sum, value[j]);
+            continue;
+        }
+        if (parted)
+            sc_tell<OPS>(p, s, tile, col, far, key[j - 1], run, true);
+        else
+            head = run;
+        parted = true;
+        run = {value[j], 1};
+    }
+    const sc_open<acc> open = sc_open_before<OPS>(s, run);
+    if (parted)
+        sc_tell<OPS>(p, s, tile, col, far, key[0], sc_append<OPS>(open, head), true);
+    else
+        run = sc_append<OPS>(open, run);
+    if (next != key[SC_ITEMS - 1])
+        sc_tell<OPS>(p, s, tile, col, far, key[SC_ITEMS - 1], run, true);
+    else if (t == SC_THREADS - 1)
+        sc_tell<OPS>(p, s, tile, col, far, key[SC_ITEMS - 1], run, false);
+    __syncthreads();
+    if (t < 2 && p->next_keys && !col) ((ga_i64 *)p->next_keys)[2 * tile + t] = s.left[t];
+}
+
+#define SC_TILES(name, ELEM, ACC, LOAD, STORE, PLUS, ...)                                          \
+    struct sc_ops_##name {                                                                         \
+        typedef ELEM elem;                                                                         \
+        typedef ACC acc;                                                                           \
+        static __device__ __forceinline__ acc load(elem x) { return LOAD(x); }                     \
+        static __device__ __forceinline__ elem store(acc x) { return STORE(x); }                   \
+        static __device__ __forceinline__ acc plus(acc a, acc b) { return PLUS(ACC, a, b); }       \
+        static __device__ __forceinline__ acc nothing() { return __VA_ARGS__; }                    \
+    };                                                                                             \
+    WANTED(scatter_tile_##name)                                                                    \
+    (extern "C" __global__ void __launch_bounds__(256)                                             \
+         scatter_tile_##name(const __grid_constant__ sc_fold p) {                                  \
+             kt_grid_wait();                                                                       \
+             __shared__ sc_tile<sc_ops_##name> s;                                                  \
+             const ga_i64 all = p.chunks * p.width;                                                \
+             for (ga_i64 i = blockIdx.x; i < all; i += gridDim.x) {                                \
+                 const ga_i64 tile = kt_quotient(i, p.width);                                      \
+                 sc_fold_tile<sc_ops_##name>(&p, s, tile, i - tile * p.width);                     \
+             }                                                                                     \
+         })
+/* -0.0 is the sum that changes none. */
+SC_TILES(f16, td_f16, float, td_load_f16, td_store_f16, SC_PLUS, -0.0f)
+SC_TILES(bf16, td_bf16, float, td_load_bf16, td_store_bf16, SC_PLUS, -0.0f)
+SC_TILES(f32, float, float, SC_SAME, SC_SAME, SC_PLUS, -0.0f)
+SC_TILES(f64, double, double, SC_SAME, SC_SAME, SC_PLUS, -0.0)
+SC_TILES(c64, sc_c32, sc_c32, SC_SAME, SC_SAME, SC_C_PLUS, sc_c32{-0.0f, -0.0f})
+SC_TILES(c128, sc_c64, sc_c64, SC_SAME, SC_SAME, SC_C_PLUS, sc_c64{-0.0, -0.0})
 #else
 static void scatter_keys(const void *params) {
     const sc_list *p = params;
@@ -363,11 +573,11 @@ static void scatter_keys(const void *params) {
     SC_END(name, elem, acc, LOAD, STORE, PLUS, TIMES)                                              \
     SC_CHUNK(name, elem, acc, LOAD, STORE, PLUS, TIMES)                                            \
     SC_KERNEL(name)
-    SC_FOLD(f16, td_f16, float, td_load_f16, td_store_f16, SC_PLUS, SC_TIMES)
-        SC_FOLD(bf16, td_bf16, float, td_load_bf16, td_store_bf16, SC_PLUS, SC_TIMES)
-            SC_FOLD(f32, float, float, SC_SAME, SC_SAME, SC_PLUS, SC_TIMES)
-                SC_FOLD(f64, double, double, SC_SAME, SC_SAME, SC_PLUS, SC_TIMES)
-                    SC_FOLD(c64, sc_c32, sc_c32, SC_SAME, SC_SAME, SC_C_PLUS, SC_C_TIMES)
-                        SC_FOLD(c128, sc_c64, sc_c64, SC_SAME, SC_SAME, SC_C_PLUS, SC_C_TIMES)
+SC_FOLD(f16, td_f16, float, td_load_f16, td_store_f16, SC_PLUS, SC_TIMES)
+SC_FOLD(bf16, td_bf16, float, td_load_bf16, td_store_bf16, SC_PLUS, SC_TIMES)
+SC_FOLD(f32, float, float, SC_SAME, SC_SAME, SC_PLUS, SC_TIMES)
+SC_FOLD(f64, double, double, SC_SAME, SC_SAME, SC_PLUS, SC_TIMES)
+SC_FOLD(c64, sc_c32, sc_c32, SC_SAME, SC_SAME, SC_C_PLUS, SC_C_TIMES)
+SC_FOLD(c128, sc_c64, sc_c64, SC_SAME, SC_SAME, SC_C_PLUS, SC_C_TIMES)
 
 #endif

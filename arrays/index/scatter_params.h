@@ -27,7 +27,9 @@ typedef struct sc_fold {
     ga_i64 length, step;         /* of far's axis: elements, stride; other keys are left out */
     ga_i64 width;                /* columns */
     int op, level;
+    int fresh;           /* far is all 0: it need not be read */
     int wide;            /* keys have 8 bytes; those of higher levels always */
+    int places_size;     /* bytes of one: 4 or 8 */
     int ndim, long_ndim; /* of a column's place; of an entry's */
     ga_i64 shape[PL_RANK], far_strides[PL_RANK], near_strides[PL_RANK];
     ga_i64 long_shape[PL_RANK], long_strides[PL_RANK];

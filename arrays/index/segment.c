@@ -73,7 +73,8 @@ static tide_dtype result_type(const segments *x, tide_dtype *folded) {
 /* Combines the values with `out`, which has the segments along `axis`. */
 static tide_status fold_into(const segments *x, const tidei_operand *out, int axis,
                              const tidei_operand *values, int op) {
-    struct tidei_scatter_how how = {.op = op, .sorted = x->sorted};
+    struct tidei_scatter_how how = {
+        .op = op, .sorted = x->sorted, .fresh = op == TIDEI_SCATTER_ADD};
     return tidei_scatter(out, x->ids, axis, values, how, x->op, x->by);
 }
 

@@ -15,6 +15,7 @@ struct tidei_scatter_how {
     int op;
     bool any_order; /* floats too */
     bool sorted;    /* the indices rise, and are of tidei_ids_type */
+    bool fresh;     /* `a` is all 0 */
 };
 tide_status tidei_scatter(const tidei_operand *a, const tidei_operand *indices, int axis,
                           const tidei_operand *values, struct tidei_scatter_how how, const char *op,

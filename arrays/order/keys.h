@@ -53,6 +53,10 @@ typedef struct od_sort {
     int planned;      /* order_plan has said in which passes there is nothing to do */
     int digits;       /* in keys of the round */
     od_i64 kept;      /* the first so many of each row are results (order_rows) */
+    /* Of a sort of long rows by keys of 4 bytes: the address of a value of each element, which goes
+    ** with its key in its place's stead; 0: places. The bytes of one; of an element of indices */
+    od_u64 carried;
+    int carried_size, indices_size;
 } od_sort;
 
 #define OD_TOP 1024 /* the most that order_top_* picks of a row */

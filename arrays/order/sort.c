@@ -33,8 +33,8 @@ typedef struct job {
     const tidei_sorting *s;
     const char *op;
     od_sort p;
-    tidei_use uses[8];
-    size_t at[8];
+    tidei_use uses[9];
+    size_t at[9];
     unsigned n;
     tidei_operand room[5];
     unsigned nroom;
@@ -81,17 +81,22 @@ static tide_status short_rows(job *j) {
     return launch(j, &rows_kernels[j->p.type.size == 8], (j->p.space.rows + most - 1) / most);
 }
 
+/* Whether what goes with a key takes 8 bytes. */
+static bool is_far(const job *j) {
+    return j->p.space.length > TIDEI_NEAR || j->p.carried_size == 8;
+}
+
 /* Room for a long sort: keys and places, where there is more than one pass; counts, cleared. */
 static tide_status make_room(job *j, int64_t tiles) {
     int64_t n = j->p.space.rows * j->p.space.length;
     /* of integers the keys tell all, and of one pass the places are known */
-    bool places = j->s->indices || j->p.type.kind == OD_FLOAT, far = j->p.space.length > TIDEI_NEAR;
+    bool places = j->s->indices || j->p.type.kind == OD_FLOAT;
     tide_status s = TIDE_OK;
     for (int i = 0; i < BUFFERS && i < j->p.passes - 1 && s == TIDE_OK; i++) {
         s = add_room(j, j->p.type.size == 8 ? TIDE_U64 : TIDE_U32, n,
                      offsetof(od_sort, keys) + (size_t)i * sizeof(od_u64));
         if (s == TIDE_OK && places)
-            s = add_room(j, far ? TIDE_U64 : TIDE_U32, n,
+            s = add_room(j, is_far(j) ? TIDE_U64 : TIDE_U32, n,
                          offsetof(od_sort, order) + (size_t)i * sizeof(od_u64));
     }
     int64_t words = TICKETS + (j->p.space.rows * j->p.passes + tiles) * DIGITS;
@@ -104,8 +109,8 @@ static tide_status make_room(job *j, int64_t tiles) {
 
 /* A round: its digits counted, then passes over them. */
 static tide_status run_round(job *j, int64_t tiles) {
-    const bool wide = j->p.type.size == 8, far = j->p.space.length > TIDEI_NEAR;
-    const tidei_own_kernel *sweep = &sweep_kernels[wide + 2 * far];
+    const bool wide = j->p.type.size == 8;
+    const tidei_own_kernel *sweep = &sweep_kernels[wide + 2 * is_far(j)];
     j->p.shift = 0;
     j->p.first = 1;
     tidei_own_ahead(j->s->source->rt, sweep);
@@ -140,6 +145,12 @@ bool tidei_sort_keeps(const tidei_operand *source, int axis) {
     return tidei_order_by_text(source) && source->lay.shape[axis] <= SHORT;
 }
 
+bool tidei_sort_carries(const tidei_operand *source) {
+    const tidei_layout *l = &source->lay;
+    return tidei_order_by_text(source) && l->ndim == 1 && l->dtype == TIDE_U32 &&
+           l->shape[0] > SHORT && l->shape[0] <= TIDEI_NEAR;
+}
+
 tide_status tidei_sort(const tidei_sorting *s, const char *op) {
     job j = {.s = s, .op = op};
     if (tidei_layout_size(&s->source->lay) == 0) return TIDE_OK;
@@ -150,6 +161,9 @@ tide_status tidei_sort(const tidei_sorting *s, const char *op) {
     add_operand(&j, s->source, TIDEI_READ, offsetof(od_sort, source));
     add_operand(&j, s->values, TIDEI_WRITE, offsetof(od_sort, values));
     add_operand(&j, s->indices, TIDEI_WRITE, offsetof(od_sort, indices));
+    if (s->indices) j.p.indices_size = (int)tide_dtype_size(s->indices->lay.dtype);
+    if (s->carried) j.p.carried_size = j.p.indices_size;
+    add_operand(&j, s->carried, TIDEI_READ, offsetof(od_sort, carried));
     tide_status status = !tidei_order_by_text(s->source) ? on_host(&j)
                          : j.p.space.length <= SHORT     ? short_rows(&j)
                                                          : long_rows(&j);

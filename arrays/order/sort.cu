@@ -293,6 +293,17 @@ template <class K> OD_FN od_u32 od_digit(const od_sort &p, K key) {
     return (od_u32)(key >> p.shift) & 255;
 }
 
+/* What the first pass has in the places' stead. */
+template <bool FULL, class T, class K, class V>
+OD_FN void od_fetch_carried(const od_sort &p, const od_share<K, V> &mine,
+                            V (&places)[od_size<K>::each]) {
+    enum { N = od_size<K>::each };
+    const T *from = (const T *)p.carried + mine.in_row * od_size<K>::tile + od_item_in_tile<N>(0);
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        places[i] = FULL || od_item_in_tile<N>(i) < mine.n ? (V)from[i * 32] : (V)0;
+}
+
 template <bool FULL, class K, class V>
 OD_FN void od_fetch_order(const od_sort &p, const od_turn &turn, const od_share<K, V> &mine,
                           V (&places)[od_size<K>::each]) {
@@ -300,6 +311,15 @@ OD_FN void od_fetch_order(const od_sort &p, const od_turn &turn, const od_share<
     const V *order = (const V *)(turn.in ? p.order[1] : p.order[0]);
     const od_i64 first = mine.in_row * od_size<K>::tile + od_item_in_tile<N>(0);
     const V *from = order + mine.row * p.space.length + first;
+    if (sizeof(K) == 4 && turn.begins && p.carried) {
+        if (p.carried_size == 2)
+            od_fetch_carried<FULL, unsigned short>(p, mine, places);
+        else if (p.carried_size == 4)
+            od_fetch_carried<FULL, od_u32>(p, mine, places);
+        else
+            od_fetch_carried<FULL, od_u64>(p, mine, places);
+        return;
+    }
 #pragma unroll
     for (int i = 0; i < N; i++) {
         if (turn.begins)
@@ -433,7 +453,14 @@ OD_FN void od_put_one(const od_sort &p, od_i64 source, od_i64 from, od_i64 out, 
         od_put_apart(p, source, from, out, key);
         return;
     }
-    if (p.indices) ((od_i64 *)p.indices)[out] = from;
+    if (p.indices) {
+        if (sizeof(K) == 8 || p.indices_size == 8)
+            ((od_i64 *)p.indices)[out] = from;
+        else if (p.indices_size == 4)
+            ((od_u32 *)p.indices)[out] = (od_u32)from;
+        else
+            ((unsigned short *)p.indices)[out] = (unsigned short)from;
+    }
     if (p.values) ((K *)p.values)[out] = od_bits(p.type, key);
 }
 

@@ -18,11 +18,18 @@ typedef struct tidei_sorting {
         kept; /* the first so many of each row are results; 0: all. Only where tidei_sort_keeps */
     const tidei_operand *values;  /* of the source's dtype; may be NULL */
     const tidei_operand *indices; /* i64, places along the axis; may be NULL */
+    /* Where tidei_sort_carries: indices may be u32; or `carried` has an element for each of the
+    ** source's, one behind the other, of 2, 4 or 8 bytes, which come in the sorted order in place
+    ** of places: indices have their type. NULL: none */
+    const tidei_operand *carried;
 } tidei_sorting;
 /* Elements of a row whose places fit into 32 bits. */
 #define TIDEI_NEAR ((int64_t)1 << 32)
 tide_status tidei_sort(const tidei_sorting *s, const char *op);
 /* Whether it can leave the rest of such rows out: short ones, where kernels are text. */
 bool tidei_sort_keeps(const tidei_operand *source, int axis);
+/* Whether it can carry something beside the elements: one long row of integers of 4 bytes, of less
+** than 2^32, where kernels are text. */
+bool tidei_sort_carries(const tidei_operand *source);
 
 #endif
