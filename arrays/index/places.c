@@ -208,6 +208,14 @@ tide_status tidei_uses_run(const tidei_uses *u, tidei_runtime *rt, const tidei_o
     return tidei_run_own(rt, k, u->uses, u->n, params, u->bytes, u->at, (uint64_t)items, op);
 }
 
+tide_status tidei_uses_run_blocks(const tidei_uses *u, tidei_runtime *rt, const tidei_own_kernel *k,
+                                  unsigned threads, unsigned blocks, const char *op) {
+    char params[TIDEI_USES_PARAMS];
+    tidei_check(u->bytes <= sizeof params);
+    memcpy(params, u->params, u->bytes);
+    return tidei_run_own_blocks(rt, k, u->uses, u->n, params, u->bytes, u->at, threads, blocks, op);
+}
+
 typedef struct job {
     const tidei_plan *p;
     pl_call call;
@@ -407,7 +415,8 @@ tide_status tidei_plan_update(const tidei_plan *given, const tidei_operand *valu
     unsigned copies = 0;
     bool copied = false;
     tide_status s = tidei_plan_check_values(&p, values);
-    if (s == TIDE_OK) s = tidei_apart(p.far, values, p.far->lay.dtype, p.op, &near, &copied);
+    const tide_dtype t = p.as_given ? values->lay.dtype : p.far->lay.dtype;
+    if (s == TIDE_OK) s = tidei_apart(p.far, values, t, p.op, &near, &copied);
     if (s == TIDE_OK && plan_size(&p) > 0) {
         s = lists_apart(&p, lists, &copies);
         if (s == TIDE_OK) s = update(&p, &near, user);

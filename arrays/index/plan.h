@@ -19,6 +19,7 @@ typedef struct tidei_plan {
     const char *op;
     unsigned by;              /* TIDEI_FAULT_BY_* */
     const tidei_operand *far; /* the array that is indexed */
+    bool as_given;            /* of an update: values are not cast */
     int ndim, nlists;
     int64_t shape[TIDE_MAX_RANK];
     int64_t far_strides[TIDE_MAX_RANK];
@@ -86,5 +87,8 @@ void tidei_uses_add(tidei_uses *u, const tidei_operand *o, int64_t offset, unsig
 /* The parameters stay as they are, and may be used again. */
 tide_status tidei_uses_run(const tidei_uses *u, tidei_runtime *rt, const tidei_own_kernel *k,
                            int64_t items, const char *op);
+/* The same by so many blocks, as tidei_run_own_blocks. */
+tide_status tidei_uses_run_blocks(const tidei_uses *u, tidei_runtime *rt, const tidei_own_kernel *k,
+                                  unsigned threads, unsigned blocks, const char *op);
 
 #endif

@@ -261,6 +261,83 @@ static tide_status fold(const tidei_plan *p, const tidei_operand *near, sc_fold 
     return s;
 }
 
+/* ---- integers, as they are ---- */
+
+/* From so many columns on a sort of the indices and a fold take less than an atomic a value: on an
+** H200 values go by atomics at 9e10 a second, and indices are sorted at 1.5e10. */
+#define WIDE       12
+#define MANY       ((int64_t)1 << 20) /* values, at least: a sort takes a while to begin */
+#define FOR_EACH   32                 /* values of a block for each of its sums, at least */
+#define A_BLOCK(n) ((n) == 1 ? 1 << 23 : 1 << 15) /* values of n bytes: their sum has 32 bits */
+
+/* Whether blocks have room for all sums. */
+static bool has_room(const tidei_plan *p, const sc_fold *c, size_t size) {
+    const tidei_layout *l = &p->lists[0].indices->lay;
+    return size <= 2 && l->ndim == 1 && tide_dtype_size(l->dtype) >= 4 && c->ndim == 1 &&
+           c->long_ndim == 1 && c->width <= SC_HERE && c->length <= SC_HERE / c->width &&
+           c->n < INT32_MAX / c->width && c->n / FOR_EACH >= c->length;
+}
+
+/* Whether integers of the values' type are added to those of 8 bytes without a cast. */
+static bool takes_as_given(const tidei_plan *p, const tidei_operand *values,
+                           const struct tidei_scatter_how *how) {
+    const tide_dtype t = values->lay.dtype, sum = p->far->lay.dtype;
+    const tidei_kind kind = tidei_dtype_kind(t);
+    sc_fold c;
+    if (!(tidei_stream_here(values->rt)->dev->d->info.flags & TIDEI_DEV_RUNS_TEXT)) return false;
+    if (how->op != SC_ADD || (sum != TIDE_I64 && sum != TIDE_U64)) return false;
+    if (kind != TIDEI_KIND_INT && kind != TIDEI_KIND_UINT) return false;
+    make_fold(p, values, how, &c);
+    if (!c.n || !c.width || !c.length) return false;
+    return has_room(p, &c, tide_dtype_size(t)) || (c.width >= WIDE && c.n >= MANY / c.width);
+}
+
+static tide_status add_here(const tidei_plan *p, const tidei_operand *near, const sc_fold *c) {
+    static const tidei_own_kernel k = {"scatter_here", tidei_scatter_text, NULL, .tells = true};
+    const tidei_operand *indices = p->lists[0].indices;
+    const int64_t all = c->n * c->width, most = A_BLOCK(c->size), each = 4 * SC_HERE_THREADS,
+                  sms = tidei_stream_here(near->rt)->dev->d->info.sm_count;
+    int64_t blocks = (all + each - 1) / each, least = (all + most - 1) / most;
+    if (blocks > sms) blocks = sms > least ? sms : least;
+    sc_here x = {.list = make_list(p, c->n), .fold = *c, .width = kt_div_by((unsigned)c->width)};
+    tidei_uses u = {.params = &x, .bytes = sizeof x};
+    tidei_uses_add(&u, p->far, p->far->lay.offset, TIDEI_READ | TIDEI_WRITE,
+                   offsetof(sc_here, fold.far));
+    tidei_uses_add(&u, near, near->lay.offset, TIDEI_READ, offsetof(sc_here, fold.near));
+    tidei_uses_add(&u, indices, indices->lay.offset, TIDEI_READ, offsetof(sc_here, list.indices));
+    return tidei_uses_run_blocks(&u, near->rt, &k, SC_HERE_THREADS, (unsigned)blocks, p->op);
+}
+
+static tide_status add_rows(const tidei_plan *p, const tidei_operand *near, sc_fold *c) {
+    static const tidei_own_kernel k = {"scatter_rows", tidei_scatter_text, NULL, false};
+    tidei_operand keys, places;
+    tide_status s = make_keys(p, c->n, &keys);
+    if (s != TIDE_OK) return s;
+    s = sort_keys(p, &keys, NULL, &places);
+    if (s == TIDE_OK) {
+        tidei_uses u = {.params = c, .bytes = sizeof *c};
+        c->chunk = CHUNK;
+        c->chunks = (c->n + CHUNK - 1) / CHUNK;
+        c->places_size = (int)tide_dtype_size(places.lay.dtype);
+        tidei_uses_add(&u, p->far, p->far->lay.offset, TIDEI_READ | TIDEI_WRITE,
+                       offsetof(sc_fold, far));
+        tidei_uses_add(&u, near, near->lay.offset, TIDEI_READ, offsetof(sc_fold, near));
+        tidei_uses_add(&u, &keys, 0, TIDEI_READ, offsetof(sc_fold, keys));
+        tidei_uses_add(&u, &places, 0, TIDEI_READ, offsetof(sc_fold, places));
+        s = tidei_uses_run(&u, near->rt, &k, c->chunks * c->width, p->op);
+        tidei_operand_put(&places);
+    }
+    tidei_operand_put(&keys);
+    return s;
+}
+
+static tide_status add_as_given(const tidei_plan *p, const tidei_operand *near, sc_fold *c) {
+    const tide_dtype t = near->lay.dtype;
+    c->size = (int)tide_dtype_size(t);
+    c->is_signed = tidei_dtype_kind(t) == TIDEI_KIND_INT;
+    return has_room(p, c, tide_dtype_size(t)) ? add_here(p, near, c) : add_rows(p, near, c);
+}
+
 /* ---- in order, on the host ---- */
 
 #define ROOM_MOST (64 * TIDEI_MIB) /* bytes of tables */
@@ -345,6 +422,7 @@ static tide_status update(const tidei_plan *p, const tidei_operand *near, void *
                 (how->op == SC_ADD && how->any_order && !small);
     sc_fold c;
     make_fold(p, near, how, &c);
+    if (p->as_given) return add_as_given(p, near, &c);
     if (is_for_sums(p, &c, t)) return add_up(p, near, &c);
     if (each) return combine_each(p, near, how->op);
     return how->sorted ? fold_levels(p, &c, &(entries){near, p->lists[0].indices, NULL})
@@ -356,7 +434,10 @@ static tide_status combine_along(const tidei_operand *a, const tidei_operand *in
                                  const char *op, unsigned by) {
     tidei_plan p = {.op = op, .by = by};
     tide_status s = tidei_scatter_plan(a, indices, axis, &p);
-    return s == TIDE_OK ? tidei_plan_update(&p, values, update, &how) : s;
+    if (s == TIDE_OK) s = tidei_plan_check_values(&p, values);
+    if (s != TIDE_OK) return s;
+    p.as_given = takes_as_given(&p, values, &how);
+    return tidei_plan_update(&p, values, update, &how);
 }
 
 static tide_status combine_as_i32(const tidei_operand *a, const tidei_operand *indices, int axis,

@@ -14,6 +14,9 @@
 ** chunk makes two entries at most, at 2c for the run that it begins in the midst of, at 2c + 1 for
 ** the one that it does not see the end of. Of a run that fills the chunk the second one is void: it
 ** has the key, so that entries of one run stay neighbours, and no value.
+** Integers that are added can be narrower than their sums. Blocks that have room for all sums add
+** in it first (scatter_here). Rows of many columns are sorted as floats are, and what is left of a
+** run in each chunk is added at once (scatter_rows).
 ** Sums of rows of few columns, and those of higher levels, are folded by blocks of a device instead
 ** (scatter_tile): a tile of entries is a chunk, whose entries are read side by side. */
 #ifndef TIDEI_SCATTER_H
@@ -336,31 +339,126 @@ GA_FN void sc_read_keys(const sc_fold *p, ga_i64 e, ga_i64 last, ga_i64 *keys, g
     }
 
 #ifdef __CUDACC_RTC__
-WANTED(scatter_keys)
-(extern "C" __global__ void scatter_keys(const __grid_constant__ sc_list p) {
+/* ---- integers, as they are ---- */
+
+/* Adds the run's part to its place. */
+GA_FN void sc_add_whole(const sc_fold *p, ga_i64 far, ga_i64 key, ga_u64 sum) {
+    if (key >= 0 && key < p->length && sum)
+        atomicAdd(&((ga_u64 *)p->far)[far + key * p->step], sum);
+}
+
+/* Column `col` of chunk c of sorted entries. */
+template <class T> GA_FN void sc_add_chunk(const sc_fold *p, ga_i64 c, ga_i64 col) {
+    const ga_i64 first = c * p->chunk, last = first + p->chunk < p->n ? first + p->chunk : p->n;
+    const ga_i64 far = sc_offset(p->ndim, p->shape, p->far_strides, col);
+    const T *near = (const T *)p->near + sc_offset(p->ndim, p->shape, p->near_strides, col);
+    ga_i64 keys[SC_AHEAD], at[SC_AHEAD], key = sc_entry_key(p, first);
+    T values[SC_AHEAD];
+    ga_u64 sum = 0;
+    for (ga_i64 e = first; e < last; e += SC_AHEAD) {
+        sc_read_keys(p, e, last, keys, at);
+        SC_UNROLL for (int j = 0; j < SC_AHEAD; j++) values[j] = e + j < last ? near[at[j]] : 0;
+        SC_UNROLL for (int j = 0; j < SC_AHEAD; j++) {
+            if (e + j >= last) break;
+            if (keys[j] != key) {
+                sc_add_whole(p, far, key, sum);
+                key = keys[j];
+                sum = 0;
+            }
+            sum += (ga_u64)values[j];
+        }
+    }
+    sc_add_whole(p, far, key, sum);
+}
+template <class T> GA_FN void sc_add_rows(const sc_fold *p) {
+    const ga_i64 all = p->chunks * p->width;
+    for (ga_i64 i = (ga_i64)blockIdx.x * blockDim.x + threadIdx.x; i < all;
+         i += (ga_i64)gridDim.x * blockDim.x) {
+        const ga_i64 c = kt_quotient(i, p->width);
+        sc_add_chunk<T>(p, c, i - c * p->width);
+    }
+}
+#if WANTS(scatter_rows)
+extern "C" __global__ void __launch_bounds__(256) scatter_rows(const __grid_constant__ sc_fold p) {
     kt_grid_wait();
-    PL_EACH(i) sc_key(&p, i);
-})
-#define SC_KERNEL(name)                                                                            \
-    WANTED(scatter_fold_##name)                                                                    \
-    (extern "C" __global__ void scatter_fold_##name(const __grid_constant__ sc_fold p) {           \
-        kt_grid_wait();                                                                            \
-        ga_i64 all = p.chunks * p.width;                                                           \
-        for (ga_i64 i = (ga_i64)blockIdx.x * blockDim.x + threadIdx.x; i < all;                    \
-             i += (ga_i64)gridDim.x * blockDim.x) {                                                \
-            ga_i64 c = kt_quotient(i, p.width);                                                    \
-            sc_chunk_##name(&p, c, i - c * p.width);                                               \
-        }                                                                                          \
-    })
+    if (p.size == 1)
+        p.is_signed ? sc_add_rows<signed char>(&p) : sc_add_rows<unsigned char>(&p);
+    else if (p.size == 2)
+        p.is_signed ? sc_add_rows<short>(&p) : sc_add_rows<unsigned short>(&p);
+    else if (p.size == 4)
+        p.is_signed ? sc_add_rows<int>(&p) : sc_add_rows<unsigned>(&p);
+    else
+        sc_add_rows<ga_i64>(&p);
+}
+#endif
 
-    /* ---- in order: tiles ---- */
+/* All indices of some elements are read before one is looked at, and all values. */
+template <class INDEX, class T> GA_FN void sc_add_here(const sc_here *p, unsigned *sums) {
+    enum { AHEAD = 4 };
+    const sc_fold *f = &p->fold;
+    const unsigned all = (unsigned)(f->n * f->width), threads = gridDim.x * SC_HERE_THREADS;
+    for (unsigned first = blockIdx.x * SC_HERE_THREADS + threadIdx.x; first < all;
+         first += AHEAD * threads) {
+        INDEX given[AHEAD];
+        T value[AHEAD];
+        unsigned col[AHEAD];
+        SC_UNROLL for (int j = 0; j < AHEAD; j++) {
+            const unsigned i = first + (unsigned)j * threads;
+            const unsigned e = i < all ? kt_divided(&p->width, i) : 0;
+            col[j] = i < all ? i - e * (unsigned)f->width : 0;
+            given[j] = ((const INDEX *)p->list.indices)[e * p->list.strides[0]];
+            value[j] = ((const T *)f->near)[e * f->long_strides[0] + col[j] * f->near_strides[0]];
+        }
+        SC_UNROLL for (int j = 0; j < AHEAD; j++) {
+            if (first + (unsigned)j * threads >= all) break;
+            const ga_i64 at = ga_from_start((ga_i64)given[j], f->length, p->list.is_signed);
+            if (at >= 0 && at < f->length)
+                atomicAdd(&sums[(unsigned)at * (unsigned)f->width + col[j]], (unsigned)value[j]);
+            else
+                ga_report(p->list.fault, p->list.report | (p->list.is_signed ? 0 : GA_UNSIGNED),
+                          (ga_i64)given[j], f->length);
+        }
+    }
+}
+template <class INDEX> GA_FN void sc_add_each_here(const sc_here *p, unsigned *sums) {
+    if (p->fold.size == 1)
+        p->fold.is_signed ? sc_add_here<INDEX, signed char>(p, sums)
+                          : sc_add_here<INDEX, unsigned char>(p, sums);
+    else
+        p->fold.is_signed ? sc_add_here<INDEX, short>(p, sums)
+                          : sc_add_here<INDEX, unsigned short>(p, sums);
+}
+#if WANTS(scatter_here)
+extern "C" __global__ void __launch_bounds__(SC_HERE_THREADS)
+    scatter_here(const __grid_constant__ sc_here p) {
+    kt_grid_wait();
+    __shared__ unsigned sums[SC_HERE];
+    const unsigned width = (unsigned)p.fold.width, n = (unsigned)p.fold.length * width;
+    for (unsigned i = threadIdx.x; i < n; i += SC_HERE_THREADS) sums[i] = 0;
+    __syncthreads();
+    if (p.list.size == 8)
+        sc_add_each_here<ga_i64>(&p, sums);
+    else if (p.list.is_signed)
+        sc_add_each_here<int>(&p, sums);
+    else
+        sc_add_each_here<unsigned>(&p, sums);
+    __syncthreads();
+    for (unsigned i = threadIdx.x; i < n; i += SC_HERE_THREADS) {
+        const unsigned key = i / width, col = i - key * width;
+        const ga_u64 sum = p.fold.is_signed ? (ga_u64)(int)sums[i] : (ga_u64)sums[i];
+        sc_add_whole(&p.fold, col * p.fold.far_strides[0], key, sum);
+    }
+}
+#endif
 
-    enum {
-        SC_THREADS = 256,
-        SC_ITEMS = 8, /* of a thread, one behind the other */
-        SC_TILE = SC_THREADS * SC_ITEMS,
-        SC_ROOM = SC_TILE + SC_THREADS
-    };
+/* ---- in order: tiles ---- */
+
+enum {
+    SC_THREADS = 256,
+    SC_ITEMS = 8, /* of a thread, one behind the other */
+    SC_TILE = SC_THREADS * SC_ITEMS,
+    SC_ROOM = SC_TILE + SC_THREADS
+};
 /* A thread's items lie apart from the next one's, so that threads use different banks. */
 GA_FN int sc_slot(int i) { return i + i / SC_ITEMS; }
 
@@ -549,13 +647,23 @@ GA_FN void sc_fold_tile(const sc_fold *p, sc_tile<OPS> &s, ga_i64 tile, ga_i64 c
                  sc_fold_tile<sc_ops_##name>(&p, s, tile, i - tile * p.width);                     \
              }                                                                                     \
          })
-/* -0.0 is the sum that changes none. */
-SC_TILES(f16, td_f16, float, td_load_f16, td_store_f16, SC_PLUS, -0.0f)
-SC_TILES(bf16, td_bf16, float, td_load_bf16, td_store_bf16, SC_PLUS, -0.0f)
-SC_TILES(f32, float, float, SC_SAME, SC_SAME, SC_PLUS, -0.0f)
-SC_TILES(f64, double, double, SC_SAME, SC_SAME, SC_PLUS, -0.0)
-SC_TILES(c64, sc_c32, sc_c32, SC_SAME, SC_SAME, SC_C_PLUS, sc_c32{-0.0f, -0.0f})
-SC_TILES(c128, sc_c64, sc_c64, SC_SAME, SC_SAME, SC_C_PLUS, sc_c64{-0.0, -0.0})
+
+WANTED(scatter_keys)
+(extern "C" __global__ void scatter_keys(const __grid_constant__ sc_list p) {
+    kt_grid_wait();
+    PL_EACH(i) sc_key(&p, i);
+})
+#define SC_KERNEL(name)                                                                            \
+    WANTED(scatter_fold_##name)                                                                    \
+    (extern "C" __global__ void scatter_fold_##name(const __grid_constant__ sc_fold p) {           \
+        kt_grid_wait();                                                                            \
+        ga_i64 all = p.chunks * p.width;                                                           \
+        for (ga_i64 i = (ga_i64)blockIdx.x * blockDim.x + threadIdx.x; i < all;                    \
+             i += (ga_i64)gridDim.x * blockDim.x) {                                                \
+            ga_i64 c = kt_quotient(i, p.width);                                                    \
+            sc_chunk_##name(&p, c, i - c * p.width);                                               \
+        }                                                                                          \
+    })
 #else
 static void scatter_keys(const void *params) {
     const sc_list *p = params;
@@ -573,11 +681,20 @@ static void scatter_keys(const void *params) {
     SC_END(name, elem, acc, LOAD, STORE, PLUS, TIMES)                                              \
     SC_CHUNK(name, elem, acc, LOAD, STORE, PLUS, TIMES)                                            \
     SC_KERNEL(name)
-SC_FOLD(f16, td_f16, float, td_load_f16, td_store_f16, SC_PLUS, SC_TIMES)
-SC_FOLD(bf16, td_bf16, float, td_load_bf16, td_store_bf16, SC_PLUS, SC_TIMES)
-SC_FOLD(f32, float, float, SC_SAME, SC_SAME, SC_PLUS, SC_TIMES)
-SC_FOLD(f64, double, double, SC_SAME, SC_SAME, SC_PLUS, SC_TIMES)
-SC_FOLD(c64, sc_c32, sc_c32, SC_SAME, SC_SAME, SC_C_PLUS, SC_C_TIMES)
-SC_FOLD(c128, sc_c64, sc_c64, SC_SAME, SC_SAME, SC_C_PLUS, SC_C_TIMES)
+    SC_FOLD(f16, td_f16, float, td_load_f16, td_store_f16, SC_PLUS, SC_TIMES)
+        SC_FOLD(bf16, td_bf16, float, td_load_bf16, td_store_bf16, SC_PLUS, SC_TIMES)
+            SC_FOLD(f32, float, float, SC_SAME, SC_SAME, SC_PLUS, SC_TIMES)
+                SC_FOLD(f64, double, double, SC_SAME, SC_SAME, SC_PLUS, SC_TIMES)
+                    SC_FOLD(c64, sc_c32, sc_c32, SC_SAME, SC_SAME, SC_C_PLUS, SC_C_TIMES)
+                        SC_FOLD(c128, sc_c64, sc_c64, SC_SAME, SC_SAME, SC_C_PLUS, SC_C_TIMES)
+#ifdef __CUDACC_RTC__
+    /* -0.0 is the sum that changes none. */
+    SC_TILES(f16, td_f16, float, td_load_f16, td_store_f16, SC_PLUS,
+             -0.0f) SC_TILES(bf16, td_bf16, float, td_load_bf16, td_store_bf16, SC_PLUS, -0.0f)
+        SC_TILES(f32, float, float, SC_SAME, SC_SAME, SC_PLUS, -0.0f)
+            SC_TILES(f64, double, double, SC_SAME, SC_SAME, SC_PLUS, -0.0)
+                SC_TILES(c64, sc_c32, sc_c32, SC_SAME, SC_SAME, SC_C_PLUS, sc_c32{-0.0f, -0.0f})
+                    SC_TILES(c128, sc_c64, sc_c64, SC_SAME, SC_SAME, SC_C_PLUS, sc_c64{-0.0, -0.0})
+#endif
 
 #endif

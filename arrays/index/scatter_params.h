@@ -30,10 +30,19 @@ typedef struct sc_fold {
     int fresh;           /* far is all 0: it need not be read */
     int wide;            /* keys have 8 bytes; those of higher levels always */
     int places_size;     /* bytes of one: 4 or 8 */
+    int size, is_signed; /* of integers that are added as they are: of a value */
     int ndim, long_ndim; /* of a column's place; of an entry's */
     ga_i64 shape[PL_RANK], far_strides[PL_RANK], near_strides[PL_RANK];
     ga_i64 long_shape[PL_RANK], long_strides[PL_RANK];
 } sc_fold;
+
+/* Integers that blocks of a device add by themselves first (scatter_here). */
+typedef struct sc_here {
+    sc_list list; /* the indices; their keys go nowhere */
+    sc_fold fold; /* places, columns and values; no keys */
+    kt_div width;
+} sc_here;
+enum { SC_HERE = 12288, SC_HERE_THREADS = 1024 }; /* sums of a block */
 
 GA_FN ga_i64 sc_offset(int ndim, const ga_i64 *shape, const ga_i64 *strides, ga_i64 i) {
     ga_i64 at = 0;

@@ -125,6 +125,46 @@ static void segments_agree_with_the_model(void **state) {
     one_case(*state, MEAN, TIDE_F64, (int64_t[]){1, many, 1}, 300, false);
 }
 
+/* Sums of integers as they are: by blocks that have room for all sums, by sorted rows; with bad
+** ids. */
+static tide_array *of_pattern(tide_runtime *rt, tide_dtype t, int64_t rows, int64_t width) {
+    int64_t *x = malloc((size_t)(rows * width) * 8);
+    for (int64_t i = 0; i < rows * width; i++) x[i] = i * 7919 % 256 - (t == TIDE_U8 ? 0 : 128);
+    tide_array *a = tide_cast(tide_from_host(rt, TIDE_I64, 2, (int64_t[]){rows, width}, x), t);
+    free(x);
+    return a;
+}
+static void narrow_integers_right(tide_runtime *rt, tide_dtype t, tide_dtype ids, int64_t rows,
+                                  int64_t width, int64_t count, const char *kernel) {
+    int64_t *want = calloc((size_t)(count * width), 8), *id = malloc((size_t)rows * 8);
+    tide_array *a = of_pattern(rt, t, rows, width);
+    for (int64_t r = 0; r < rows; r++) {
+        id[r] = r == 5 ? count : random_below(count);
+        for (int64_t c = 0; c < width && r != 5; c++)
+            want[id[r] * width + c] += (r * width + c) * 7919 % 256 - (t == TIDE_U8 ? 0 : 128);
+        if (ids == TIDE_I64 && r % 3 == 0 && r != 5) id[r] -= count; /* from the end */
+    }
+    tide_array *by = tide_cast(tide_from_host(rt, TIDE_I64, 1, &rows, id), ids),
+               *sums = tide_segment_sum(a, by, count, 0);
+    if (is_emulated(rt)) assert_string_equal(emulated_last, kernel);
+    assert_array(sums);
+    assert_int_equal(tide_synchronize(rt, NULL), TIDE_E_BOUNDS);
+    assert_error(TIDE_E_BOUNDS, "tide_segment_sum: index ");
+    int64_t *got = bytes_of(sums);
+    assert_memory_equal(got, want, (size_t)(count * width) * 8);
+    free(got), free(want), free(id);
+}
+static void narrow_integers_are_summed(void **state) {
+    tide_runtime *rt = *state;
+    narrow_integers_right(rt, TIDE_U8, TIDE_I64, 9001, 2, 40, "scatter_here");
+    narrow_integers_right(rt, TIDE_I8, TIDE_I32, 5003, 1, 7, "scatter_here");
+    narrow_integers_right(rt, TIDE_I16, TIDE_U32, 150001, 1, 3, "scatter_here");
+    narrow_integers_right(rt, TIDE_I8, TIDE_I64, 70003, 15, 3000, "scatter_rows");
+    if (is_emulated(rt)) return;
+    narrow_integers_right(rt, TIDE_I32, TIDE_U8, 70003, 15, 200, "scatter_rows");
+    narrow_integers_right(rt, TIDE_U8, TIDE_I16, 1300, 900, 900, "scatter_rows");
+}
+
 /* ---- repeats ---- */
 
 static void elements_are_repeated(void **state) {
@@ -287,6 +327,7 @@ static void a_gpus_kernels_do_the_same(void **state) {
     if (!*state) skip();
     segments_are_folded(state);
     segments_agree_with_the_model(state);
+    narrow_integers_are_summed(state);
     elements_are_repeated(state);
     many_counts_agree_with_the_model(state);
     bad_ids_and_offsets_are_told(state);
@@ -303,6 +344,7 @@ int main(void) {
         CASE(segments_are_folded),
         CASE(results_have_the_types_of_reductions),
         CASE(segments_agree_with_the_model),
+        CASE(narrow_integers_are_summed),
         CASE(elements_are_repeated),
         CASE(many_counts_agree_with_the_model),
         CASE(bad_ids_and_offsets_are_told),
