@@ -26,14 +26,16 @@ extern const char tidei_scatter_text[];
 #define TELLS(name)                                                                                \
     { #name, tidei_scatter_text, name, .tells = true }
 #define FOLDS(type)                                                                                \
-    KERNEL(scatter_fold_##type), { "scatter_tile_" #type, tidei_scatter_text, NULL, false }
+    KERNEL(scatter_fold_##type), {"scatter_rows_" #type, tidei_scatter_text, NULL, false}, {       \
+        "scatter_tile_" #type, tidei_scatter_text, NULL, false                                     \
+    }
 /* by the logarithm of a component's size */
 static const tidei_own_kernel each_kernels[] = {TELLS(scatter_each_1), TELLS(scatter_each_2),
                                                 TELLS(scatter_each_4), TELLS(scatter_each_8)},
                               keys_kernel = TELLS(scatter_keys);
 /* For a type: its kernels, and that of what a run's value is until it is rounded. */
 static const struct {
-    tidei_own_kernel kernel, tiles;
+    tidei_own_kernel kernel, rows, tiles;
     tide_dtype acc;
 } folds[TIDE_DTYPE_COUNT] = {
     [TIDE_F16] = {FOLDS(f16), TIDE_F32}, [TIDE_BF16] = {FOLDS(bf16), TIDE_F32},
@@ -154,6 +156,13 @@ typedef struct entries { /* of a level */
     const tidei_operand *places; /* NULL: none */
 } entries;
 
+/* Whether a kernel folds sums that has keys and places of four bytes. */
+static bool by_rows(const tidei_plan *p, const sc_fold *c) {
+    return p->far->st->dev->d->info.flags & TIDEI_DEV_RUNS_TEXT && c->op == SC_ADD &&
+           c->length < INT32_MAX && c->n <= UINT32_MAX && c->level == 0 && !c->wide &&
+           c->long_ndim == 1 && c->width > FEW;
+}
+
 /* Runs a level; what is left of it goes to `next`, which may be NULL. */
 static tide_status run_level(const tidei_plan *p, sc_fold *c, const entries *from,
                              const entries *next) {
@@ -171,7 +180,10 @@ static tide_status run_level(const tidei_plan *p, sc_fold *c, const entries *fro
         tidei_uses_add(&u, next->keys, 0, TIDEI_WRITE, offsetof(sc_fold, next_keys));
     }
     const tide_dtype t = p->far->lay.dtype;
-    return tidei_uses_run(&u, p->far->rt, tiles ? &folds[t].tiles : &folds[t].kernel,
+    return tidei_uses_run(&u, p->far->rt,
+                          tiles           ? &folds[t].tiles
+                          : by_rows(p, c) ? &folds[t].rows
+                                          : &folds[t].kernel,
                           c->chunks * c->width * (tiles ? TIDEI_OWN_BLOCK : 1), p->op);
 }
 
@@ -289,7 +301,9 @@ static bool takes_as_given(const tidei_plan *p, const tidei_operand *values,
     if (kind != TIDEI_KIND_INT && kind != TIDEI_KIND_UINT) return false;
     make_fold(p, values, how, &c);
     if (!c.n || !c.width || !c.length) return false;
-    return has_room(p, &c, tide_dtype_size(t)) || (c.width >= WIDE && c.n >= MANY / c.width);
+    return has_room(p, &c, tide_dtype_size(t)) ||
+           (c.width >= WIDE && c.n >= MANY / c.width && c.n <= UINT32_MAX && c.long_ndim == 1 &&
+            c.length < INT32_MAX);
 }
 
 static tide_status add_here(const tidei_plan *p, const tidei_operand *near, const sc_fold *c) {

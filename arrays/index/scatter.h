@@ -339,118 +339,6 @@ GA_FN void sc_read_keys(const sc_fold *p, ga_i64 e, ga_i64 last, ga_i64 *keys, g
     }
 
 #ifdef __CUDACC_RTC__
-/* ---- integers, as they are ---- */
-
-/* Adds the run's part to its place. */
-GA_FN void sc_add_whole(const sc_fold *p, ga_i64 far, ga_i64 key, ga_u64 sum) {
-    if (key >= 0 && key < p->length && sum)
-        atomicAdd(&((ga_u64 *)p->far)[far + key * p->step], sum);
-}
-
-/* Column `col` of chunk c of sorted entries. */
-template <class T> GA_FN void sc_add_chunk(const sc_fold *p, ga_i64 c, ga_i64 col) {
-    const ga_i64 first = c * p->chunk, last = first + p->chunk < p->n ? first + p->chunk : p->n;
-    const ga_i64 far = sc_offset(p->ndim, p->shape, p->far_strides, col);
-    const T *near = (const T *)p->near + sc_offset(p->ndim, p->shape, p->near_strides, col);
-    ga_i64 keys[SC_AHEAD], at[SC_AHEAD], key = sc_entry_key(p, first);
-    T values[SC_AHEAD];
-    ga_u64 sum = 0;
-    for (ga_i64 e = first; e < last; e += SC_AHEAD) {
-        sc_read_keys(p, e, last, keys, at);
-        SC_UNROLL for (int j = 0; j < SC_AHEAD; j++) values[j] = e + j < last ? near[at[j]] : 0;
-        SC_UNROLL for (int j = 0; j < SC_AHEAD; j++) {
-            if (e + j >= last) break;
-            if (keys[j] != key) {
-                sc_add_whole(p, far, key, sum);
-                key = keys[j];
-                sum = 0;
-            }
-            sum += (ga_u64)values[j];
-        }
-    }
-    sc_add_whole(p, far, key, sum);
-}
-template <class T> GA_FN void sc_add_rows(const sc_fold *p) {
-    const ga_i64 all = p->chunks * p->width;
-    for (ga_i64 i = (ga_i64)blockIdx.x * blockDim.x + threadIdx.x; i < all;
-         i += (ga_i64)gridDim.x * blockDim.x) {
-        const ga_i64 c = kt_quotient(i, p->width);
-        sc_add_chunk<T>(p, c, i - c * p->width);
-    }
-}
-#if WANTS(scatter_rows)
-extern "C" __global__ void __launch_bounds__(256) scatter_rows(const __grid_constant__ sc_fold p) {
-    kt_grid_wait();
-    if (p.size == 1)
-        p.is_signed ? sc_add_rows<signed char>(&p) : sc_add_rows<unsigned char>(&p);
-    else if (p.size == 2)
-        p.is_signed ? sc_add_rows<short>(&p) : sc_add_rows<unsigned short>(&p);
-    else if (p.size == 4)
-        p.is_signed ? sc_add_rows<int>(&p) : sc_add_rows<unsigned>(&p);
-    else
-        sc_add_rows<ga_i64>(&p);
-}
-#endif
-
-/* All indices of some elements are read before one is looked at, and all values. */
-template <class INDEX, class T> GA_FN void sc_add_here(const sc_here *p, unsigned *sums) {
-    enum { AHEAD = 4 };
-    const sc_fold *f = &p->fold;
-    const unsigned all = (unsigned)(f->n * f->width), threads = gridDim.x * SC_HERE_THREADS;
-    for (unsigned first = blockIdx.x * SC_HERE_THREADS + threadIdx.x; first < all;
-         first += AHEAD * threads) {
-        INDEX given[AHEAD];
-        T value[AHEAD];
-        unsigned col[AHEAD];
-        SC_UNROLL for (int j = 0; j < AHEAD; j++) {
-            const unsigned i = first + (unsigned)j * threads;
-            const unsigned e = i < all ? kt_divided(&p->width, i) : 0;
-            col[j] = i < all ? i - e * (unsigned)f->width : 0;
-            given[j] = ((const INDEX *)p->list.indices)[e * p->list.strides[0]];
-            value[j] = ((const T *)f->near)[e * f->long_strides[0] + col[j] * f->near_strides[0]];
-        }
-        SC_UNROLL for (int j = 0; j < AHEAD; j++) {
-            if (first + (unsigned)j * threads >= all) break;
-            const ga_i64 at = ga_from_start((ga_i64)given[j], f->length, p->list.is_signed);
-            if (at >= 0 && at < f->length)
-                atomicAdd(&sums[(unsigned)at * (unsigned)f->width + col[j]], (unsigned)value[j]);
-            else
-                ga_report(p->list.fault, p->list.report | (p->list.is_signed ? 0 : GA_UNSIGNED),
-                          (ga_i64)given[j], f->length);
-        }
-    }
-}
-template <class INDEX> GA_FN void sc_add_each_here(const sc_here *p, unsigned *sums) {
-    if (p->fold.size == 1)
-        p->fold.is_signed ? sc_add_here<INDEX, signed char>(p, sums)
-                          : sc_add_here<INDEX, unsigned char>(p, sums);
-    else
-        p->fold.is_signed ? sc_add_here<INDEX, short>(p, sums)
-                          : sc_add_here<INDEX, unsigned short>(p, sums);
-}
-#if WANTS(scatter_here)
-extern "C" __global__ void __launch_bounds__(SC_HERE_THREADS)
-    scatter_here(const __grid_constant__ sc_here p) {
-    kt_grid_wait();
-    __shared__ unsigned sums[SC_HERE];
-    const unsigned width = (unsigned)p.fold.width, n = (unsigned)p.fold.length * width;
-    for (unsigned i = threadIdx.x; i < n; i += SC_HERE_THREADS) sums[i] = 0;
-    __syncthreads();
-    if (p.list.size == 8)
-        sc_add_each_here<ga_i64>(&p, sums);
-    else if (p.list.is_signed)
-        sc_add_each_here<int>(&p, sums);
-    else
-        sc_add_each_here<unsigned>(&p, sums);
-    __syncthreads();
-    for (unsigned i = threadIdx.x; i < n; i += SC_HERE_THREADS) {
-        const unsigned key = i / width, col = i - key * width;
-        const ga_u64 sum = p.fold.is_signed ? (ga_u64)(int)sums[i] : (ga_u64)sums[i];
-        sc_add_whole(&p.fold, col * p.fold.far_strides[0], key, sum);
-    }
-}
-#endif
-
 /* ---- in order: tiles ---- */
 
 enum {
@@ -506,8 +394,8 @@ GA_FN sc_open<typename OPS::acc> sc_open_before(sc_tile<OPS> &s, sc_open<typenam
 
 /* A run, or a tile's part of one, as sc_end does it. */
 template <class OPS>
-GA_FN void sc_tell(const sc_fold *p, sc_tile<OPS> &s, ga_i64 tile, ga_i64 col, ga_i64 far, int key,
-                   const sc_open<typename OPS::acc> &run, bool ends) {
+GA_FN void sc_tell(const sc_fold *p, ga_i64 tile, ga_i64 col, ga_i64 far, int key,
+                   const sc_open<typename OPS::acc> &run, bool ends, ga_i64 *head, ga_i64 *tail) {
     if (key < 0 || key >= p->length) return;
     if (run.begins && ends) {
         typename OPS::elem *to = (typename OPS::elem *)p->far + far + key * p->step;
@@ -516,8 +404,11 @@ GA_FN void sc_tell(const sc_fold *p, sc_tile<OPS> &s, ga_i64 tile, ga_i64 col, g
         return;
     }
     ((typename OPS::acc *)p->next_near)[(2 * tile + run.begins) * p->width + col] = run.sum;
-    s.left[run.begins] = key;
-    if (!run.begins && !ends) s.left[1] = key | SC_VOID;
+    if (run.begins)
+        *tail = key;
+    else
+        *head = key;
+    if (!run.begins && !ends) *tail = key | SC_VOID;
 }
 
 /* Reads the thread's entries of a tile that begins at `first` and has n: every SC_THREADS-th. All
@@ -608,7 +499,7 @@ GA_FN void sc_fold_tile(const sc_fold *p, sc_tile<OPS> &s, ga_i64 tile, ga_i64 c
             continue;
         }
         if (parted)
-            sc_tell<OPS>(p, s, tile, col, far, key[j - 1], run, true);
+            sc_tell<OPS>(p, tile, col, far, key[j - 1], run, true, &s.left[0], &s.left[1]);
         else
             head = run;
         parted = true;
@@ -616,26 +507,206 @@ GA_FN void sc_fold_tile(const sc_fold *p, sc_tile<OPS> &s, ga_i64 tile, ga_i64 c
     }
     const sc_open<acc> open = sc_open_before<OPS>(s, run);
     if (parted)
-        sc_tell<OPS>(p, s, tile, col, far, key[0], sc_append<OPS>(open, head), true);
+        sc_tell<OPS>(p, tile, col, far, key[0], sc_append<OPS>(open, head), true, &s.left[0],
+                     &s.left[1]);
     else
         run = sc_append<OPS>(open, run);
     if (next != key[SC_ITEMS - 1])
-        sc_tell<OPS>(p, s, tile, col, far, key[SC_ITEMS - 1], run, true);
+        sc_tell<OPS>(p, tile, col, far, key[SC_ITEMS - 1], run, true, &s.left[0], &s.left[1]);
     else if (t == SC_THREADS - 1)
-        sc_tell<OPS>(p, s, tile, col, far, key[SC_ITEMS - 1], run, false);
+        sc_tell<OPS>(p, tile, col, far, key[SC_ITEMS - 1], run, false, &s.left[0], &s.left[1]);
     __syncthreads();
     if (t < 2 && p->next_keys && !col) ((ga_i64 *)p->next_keys)[2 * tile + t] = s.left[t];
 }
 
+/* ---- in order: rows of many columns ---- */
+
+enum {
+    SC_CHUNK = 64,
+    SC_CHUNKS = SC_THREADS / 5 + 2, /* that a block's threads are at, of five columns or more */
+    SC_AT = SC_CHUNKS * SC_CHUNK
+};
+/* Of the entries from one before the block's first chunk to one behind its last: keys, and where
+** their values lie. Chunks lie apart, so that threads of several ones use different banks. */
+struct sc_chunks {
+    int key[SC_AT + SC_CHUNKS + 4]; /* -2: there is no entry */
+    unsigned place[SC_AT + SC_CHUNKS + 4];
+};
+GA_FN int sc_chunk_slot(int e) { return e + 1 + (e + 1) / SC_CHUNK; }
+
+GA_FN void sc_read_chunks(const sc_fold *p, sc_chunks &s, ga_i64 first, int n) {
+    for (int e = (int)threadIdx.x - 1; e <= n; e += SC_THREADS) {
+        const bool none = first + e < 0 || first + e >= p->n;
+        s.key[sc_chunk_slot(e)] = none ? -2 : ((const int *)p->keys)[first + e];
+        unsigned place = (unsigned)(first + e);
+        if (p->places && !none)
+            place = p->places_size == 4 ? ((const unsigned *)p->places)[first + e]
+                                        : (unsigned)((const ga_i64 *)p->places)[first + e];
+        s.place[sc_chunk_slot(e)] = none ? 0 : place;
+    }
+}
+
+/* Folds a column of a chunk, as sc_chunk does; its first entry is the block's e-th. */
+template <class OPS>
+GA_FN void sc_fold_row(const sc_fold *p, const sc_chunks &s, ga_i64 c, ga_i64 col, int e) {
+    typedef typename OPS::acc acc;
+    const int last = e + (p->n - c * SC_CHUNK < SC_CHUNK ? (int)(p->n - c * SC_CHUNK) : SC_CHUNK);
+    const ga_i64 far = sc_offset(p->ndim, p->shape, p->far_strides, col);
+    const typename OPS::near *near =
+        (const typename OPS::near *)p->near + sc_offset(p->ndim, p->shape, p->near_strides, col);
+    int key = s.key[sc_chunk_slot(e)];
+    sc_open<acc> run = {OPS::nothing(), s.key[sc_chunk_slot(e - 1)] != key};
+    ga_i64 head = -1, tail = -1;
+    for (; e < last; e += SC_AHEAD) {
+        acc value[SC_AHEAD];
+        SC_UNROLL for (int j = 0; j < SC_AHEAD; j++) value[j] =
+            e + j < last ? OPS::load(near[s.place[sc_chunk_slot(e + j)] * p->long_strides[0]])
+                         : OPS::nothing();
+        SC_UNROLL for (int j = 0; j < SC_AHEAD; j++) {
+            if (e + j >= last) break;
+            const int next = s.key[sc_chunk_slot(e + j)];
+            if (next != key) {
+                OPS::tell(p, c, col, far, key, run, true, &head, &tail);
+                key = next;
+                run = {value[j], 1};
+            } else
+                run.sum = OPS::plus(run.sum, value[j]);
+        }
+    }
+    OPS::tell(p, c, col, far, key, run, s.key[sc_chunk_slot(last)] != key, &head, &tail);
+    if (!p->next_keys || col) return;
+    ((ga_i64 *)p->next_keys)[2 * c] = head;
+    ((ga_i64 *)p->next_keys)[2 * c + 1] = tail;
+}
+
+template <class OPS> GA_FN void sc_fold_rows(const sc_fold *p, sc_chunks &s) {
+    const ga_i64 all = p->chunks * p->width;
+    for (ga_i64 i = (ga_i64)blockIdx.x * SC_THREADS; i < all; i += (ga_i64)gridDim.x * SC_THREADS) {
+        const ga_i64 mine = i + threadIdx.x, last = all - i < SC_THREADS ? all : i + SC_THREADS;
+        const ga_i64 first = kt_quotient(i, p->width), c = kt_quotient(mine, p->width);
+        const int chunks = (int)(kt_quotient(last - 1, p->width) - first) + 1;
+        __syncthreads();
+        sc_read_chunks(p, s, first * SC_CHUNK, chunks * SC_CHUNK);
+        __syncthreads();
+        if (mine < all) sc_fold_row<OPS>(p, s, c, mine - c * p->width, (int)(c - first) * SC_CHUNK);
+    }
+}
+#define SC_ROWS(NAME, ...)                                                                         \
+    WANTED(NAME)                                                                                   \
+    (extern "C" __global__ void __launch_bounds__(256) NAME(const __grid_constant__ sc_fold p) {   \
+        kt_grid_wait();                                                                            \
+        __shared__ sc_chunks s;                                                                    \
+        __VA_ARGS__;                                                                               \
+    })
+
+/* ---- integers, as they are ---- */
+
+/* Adds the run's part to its place. */
+GA_FN void sc_add_whole(const sc_fold *p, ga_i64 far, ga_i64 key, ga_u64 sum) {
+    if (key >= 0 && key < p->length && sum)
+        atomicAdd(&((ga_u64 *)p->far)[far + key * p->step], sum);
+}
+
+/* Its values are not read again, so what is left of a run goes to its place at once. */
+template <class T> struct sc_whole {
+    typedef T near;
+    typedef ga_u64 acc;
+    static __device__ __forceinline__ acc load(T x) { return (acc)x; }
+    static __device__ __forceinline__ acc plus(acc a, acc b) { return a + b; }
+    static __device__ __forceinline__ acc nothing() { return 0; }
+    static __device__ __forceinline__ void tell(const sc_fold *p, ga_i64, ga_i64, ga_i64 far,
+                                                int key, const sc_open<acc> &run, bool, ga_i64 *,
+                                                ga_i64 *) {
+        sc_add_whole(p, far, key, run.sum);
+    }
+};
+GA_FN void sc_whole_rows(const sc_fold *p, sc_chunks &s) {
+    if (p->size == 1)
+        p->is_signed ? sc_fold_rows<sc_whole<signed char>>(p, s)
+                     : sc_fold_rows<sc_whole<unsigned char>>(p, s);
+    else if (p->size == 2)
+        p->is_signed ? sc_fold_rows<sc_whole<short>>(p, s)
+                     : sc_fold_rows<sc_whole<unsigned short>>(p, s);
+    else if (p->size == 4)
+        p->is_signed ? sc_fold_rows<sc_whole<int>>(p, s) : sc_fold_rows<sc_whole<unsigned>>(p, s);
+    else
+        sc_fold_rows<sc_whole<ga_i64>>(p, s);
+}
+
+/* All indices of some elements are read before one is looked at, and all values. */
+template <class INDEX, class T> GA_FN void sc_add_here(const sc_here *p, unsigned *sums) {
+    enum { AHEAD = 4 };
+    const sc_fold *f = &p->fold;
+    const unsigned all = (unsigned)(f->n * f->width), threads = gridDim.x * SC_HERE_THREADS;
+    for (unsigned first = blockIdx.x * SC_HERE_THREADS + threadIdx.x; first < all;
+         first += AHEAD * threads) {
+        INDEX given[AHEAD];
+        T value[AHEAD];
+        unsigned col[AHEAD];
+        SC_UNROLL for (int j = 0; j < AHEAD; j++) {
+            const unsigned i = first + (unsigned)j * threads;
+            const unsigned e = i < all ? kt_divided(&p->width, i) : 0;
+            col[j] = i < all ? i - e * (unsigned)f->width : 0;
+            given[j] = ((const INDEX *)p->list.indices)[e * p->list.strides[0]];
+            value[j] = ((const T *)f->near)[e * f->long_strides[0] + col[j] * f->near_strides[0]];
+        }
+        SC_UNROLL for (int j = 0; j < AHEAD; j++) {
+            if (first + (unsigned)j * threads >= all) break;
+            const ga_i64 at = ga_from_start((ga_i64)given[j], f->length, p->list.is_signed);
+            if (at >= 0 && at < f->length)
+                atomicAdd(&sums[(unsigned)at * (unsigned)f->width + col[j]], (unsigned)value[j]);
+            else
+                ga_report(p->list.fault, p->list.report | (p->list.is_signed ? 0 : GA_UNSIGNED),
+                          (ga_i64)given[j], f->length);
+        }
+    }
+}
+template <class INDEX> GA_FN void sc_add_each_here(const sc_here *p, unsigned *sums) {
+    if (p->fold.size == 1)
+        p->fold.is_signed ? sc_add_here<INDEX, signed char>(p, sums)
+                          : sc_add_here<INDEX, unsigned char>(p, sums);
+    else
+        p->fold.is_signed ? sc_add_here<INDEX, short>(p, sums)
+                          : sc_add_here<INDEX, unsigned short>(p, sums);
+}
+#if WANTS(scatter_here)
+extern "C" __global__ void __launch_bounds__(SC_HERE_THREADS)
+    scatter_here(const __grid_constant__ sc_here p) {
+    kt_grid_wait();
+    __shared__ unsigned sums[SC_HERE];
+    const unsigned width = (unsigned)p.fold.width, n = (unsigned)p.fold.length * width;
+    for (unsigned i = threadIdx.x; i < n; i += SC_HERE_THREADS) sums[i] = 0;
+    __syncthreads();
+    if (p.list.size == 8)
+        sc_add_each_here<ga_i64>(&p, sums);
+    else if (p.list.is_signed)
+        sc_add_each_here<int>(&p, sums);
+    else
+        sc_add_each_here<unsigned>(&p, sums);
+    __syncthreads();
+    for (unsigned i = threadIdx.x; i < n; i += SC_HERE_THREADS) {
+        const unsigned key = i / width, col = i - key * width;
+        const ga_u64 sum = p.fold.is_signed ? (ga_u64)(int)sums[i] : (ga_u64)sums[i];
+        sc_add_whole(&p.fold, col * p.fold.far_strides[0], key, sum);
+    }
+}
+#endif
+
 #define SC_TILES(name, ELEM, ACC, LOAD, STORE, PLUS, ...)                                          \
     struct sc_ops_##name {                                                                         \
-        typedef ELEM elem;                                                                         \
+        typedef ELEM elem, near;                                                                   \
         typedef ACC acc;                                                                           \
         static __device__ __forceinline__ acc load(elem x) { return LOAD(x); }                     \
         static __device__ __forceinline__ elem store(acc x) { return STORE(x); }                   \
         static __device__ __forceinline__ acc plus(acc a, acc b) { return PLUS(ACC, a, b); }       \
         static __device__ __forceinline__ acc nothing() { return __VA_ARGS__; }                    \
+        static __device__ __forceinline__ void tell(const sc_fold *p, ga_i64 c, ga_i64 col,        \
+                                                    ga_i64 far, int key, const sc_open<acc> &run,  \
+                                                    bool ends, ga_i64 *head, ga_i64 *tail) {       \
+            sc_tell<sc_ops_##name>(p, c, col, far, key, run, ends, head, tail);                    \
+        }                                                                                          \
     };                                                                                             \
+    SC_ROWS(scatter_rows_##name, sc_fold_rows<sc_ops_##name>(&p, s))                               \
     WANTED(scatter_tile_##name)                                                                    \
     (extern "C" __global__ void __launch_bounds__(256)                                             \
          scatter_tile_##name(const __grid_constant__ sc_fold p) {                                  \
@@ -688,6 +759,7 @@ static void scatter_keys(const void *params) {
                     SC_FOLD(c64, sc_c32, sc_c32, SC_SAME, SC_SAME, SC_C_PLUS, SC_C_TIMES)
                         SC_FOLD(c128, sc_c64, sc_c64, SC_SAME, SC_SAME, SC_C_PLUS, SC_C_TIMES)
 #ifdef __CUDACC_RTC__
+                            SC_ROWS(scatter_rows, sc_whole_rows(&p, s))
     /* -0.0 is the sum that changes none. */
     SC_TILES(f16, td_f16, float, td_load_f16, td_store_f16, SC_PLUS,
              -0.0f) SC_TILES(bf16, td_bf16, float, td_load_bf16, td_store_bf16, SC_PLUS, -0.0f)

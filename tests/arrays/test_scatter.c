@@ -127,9 +127,10 @@ static void long_and_short_runs_agree_with_the_model(void **state) {
              false, 0);
 }
 
-/* Columns that a GPU's blocks fold, values that its sort carries along (of one column), places that
-** take four bytes; runs within tiles, over their ends, and over levels. */
-static void few_columns_agree_with_the_model(void **state) {
+/* Few columns, which a GPU's blocks fold by tiles, and more, by rows; values that its sort carries
+** along (of one column), places that take four bytes; runs within tiles, over their ends, and over
+** levels. */
+static void tiles_and_rows_agree_with_the_model(void **state) {
     static const tide_dtype types[] = {TIDE_F16, TIDE_BF16, TIDE_F32,
                                        TIDE_F64, TIDE_C64,  TIDE_C128};
     for (size_t k = 0; k < TIDEI_COUNT(types); k++)
@@ -137,6 +138,9 @@ static void few_columns_agree_with_the_model(void **state) {
             int64_t m = 4097 + random_below(5000), places = 300 + random_below(5000);
             one_case(*state, ADD, types[k], (int64_t[]){1, places, width}, m, width == 3, 0);
         }
+    one_case(*state, ADD, TIDE_F32, (int64_t[]){1, 700, 18}, 4500, false, 0);
+    one_case(*state, ADD, TIDE_F64, (int64_t[]){2, 90, 33}, 4200, true, 0);
+    one_case(*state, ADD, TIDE_BF16, (int64_t[]){1, 50, 300}, 200, false, 0);
     for (int64_t m = 2047; m < 2050; m++) /* a tile, of one run and of as many as entries */
         for (int64_t places = 1; places < 5000; places += 4000)
             one_case(*state, ADD, TIDE_F64, (int64_t[]){1, places, 1}, m, false, 0);
@@ -261,19 +265,21 @@ static void what_does_not_fit_is_refused(void **state) {
 }
 
 /* Which kernels have been compiled. */
-static unsigned tiles;
+static unsigned tiles, rows;
 static bool carries;
 static void note_kernel(char *text) {
     tiles += strstr(text, "WANTS_scatter_tile_") != NULL;
+    rows += strstr(text, "WANTS_scatter_rows_") != NULL;
     carries |= strstr(text, "WANTS_order_sweep_32_far ") != NULL; /* 8 bytes along with keys */
 }
 
 static void a_gpus_kernels_do_the_same(void **state) {
     if (!*state) skip();
     emulated_edit = note_kernel;
-    few_columns_agree_with_the_model(state);
+    tiles_and_rows_agree_with_the_model(state);
     emulated_edit = NULL;
     assert_int_equal(tiles, 6);
+    assert_true(rows >= 3);
     assert_true(carries);
     every_type_agrees_with_the_model(state);
     long_and_short_runs_agree_with_the_model(state);
@@ -285,9 +291,10 @@ static void a_gpus_kernels_do_the_same(void **state) {
 }
 
 static void kernels_compile(void **state) {
-    static const char *const some[] = {"scatter_keys",      "scatter_each_2",    "scatter_fold_f16",
-                                       "scatter_fold_c128", "scatter_tile_bf16", "scatter_here",
-                                       "scatter_rows",      "scatter_tile_c128"};
+    static const char *const some[] = {
+        "scatter_keys",      "scatter_each_2",    "scatter_fold_f16",
+        "scatter_fold_c128", "scatter_tile_bf16", "scatter_here",
+        "scatter_rows",      "scatter_rows_f64",  "scatter_tile_c128"};
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(some); i++)
         compiles(tidei_scatter_text, "scatter.h", some[i], i % 2 ? 90 : 75);
@@ -298,7 +305,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         CASE(every_type_agrees_with_the_model),
         CASE(long_and_short_runs_agree_with_the_model),
-        CASE(few_columns_agree_with_the_model),
+        CASE(tiles_and_rows_agree_with_the_model),
         CASE(every_value_counts),
         CASE(the_least_and_the_greatest_have_one_answer),
         CASE(halves_are_added_as_floats),
