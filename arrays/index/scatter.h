@@ -412,7 +412,14 @@ GA_FN void sc_tell(const sc_fold *p, ga_i64 tile, ga_i64 col, ga_i64 far, int ke
 }
 
 /* Reads the thread's entries of a tile that begins at `first` and has n: every SC_THREADS-th. All
-** keys are read before one is looked at, then all places, then all values. */
+** keys are read before one is looked at, then all places, then all values; no load hangs on a
+** condition: where there is no entry, or none with a value, that of another is read. */
+template <class T> GA_FN void sc_read_each(const void *from, ga_i64 first, int n, ga_i64 *to) {
+    SC_UNROLL for (int j = 0; j < SC_ITEMS; j++) {
+        const int i = j * SC_THREADS + (int)threadIdx.x;
+        to[j] = (ga_i64)((const T *)from)[first + (i < n ? i : n - 1)];
+    }
+}
 template <class OPS>
 GA_FN void sc_read_tile(const sc_fold *p, ga_i64 first, int n, ga_i64 col, int (&key)[SC_ITEMS],
                         typename OPS::acc (&value)[SC_ITEMS]) {
@@ -422,41 +429,35 @@ GA_FN void sc_read_tile(const sc_fold *p, ga_i64 first, int n, ga_i64 col, int (
     const int t = (int)threadIdx.x;
     ga_i64 at[SC_ITEMS];
     bool none[SC_ITEMS];
-    if (p->wide) {
-        ga_i64 wide[SC_ITEMS];
-        SC_UNROLL for (int j = 0; j < SC_ITEMS; j++) wide[j] =
-            j * SC_THREADS + t < n ? ((const ga_i64 *)p->keys)[first + j * SC_THREADS + t] : -1;
-        SC_UNROLL for (int j = 0; j < SC_ITEMS; j++) {
-            none[j] = wide[j] < 0 || sc_void(wide[j]);
-            key[j] = (int)sc_plain(wide[j]);
-        }
-    } else {
-        SC_UNROLL for (int j = 0; j < SC_ITEMS; j++) key[j] =
-            j * SC_THREADS + t < n ? ((const int *)p->keys)[first + j * SC_THREADS + t] : -1;
-        SC_UNROLL for (int j = 0; j < SC_ITEMS; j++) none[j] = key[j] < 0;
+    if (p->wide)
+        sc_read_each<ga_i64>((const void *)p->keys, first, n, at);
+    else
+        sc_read_each<unsigned>((const void *)p->keys, first, n, at);
+    SC_UNROLL for (int j = 0; j < SC_ITEMS; j++) {
+        const bool there = j * SC_THREADS + t < n;
+        none[j] = !there || at[j] < 0 || sc_void(at[j]);
+        key[j] = there ? (int)sc_plain(at[j]) : -1;
     }
     if (p->places && p->places_size == 4)
-        SC_UNROLL for (int j = 0; j < SC_ITEMS; j++) at[j] =
-            none[j] ? 0 : (ga_i64)((const unsigned *)p->places)[first + j * SC_THREADS + t];
+        sc_read_each<unsigned>((const void *)p->places, first, n, at);
     else if (p->places)
-        SC_UNROLL for (int j = 0; j < SC_ITEMS; j++) at[j] =
-            none[j] ? 0 : ((const ga_i64 *)p->places)[first + j * SC_THREADS + t];
+        sc_read_each<ga_i64>((const void *)p->places, first, n, at);
     else
-        SC_UNROLL for (int j = 0; j < SC_ITEMS; j++) at[j] = first + j * SC_THREADS + t;
+        SC_UNROLL for (int j = 0; j < SC_ITEMS; j++) at[j] =
+            first + (none[j] ? 0 : j * SC_THREADS + t);
     if (p->level) {
         const acc *from = (const acc *)p->near + across;
-        SC_UNROLL for (int j = 0; j < SC_ITEMS; j++) value[j] =
-            none[j] ? OPS::nothing() : from[at[j] * p->width];
-        return;
+        SC_UNROLL for (int j = 0; j < SC_ITEMS; j++) value[j] = from[at[j] * p->width];
+    } else {
+        if (p->long_ndim == 1)
+            SC_UNROLL for (int j = 0; j < SC_ITEMS; j++) at[j] *= p->long_strides[0];
+        else
+            for (int j = 0; j < SC_ITEMS; j++)
+                at[j] = sc_offset(p->long_ndim, p->long_shape, p->long_strides, at[j]);
+        const elem *from = (const elem *)p->near + across;
+        SC_UNROLL for (int j = 0; j < SC_ITEMS; j++) value[j] = OPS::load(from[at[j]]);
     }
-    if (p->long_ndim == 1)
-        SC_UNROLL for (int j = 0; j < SC_ITEMS; j++) at[j] *= p->long_strides[0];
-    else
-        for (int j = 0; j < SC_ITEMS; j++)
-            at[j] = sc_offset(p->long_ndim, p->long_shape, p->long_strides, at[j]);
-    const elem *from = (const elem *)p->near + across;
-    SC_UNROLL for (int j = 0; j < SC_ITEMS; j++) value[j] =
-        none[j] ? OPS::nothing() : OPS::load(from[at[j]]);
+    SC_UNROLL for (int j = 0; j < SC_ITEMS; j++) if (none[j]) value[j] = OPS::nothing();
 }
 
 /* Folds column `col` of a tile; called by the whole block. */
@@ -534,16 +535,25 @@ struct sc_chunks {
 };
 GA_FN int sc_chunk_slot(int e) { return e + 1 + (e + 1) / SC_CHUNK; }
 
+/* No load hangs on a condition, so that several are under way: where there is no entry, that of
+** another is read. */
+GA_FN ga_i64 sc_within(ga_i64 e, ga_i64 n) { return e < 0 ? 0 : e < n ? e : n - 1; }
+template <class T> GA_FN void sc_read_places(const sc_fold *p, sc_chunks &s, ga_i64 first, int n) {
+    _Pragma("unroll 4") for (int e = (int)threadIdx.x; e < n; e += SC_THREADS)
+        s.place[sc_chunk_slot(e)] = (unsigned)((const T *)p->places)[sc_within(first + e, p->n)];
+}
 GA_FN void sc_read_chunks(const sc_fold *p, sc_chunks &s, ga_i64 first, int n) {
-    for (int e = (int)threadIdx.x - 1; e <= n; e += SC_THREADS) {
-        const bool none = first + e < 0 || first + e >= p->n;
-        s.key[sc_chunk_slot(e)] = none ? -2 : ((const int *)p->keys)[first + e];
-        unsigned place = (unsigned)(first + e);
-        if (p->places && !none)
-            place = p->places_size == 4 ? ((const unsigned *)p->places)[first + e]
-                                        : (unsigned)((const ga_i64 *)p->places)[first + e];
-        s.place[sc_chunk_slot(e)] = none ? 0 : place;
+    _Pragma("unroll 4") for (int e = (int)threadIdx.x - 1; e <= n; e += SC_THREADS) {
+        const int key = ((const int *)p->keys)[sc_within(first + e, p->n)];
+        s.key[sc_chunk_slot(e)] = first + e < 0 || first + e >= p->n ? -2 : key;
     }
+    if (p->places && p->places_size == 4)
+        sc_read_places<unsigned>(p, s, first, n);
+    else if (p->places)
+        sc_read_places<ga_i64>(p, s, first, n);
+    else
+        for (int e = (int)threadIdx.x; e < n; e += SC_THREADS)
+            s.place[sc_chunk_slot(e)] = (unsigned)sc_within(first + e, p->n);
 }
 
 /* Folds a column of a chunk, as sc_chunk does; its first entry is the block's e-th. */
@@ -560,8 +570,7 @@ GA_FN void sc_fold_row(const sc_fold *p, const sc_chunks &s, ga_i64 c, ga_i64 co
     for (; e < last; e += SC_AHEAD) {
         acc value[SC_AHEAD];
         SC_UNROLL for (int j = 0; j < SC_AHEAD; j++) value[j] =
-            e + j < last ? OPS::load(near[s.place[sc_chunk_slot(e + j)] * p->long_strides[0]])
-                         : OPS::nothing();
+            OPS::load(near[s.place[sc_chunk_slot(e + j)] * p->long_strides[0]]);
         SC_UNROLL for (int j = 0; j < SC_AHEAD; j++) {
             if (e + j >= last) break;
             const int next = s.key[sc_chunk_slot(e + j)];
