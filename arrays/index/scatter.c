@@ -29,18 +29,22 @@ extern const char tidei_scatter_text[];
     KERNEL(scatter_fold_##type), {"scatter_rows_" #type, tidei_scatter_text, NULL, false}, {       \
         "scatter_tile_" #type, tidei_scatter_text, NULL, false                                     \
     }
+#define PAIRS(type)                                                                                \
+    { "scatter_pairs_" #type, tidei_scatter_text, NULL, false }
 /* by the logarithm of a component's size */
 static const tidei_own_kernel each_kernels[] = {TELLS(scatter_each_1), TELLS(scatter_each_2),
                                                 TELLS(scatter_each_4), TELLS(scatter_each_8)},
                               keys_kernel = TELLS(scatter_keys);
 /* For a type: its kernels, and that of what a run's value is until it is rounded. */
 static const struct {
-    tidei_own_kernel kernel, rows, tiles;
-    tide_dtype acc;
-} folds[TIDE_DTYPE_COUNT] = {
-    [TIDE_F16] = {FOLDS(f16), TIDE_F32}, [TIDE_BF16] = {FOLDS(bf16), TIDE_F32},
-    [TIDE_F32] = {FOLDS(f32), TIDE_F32}, [TIDE_F64] = {FOLDS(f64), TIDE_F64},
-    [TIDE_C64] = {FOLDS(c64), TIDE_C64}, [TIDE_C128] = {FOLDS(c128), TIDE_C128}};
+    tidei_own_kernel kernel, rows, tiles, pairs; /* pairs: of real types */
+    tide_dtype acc, pair;                        /* pair: of two */
+} folds[TIDE_DTYPE_COUNT] = {[TIDE_F16] = {FOLDS(f16), PAIRS(f16), TIDE_F32, TIDE_C64},
+                             [TIDE_BF16] = {FOLDS(bf16), PAIRS(bf16), TIDE_F32, TIDE_C64},
+                             [TIDE_F32] = {FOLDS(f32), PAIRS(f32), TIDE_F32, TIDE_C64},
+                             [TIDE_F64] = {FOLDS(f64), PAIRS(f64), TIDE_F64, TIDE_C128},
+                             [TIDE_C64] = {FOLDS(c64), .acc = TIDE_C64},
+                             [TIDE_C128] = {FOLDS(c128), .acc = TIDE_C128}};
 
 /* ---- in any order ---- */
 
@@ -119,17 +123,25 @@ static tide_status make_keys(const tidei_plan *p, int64_t n, tidei_operand *keys
     return s;
 }
 
+/* Of a key: that of what is left out is the axis's length. */
+static unsigned key_bits(const tidei_plan *p) {
+    const int64_t length = p->far->lay.shape[p->lists[0].axis];
+    return 64 - (unsigned)__builtin_clzll((unsigned long long)length | 1);
+}
+
 /* Sorts keys, which are replaced by sorted ones, and says where each was: as i64, or u32 where the
-** sort carries that. With `carried`, which it carries, these come in place of places. */
+** sort carries that. With `carried`, which it carries, these come in place of places. `pairs`: the
+** lowest bit does not count. */
 static tide_status sort_keys(const tidei_plan *p, tidei_operand *keys, const tidei_operand *carried,
-                             tidei_operand *places) {
+                             bool pairs, tidei_operand *places) {
     tidei_operand sorted;
-    int64_t n = keys->lay.shape[0], length = p->far->lay.shape[p->lists[0].axis];
+    int64_t n = keys->lay.shape[0];
     tidei_sorting how = {.source = keys,
-                         .bits = 64 - (unsigned)__builtin_clzll((unsigned long long)length | 1),
+                         .bits = key_bits(p),
                          .values = &sorted,
                          .indices = places,
-                         .carried = carried};
+                         .carried = carried,
+                         .low = pairs};
     const tide_dtype t = carried                    ? carried->lay.dtype
                          : tidei_sort_carries(keys) ? TIDE_U32
                                                     : TIDE_I64;
@@ -181,7 +193,8 @@ static tide_status run_level(const tidei_plan *p, sc_fold *c, const entries *fro
     }
     const tide_dtype t = p->far->lay.dtype;
     return tidei_uses_run(&u, p->far->rt,
-                          tiles           ? &folds[t].tiles
+                          c->pairs        ? &folds[t].pairs
+                          : tiles         ? &folds[t].tiles
                           : by_rows(p, c) ? &folds[t].rows
                                           : &folds[t].kernel,
                           c->chunks * c->width * (tiles ? TIDEI_OWN_BLOCK : 1), p->op);
@@ -194,8 +207,9 @@ static tide_status fold_chunks(const tidei_plan *p, sc_fold *c, const entries *f
     tidei_operand near, keys;
     const entries next = {&near, &keys, NULL};
     int64_t slots = 2 * c->chunks, size = slots * c->width;
-    tide_status s =
-        tidei_operand_make(p->far->rt, folds[p->far->lay.dtype].acc, 1, &size, p->op, &near);
+    const tide_dtype t = p->far->lay.dtype;
+    tide_status s = tidei_operand_make(p->far->rt, c->pairs ? folds[t].pair : folds[t].acc, 1,
+                                       &size, p->op, &near);
     if (s != TIDE_OK) return s;
     s = tidei_operand_make(p->far->rt, TIDE_I64, 1, &slots, p->op, &keys);
     if (s == TIDE_OK) {
@@ -258,12 +272,17 @@ static bool are_carried(const tidei_operand *near, const sc_fold *c, const tidei
            tide_dtype_size(near->lay.dtype) <= sizeof(uint64_t) && tidei_sort_carries(keys);
 }
 
+#define DIGIT 8 /* bits that a pass of a sort takes */
+
+/* Where one bit more than passes have would take another pass, it is left to the fold. */
 static tide_status fold(const tidei_plan *p, const tidei_operand *near, sc_fold *c) {
     tidei_operand keys, sorted;
     tide_status s = make_keys(p, c->n, &keys);
     if (s != TIDE_OK) return s;
     const bool carried = are_carried(near, c, &keys);
-    s = sort_keys(p, &keys, carried ? near : NULL, &sorted);
+    c->pairs = c->fresh && by_tiles(p, c) && folds[near->lay.dtype].pairs.name &&
+               tidei_sort_carries(&keys) && key_bits(p) > DIGIT && key_bits(p) % DIGIT == 1;
+    s = sort_keys(p, &keys, carried ? near : NULL, c->pairs, &sorted);
     if (s == TIDE_OK) {
         s = fold_levels(
             p, c, carried ? &(entries){&sorted, &keys, NULL} : &(entries){near, &keys, &sorted});
@@ -327,7 +346,7 @@ static tide_status add_rows(const tidei_plan *p, const tidei_operand *near, sc_f
     tidei_operand keys, places;
     tide_status s = make_keys(p, c->n, &keys);
     if (s != TIDE_OK) return s;
-    s = sort_keys(p, &keys, NULL, &places);
+    s = sort_keys(p, &keys, NULL, false, &places);
     if (s == TIDE_OK) {
         tidei_uses u = {.params = c, .bytes = sizeof *c};
         c->chunk = CHUNK;

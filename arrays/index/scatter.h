@@ -18,7 +18,9 @@
 ** in it first (scatter_here). Rows of many columns are sorted as floats are, and what is left of a
 ** run in each chunk is added at once (scatter_rows).
 ** Sums of rows of few columns, and those of higher levels, are folded by blocks of a device instead
-** (scatter_tile): a tile of entries is a chunk, whose entries are read side by side. */
+** (scatter_tile): a tile of entries is a chunk, whose entries are read side by side. Where that
+** saves a pass of the sort, keys are sorted without their lowest bit, and a run has two sums
+** (scatter_pairs). */
 #ifndef TIDEI_SCATTER_H
 #define TIDEI_SCATTER_H
 
@@ -392,15 +394,13 @@ GA_FN sc_open<typename OPS::acc> sc_open_before(sc_tile<OPS> &s, sc_open<typenam
     return sc_append<OPS>(open, before);
 }
 
-/* A run, or a tile's part of one, as sc_end does it. */
+/* A run, or a tile's part of one, as sc_end does it; of a pair, the key is the lower one's. */
 template <class OPS>
 GA_FN void sc_tell(const sc_fold *p, ga_i64 tile, ga_i64 col, ga_i64 far, int key,
                    const sc_open<typename OPS::acc> &run, bool ends, ga_i64 *head, ga_i64 *tail) {
     if (key < 0 || key >= p->length) return;
     if (run.begins && ends) {
-        typename OPS::elem *to = (typename OPS::elem *)p->far + far + key * p->step;
-        const typename OPS::acc none = {0};
-        *to = OPS::store(OPS::plus(p->fresh ? none : OPS::load(*to), run.sum));
+        OPS::put(p, (typename OPS::elem *)p->far + far, key, run.sum);
         return;
     }
     ((typename OPS::acc *)p->next_near)[(2 * tile + run.begins) * p->width + col] = run.sum;
@@ -429,6 +429,7 @@ GA_FN void sc_read_tile(const sc_fold *p, ga_i64 first, int n, ga_i64 col, int (
     const int t = (int)threadIdx.x;
     ga_i64 at[SC_ITEMS];
     bool none[SC_ITEMS];
+    int which[SC_ITEMS];
     if (p->wide)
         sc_read_each<ga_i64>((const void *)p->keys, first, n, at);
     else
@@ -437,6 +438,9 @@ GA_FN void sc_read_tile(const sc_fold *p, ga_i64 first, int n, ga_i64 col, int (
         const bool there = j * SC_THREADS + t < n;
         none[j] = !there || at[j] < 0 || sc_void(at[j]);
         key[j] = there ? (int)sc_plain(at[j]) : -1;
+        which[j] = key[j] & 1;
+        if (OPS::paired && key[j] >= p->length) none[j] = true;
+        if (OPS::paired && key[j] > 0) key[j] &= ~1;
     }
     if (p->places && p->places_size == 4)
         sc_read_each<unsigned>((const void *)p->places, first, n, at);
@@ -455,7 +459,7 @@ GA_FN void sc_read_tile(const sc_fold *p, ga_i64 first, int n, ga_i64 col, int (
             for (int j = 0; j < SC_ITEMS; j++)
                 at[j] = sc_offset(p->long_ndim, p->long_shape, p->long_strides, at[j]);
         const elem *from = (const elem *)p->near + across;
-        SC_UNROLL for (int j = 0; j < SC_ITEMS; j++) value[j] = OPS::load(from[at[j]]);
+        SC_UNROLL for (int j = 0; j < SC_ITEMS; j++) value[j] = OPS::place(from[at[j]], which[j]);
     }
     SC_UNROLL for (int j = 0; j < SC_ITEMS; j++) if (none[j]) value[j] = OPS::nothing();
 }
@@ -471,11 +475,12 @@ GA_FN void sc_fold_tile(const sc_fold *p, sc_tile<OPS> &s, ga_i64 tile, ga_i64 c
     acc value[SC_ITEMS];
     sc_read_tile<OPS>(p, first, p->n - first < SC_TILE ? (int)(p->n - first) : SC_TILE, col, key,
                       value);
-    /* -2: no key */
-    const int before = t == 0 && tile > 0 ? (int)sc_plain(sc_entry_key(p, first - 1)) : -2;
-    const int after = t == SC_THREADS - 1 && first + SC_TILE < p->n
-                          ? (int)sc_plain(sc_entry_key(p, first + SC_TILE))
-                          : -2;
+    int before = -2, after = -2; /* no key */
+    if (t == 0 && tile > 0) before = (int)sc_plain(sc_entry_key(p, first - 1));
+    if (t == SC_THREADS - 1 && first + SC_TILE < p->n)
+        after = (int)sc_plain(sc_entry_key(p, first + SC_TILE));
+    if (OPS::paired && before > 0) before &= ~1;
+    if (OPS::paired && after > 0) after &= ~1;
     __syncthreads(); /* the tile before this one is done with */
     SC_UNROLL for (int j = 0; j < SC_ITEMS; j++) {
         const int at = sc_slot(j * SC_THREADS + t);
@@ -701,11 +706,49 @@ extern "C" __global__ void __launch_bounds__(SC_HERE_THREADS)
 }
 #endif
 
+/* Two sums of one kind, that of the lower key first. */
+template <class OPS, class PAIR> struct sc_pairs {
+    typedef typename OPS::elem elem;
+    typedef PAIR acc;
+    enum { paired = 1 };
+    static __device__ __forceinline__ acc place(elem x, int which) {
+        const typename OPS::acc value = OPS::load(x), none = OPS::nothing();
+        return {which ? none : value, which ? value : none};
+    }
+    static __device__ __forceinline__ acc plus(acc a, acc b) {
+        return {OPS::plus(a.re, b.re), OPS::plus(a.im, b.im)};
+    }
+    static __device__ __forceinline__ acc nothing() { return {OPS::nothing(), OPS::nothing()}; }
+    static __device__ __forceinline__ void put(const sc_fold *p, elem *far, int key, acc sum) {
+        OPS::put(p, far, key, sum.re);
+        if (key + 1 < p->length) OPS::put(p, far, key + 1, sum.im);
+    }
+};
+#define SC_TILE_KERNEL(NAME, ...)                                                                  \
+    WANTED(NAME)                                                                                   \
+    (extern "C" __global__ void __launch_bounds__(256) NAME(const __grid_constant__ sc_fold p) {   \
+        kt_grid_wait();                                                                            \
+        typedef __VA_ARGS__ ops;                                                                   \
+        __shared__ sc_tile<ops> s;                                                                 \
+        const ga_i64 all = p.chunks * p.width;                                                     \
+        for (ga_i64 i = blockIdx.x; i < all; i += gridDim.x) {                                     \
+            const ga_i64 tile = kt_quotient(i, p.width);                                           \
+            sc_fold_tile<ops>(&p, s, tile, i - tile * p.width);                                    \
+        }                                                                                          \
+    })
 #define SC_TILES(name, ELEM, ACC, LOAD, STORE, PLUS, ...)                                          \
     struct sc_ops_##name {                                                                         \
         typedef ELEM elem, near;                                                                   \
         typedef ACC acc;                                                                           \
+        enum { paired = 0 };                                                                       \
         static __device__ __forceinline__ acc load(elem x) { return LOAD(x); }                     \
+        static __device__ __forceinline__ acc place(elem x, int) { return load(x); }               \
+        static __device__ __forceinline__ void put(const sc_fold *p, elem *far, int key,           \
+                                                   acc sum) {                                      \
+            elem *to = far + key * p->step;                                                        \
+            const acc none = {0};                                                                  \
+            *to = store(plus(p->fresh ? none : load(*to), sum));                                   \
+        }                                                                                          \
         static __device__ __forceinline__ elem store(acc x) { return STORE(x); }                   \
         static __device__ __forceinline__ acc plus(acc a, acc b) { return PLUS(ACC, a, b); }       \
         static __device__ __forceinline__ acc nothing() { return __VA_ARGS__; }                    \
@@ -716,17 +759,7 @@ extern "C" __global__ void __launch_bounds__(SC_HERE_THREADS)
         }                                                                                          \
     };                                                                                             \
     SC_ROWS(scatter_rows_##name, sc_fold_rows<sc_ops_##name>(&p, s))                               \
-    WANTED(scatter_tile_##name)                                                                    \
-    (extern "C" __global__ void __launch_bounds__(256)                                             \
-         scatter_tile_##name(const __grid_constant__ sc_fold p) {                                  \
-             kt_grid_wait();                                                                       \
-             __shared__ sc_tile<sc_ops_##name> s;                                                  \
-             const ga_i64 all = p.chunks * p.width;                                                \
-             for (ga_i64 i = blockIdx.x; i < all; i += gridDim.x) {                                \
-                 const ga_i64 tile = kt_quotient(i, p.width);                                      \
-                 sc_fold_tile<sc_ops_##name>(&p, s, tile, i - tile * p.width);                     \
-             }                                                                                     \
-         })
+    SC_TILE_KERNEL(scatter_tile_##name, sc_ops_##name)
 
 WANTED(scatter_keys)
 (extern "C" __global__ void scatter_keys(const __grid_constant__ sc_list p) {
@@ -776,6 +809,10 @@ static void scatter_keys(const void *params) {
             SC_TILES(f64, double, double, SC_SAME, SC_SAME, SC_PLUS, -0.0)
                 SC_TILES(c64, sc_c32, sc_c32, SC_SAME, SC_SAME, SC_C_PLUS, sc_c32{-0.0f, -0.0f})
                     SC_TILES(c128, sc_c64, sc_c64, SC_SAME, SC_SAME, SC_C_PLUS, sc_c64{-0.0, -0.0})
+                        SC_TILE_KERNEL(scatter_pairs_f16, sc_pairs<sc_ops_f16, sc_c32>)
+                            SC_TILE_KERNEL(scatter_pairs_bf16, sc_pairs<sc_ops_bf16, sc_c32>)
+                                SC_TILE_KERNEL(scatter_pairs_f32, sc_pairs<sc_ops_f32, sc_c32>)
+                                    SC_TILE_KERNEL(scatter_pairs_f64, sc_pairs<sc_ops_f64, sc_c64>)
 #endif
 
 #endif

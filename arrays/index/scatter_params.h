@@ -28,6 +28,7 @@ typedef struct sc_fold {
     ga_i64 width;                /* columns */
     int op, level;
     int fresh;           /* far is all 0: it need not be read */
+    int pairs;           /* entries are in order but for the lowest bit of their keys */
     int wide;            /* keys have 8 bytes; those of higher levels always */
     int places_size;     /* bytes of one: 4 or 8 */
     int size, is_signed; /* of integers that are added as they are: of a value */

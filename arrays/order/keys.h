@@ -51,8 +51,9 @@ typedef struct od_sort {
     int pass, passes; /* its number, and how many there are */
     int first;        /* the first of its round: keys are made */
     int planned;      /* order_plan has said in which passes there is nothing to do */
-    int digits;       /* in keys of the round */
-    od_i64 kept;      /* the first so many of each row are results (order_rows) */
+    int digits;       /* in keys of the round, from bit `low` on */
+    int low;
+    od_i64 kept; /* the first so many of each row are results (order_rows) */
     /* Of a sort of long rows by keys of 4 bytes: the address of a value of each element, which goes
     ** with its key in its place's stead; 0: places. The bytes of one; of an element of indices */
     od_u64 carried;

@@ -118,7 +118,7 @@ static tide_status run_round(job *j, int64_t tiles) {
     tide_status s = launch(j, &count_kernels[wide], tiles);
     if (s == TIDE_OK && j->p.planned) s = launch(j, &plan_kernel, 1);
     for (int d = 0; d < j->p.digits && s == TIDE_OK; d++) {
-        j->p.shift = 8 * d;
+        j->p.shift = 8 * d + j->p.low;
         j->p.first = d == 0;
         s = launch(j, sweep, tiles);
         j->p.pass++;
@@ -157,7 +157,8 @@ tide_status tidei_sort(const tidei_sorting *s, const char *op) {
     j.p.kept = s->kept ? s->kept : s->source->lay.shape[s->axis];
     tidei_order_rows(&s->source->lay, s->axis, j.p.kept, &j.p.space);
     j.p.type = tidei_order_type(s->source->lay.dtype, s->descending);
-    j.p.digits = s->bits ? (int)(s->bits + 7) / 8 : j.p.type.size;
+    j.p.digits = s->bits ? (int)(s->bits - s->low + 7) / 8 : j.p.type.size;
+    j.p.low = (int)s->low;
     add_operand(&j, s->source, TIDEI_READ, offsetof(od_sort, source));
     add_operand(&j, s->values, TIDEI_WRITE, offsetof(od_sort, values));
     add_operand(&j, s->indices, TIDEI_WRITE, offsetof(od_sort, indices));

@@ -141,7 +141,7 @@ OD_FN void od_count_tile(const od_sort &p, od_counting<K> &c, od_i64 first, int 
 #pragma unroll
         for (int i = 0; i < N; i++)
             if (FULL || od_item_in_tile<N>(i) < n)
-                atomicAdd(&c.counts[d][(od_u32)(key[i] >> 8 * d) & 255][part], 1u);
+                atomicAdd(&c.counts[d][(od_u32)(key[i] >> (8 * d + p.low)) & 255][part], 1u);
     }
 }
 

@@ -22,6 +22,7 @@ typedef struct tidei_sorting {
     ** source's, one behind the other, of 2, 4 or 8 bytes, which come in the sorted order in place
     ** of places: indices have their type. NULL: none */
     const tidei_operand *carried;
+    unsigned low; /* keys that differ in so many of their lowest bits alone count as equal */
 } tidei_sorting;
 /* Elements of a row whose places fit into 32 bits. */
 #define TIDEI_NEAR ((int64_t)1 << 32)

@@ -292,9 +292,9 @@ static void a_gpus_kernels_do_the_same(void **state) {
 
 static void kernels_compile(void **state) {
     static const char *const some[] = {
-        "scatter_keys",      "scatter_each_2",    "scatter_fold_f16",
-        "scatter_fold_c128", "scatter_tile_bf16", "scatter_here",
-        "scatter_rows",      "scatter_rows_f64",  "scatter_tile_c128"};
+        "scatter_keys",      "scatter_each_2",   "scatter_fold_f16", "scatter_fold_c128",
+        "scatter_tile_bf16", "scatter_here",     "scatter_rows",     "scatter_rows_f64",
+        "scatter_pairs_f64", "scatter_tile_c128"};
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(some); i++)
         compiles(tidei_scatter_text, "scatter.h", some[i], i % 2 ? 90 : 75);
