@@ -17,6 +17,7 @@
 #include "arrays/order/sort.h"
 #include <tide/index.h>
 
+_Static_assert(SC_HERE == TIDEI_SCATTER_FEW, "sums of a block");
 _Static_assert((int)SC_ADD == TIDEI_SCATTER_ADD && (int)SC_MAX == TIDEI_SCATTER_MAX, "one list");
 
 extern const char tidei_scatter_text[];

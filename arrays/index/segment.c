@@ -107,21 +107,22 @@ static tide_array *fold(const segments *x, tide_dtype t) {
 
 /* How many elements each segment has, so that it broadcasts along the axis. */
 static tide_array *count_elements(const segments *x) {
-    const int64_t zero = 0;
-    const uint8_t one = 1;
+    const int64_t zero = 0, one = 1;
+    const uint8_t small = 1;
+    const bool few = x->count <= TIDEI_SCATTER_FEW;
     int64_t shape[TIDE_MAX_RANK];
     tidei_operand counts, ones, flat;
     for (int d = 0; d < x->a->lay.ndim; d++) shape[d] = d == x->axis ? x->count : 1;
     tide_array *made = tidei_array_make(x->a->rt, TIDE_I64, x->a->lay.ndim, shape, x->op, &counts);
     if (!made) return NULL;
-    tide_status s = tidei_operand_make(x->a->rt, TIDE_U8, 0, NULL, x->op, &ones);
+    tide_status s = tidei_operand_make(x->a->rt, few ? TIDE_U8 : TIDE_I64, 0, NULL, x->op, &ones);
     if (s == TIDE_OK) {
         flat = counts;
         flat.lay.ndim = 1;
         flat.lay.shape[0] = x->count;
         flat.lay.strides[0] = 1;
         s = tidei_fill_elements(&counts, &zero, x->op);
-        if (s == TIDE_OK) s = tidei_fill_elements(&ones, &one, x->op);
+        if (s == TIDE_OK) s = tidei_fill_elements(&ones, few ? (const void *)&small : &one, x->op);
         if (s == TIDE_OK) s = fold_into(x, &flat, 0, &ones, TIDEI_SCATTER_ADD);
         tidei_operand_put(&ones);
     }

@@ -11,6 +11,8 @@ tide_status tidei_scatter_plan(const tidei_operand *a, const tidei_operand *indi
 /* Combines values with the elements of `a` at indices along an axis, as `op`, whose reports are
 ** those of `by`. */
 enum { TIDEI_SCATTER_ADD, TIDEI_SCATTER_MUL, TIDEI_SCATTER_MIN, TIDEI_SCATTER_MAX };
+/* Up to so many places, values of one and two bytes are added to i64 without a cast. */
+#define TIDEI_SCATTER_FEW 12288
 struct tidei_scatter_how {
     int op;
     bool any_order; /* floats too */
