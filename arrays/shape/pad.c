@@ -128,21 +128,30 @@ static tide_status plan(const tidei_layout *l, const int64_t *before, const int6
     return TIDE_OK;
 }
 
-#define SMALL ((int64_t)(4 * TIDEI_MIB)) /* bytes that are filled while a launch is made */
+#define SMALL  ((int64_t)(4 * TIDEI_MIB)) /* bytes that are filled while a launch is made */
+#define SECTOR ((int64_t)32)              /* bytes that memory reads or writes at once */
+
+/* The bytes that are moved to fill the borders of axis i, side by side: in pieces, and with each the
+** sectors of which it has a part. */
+static int64_t bytes_of_sides(const tidei_layout *dst, int i, int64_t before, int64_t after) {
+    int64_t pieces = 1, inner = (int64_t)tide_dtype_size(dst->dtype);
+    for (int d = 0; d < i; d++) pieces *= dst->shape[d];
+    for (int d = i + 1; d < dst->ndim; d++) inner *= dst->shape[d];
+    return pieces * (inner * (before + after) + 2 * SECTOR * ((before > 0) + (after > 0)));
+}
 
 /* Whether all is filled before the array is copied into it: one launch in place of one for each
-** side where the result is small, and whole lines of memory where borders within its rows are a
-** quarter of these or more (16777216 x 1 with a column at each side: three passes over all lines
-** otherwise). */
-static bool is_filled_first(const tidei_layout *dst, const tidei_layout *src, const int64_t *before,
-                            const int64_t *after) {
-    int64_t total = tidei_layout_size(dst);
-    int sides = 0;
-    for (int i = 0; i < dst->ndim; i++) sides += (before[i] > 0) + (after[i] > 0);
-    if (sides < 2) return false;
-    if (total <= SMALL / (int64_t)tide_dtype_size(dst->dtype)) return true;
-    int64_t rows = total / dst->shape[0] * src->shape[0];
-    return rows - tidei_layout_size(src) >= rows / 4;
+** side where the result is small, and less to move where rows are short (16777216 x 1 with a column
+** at each side: three passes over all lines otherwise). */
+static bool is_filled_first(const tidei_layout *dst, const int64_t *before, const int64_t *after) {
+    const int64_t bytes = tidei_layout_size(dst) * (int64_t)tide_dtype_size(dst->dtype);
+    int64_t sides = 0;
+    int n = 0;
+    for (int i = 0; i < dst->ndim; i++) {
+        n += (before[i] > 0) + (after[i] > 0);
+        sides += bytes_of_sides(dst, i, before[i], after[i]);
+    }
+    return (n > 1 && bytes <= SMALL) || bytes < sides;
 }
 
 static tide_status fill(const tidei_operand *dst, const tidei_operand *src, const int64_t *before,
@@ -153,8 +162,7 @@ static tide_status fill(const tidei_operand *dst, const tidei_operand *src, cons
     if (!tidei_layout_size(&src->lay)) return tidei_fill_elements(dst, element, "tide_pad");
     for (int i = 0; i < src->lay.ndim; i++)
         tidei_narrow(&middle.lay, i, before[i], src->lay.shape[i]);
-    const bool filled =
-        mode == TIDE_PAD_CONSTANT && is_filled_first(&dst->lay, &src->lay, before, after);
+    const bool filled = mode == TIDE_PAD_CONSTANT && is_filled_first(&dst->lay, before, after);
     if (filled) s = tidei_fill_elements(dst, element, "tide_pad");
     if (s == TIDE_OK) s = tidei_copy_elements(dst->rt, &middle, src, "tide_pad");
     for (int i = 0; i < src->lay.ndim && s == TIDE_OK && !filled; i++) {
