@@ -131,7 +131,7 @@ static tide_status plan(const tidei_layout *l, const int64_t *before, const int6
 #define SMALL  ((int64_t)(4 * TIDEI_MIB)) /* bytes that are filled while a launch is made */
 #define SECTOR ((int64_t)32)              /* bytes that memory reads or writes at once */
 
-/* The bytes that are moved to fill the borders of axis i, side by side: in pieces, and with each the
+/* The bytes moved to fill the borders of axis i, side by side: in pieces, and with each the
 ** sectors of which it has a part. */
 static int64_t bytes_of_sides(const tidei_layout *dst, int i, int64_t before, int64_t after) {
     int64_t pieces = 1, inner = (int64_t)tide_dtype_size(dst->dtype);
