@@ -70,6 +70,27 @@ typedef struct od_top {
     od_u64 from; /* address of i64, as the source has its elements: their places; 0: none */
 } od_top;
 
+/* Distinct elements of one or two bytes (distinct.cu). */
+enum {
+    OD_STRETCH = 512,
+    OD_WORDS = 1 << 11
+}; /* elements of a stretch; words of a bit for each value */
+typedef struct od_marks {
+    od_i64 found, nans; /* how many distinct elements there are, and how many of them are NaN */
+    od_u64 zero; /* of floats: the complement of 2 * place + sign of the first zero; 0: none is */
+    od_u64 unused;
+    od_u32 seen[OD_WORDS]; /* bit by bit: whether an element has these bits */
+    od_u64
+        ranked[OD_WORDS]; /* of as many bits: below those of distinct numbers; above how many lesser
+                                ones lie in other words */
+    od_u64 stretch[1];    /* for each one of the array: its NaN, then those before it */
+} od_marks;
+typedef struct od_distinct {
+    od_sort sort;           /* source, results, space (one row), type; state: an od_marks */
+    od_u64 inverse, counts; /* addresses of i64; 0: there is none */
+    od_i64 found, nans;     /* as the marks have them, once they are known */
+} od_distinct;
+
 /* Items of a tile: what a block sorts at once in a pass over long rows. */
 enum { OD_TILE_32 = 4096, OD_TILE_64 = 4096 };
 

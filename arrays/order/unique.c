@@ -1,16 +1,12 @@
-/* unique.c: the distinct elements of an array, in order: sorted; where each group of equals begins,
-** which the host must wait for as it makes the results' size; and what is to be told of each
-** group. */
+/* unique.c: the distinct elements of an array, in order. Of types that have few values these are
+** marked (distinct.c). Others are sorted; where each group of equals begins, the host must wait for
+** as it makes the results' size; and then what is to be told of each group. */
 #include "arrays/arrays.h"
+#include "arrays/order/distinct.h"
 #include "arrays/order/results.h"
 #include "arrays/order/sort.h"
 #include "arrays/order/step.h"
 #include "arrays/scan/select.h"
-
-/* What is wanted; NULL: it is not. */
-typedef struct wanted {
-    tide_array **values, **indices, **inverse, **counts;
-} wanted;
 
 /* The array sorted, and what each sorted element's place was. */
 typedef struct groups {
@@ -36,7 +32,7 @@ static tide_status find_starts(tidei_results *r, groups *g, tide_array **starts)
     return s;
 }
 
-static tide_status tell(const tidei_operand *a, const wanted *w, const groups *g,
+static tide_status tell(const tidei_operand *a, const tidei_wanted *w, const groups *g,
                         const tidei_operand *starts, const char *op) {
     const int64_t count = starts->lay.shape[0];
     tidei_results r = {.rt = a->rt, .op = op};
@@ -65,7 +61,7 @@ static tide_status tell(const tidei_operand *a, const wanted *w, const groups *g
     return tidei_results_end(&r);
 }
 
-static void sort_all(tidei_results *r, const tidei_operand *a, const wanted *w, groups *g) {
+static void sort_all(tidei_results *r, const tidei_operand *a, const tidei_wanted *w, groups *g) {
     (void)tidei_step_flat(r, a, a->lay.dtype, true, &g->flat); /* in its status */
     g->n = g->flat.lay.shape[0];
     g->sorted = tidei_results_make(r, NULL, a->lay.dtype, 1, &g->n);
@@ -74,7 +70,7 @@ static void sort_all(tidei_results *r, const tidei_operand *a, const wanted *w, 
     if (r->status == TIDE_OK) r->status = tidei_sort(&s, r->op);
 }
 
-static tide_status unique(const tidei_operand *a, const wanted *w, const char *op) {
+static tide_status unique(const tidei_operand *a, const tidei_wanted *w, const char *op) {
     tidei_results r = {.rt = a->rt, .op = op}; /* of use during the call alone */
     groups g = {.n = 0};
     tide_array *starts = NULL;
@@ -89,12 +85,12 @@ static tide_status unique(const tidei_operand *a, const wanted *w, const char *o
     return tidei_results_end(&r);
 }
 
-static tide_status unique_of(tide_array *a, const wanted *w, const char *op) {
+static tide_status unique_of(tide_array *a, const tidei_wanted *w, const char *op) {
     tidei_operand o;
     if (a && !w->values && !w->indices && !w->inverse && !w->counts) return tidei_results_none(op);
     tide_status s = tidei_operand_get(a, op, 1, &o);
     if (s != TIDE_OK) return s;
-    s = unique(&o, w, op);
+    s = tidei_has_marks(&o) ? tidei_distinct(&o, w, op) : unique(&o, w, op);
     tidei_operand_put(&o);
     return s;
 }
@@ -102,22 +98,23 @@ static tide_status unique_of(tide_array *a, const wanted *w, const char *op) {
 tide_array *tide_unique_values(tide_array *a) {
     TIDEI_OPERATION("tide_unique_values");
     tide_array *out = NULL;
-    (void)unique_of(a, &(wanted){.values = &out}, "tide_unique_values"); /* NULL then */
+    (void)unique_of(a, &(tidei_wanted){.values = &out}, "tide_unique_values"); /* NULL then */
     return out;
 }
 
 tide_status tide_unique_counts(tide_array *a, tide_array **values, tide_array **counts) {
     TIDEI_OPERATION("tide_unique_counts");
-    return unique_of(a, &(wanted){.values = values, .counts = counts}, "tide_unique_counts");
+    return unique_of(a, &(tidei_wanted){.values = values, .counts = counts}, "tide_unique_counts");
 }
 
 tide_status tide_unique_inverse(tide_array *a, tide_array **values, tide_array **inverse) {
     TIDEI_OPERATION("tide_unique_inverse");
-    return unique_of(a, &(wanted){.values = values, .inverse = inverse}, "tide_unique_inverse");
+    return unique_of(a, &(tidei_wanted){.values = values, .inverse = inverse},
+                     "tide_unique_inverse");
 }
 
 tide_status tide_unique_all(tide_array *a, tide_array **values, tide_array **indices,
                             tide_array **inverse, tide_array **counts) {
     TIDEI_OPERATION("tide_unique_all");
-    return unique_of(a, &(wanted){values, indices, inverse, counts}, "tide_unique_all");
+    return unique_of(a, &(tidei_wanted){values, indices, inverse, counts}, "tide_unique_all");
 }

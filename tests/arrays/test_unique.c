@@ -3,7 +3,7 @@
 #include "tests/arrays/every_failure.h"
 #include "tests/arrays/ordered.h"
 
-extern const char tidei_order_steps_text[];
+extern const char tidei_order_steps_text[], tidei_order_distinct_text[];
 
 static size_t size_of(tide_array *a) { return tide_dtype_size(tide_array_dtype(a)); }
 
@@ -188,8 +188,39 @@ static void a_gpus_kernels_do_the_same(void **state) {
     distinct(*state, 4);
 }
 
-static void each_nan_is_distinct_and_zeros_are_one(void **state) {
-    tide_runtime *rt = *state;
+/* Types of few values are not sorted: many tiles, on which blocks agree; more distinct ones than a
+** block counts at once; one alone, or NaN alone. */
+static void many_of_few_values(tide_runtime *rt) {
+    static const tide_dtype types[] = {TIDE_U8, TIDE_I8, TIDE_BOOL, TIDE_I16, TIDE_F16, TIDE_BF16};
+    for (size_t i = 0; i < TIDEI_COUNT(types); i++) {
+        int64_t n = 4096 * (1 + random_below(5)) + random_below(4096);
+        tide_array *a = random_array(rt, types[i], 1, &n, i & 1 ? BACKWARD : PLAIN, i & 4);
+        distinct_right(a);
+        tide_release(a);
+    }
+    int64_t n = 40000;
+    tide_array *a = random_array(rt, TIDE_U16, 1, &n, SPARSE, false);
+    distinct_right(a);
+    tide_release(a);
+    static const double alone[] = {0, -0.0, NAN, INFINITY};
+    for (size_t i = 0; i < TIDEI_COUNT(alone); i++) {
+        a = tide_full(rt, TIDE_BF16, SHAPE(5000), tide_arg_float(alone[i]));
+        distinct_right(a);
+        tide_release(a);
+    }
+}
+static void few_values_are_marked(void **state) {
+    if (!*state) skip();
+    many_of_few_values(*state);
+    tide_array *a = tide_zeros(*state, TIDE_U8, SHAPE(9));
+    const unsigned before = atomic_load(&emulated_launches);
+    tide_release(tide_unique_values(a));
+    assert_int_equal(atomic_load(&emulated_launches) - before, 3);
+    assert_string_equal(atomic_load(&emulated_last), "order_tell_marks");
+    tide_release(a);
+}
+
+static void nan_and_zeros(tide_runtime *rt) {
     const float data[] = {NAN, -0.0f, 0.0f, NAN, 2, 0.0f};
     tide_array *a = tide_from_host(rt, TIDE_F32, SHAPE(2, 3), data), *values, *indices, *counts;
     assert_ok(tide_unique_all(a, &values, &indices, NULL, &counts));
@@ -199,6 +230,18 @@ static void each_nan_is_distinct_and_zeros_are_one(void **state) {
     assert_int_equal(tide_unique_counts(a, NULL, NULL), TIDE_E_INVALID);
     assert_error(TIDE_E_INVALID, "no result is wanted");
     tide_release(a);
+    static const uint16_t bits[] = {0x7f81, 0x8000, 0, 0xffc1, 0x4000, 0, 0xff80, 0x8001};
+    a = tide_from_host(rt, TIDE_BF16, SHAPE(8), bits);
+    assert_ok(tide_unique_all(a, &values, &indices, NULL, &counts));
+    HAS(indices, int64_t, TIDE_I64, 6, 7, 1, 4, 0, 3);
+    HAS(counts, int64_t, TIDE_I64, 1, 1, 3, 1, 1, 1);
+    has(values, TIDE_BF16, (uint16_t[]){0xff80, 0x8001, 0x8000, 0x4000, 0x7f81, 0xffc1}, 6);
+    tide_release(a);
+}
+static void each_nan_is_distinct_and_zeros_are_one(void **state) { nan_and_zeros(*state); }
+static void a_gpus_kernels_tell_nan_and_zeros(void **state) {
+    if (!*state) skip();
+    nan_and_zeros(*state);
 }
 
 /* ---- failures ---- */
@@ -218,9 +261,26 @@ static void each_call_of_the_device_may_fail(void **state) {
     each_call_fails(finding_in_a_scope);
 }
 
+static void marking_in_a_scope(tide_runtime *rt, tide_status *status) {
+    tide_array *a, *out[4];
+    assert_ok(tide_scope_begin(rt));
+    bool ok = (a = tide_full(rt, TIDE_F16, SHAPE(3, 5), tide_arg_float(NAN))) &&
+              tide_unique_all(a, &out[0], &out[1], &out[2], &out[3]) == TIDE_OK;
+    *status = ok ? TIDE_OK : tide_error_last()->status;
+    assert_ok(tide_scope_end(rt));
+}
+static void each_call_may_fail_under_a_gpus_kernels(void **state) {
+    (void)state;
+    if (!can_emulate()) skip();
+    emulated_device = true;
+    each_call_fails(marking_in_a_scope);
+    emulated_device = false;
+}
+
 static void kernels_compile(void **state) {
     (void)state;
     compiles(tidei_order_steps_text, "steps.h", "ALL", 90);
+    compiles(tidei_order_distinct_text, "distinct.cu", "ALL", 90);
 }
 
 int main(void) {
@@ -233,8 +293,11 @@ int main(void) {
         CASE(elements_are_looked_up_in_sets),
         CASE(distinct_elements_are_told),
         EMULATED(a_gpus_kernels_do_the_same),
+        EMULATED(few_values_are_marked),
         CASE(each_nan_is_distinct_and_zeros_are_one),
+        EMULATED(a_gpus_kernels_tell_nan_and_zeros),
         cmocka_unit_test(each_call_of_the_device_may_fail),
+        cmocka_unit_test(each_call_may_fail_under_a_gpus_kernels),
         cmocka_unit_test(kernels_compile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
