@@ -1,7 +1,8 @@
 /* sort.c: sorting along an axis: which kernels, in which order, with how much room.
 **
 ** On the host one kernel sorts row after row (sort_host.c). Where kernels are text, rows of up to
-** SHORT elements are sorted in shared memory by one launch. Longer ones take a launch to clear the
+** SHORT elements are sorted in shared memory by one launch, and many of elements of one byte by
+** counting (bytes.cu). Longer ones take a launch to clear the
 ** counts, one to count the digits of each round of keys, and one for each digit; all rows are in
 ** all launches. Of one row those digits are left out, on the device, that are the same in all keys.
 ** Keys and places go back and forth between two pieces of memory; the first pass makes them from
@@ -12,11 +13,14 @@
 #include "arrays/order/sort_host.h"
 #include "arrays/order/types.h"
 
-#define SHORT 4096                                /* TILE of runs.cu: elements of a row */
+#define SHORT 4096 /* TILE of runs.cu: elements of a row */
+/* A warp counts the bytes of a row (bytes.cu): of a row that is worth going over 256 counts, where
+** there are rows enough that it does not matter that one of them takes longer. */
+enum { BYTES_LEAST = 64, BYTES_ROWS = 256, WARPS = 8 };
 enum { DIGITS = 256, TICKETS = 64, BUFFERS = 2 }; /* TICKETS: with plans */
 #define PLANNED 4 /* passes from which on it is worth a launch to know which have nothing to do */
 
-extern const char tidei_order_sort_text[];
+extern const char tidei_order_sort_text[], tidei_order_bytes_text[];
 
 #define KERNEL(name)                                                                               \
     { #name, tidei_order_sort_text, NULL, false }
@@ -26,6 +30,7 @@ static const tidei_own_kernel plan_kernel = KERNEL(order_plan);
 static const tidei_own_kernel sweep_kernels[] = {KERNEL(order_sweep_32), KERNEL(order_sweep_64),
                                                  KERNEL(order_sweep_32_far),
                                                  KERNEL(order_sweep_64_far)};
+static const tidei_own_kernel bytes_kernel = {"order_bytes", tidei_order_bytes_text, NULL, false};
 static const tidei_own_kernel host_kernel = {"order_sort", NULL, tidei_sort_host, false};
 
 /* A sort under way: its operands, in the order of the kernels' addresses; room that it took. */
@@ -74,7 +79,14 @@ static tide_status on_host(job *j) {
     return launch(j, &host_kernel, 1);
 }
 
+static bool are_counted(const od_rows *r, size_t element) {
+    return element == 1 && r->step == 1 && r->out_step == 1 && r->length >= BYTES_LEAST &&
+           r->length <= SHORT && r->rows >= BYTES_ROWS;
+}
+
 static tide_status short_rows(job *j) {
+    if (are_counted(&j->p.space, (size_t)j->p.type.size))
+        return launch(j, &bytes_kernel, (j->p.space.rows + WARPS - 1) / WARPS);
     int64_t width = 16; /* ITEMS of runs.cu */
     while (width < j->p.space.length) width *= 2;
     int64_t most = SHORT / width;
@@ -149,6 +161,12 @@ bool tidei_sort_carries(const tidei_operand *source) {
     const tidei_layout *l = &source->lay;
     return tidei_order_by_text(source) && l->ndim == 1 && l->dtype == TIDE_U32 &&
            l->shape[0] > SHORT && l->shape[0] <= TIDEI_NEAR;
+}
+
+bool tidei_sort_counts(const tidei_operand *source, int axis) {
+    od_rows r;
+    tidei_order_rows(&source->lay, axis, source->lay.shape[axis], &r);
+    return tidei_order_by_text(source) && are_counted(&r, tide_dtype_size(source->lay.dtype));
 }
 
 tide_status tidei_sort(const tidei_sorting *s, const char *op) {

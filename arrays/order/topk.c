@@ -1,5 +1,6 @@
 /* topk.c: the first k of each row in its order. Where kernels are text: of very short rows a block
-** sorts many at once, and writes the first k. Few of others are picked by a block a row
+** sorts many at once, and writes the first k; of many short ones of bytes a warp counts these. Few
+** of others are picked by a block a row
 ** (select.cu); long rows fall into parts, a block each picks the first k of these, and what they
 ** picked makes shorter rows, until a row is one part. On a host few are picked by a heap
 ** (select_host.c). Else by a sort. */
@@ -52,7 +53,8 @@ typedef struct topk {
 } topk;
 
 static bool is_sorted(const topk *t) {
-    return t->a->lay.shape[t->axis] <= SORTED && tidei_sort_keeps(t->a, t->axis);
+    return (t->a->lay.shape[t->axis] <= SORTED && tidei_sort_keeps(t->a, t->axis)) ||
+           tidei_sort_counts(t->a, t->axis);
 }
 
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }

@@ -3,7 +3,7 @@
 #include "tests/arrays/every_failure.h"
 #include "tests/arrays/sorted.h"
 
-extern const char tidei_order_sort_text[], tidei_order_select_text[];
+extern const char tidei_order_sort_text[], tidei_order_select_text[], tidei_order_bytes_text[];
 
 static void sorts_right(tide_array *a, int axis, bool descending) {
     tide_dtype t = tide_array_dtype(a);
@@ -142,6 +142,32 @@ static void a_gpus_kernels_pick_from_parts_of_rows(void **state) {
 }
 static void the_first_of_long_rows(void **state) { rows_in_parts(*state); }
 
+/* Many rows of bytes, which warps count: at any distance from a multiple of 4 bytes; the first few,
+** and more than lie side by side under way. */
+static void last_is(const char *name) { assert_string_equal(atomic_load(&emulated_last), name); }
+static void rows_of_bytes(tide_runtime *rt) {
+    static const tide_dtype types[] = {TIDE_U8, TIDE_I8, TIDE_BOOL};
+    static const int64_t most[] = {1206, 64, 333, 95, 70, 2100};
+    for (int i = 0; i < (test_quick() ? 5 : 6); i++) {
+        const tide_dtype t = types[i % 3];
+        const int64_t n = most[i], shape[] = {2, n > 2000 ? 128 : 130, n};
+        tide_array *a = random_array(rt, t, 3, shape, i == 4 ? STRETCHED : PLAIN, i & 1);
+        sorts_right(a, 2, i % 4 > 1);
+        last_is("order_bytes");
+        picks_right(a, 2, i % 2 ? n : 1 + random_below(40), i % 4 > 1);
+        last_is("order_bytes");
+        tide_release(a);
+    }
+    tide_array *a = random_array(rt, TIDE_U8, 2, (int64_t[]){256, 63}, PLAIN, false);
+    sorts_right(a, 1, false);
+    last_is("order_rows_32");
+    tide_release(a);
+}
+static void a_gpus_kernels_count_rows_of_bytes(void **state) {
+    if (!*state) skip();
+    rows_of_bytes(*state);
+}
+
 /* ---- words of the contract ---- */
 
 static void equals_keep_their_order_both_ways(void **state) {
@@ -236,6 +262,7 @@ static void each_call_may_fail_under_a_gpus_kernels(void **state) {
 static void kernels_compile(void **state) {
     (void)state;
     compiles(tidei_order_sort_text, "sort.cu", "ALL", 90);
+    compiles(tidei_order_bytes_text, "bytes.cu", "ALL", 90);
     compiles(tidei_order_select_text, "select.cu", "ALL", 90);
 }
 
@@ -253,6 +280,7 @@ int main(void) {
         EMULATED(a_gpus_kernels_keep_long_rows_apart),
         CASE(the_first_of_long_rows),
         EMULATED(a_gpus_kernels_pick_from_parts_of_rows),
+        EMULATED(a_gpus_kernels_count_rows_of_bytes),
         CASE(equals_keep_their_order_both_ways),
         CASE(complex_numbers_are_compared_as_numpy_does),
         CASE(a_partition_parts),
