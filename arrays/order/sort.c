@@ -2,11 +2,12 @@
 **
 ** On the host one kernel sorts row after row (sort_host.c). Where kernels are text, rows of up to
 ** SHORT elements are sorted in shared memory by one launch, and many of elements of one byte by
-** counting (bytes.cu). Longer ones take a launch to clear the
-** counts, one to count the digits of each round of keys, and one for each digit; all rows are in
-** all launches. Of one row those digits are left out, on the device, that are the same in all keys.
-** Keys and places go back and forth between two pieces of memory; the first pass makes them from
-** the elements, the last one writes the results. */
+** counting (bytes.cu). Longer ones take a launch to clear the counts, one to count the digits of
+** each round of keys, and one for each digit; all rows are in all launches. Of one row those digits
+** are left out, on the device, that are the same in all keys. Keys and places go back and forth
+** between two pieces of memory; the first pass makes them from the elements, the last one writes
+** the results. Places are left out where the results are values that their keys tell; of floats the
+** device finds that out as it counts. */
 #include "arrays/arrays.h"
 #include "arrays/kernels/launch.h"
 #include "arrays/order/sort.h"
@@ -101,7 +102,7 @@ static bool is_far(const job *j) {
 /* Room for a long sort: keys and places, where there is more than one pass; counts, cleared. */
 static tide_status make_room(job *j, int64_t tiles) {
     int64_t n = j->p.space.rows * j->p.space.length;
-    /* of integers the keys tell all, and of one pass the places are known */
+    /* of integers the keys tell all, of floats maybe, and of one pass the places are known */
     bool places = j->s->indices || j->p.type.kind == OD_FLOAT;
     tide_status s = TIDE_OK;
     for (int i = 0; i < BUFFERS && i < j->p.passes - 1 && s == TIDE_OK; i++) {

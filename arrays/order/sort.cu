@@ -110,10 +110,13 @@ OD_FN od_i64 od_tiles_a_row(const od_sort &p, int tile) {
     return (p.space.length + tile - 1) / tile;
 }
 
-/* The room for counts: a ticket for each pass; for each pass a plan; for each row and pass, how often
+/* The room for counts: a ticket for each pass; for each pass a plan; a word that od_untold has; for
+** each row and pass, how often
 ** each digit occurs; for each tile, what it has said of each digit. */
 OD_FN od_u64 *od_tickets(const od_sort &p) { return (od_u64 *)p.state; }
 OD_FN od_i64 *od_plan(const od_sort &p) { return (od_i64 *)p.state + 32; }
+/* Whether there are keys that do not tell their elements, which are found by their places then. */
+OD_FN od_u64 *od_untold(const od_sort &p) { return (od_u64 *)p.state + 63; }
 OD_FN od_u64 *od_counts(const od_sort &p, od_i64 row, int pass) {
     return (od_u64 *)p.state + 64 + (row * p.passes + pass) * DIGITS;
 }
@@ -129,12 +132,29 @@ template <class K> struct od_counting {
     od_u32 counts[sizeof(K)][DIGITS][parts];
 };
 
+/* Whether places are under way for the sake of keys alone that may not be there: of floats without
+** zeros and NaN the keys tell all. */
+OD_FN bool od_may_tell(const od_sort &p) {
+    return !p.indices && p.type.parts == 1 && p.type.kind == OD_FLOAT;
+}
+template <bool FULL, class K, int N>
+OD_FN void od_ask_keys(const od_sort &p, const K (&key)[N], int n) {
+    const K all = (K)OD_LIMIT(8 * p.type.size), down = p.type.descending ? all : (K)0;
+    const K zero = (K)od_sign(p.type) ^ down, nan = all ^ down;
+    bool untold = false;
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        untold |= (FULL || od_item_in_tile<N>(i) < n) && (key[i] == zero || key[i] == nan);
+    if (untold) *od_untold(p) = 1;
+}
+
 template <bool FULL, class K>
 OD_FN void od_count_tile(const od_sort &p, od_counting<K> &c, od_i64 first, int n) {
     enum { N = od_counting<K>::each };
     const int part = threadIdx.x % od_counting<K>::parts;
     K key[N];
     od_keys_of_tile<FULL>(p, key, first, n);
+    if (od_may_tell(p)) od_ask_keys<FULL>(p, key, n);
 #pragma unroll
     for (int d = 0; d < (int)sizeof(K); d++) {
         if (d >= p.digits) return;
@@ -182,7 +202,7 @@ template <class K> OD_FN void od_count_kernel(const od_sort &p) {
     }
 }
 #if WANTS(order_count_32)
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 3)
     order_count_32(const __grid_constant__ od_sort p) {
     kt_grid_wait();
     od_count_kernel<od_u32>(p);
@@ -216,6 +236,7 @@ extern "C" __global__ void __launch_bounds__(256) order_plan(const __grid_consta
 ** (which makes the keys); from which buffer to which. */
 typedef struct od_turn {
     bool idle, begins, first;
+    bool placed; /* places are under way with the keys, or wanted */
     int in, to;
 } od_turn;
 
@@ -225,6 +246,7 @@ OD_FN od_turn od_turn_of(const od_sort &p) {
     t.idle = before < 0;
     t.begins = before == 0;
     t.first = p.planned ? before == 0 : p.first;
+    t.placed = p.indices || (p.order[0] && !(od_may_tell(p) && *od_untold(p) == 0));
     t.in = (before + 1) & 1;
     t.to = before & 1;
     return t;
@@ -325,7 +347,8 @@ OD_FN void od_fetch_order(const od_sort &p, const od_turn &turn, const od_share<
         if (turn.begins)
             places[i] = (V)(first + i * 32);
         else
-            places[i] = order && (FULL || od_item_in_tile<N>(i) < mine.n) ? from[i * 32] : (V)0;
+            places[i] =
+                turn.placed && (FULL || od_item_in_tile<N>(i) < mine.n) ? from[i * 32] : (V)0;
     }
 }
 
@@ -446,9 +469,15 @@ static __device__ __noinline__ void od_put_apart(const od_sort &p, od_i64 source
     od_put(&p, source, from, out, key);
 }
 
-/* Writes an element to the results. Most have the keys' size and one part. */
+/* Writes an element to the results. Most have the keys' size and one part. Without places its key
+** tells it. */
 template <class K>
-OD_FN void od_put_one(const od_sort &p, od_i64 source, od_i64 from, od_i64 out, K key) {
+OD_FN void od_put_one(const od_sort &p, od_i64 source, od_i64 from, od_i64 out, K key,
+                      bool placed) {
+    if (!placed) {
+        od_store(p.values, out, p.type.size, od_bits(p.type, key));
+        return;
+    }
     if (p.type.size != (int)sizeof(K) || !od_tells(p.type, key)) {
         od_put_apart(p, source, from, out, key);
         return;
@@ -474,7 +503,7 @@ OD_FN void od_put_tile(const od_sort &p, const od_tile<K, V> &s, const od_share<
         if (!FULL && j >= mine.n) break; /* what pads the tile comes last */
         const V at = s.goes[od_digit(p, key[i])] + (V)j;
         od_put_one(p, mine.source, placed ? (od_i64)s.order[j] : 0,
-                   mine.out + (od_i64)at * p.space.out_step, key[i]);
+                   mine.out + (od_i64)at * p.space.out_step, key[i], placed);
     }
 }
 
@@ -492,17 +521,16 @@ template <bool FULL, class K, class V>
 OD_FN void od_write(const od_sort &p, const od_turn &turn, od_tile<K, V> &s,
                     const od_share<K, V> &mine, const V (&places)[od_size<K>::each]) {
     enum { N = od_size<K>::each };
-    const bool placed = p.order[0] || p.indices;
     if (p.pass == p.passes - 1) {
         K key[N];
 #pragma unroll
         for (int i = 0; i < N; i++) key[i] = s.keys[i * THREADS + threadIdx.x];
-        if (placed) od_exchange_order(s, mine, places);
-        od_put_tile<FULL>(p, s, mine, key, placed);
+        if (turn.placed) od_exchange_order(s, mine, places);
+        od_put_tile<FULL>(p, s, mine, key, turn.placed);
     } else {
         V at[N];
         od_scatter_keys<FULL>(p, turn, s, mine, at);
-        if (!placed) return;
+        if (!turn.placed) return;
         od_exchange_order(s, mine, places);
         od_scatter_order<FULL>(p, turn, s, mine, at);
     }

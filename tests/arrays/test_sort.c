@@ -77,6 +77,35 @@ static void several_long_rows(tide_runtime *rt) {
         tide_release(a);
     }
 }
+/* Floats whose keys tell them, in values alone; and with some that no key tells: zeros, NaN. */
+static void floats_of_long_rows(tide_runtime *rt) {
+    static const tide_dtype types[] = {TIDE_F32, TIDE_F64, TIDE_BF16, TIDE_F16};
+    static const double last[] = {1.5, -0.0, NAN, 0.0};
+    for (int i = 0; i < 4 * (int)TIDEI_COUNT(types); i++) {
+        const tide_dtype t = types[i / 4];
+        const size_t size = tide_dtype_size(t);
+        int64_t shape[] = {1 + (i & 1), i < 8 ? 4300 : 4097}, n = shape[0] * shape[1];
+        if (test_quick() && i % 3) continue;
+        unsigned char *x = malloc((size_t)n * size);
+        for (int64_t j = 0; j < n; j++) {
+            double v = (double)(1 + random_below(1000)) * (random_below(2) ? 0.25 : -8);
+            if (j == n - 1 || (j == 7 && i % 4)) v = last[i % 4];
+            assert_ok(tidei_encode(tide_arg_float(v), t, "test", x + (size_t)j * size));
+        }
+        tide_array *a = tide_from_host(rt, t, 2, shape, x);
+        assert_array(a);
+        sorted s = model(a, 1, shape[1], i & 2);
+        has(tide_sort(a, 1, i & 2), t, s.values, s.n);
+        drop_model(&s);
+        tide_release(a);
+        free(x);
+    }
+}
+static void floats_are_sorted_by_what_their_keys_tell(void **state) { floats_of_long_rows(*state); }
+static void a_gpus_kernels_sort_by_what_keys_tell(void **state) {
+    if (!*state) skip();
+    floats_of_long_rows(*state);
+}
 /* Keys whose digits are alike but for one, two or none: the others' passes have nothing to do. */
 static void alike_but_for_some_digits(tide_runtime *rt) {
     static const int shifts[][2] = {{0, 0}, {24, 24}, {56, 56}, {8, 40}, {0, 56}};
@@ -276,6 +305,8 @@ int main(void) {
         EMULATED(a_gpus_kernels_sort_long_rows),
         CASE(digits_that_all_keys_have_are_passed_over),
         EMULATED(a_gpus_kernels_pass_over_such_digits),
+        CASE(floats_are_sorted_by_what_their_keys_tell),
+        EMULATED(a_gpus_kernels_sort_by_what_keys_tell),
         CASE(rows_beside_each_other_are_sorted_alone),
         EMULATED(a_gpus_kernels_keep_long_rows_apart),
         CASE(the_first_of_long_rows),
