@@ -377,7 +377,34 @@ OD_SEARCH(order_find, od_find, false)
 OD_SEARCH(order_is_in, od_is_in, true)
 #endif
 #if WANTS(order_begins)
+#ifdef __CUDACC_RTC__
+/* Of sorted elements those that begin differ from the one before; NaN does from all. */
+template <class T> OD_FN void od_begin_each(const od_steps &p) {
+    const T *const sorted = (const T *)p.sorted;
+    const od_i64 all = (od_i64)gridDim.x * blockDim.x;
+    for (od_i64 i = (od_i64)blockIdx.x * blockDim.x + threadIdx.x; i < p.n; i += all)
+        OD_AT(unsigned char, p.values, i) = i == 0 || sorted[i] != sorted[i - 1];
+}
+extern "C" __global__ void order_begins(const od_steps p) {
+    kt_grid_wait();
+    const bool real = p.type.kind == OD_FLOAT;
+    if (p.type.parts == 1 && p.type.size == 4 && real)
+        od_begin_each<float>(p);
+    else if (p.type.parts == 1 && p.type.size == 8 && real)
+        od_begin_each<double>(p);
+    else if (p.type.size == 4 && !real)
+        od_begin_each<od_u32>(p);
+    else if (p.type.size == 8 && !real)
+        od_begin_each<od_u64>(p);
+    else {
+        const od_i64 all = (od_i64)gridDim.x * blockDim.x;
+        for (od_i64 i = (od_i64)blockIdx.x * blockDim.x + threadIdx.x; i < p.n; i += all)
+            od_begins(&p, i);
+    }
+}
+#else
 OD_EACH(order_begins, od_begins)
+#endif
 #endif
 #if WANTS(order_tell)
 OD_EACH(order_tell, od_tell)

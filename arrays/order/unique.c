@@ -10,26 +10,46 @@
 
 /* The array sorted, and what each sorted element's place was. */
 typedef struct groups {
-    tidei_operand flat, starts; /* starts: where each group begins */
+    tidei_operand flat;
     const tidei_operand *sorted, *order;
     int64_t n;
 } groups;
 
-/* Where groups begin: i64, as many as there are. */
-static tide_status find_starts(tidei_results *r, groups *g, tide_array **starts) {
-    tidei_operand flags;
-    tide_status s = tidei_operand_make(r->rt, TIDE_BOOL, 1, &g->n, r->op, &flags);
+/* Whether a group begins, for each sorted element. */
+static tide_status find_begins(const tidei_results *r, const groups *g, tidei_operand *flags) {
+    tide_status s = tidei_operand_make(r->rt, TIDE_BOOL, 1, &g->n, r->op, flags);
     if (s != TIDE_OK) return s;
     const tidei_step begins = {.name = TIDEI_STEP_BEGINS,
                                .sorted = g->sorted,
-                               .values = &flags,
+                               .values = flags,
                                .n = g->n,
                                .type = g->sorted->lay.dtype};
     s = tidei_step_run(&begins, r->op);
-    if (s == TIDE_OK) s = tidei_nonzero(&flags, starts, r->op);
+    if (s != TIDE_OK) tidei_operand_put(flags);
+    return s;
+}
+
+/* Where groups begin: i64, as many as there are. */
+static tide_status find_starts(const tidei_results *r, const groups *g, tide_array **starts) {
+    tidei_operand flags;
+    tide_status s = find_begins(r, g, &flags);
+    if (s != TIDE_OK) return s;
+    s = tidei_nonzero(&flags, starts, r->op);
     if (s == TIDE_OK && !(*starts = tidei_temporary(*starts, r->op))) s = tidei_last_status();
     tidei_operand_put(&flags);
     return s;
+}
+
+/* The values alone. */
+static tide_status pick_values(const tidei_results *r, const groups *g, tide_array **values) {
+    tidei_operand flags;
+    tide_status s = find_begins(r, g, &flags);
+    if (s != TIDE_OK) return s;
+    tide_array *picked = tidei_masked_select(g->sorted, &flags, r->op);
+    tidei_operand_put(&flags);
+    if (!picked) return tidei_last_status();
+    *values = picked;
+    return TIDE_OK;
 }
 
 static tide_status tell(const tidei_operand *a, const tidei_wanted *w, const groups *g,
@@ -70,18 +90,28 @@ static void sort_all(tidei_results *r, const tidei_operand *a, const tidei_wante
     if (r->status == TIDE_OK) r->status = tidei_sort(&s, r->op);
 }
 
+/* What is to be told of groups by where they begin. */
+static tide_status tell_groups(const tidei_operand *a, const tidei_wanted *w, const groups *g,
+                               const tidei_results *r) {
+    tide_array *starts = NULL;
+    tidei_operand o;
+    tide_status s = find_starts(r, g, &starts);
+    if (s == TIDE_OK) s = tidei_operand_get(starts, r->op, 1, &o);
+    if (s == TIDE_OK) {
+        s = tell(a, w, g, &o, r->op);
+        tidei_operand_put(&o);
+    }
+    tidei_temporary_end(starts);
+    return s;
+}
+
 static tide_status unique(const tidei_operand *a, const tidei_wanted *w, const char *op) {
     tidei_results r = {.rt = a->rt, .op = op}; /* of use during the call alone */
     groups g = {.n = 0};
-    tide_array *starts = NULL;
     sort_all(&r, a, w, &g);
-    if (r.status == TIDE_OK) r.status = find_starts(&r, &g, &starts);
-    if (r.status == TIDE_OK) r.status = tidei_operand_get(starts, op, 1, &g.starts);
-    if (r.status == TIDE_OK) {
-        r.status = tell(a, w, &g, &g.starts, op);
-        tidei_operand_put(&g.starts);
-    }
-    tidei_temporary_end(starts);
+    if (r.status == TIDE_OK)
+        r.status = w->indices || w->inverse || w->counts ? tell_groups(a, w, &g, &r)
+                                                         : pick_values(&r, &g, w->values);
     return tidei_results_end(&r);
 }
 

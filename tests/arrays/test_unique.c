@@ -251,6 +251,7 @@ static void finding_in_a_scope(tide_runtime *rt, tide_status *status) {
     assert_ok(tide_scope_begin(rt));
     bool ok = (a = tide_zeros(rt, TIDE_I32, SHAPE(3, 5))) &&
               (b = tide_broadcast_to(a, 3, (int64_t[]){2, 3, 5})) && tide_isin(a, b) &&
+              tide_unique_values(b) &&
               tide_unique_all(b, &out[0], &out[1], &out[2], &out[3]) == TIDE_OK &&
               tide_searchsorted(out[0], a, 1);
     *status = ok ? TIDE_OK : tide_error_last()->status;
