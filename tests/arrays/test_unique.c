@@ -198,8 +198,12 @@ static void many_of_few_values(tide_runtime *rt) {
         distinct_right(a);
         tide_release(a);
     }
-    int64_t n = 40000;
+    int64_t n = 40000; /* so many distinct ones that blocks share them */
     tide_array *a = random_array(rt, TIDE_U16, 1, &n, SPARSE, false);
+    distinct_right(a);
+    tide_release(a);
+    n = 135000; /* a thread sums the NaN of two stretches */
+    a = random_array(rt, TIDE_BF16, 1, &n, PLAIN, true);
     distinct_right(a);
     tide_release(a);
     static const double alone[] = {0, -0.0, NAN, INFINITY};
