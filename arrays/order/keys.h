@@ -78,7 +78,6 @@ enum {
 typedef struct od_marks {
     od_i64 found, nans; /* how many distinct elements there are, and how many of them are NaN */
     od_u64 zero; /* of floats: the complement of 2 * place + sign of the first zero; 0: none is */
-    od_u64 unused;
     od_u32 seen[OD_WORDS]; /* bit by bit: whether an element has these bits */
     od_u64
         ranked[OD_WORDS]; /* of as many bits: below those of distinct numbers; above how many lesser
