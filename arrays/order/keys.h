@@ -71,18 +71,15 @@ typedef struct od_top {
 } od_top;
 
 /* Distinct elements of one or two bytes (distinct.cu). */
-enum {
-    OD_STRETCH = 512,
-    OD_WORDS = 1 << 11
-}; /* elements of a stretch; words of a bit for each value */
+enum { OD_STRETCH = 512, OD_WORDS = 1 << 11 }; /* elements; words with a bit for each value */
 typedef struct od_marks {
     od_i64 found, nans; /* how many distinct elements there are, and how many of them are NaN */
     od_u64 zero; /* of floats: the complement of 2 * place + sign of the first zero; 0: none is */
     od_u32 seen[OD_WORDS]; /* bit by bit: whether an element has these bits */
-    od_u64
-        ranked[OD_WORDS]; /* of as many bits: below those of distinct numbers; above how many lesser
-                                ones lie in other words */
-    od_u64 stretch[1];    /* for each one of the array: its NaN, then those before it */
+    /* the lower half: the bits of `seen` that are distinct numbers; the upper one: how many lesser
+    ** numbers other words have */
+    od_u64 ranked[OD_WORDS];
+    od_u64 stretch[1]; /* for each one of the array: its NaN; then how many come before */
 } od_marks;
 typedef struct od_distinct {
     od_sort sort;           /* source, results, space (one row), type; state: an od_marks */
