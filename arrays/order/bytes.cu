@@ -9,6 +9,7 @@
 
 enum {
     LONGEST = 4096, /* SHORT of sort.c: elements of a row */
+    PLACES = 2048,  /* BYTES_PLACES there */
     BATCH = 8       /* elements that a thread reads at once */
 };
 
@@ -17,7 +18,7 @@ struct __align__(16) od_bytes {
     od_u32 next[DIGITS]; /* how many of the key there are; then where its next one goes */
     union {
         od_u32 marks[LONGEST / 4 + 4];
-        unsigned short order[LONGEST / 2 + 8]; /* the first places, in order */
+        unsigned short order[PLACES]; /* the first places, in order */
     };
 };
 
@@ -118,12 +119,11 @@ OD_FN void od_put_bytes(const od_sort &p, const od_bytes &s, unsigned char *to, 
     }
 }
 
-/* Writes the places of elements whose keys are not above the edge; few of them go by `order`, which
-** has them side by side. */
+/* Writes the places of elements whose keys are not above the edge, by way of `order`, which has them
+** side by side. */
 OD_FN void od_put_places(const od_sort &p, od_bytes &s, const unsigned char *row, od_i64 *to,
                          od_u32 edge) {
     const int lane = threadIdx.x % 32, kept = (int)p.kept;
-    const bool few = kept <= LONGEST / 2;
     for (int first = 0; first < p.space.length; first += 32 * BATCH) {
         od_u32 key[BATCH];
         od_read_keys(p, row, first, key);
@@ -136,12 +136,11 @@ OD_FN void od_put_places(const od_sort &p, od_bytes &s, const unsigned char *row
                 wanted ? (int)(s.next[key[i]] + __popc(same & ((1u << lane) - 1))) : kept;
             __syncwarp();
             if (wanted && same >> lane == 1) s.next[key[i]] = at + 1; /* the highest of these */
-            if (at < kept && few) s.order[at] = (unsigned short)(first + 32 * i + lane);
-            if (at < kept && !few) to[at] = first + 32 * i + lane;
+            if (at < kept) s.order[at] = (unsigned short)(first + 32 * i + lane);
             __syncwarp();
         }
     }
-    for (int i = lane; few && i < kept; i += 32) to[i] = s.order[i];
+    for (int i = lane; i < kept; i += 32) to[i] = s.order[i];
 }
 
 OD_FN void od_sort_bytes(const od_sort &p, od_bytes &s, od_i64 row) {

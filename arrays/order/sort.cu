@@ -111,8 +111,7 @@ OD_FN od_i64 od_tiles_a_row(const od_sort &p, int tile) {
 }
 
 /* The room for counts: a ticket for each pass; for each pass a plan; a word that od_untold has; for
-** each row and pass, how often
-** each digit occurs; for each tile, what it has said of each digit. */
+** each row and pass, how often each digit occurs; for each tile, what it has said of each digit. */
 OD_FN od_u64 *od_tickets(const od_sort &p) { return (od_u64 *)p.state; }
 OD_FN od_i64 *od_plan(const od_sort &p) { return (od_i64 *)p.state + 32; }
 /* Whether there are keys that do not tell their elements, which are found by their places then. */

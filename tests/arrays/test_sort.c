@@ -171,20 +171,23 @@ static void a_gpus_kernels_pick_from_parts_of_rows(void **state) {
 }
 static void the_first_of_long_rows(void **state) { rows_in_parts(*state); }
 
-/* Many rows of bytes, which warps count: at any distance from a multiple of 4 bytes; the first few,
-** and more than lie side by side under way. */
+/* Many rows of bytes, which warps count: at any distance from a multiple of 4 bytes; all of
+** them or the first few; more places than there is room for are sorted. */
 static void last_is(const char *name) { assert_string_equal(atomic_load(&emulated_last), name); }
 static void rows_of_bytes(tide_runtime *rt) {
     static const tide_dtype types[] = {TIDE_U8, TIDE_I8, TIDE_BOOL};
-    static const int64_t most[] = {1206, 64, 333, 95, 70, 2100};
-    for (int i = 0; i < (test_quick() ? 5 : 6); i++) {
+    static const int64_t most[] = {1206, 64, 333, 95, 70, 2049, 2048};
+    for (int i = 0; i < (test_quick() ? 5 : 7); i++) {
         const tide_dtype t = types[i % 3];
         const int64_t n = most[i], shape[] = {2, n > 2000 ? 128 : 130, n};
         tide_array *a = random_array(rt, t, 3, shape, i == 4 ? STRETCHED : PLAIN, i & 1);
-        sorts_right(a, 2, i % 4 > 1);
-        last_is("order_bytes");
+        sorts_right(a, 2, i % 4 > 1); /* the places last */
+        last_is(n > 2048 ? "order_rows_32" : "order_bytes");
         picks_right(a, 2, i % 2 ? n : 1 + random_below(40), i % 4 > 1);
+        last_is(i % 2 && n > 2048 ? "order_rows_32" : "order_bytes");
+        tide_array *values = tide_sort(a, 2, 0);
         last_is("order_bytes");
+        tide_release(values);
         tide_release(a);
     }
     tide_array *a = random_array(rt, TIDE_U8, 2, (int64_t[]){256, 63}, PLAIN, false);
