@@ -86,8 +86,8 @@ static bool are_counted(const od_rows *r, size_t element) {
 }
 
 static tide_status short_rows(job *j) {
-    /* more places have no room in shared memory, and are written one by one: 1.2 to 1.5 times as long
-    ** as by a sort (rows of 2632 and 3571 bytes on an H200) */
+    /* more places have no room in shared memory; written one by one they took 1.2 to 1.5 times as
+    ** long as by a sort (rows of 2632 and 3571 bytes on an H200) */
     const bool fits = !j->s->indices || j->p.kept <= BYTES_PLACES;
     if (fits && are_counted(&j->p.space, (size_t)j->p.type.size))
         return launch(j, &bytes_kernel, (j->p.space.rows + WARPS - 1) / WARPS);
