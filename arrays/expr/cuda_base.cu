@@ -97,7 +97,7 @@ TD_FN td_f64 tide_least(td_f64 a, td_f64 b) {
 /* What many are divided by: its reciprocal, correctly rounded, and whether quotients by it may be
 ** had from that. A product with the reciprocal, corrected once by what it leaves, is the quotient
 ** as division rounds it, where nothing on the way overflows or loses digits: for dividends from
-** 2^-100 to 2^100, or 0.0, and divisors from 2^-24 to 2^24, roughly. (The product is less than 1.5 last
+** 2^-100 to 2^100 and divisors from 2^-24 to 2^24, roughly. (The product is less than 1.5 last
 ** places off, and the correction less than 2^-23 of that; a quotient comes no nearer to the middle
 ** between two floats than 1/2D of a last place, D the divisor's 24 digits. All pairs that come so
 ** near that this does not decide give the quotient: tests go through some.) */
@@ -112,12 +112,10 @@ TD_FN tide_divisor tide_divisor_of(td_f32 d) {
 /* `divides` becomes false where the quotient may be another one. */
 TD_FN td_f32 tide_divided(td_f32 x, td_f32 d, const tide_divisor &by, bool &divides) {
     const td_f32 near = x * by.reciprocal;
-    /* of 0.0 too, which is common (exp of little); -0.0 would lose its sign */
-    divides &= ((td_bits_f32(x) << 1) - (27u << 24) < by.span) |
-               ((td_bits_f32(x) == 0) & (by.span != 0));
+    divides &= (td_bits_f32(x) << 1) - (27u << 24) < by.span;
     return fma(fma(-near, d, x), by.reciprocal, near);
 }
-/* Any quotient. Where many values are zeros, what does not divide above comes here, and the division
+/* Any quotient. Where many values are 0.0, what does not divide above comes here, and the division
 ** of a GPU takes long for these. */
 TD_FN td_f32 tide_divided_whole(td_f32 x, td_f32 d, const tide_divisor &by) {
     const bool nothing = x == 0 && by.span;

@@ -610,9 +610,7 @@ static void quotients_of_zeros(void **state) {
     (void)state;
     for (int i = 0; i < ROWS; i++)
         for (int k = 0; k < N; k++) {
-            x[i][k] = k % 3 == 0   ? 0.0f
-                      : k % 3 == 1 ? (i / 8 % 2 ? 0.0f : -0.0f) /* which has a way of its own */
-                                   : (float)unit() - 0.5f;
+            x[i][k] = k % 3 == 0 ? 0.0f : k % 3 == 1 ? -0.0f : (float)unit() - 0.5f;
             rows[i][k] = divisors[i % 8];
             columns[i][k] = divisors[k % 8];
         }
