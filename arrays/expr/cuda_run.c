@@ -222,7 +222,8 @@ static tide_status launch(tidei_stream *s, tidei_cuda_plan *plan, tidei_dkernel 
         "flat map",           "flat map by element", "map of rows",     "strided map",
         "map of uneven rows", "tiled map",           "fold of rows",    "fold of columns",
         "strided fold",       "fold of pairs",       "joining fold",    "scan of rows",
-        "scan of short rows", "scan of tiles",       "scan of columns", "sums of columns"};
+        "scan of short rows", "scan of tiles",       "scan of columns", "sums of columns",
+        "scan of bands"};
     _Static_assert(TIDEI_COUNT(names) == TIDEI_CUDA_CLASSES, "each class has one");
     tidei_launch l = {.name = names[plan->cls],
                       .kernel = kernel,

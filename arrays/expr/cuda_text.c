@@ -570,7 +570,8 @@ static void say_scan_kernel(text *t, tidei_cuda_class cls) {
         [TIDEI_SCAN_SHORT] = "sc_short<tide_scan>",
         [TIDEI_SCAN_TILES] = "sc_tiles<tide_scan>",
         [TIDEI_SCAN_COLUMNS] = "sc_columns<tide_scan, true>",
-        [TIDEI_SCAN_COLUMN_SUMS] = "sc_columns<tide_scan, false>"};
+        [TIDEI_SCAN_COLUMN_SUMS] = "sc_columns<tide_scan, false>",
+        [TIDEI_SCAN_BANDS] = "sc_bands<tide_scan>"};
     sayf(t,
          "SC_KERNEL_OF(2) tide_k(const __grid_constant__ tide_p p) {\n"
          "    kt_grid_wait();\n    %s(p);\n}\n",

@@ -1,9 +1,11 @@
 /* scan.c: running folds: what a scan looks like to the kernels, and which of them it takes.
 **
 ** On a device that runs host functions there is one for all. Otherwise (scan_forms.cu): lines
-** that lie side by side, or have next to no elements, go to a thread each (columns), in parts where
-** there are too few of them to fill the device; several short ones go to a warp; of the others,
-** many go to a warp each (rows), few are cut into tiles that find what is before them as they go.
+** that lie side by side, or have next to no elements, go to a thread each (columns); where there
+** are too few of them to fill the device, long ones go to blocks (bands), even if there are but two
+** side by side, and others to a thread a part of them. Several short ones go to a warp; of the
+** others, many go to a warp each (rows), few are cut into tiles that find what is before them as
+** they go.
 ** Only the shape and the number of multiprocessors decide, so that the same additions are done in
 ** every run. Where the elements come from is the launch's to know: an array here, an expression in
 ** cuda_run.c. */
@@ -99,24 +101,54 @@ static int64_t unit_of(const tidei_scan *x) {
     return SC_UNIT(in, out);
 }
 
-static tide_status run_tiles(tidei_scan *x) {
+/* A form whose blocks take `tickets`, and tell `told` accumulators. */
+static tide_status run_told(tidei_scan *x, int form, int64_t told, int64_t tickets) {
     static const uint32_t none = 0;
-    int64_t tile = SC_TILE(unit_of(x));
     tidei_operand state;
-    x->p.tiles = (x->p.n + tile - 1) / tile;
-    x->p.groups = (x->p.tiles + SC_GROUP - 1) / SC_GROUP;
     /* the ticket, and two bytes for each that is told */
-    int64_t bytes = (int64_t)sizeof(sc_u64) + x->p.lines * (x->p.tiles + x->p.groups) * 2 *
-                                                  (int64_t)tide_dtype_size(x->kind->acc);
+    int64_t bytes = (int64_t)sizeof(sc_u64) + told * 2 * (int64_t)tide_dtype_size(x->kind->acc);
     tide_status s = tidei_operand_make(x->rt, TIDE_U8, 1, &bytes, x->op, &state);
     if (s != TIDE_OK) return s;
     s = tidei_submit_fill(tidei_stream_here(x->rt), state.st, 0, &none, sizeof none,
                           (size_t)bytes / sizeof none, x->op);
-    if (s == TIDE_OK)
-        s = x->launch(x, TIDEI_SCAN_TILES, &state,
-                      (uint64_t)(x->p.lines * x->p.tiles) * TIDEI_OWN_BLOCK);
+    if (s == TIDE_OK) s = x->launch(x, form, &state, (uint64_t)tickets * TIDEI_OWN_BLOCK);
     tidei_operand_put(&state);
     return s;
+}
+
+static tide_status run_tiles(tidei_scan *x) {
+    int64_t tile = SC_TILE(unit_of(x));
+    x->p.tiles = (x->p.n + tile - 1) / tile;
+    x->p.groups = (x->p.tiles + SC_GROUP - 1) / SC_GROUP;
+    return run_told(x, TIDEI_SCAN_TILES, x->p.lines * (x->p.tiles + x->p.groups),
+                    x->p.lines * x->p.tiles);
+}
+
+/* Of the lines side by side each band has as many, or the last one fewer. */
+static int64_t band_width(const sc_scan *p) {
+    int64_t across = (p->inner + SC_BAND_WIDTH - 1) / SC_BAND_WIDTH;
+    return (p->inner + across - 1) / across;
+}
+
+/* Lines that lie side by side, too few to go to a thread each, and long enough to fill a tile; a
+** quarter of one will do where other forms would fetch and store a sector once for each line. */
+static bool by_bands(const tidei_scan *x, int64_t threads) {
+    const sc_scan *p = &x->p;
+    const int64_t tile = SC_BAND_TILE(unit_of(x), band_width(p));
+    if (p->inner < SECTOR) return p->inner > 1 && p->n >= tile / 4;
+    return p->n >= tile && p->lines <= threads / 2;
+}
+
+static tide_status run_bands(tidei_scan *x) {
+    sc_scan *p = &x->p;
+    const int64_t width = band_width(p), across = (p->inner + width - 1) / width,
+                  bands = p->lines / p->inner * across, tile = SC_BAND_TILE(unit_of(x), width);
+    p->width = (int)width;
+    p->tiles = (p->n + tile - 1) / tile;
+    p->groups = (p->tiles + SC_BAND_GROUP - 1) / SC_BAND_GROUP;
+    int64_t greats = (p->groups + SC_BAND_GROUP - 1) / SC_BAND_GROUP;
+    return run_told(x, TIDEI_SCAN_BANDS, bands * width * (p->tiles + p->groups + greats),
+                    bands * p->tiles);
 }
 
 /* The folds of parts, which are scanned in place. */
@@ -180,6 +212,7 @@ tide_status tidei_scan_run(tidei_scan *x) {
     const tidei_device_info *info = &tidei_stream_here(x->rt)->dev->d->info;
     int64_t sms = info->sm_count > 0 ? info->sm_count : 1;
     if (!(info->flags & TIDEI_DEV_RUNS_TEXT)) return run_columns(x, 0);
+    if (by_bands(x, sms * THREADS_AN_SM)) return run_bands(x);
     if (by_threads(x, sms * THREADS_AN_SM)) return run_columns(x, sms * THREADS_AN_SM);
     x->p.lanes = lanes_of(x);
     if (x->p.lanes <= 32)

@@ -46,17 +46,24 @@ template <class KIND> struct sc_array : KIND {
     }
 };
 
-#define SC_KERNEL(name, T, A, ...)                                                                 \
-    WANTED(name)(SC_KERNEL_OF(SC_AT_ONCE(sizeof(td_##T) + sizeof(td_##A)))                         \
-                     name(const __grid_constant__ sc_scan p) {                                     \
+#define SC_KERNEL(name, at_once, ...)                                                              \
+    WANTED(name)(SC_KERNEL_OF(at_once) name(const __grid_constant__ sc_scan p) {                   \
         kt_grid_wait();                                                                            \
         __VA_ARGS__(p);                                                                            \
     })
+#define SC_BYTES(T, A) (sizeof(td_##T) + sizeof(td_##A))
 #define SC_KERNELS(op, T, A, O)                                                                    \
     SC_KIND(op, T, A, O)                                                                           \
-    SC_KERNEL(scan_rows_##op##_##T, T, A, sc_rows<sc_array<sc_##op##_of_##T>>)                     \
-    SC_KERNEL(scan_short_##op##_##T, T, A, sc_short<sc_array<sc_##op##_of_##T>>)                   \
-    SC_KERNEL(scan_tiles_##op##_##T, T, A, sc_tiles<sc_array<sc_##op##_of_##T>>)                   \
-    SC_KERNEL(scan_columns_##op##_##T, T, A, sc_columns<sc_array<sc_##op##_of_##T>, true>)         \
-    SC_KERNEL(scan_column_sums_##op##_##T, T, A, sc_columns<sc_array<sc_##op##_of_##T>, false>)
+    SC_KERNEL(scan_rows_##op##_##T, SC_AT_ONCE(SC_BYTES(T, A)),                                    \
+              sc_rows<sc_array<sc_##op##_of_##T>>)                                                 \
+    SC_KERNEL(scan_short_##op##_##T, SC_AT_ONCE(SC_BYTES(T, A)),                                   \
+              sc_short<sc_array<sc_##op##_of_##T>>)                                                \
+    SC_KERNEL(scan_tiles_##op##_##T, SC_AT_ONCE(SC_BYTES(T, A)),                                   \
+              sc_tiles<sc_array<sc_##op##_of_##T>>)                                                \
+    SC_KERNEL(scan_columns_##op##_##T, SC_AT_ONCE(SC_BYTES(T, A)),                                 \
+              sc_columns<sc_array<sc_##op##_of_##T>, true>)                                        \
+    SC_KERNEL(scan_column_sums_##op##_##T, SC_AT_ONCE(SC_BYTES(T, A)),                             \
+              sc_columns<sc_array<sc_##op##_of_##T>, false>)                                       \
+    SC_KERNEL(scan_bands_##op##_##T, SC_BANDS_AT_ONCE(SC_BYTES(T, A)),                             \
+              sc_bands<sc_array<sc_##op##_of_##T>>)
 SC_SCANS(SC_KERNELS)

@@ -16,6 +16,7 @@ enum {
     TIDEI_SCAN_TILES,
     TIDEI_SCAN_COLUMNS,
     TIDEI_SCAN_COLUMN_SUMS,
+    TIDEI_SCAN_BANDS,
     TIDEI_SCAN_FORMS
 };
 /* `n` steps of `lines` lines, values as the interpreter of expressions has them (f16 and bf16 are

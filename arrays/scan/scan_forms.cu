@@ -3,7 +3,7 @@
 ** array, and before the generated text of an expression, which computes them (cuda_scan.cu).
 **
 ** Model. A warp scans some steps of 32 vectors that lie one after the other: each lane its vector,
-** then the lanes by shuffles, then step after step. Four kinds of kernels:
+** then the lanes by shuffles, then step after step. Five kinds of kernels:
 **   rows     a warp a line, from its beginning to its end
 **   short    a warp several lines, each of which has as many lanes as it has vectors, up to a power
 **            of two
@@ -14,6 +14,10 @@
 **            fixes.
 **   columns  a thread a line, or a part of it, for lines that lie side by side. The folds of parts
 **            come first (column_sums); a scan of these gives what is before each part.
+**   bands    a block a tile of a band: of some long lines that lie side by side. Its elements go
+**            through shared memory: all threads load and store what lies together, and between
+**            that each joins a part of one line. What is before a tile is told and waited for as
+**            with tiles, but for all lines of the band at once, and by groups of groups as well.
 ** No fold begins with a neutral element: what has nothing before it is taken as it is.
 **
 ** K is what is scanned: of SC_KIND, with
@@ -28,6 +32,8 @@
 /* Blocks that a multiprocessor has at once, by the bytes of an element and an accumulator: where
 ** some wait, the others work. */
 #define SC_AT_ONCE(bytes) ((bytes) < 8 ? 4 : (bytes) < 12 ? 3 : 2)
+/* Bands: as many as have registers for a thread's elements while these are under way. */
+#define SC_BANDS_AT_ONCE(bytes) ((bytes) < 32 ? 3 : 2)
 
 template <class E, int N> struct alignas(sizeof(E) * N) sc_vec { E v[N]; };
 
@@ -381,6 +387,203 @@ template <class K, bool STORE> TD_FN void sc_columns(const typename K::params &p
         if (STORE && p.initial && chunk == 0) out[-p.out_step] = K::store(K::none());
         sc_walk<K, STORE>(p, in, out, from, to, a);
         if (!STORE) sums[item] = a.a;
+    }
+}
+
+/* ---- bands ---- */
+
+/* What each of `parts` joins of n values at most: the last ones may have fewer, or none. */
+TD_FN sc_i64 sc_each(sc_i64 n, int parts) { return (n + parts - 1) / parts; }
+
+/* Joins the values of one part once they are told, each `apart` words behind the one before. */
+template <class K>
+TD_FN void sc_hear(const td_u64 *words, sc_i64 n, int part, int parts, sc_i64 apart,
+                   typename K::acc &heard) {
+    enum { EACH = sizeof(typename K::acc) < 16 ? 16 / sizeof(typename K::acc) : 1 };
+    const sc_i64 each = sc_each(n, parts), end = (part + 1) * each < n ? (part + 1) * each : n;
+    sc_some<typename K::acc> a = {false, typename K::acc()};
+#pragma unroll 1
+    for (sc_i64 i = part * each; i < end; i += EACH) {
+        const td_u64 *from = words + i * apart;
+        typename K::acc got[EACH];
+        bool all;
+        do { /* whose words are under way at once */
+            all = true;
+#pragma unroll
+            for (int k = 0; k < EACH; k++)
+                if (i + k < end) all = sc_told(from + k * apart, got[k]) && all;
+        } while (!all);
+#pragma unroll
+        for (int k = 0; k < EACH; k++)
+            if (i + k < end) sc_add<K>(a, got[k]);
+    }
+    heard = a.a;
+}
+
+/* The parts of n values, in their order; `heard` is the first part's. */
+template <class K>
+TD_FN void sc_add_parts(const typename K::acc *heard, sc_i64 n, int parts, int width,
+                        sc_some<typename K::acc> &a) {
+    const sc_i64 each = sc_each(n, parts);
+    for (int part = 0; part < parts && part * each < n; part++) sc_add<K>(a, heard[part * width]);
+}
+
+/* The elements of a tile are in shared memory one row of the band after the other. Each thread
+** loads and stores every so manieth of them, which are all of one line, and joins E that follow
+** each other in the same line: these stay in shared memory, where what they become takes their
+** place, or go to registers where that is larger, or there is no space for the threads' sums. */
+template <class K> TD_FN void sc_bands(const typename K::params &p) {
+    typedef typename K::in in;
+    typedef typename K::acc acc;
+    typedef typename K::out out;
+    enum {
+        UNIT = SC_UNIT(sizeof(in), sizeof(out)),
+        E = SC_BAND(UNIT),
+        G = SC_BAND_GROUP,
+        WORDS = sizeof(acc) / 4,
+        STAY = sizeof(in) == sizeof(out) && UNIT < 16,
+        BYTES = SC_BLOCK * E * UNIT,
+        SUMS = SC_BLOCK * 6 * sizeof(acc)
+    };
+    static_assert(STAY || (int)SUMS <= (int)BYTES, "the sums lie where elements were");
+    __shared__ sc_i64 ticket;
+    /* Of p.width, read anew for each walk over the elements: of what it knew to be the same, the
+    ** compiler would keep all multiples, in more registers than there are. */
+    __shared__ volatile int lines_each, rows_each;
+    __shared__ sc_vec<td_u64, 2> shared[(BYTES + (STAY ? SUMS : 0)) / 16];
+    in *const xs = (in *)shared;
+    out *const ys = (out *)shared;
+    /* of the threads, twice; what each heard of tiles, groups, groups of groups; what is before
+    ** the tile */
+    acc *const sums = (acc *)(shared + (STAY ? BYTES / 16 : 0)),
+               *const heard = sums + 2 * SC_BLOCK, *const earlier = sums + 5 * SC_BLOCK;
+
+    const int at = threadIdx.x, segment = at / p.width, column = at - segment * p.width;
+    const sc_i64 across = (p.inner + p.width - 1) / p.width, bands = p.lines / p.inner * across;
+    for (;;) {
+        if (at == 0) {
+            ticket = (sc_i64)atomicAdd((sc_u64 *)p.state, 1ULL);
+            lines_each = p.width;
+            rows_each = SC_BLOCK / p.width;
+        }
+        __syncthreads();
+        const int width = p.width, segments = SC_BLOCK / width,
+                  parts = segments < SC_BAND_PARTS ? segments : SC_BAND_PARTS;
+        /* bands side by side take turns, since a part of a row and the next share sectors */
+        const sc_i64 row = ticket / across, outer = row / p.tiles, tile = row - outer * p.tiles,
+                     band = outer * across + (ticket - row * across),
+                     line = outer * p.inner + (ticket - row * across) * width;
+        if (band >= bands) return;
+        const sc_i64 rest = (outer + 1) * p.inner - line;
+        const bool there = segment < segments, mine = there && column < rest;
+        const sc_i64 first = tile * segments * E + segment;
+        const int left = p.n - first < segments * E ? (int)(p.n - first) : segments * E;
+
+        typename K::from from;
+        out *to;
+        in x[E];
+        K::line(p, line + (mine ? column : 0), from, to);
+        {
+            const int rows = rows_each;
+            sc_i64 i = first;
+            if (mine && left > rows * (E - 1)) { /* loads do not wait for each other */
+#pragma unroll
+                for (int k = 0; k < E; k++, i += rows) x[k] = K::one(p, from, i);
+            } else {
+                const sc_i64 end = mine ? first + left : first;
+#pragma unroll
+                for (int k = 0; k < E; k++, i += rows) x[k] = i < end ? K::one(p, from, i) : in();
+            }
+            in *q = xs + at;
+            const int step = rows * lines_each;
+#pragma unroll
+            for (int k = 0; k < E; k++, q += step)
+                if (there) *q = x[k];
+        }
+        __syncthreads();
+
+        acc all = acc();
+        if (there) {
+            const int step = lines_each;
+            const in *q = xs + segment * E * step + column;
+#pragma unroll
+            for (int k = 0; k < E; k++, q += step) {
+                x[k] = *q;
+                all = k ? K::join(all, K::load(x[k])) : K::load(x[k]);
+            }
+        }
+        if (!STAY) __syncthreads();
+        acc *now = sums, *next = sums + SC_BLOCK;
+        for (int by = 1; by < segments; by *= 2) {
+            now[at] = all;
+            __syncthreads();
+            if (segment >= by) all = K::join(now[at - by * width], all);
+            acc *const last = now;
+            now = next;
+            next = last;
+        }
+        now[at] = all;
+
+        /* what is told of tiles, of groups, of groups of groups; of each place all its lines */
+        const sc_i64 group = tile / G, great = group / G, greats = (p.groups + G - 1) / G,
+                     apart = (sc_i64)width * WORDS;
+        td_u64 *const tile_words = (td_u64 *)p.state + 1 + band * p.tiles * apart + column * WORDS,
+                      *const group_words =
+                          tile_words + (bands * p.tiles + band * (p.groups - p.tiles)) * apart,
+                      *const great_words =
+                          group_words + (bands * p.groups + band * (greats - p.groups)) * apart;
+        if (mine && segment == segments - 1) sc_tell(tile_words + tile * apart, all);
+        const int tiles_before = (int)(tile % G), groups_before = (int)(group % G);
+        if (mine && segment < parts) {
+            sc_hear<K>(tile_words + group * G * apart, tiles_before, segment, parts, apart,
+                       heard[at]);
+            sc_hear<K>(group_words + great * G * apart, groups_before, segment, parts, apart,
+                       heard[SC_BLOCK + at]);
+            sc_hear<K>(great_words, great, segment, parts, apart, heard[2 * SC_BLOCK + at]);
+        }
+        __syncthreads();
+        if (mine && segment == 0) {
+            sc_some<acc> tiles = {false, acc()}, groups = {false, acc()}, a = {false, acc()};
+            sc_add_parts<K>(heard + column, tiles_before, parts, width, tiles);
+            sc_add_parts<K>(heard + SC_BLOCK + column, groups_before, parts, width, groups);
+            sc_add_parts<K>(heard + 2 * SC_BLOCK + column, great, parts, width, a);
+            if (groups.any) sc_add<K>(a, groups.a);
+            if (tiles.any) sc_add<K>(a, tiles.a);
+            earlier[column] = a.a;
+            if (tiles_before == G - 1) {
+                sc_add<K>(tiles, now[(segments - 1) * width + column]);
+                sc_tell(group_words + group * apart, tiles.a);
+                sc_add<K>(groups, tiles.a);
+                if (groups_before == G - 1) sc_tell(great_words + great * apart, groups.a);
+            }
+        }
+        __syncthreads();
+        sc_some<acc> before = {tile > 0, tile > 0 && mine ? earlier[column] : acc()};
+        if (segment > 0) sc_add<K>(before, now[at - width]);
+        if (!STAY) __syncthreads();
+
+        if (there) {
+            const int step = lines_each, from_there = segment * E * step + column;
+            const in *q = xs + from_there;
+            out *y = ys + from_there;
+#pragma unroll
+            for (int k = 0; k < E; k++, q += step, y += step) {
+                sc_add<K>(before, K::load(STAY ? *q : x[k]));
+                *y = K::store(before.a);
+            }
+        }
+        __syncthreads();
+        if (mine) {
+            const int rows = rows_each, step = rows * lines_each;
+            const sc_i64 out_step = rows * p.out_step;
+            const out *y = ys + at;
+            out *q = to + first * p.out_step;
+            int i = 0;
+#pragma unroll
+            for (int k = 0; k < E; k++, i += rows, y += step, q += out_step)
+                if (i < left) *q = *y;
+            if (p.initial && first == 0) to[-p.out_step] = K::store(K::none());
+        }
     }
 }
 

@@ -126,7 +126,7 @@ extern const char tidei_scan_text[];
      none_##op##_##T,                                                                              \
      lanes_##op##_##T,                                                                             \
      {KERNEL(rows, op, T), KERNEL(short, op, T), KERNEL(tiles, op, T), KERNEL(columns, op, T),     \
-      KERNEL(column_sums, op, T)}},
+      KERNEL(column_sums, op, T), KERNEL(bands, op, T)}},
 #define TYPE_truth TIDE_BOOL
 #define TYPE_i8    TIDE_I8
 #define TYPE_i16   TIDE_I16

@@ -19,14 +19,15 @@ typedef unsigned long long sc_u64;
 
 typedef struct sc_scan {
     sc_u64 in, out;        /* addresses of the first elements */
-    sc_u64 state;          /* tiles: ticket, what is told; chunks: their sums */
+    sc_u64 state;          /* tiles, bands: ticket, what is told; chunks: their sums */
     sc_i64 n;              /* elements of a line, > 0 */
     sc_i64 step, out_step; /* along the axis */
     sc_i64 lines, inner;   /* both > 0 */
     sc_i64 places;         /* of the result along the axis: n, or n + 1 with the initial one */
     sc_i64 chunks, chunk;  /* columns: parts of a line, and elements of each */
-    sc_i64 tiles, groups;  /* of a line */
+    sc_i64 tiles, groups;  /* of a line, or of a band's lines */
     int lanes;             /* short: of a warp, that a line has; a power of two, up to 32 */
+    int width;             /* bands: lines of one */
     int initial, ndim;     /* ndim: dimensions of the lines, >= 1 */
     sc_i64 shape[SC_RANK], strides[SC_RANK]; /* of the source over the lines */
 } sc_scan;
@@ -43,6 +44,16 @@ typedef struct sc_scan {
 #define SC_STEPS_OF(bytes)  (32 / SC_VECTOR(bytes) < SC_STEPS ? 32 / SC_VECTOR(bytes) : SC_STEPS)
 #define SC_ROW_STEPS(bytes) (SC_STEPS_OF(bytes) < 4 ? SC_STEPS_OF(bytes) : 4)
 #define SC_TILE(bytes)      (SC_BLOCK * SC_VECTOR(bytes) * SC_STEPS_OF(bytes))
+
+/* Bands: elements of a line that a thread joins, by those bytes: a block's fit into its shared
+** memory four to six times over a multiprocessor; and since they are one more than what one row of
+** all banks holds, or a multiple of that, the threads of a warp find theirs in different banks. */
+#define SC_BAND(bytes) ((bytes) < 8 ? 33 : (bytes) < 16 ? 17 : 9)
+/* Elements along the axis of a tile of `width` lines. */
+#define SC_BAND_TILE(bytes, width) (SC_BLOCK / (width) * (sc_i64)SC_BAND(bytes))
+#define SC_BAND_WIDTH              64 /* lines at most, so that several threads share each */
+#define SC_BAND_GROUP              32 /* tiles of a group, groups of a group of groups */
+#define SC_BAND_PARTS              8  /* threads at most that share what is waited for of a line */
 
 /* All scans: SC_SCANS(X) is X(operation, type, type of the accumulator, type of the result) for
 ** each. */

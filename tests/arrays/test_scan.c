@@ -74,12 +74,14 @@ static void a_gpus_kernels_give_the_same(void **state) {
         int64_t shape[3];
         int axis;
     } shapes[] = {
-        {1, {1}, 0},         {1, {9}, 0},          {1, {1030}, 0},      {2, {3, 5003}, 1},
-        {1, {20001}, 0},     {2, {2, 9001}, 1},    {2, {96, 1030}, 1},  {2, {5, 7}, 0},
-        {2, {700, 40}, 0},   {3, {3, 300, 33}, 1}, {2, {9000, 3}, 0},   {3, {2, 3, 4}, 1},
-        {3, {3, 4, 50}, 2},  {2, {700, 9}, 1},     {2, {77, 16}, 1},    {2, {33, 33}, 1},
-        {3, {3, 300, 9}, 1}, {2, {700, 12}, 0},    {3, {3, 100, 9}, 1}, {3, {200, 5, 8}, 1},
-        {2, {40, 128}, 1},   {3, {30, 21, 3}, 1},  {2, {9, 129}, 1},    {2, {3, 513}, 1},
+        {1, {1}, 0},         {1, {9}, 0},          {1, {1030}, 0},       {2, {3, 5003}, 1},
+        {1, {20001}, 0},     {2, {2, 9001}, 1},    {2, {96, 1030}, 1},   {2, {5, 7}, 0},
+        {2, {700, 40}, 0},   {3, {3, 300, 33}, 1}, {2, {9000, 3}, 0},    {3, {2, 3, 4}, 1},
+        {3, {3, 4, 50}, 2},  {2, {700, 9}, 1},     {2, {77, 16}, 1},     {2, {33, 33}, 1},
+        {3, {3, 300, 9}, 1}, {2, {700, 12}, 0},    {3, {3, 100, 9}, 1},  {3, {200, 5, 8}, 1},
+        {2, {40, 128}, 1},   {3, {30, 21, 3}, 1},  {2, {9, 129}, 1},     {2, {3, 513}, 1},
+        {2, {9001, 2}, 0},   {2, {9000, 7}, 0},    {3, {3, 600, 29}, 1}, {2, {700, 65}, 0},
+        {2, {500, 131}, 0},
     };
     tide_runtime *rt = *state;
     if (!rt) skip();
@@ -117,6 +119,15 @@ static void a_gpus_forms_are_chosen_by_the_shape(void **state) {
         {TIDE_F32, 3, {96, 8, 8}, 1, "scan_columns_sum_f32", 1},
         {TIDE_F32, 3, {3, 255, 8}, 1, "scan_rows_sum_f32", 1},
         {TIDE_F32, 3, {20, 100, 7}, 1, "scan_short_sum_f32", 1},
+        /* bands: full tiles, or a quarter of one; of up to 64 lines; not of many */
+        {TIDE_F32, 3, {1, 1056, 2}, 1, "scan_bands_sum_f32", 1},
+        {TIDE_F32, 3, {1, 1055, 2}, 1, "scan_tiles_sum_f32", 1},
+        {TIDE_I8, 3, {1, 544, 2}, 1, "scan_bands_sum_i8", 1}, /* its sums have 8 bytes */
+        {TIDE_C128, 2, {36, 64}, 0, "scan_bands_sum_c128", 1},
+        {TIDE_F32, 2, {231, 65}, 0, "scan_bands_sum_f32", 1},
+        {TIDE_F32, 2, {230, 65}, 0, "scan_columns_sum_f32", 3},
+        {TIDE_F32, 3, {24, 132, 128}, 1, "scan_bands_sum_f32", 1},
+        {TIDE_F32, 3, {25, 132, 128}, 1, "scan_columns_sum_f32", 1},
     };
     tide_runtime *rt = *state;
     if (!rt) skip();
@@ -139,12 +150,14 @@ static void a_gpus_tiles_find_the_groups_before_them(void **state) {
     try_one(rt, TIDE_F64, SUM, 1, (int64_t[]){4096 * 257 - 1}, 0, 0, TIDE_SCAN_REVERSE);
 }
 
-/* Parts of lines side by side, and parts of what those come to. */
-static void a_gpus_parts_have_parts(void **state) {
+/* Bands of more tiles than a group has. */
+static void a_gpus_bands_find_the_groups_before_them(void **state) {
     tide_runtime *rt = *state;
     if (!rt) skip();
     try_one(rt, TIDE_BF16, SUM, 2, (int64_t[]){9000, 33}, 0, 0, TIDE_SCAN_INITIAL);
     try_one(rt, TIDE_I8, MAX, 3, (int64_t[]){2, 9000, 33}, 1, 1, TIDE_SCAN_REVERSE);
+    try_one(rt, TIDE_C64, PROD, 3, (int64_t[]){2, 3000, 64}, 3, 1, 0);
+    try_one(rt, TIDE_C128, SUM, 3, (int64_t[]){2, 2000, 64}, 0, 1, TIDE_SCAN_REVERSE);
 }
 
 static void floats_come_near_and_the_same_again(void **state) {
@@ -286,11 +299,12 @@ static void a_gpus_failure_leaves_nothing(void **state) {
 }
 
 static void kernels_compile(void **state) {
-    static const char *const some[] = {"scan_rows_sum_f16",        "scan_short_max_f16",
-                                       "scan_short_sum_i8",        "scan_tiles_sum_c128",
-                                       "scan_tiles_max_truth",     "scan_columns_prod_bf16",
-                                       "scan_column_sums_min_i16", "scan_tiles_sum_i32",
-                                       "scan_columns_prod_c64",    "scan_tiles_sum_f32"};
+    static const char *const some[] = {
+        "scan_rows_sum_f16",        "scan_short_max_f16",   "scan_short_sum_i8",
+        "scan_tiles_sum_c128",      "scan_tiles_max_truth", "scan_columns_prod_bf16",
+        "scan_column_sums_min_i16", "scan_tiles_sum_i32",   "scan_columns_prod_c64",
+        "scan_tiles_sum_f32",       "scan_bands_prod_c128", "scan_bands_sum_u8",
+        "scan_bands_min_bf16"};
     (void)state;
     for (unsigned i = 0; i < TIDEI_COUNT(some); i++)
         compiles(tidei_scan_text, "scan.cu", some[i], i % 2 ? 90 : 75);
@@ -307,7 +321,7 @@ int main(void) {
         GPU_CASE(a_gpus_kernels_give_the_same),
         GPU_CASE(a_gpus_forms_are_chosen_by_the_shape),
         GPU_CASE(a_gpus_tiles_find_the_groups_before_them),
-        GPU_CASE(a_gpus_parts_have_parts),
+        GPU_CASE(a_gpus_bands_find_the_groups_before_them),
         CASE(floats_come_near_and_the_same_again),
         GPU_CASE(floats_come_near_and_the_same_again),
         CASE(nan_wins_and_stays),
