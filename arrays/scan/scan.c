@@ -200,12 +200,13 @@ static int lanes_of(const tidei_scan *x) {
     return lanes;
 }
 
-/* Fewer lines side by side are worth a thread each, or several, where every thread that the device
-** has at once gets an element. */
+/* Fewer lines side by side are worth a thread each where one load of many threads comes upon what
+** the next ones are for, or a thread each or several where every thread that the device has at once
+** gets an element. */
 static bool by_threads(const tidei_scan *x, int64_t threads) {
     const sc_scan *p = &x->p;
     return p->inner >= SIDE_BY_SIDE || p->n <= SHORT_LINE(unit_of(x)) ||
-           (p->inner >= SECTOR && p->lines * p->n >= threads);
+           (p->inner > 1 && p->n <= SC_EACH) || (p->inner >= SECTOR && p->lines * p->n >= threads);
 }
 
 tide_status tidei_scan_run(tidei_scan *x) {

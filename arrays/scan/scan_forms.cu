@@ -354,7 +354,7 @@ template <class K> TD_FN void sc_tiles(const typename K::params &p) {
 template <class K, bool STORE>
 TD_FN void sc_walk(const typename K::params &p, const typename K::from &in, typename K::out *out,
                    sc_i64 from, sc_i64 to, sc_some<typename K::acc> &a) {
-    enum { EACH = 8 };
+    enum { EACH = SC_EACH };
     sc_i64 i = from;
     for (; i + EACH <= to; i += EACH) {
         typename K::in x[EACH];
@@ -366,9 +366,16 @@ TD_FN void sc_walk(const typename K::params &p, const typename K::from &in, type
             if (STORE) out[(i + k) * p.out_step] = K::store(a.a);
         }
     }
-    for (; i < to; i++) {
-        sc_add<K>(a, K::load(K::one(p, in, i)));
-        if (STORE) out[i * p.out_step] = K::store(a.a);
+    if (i >= to) return;
+    /* the rest too is fetched before any of it is stored, which loads could not overtake */
+    typename K::in x[EACH - 1];
+#pragma unroll
+    for (int k = 0; k < EACH - 1; k++) x[k] = i + k < to ? K::one(p, in, i + k) : typename K::in();
+#pragma unroll
+    for (int k = 0; k < EACH - 1; k++) {
+        if (i + k >= to) break;
+        sc_add<K>(a, K::load(x[k]));
+        if (STORE) out[(i + k) * p.out_step] = K::store(a.a);
     }
 }
 
@@ -376,7 +383,7 @@ template <class K, bool STORE> TD_FN void sc_columns(const typename K::params &p
     const sc_i64 all = p.lines * p.chunks, threads = (sc_i64)gridDim.x * SC_BLOCK;
     typename K::acc *sums = (typename K::acc *)p.state;
     for (sc_i64 item = (sc_i64)blockIdx.x * SC_BLOCK + threadIdx.x; item < all; item += threads) {
-        const sc_i64 chunk = item / p.lines, line = item - chunk * p.lines,
+        const sc_i64 chunk = p.chunks == 1 ? 0 : item / p.lines, line = item - chunk * p.lines,
                      from = chunk * p.chunk, left = p.n - from,
                      to = from + (left < p.chunk ? left : p.chunk);
         typename K::from in;

@@ -35,6 +35,7 @@ typedef struct sc_scan {
 #define SC_GROUP 128 /* tiles of a group */
 #define SC_BLOCK 256 /* threads */
 #define SC_STEPS 16  /* vectors that a thread loads of a tile, at most */
+#define SC_EACH  8   /* columns: elements that a thread loads at once */
 
 /* What counts of an element's bytes, in the source and in the result: a thread loads or stores at
 ** most 16 of them at once, so that what a warp loads or stores by one instruction lies together. */

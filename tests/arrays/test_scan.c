@@ -81,7 +81,7 @@ static void a_gpus_kernels_give_the_same(void **state) {
         {3, {3, 300, 9}, 1}, {2, {700, 12}, 0},    {3, {3, 100, 9}, 1},  {3, {200, 5, 8}, 1},
         {2, {40, 128}, 1},   {3, {30, 21, 3}, 1},  {2, {9, 129}, 1},     {2, {3, 513}, 1},
         {2, {9001, 2}, 0},   {2, {9000, 7}, 0},    {3, {3, 600, 29}, 1}, {2, {700, 65}, 0},
-        {2, {500, 131}, 0},
+        {2, {500, 131}, 0},  {3, {9, 7, 41}, 1},   {3, {30, 8, 5}, 1},
     };
     tide_runtime *rt = *state;
     if (!rt) skip();
@@ -119,6 +119,8 @@ static void a_gpus_forms_are_chosen_by_the_shape(void **state) {
         {TIDE_F32, 3, {96, 8, 8}, 1, "scan_columns_sum_f32", 1},
         {TIDE_F32, 3, {3, 255, 8}, 1, "scan_rows_sum_f32", 1},
         {TIDE_F32, 3, {20, 100, 7}, 1, "scan_short_sum_f32", 1},
+        {TIDE_F32, 3, {20, 9, 2}, 1, "scan_short_sum_f32", 1},
+        {TIDE_F32, 3, {20, 8, 2}, 1, "scan_columns_sum_f32", 1}, /* as many as are loaded at once */
         /* bands: full tiles, or a quarter of one; of up to 64 lines; not of many */
         {TIDE_F32, 3, {1, 1056, 2}, 1, "scan_bands_sum_f32", 1},
         {TIDE_F32, 3, {1, 1055, 2}, 1, "scan_tiles_sum_f32", 1},
