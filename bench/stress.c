@@ -145,6 +145,8 @@ static void drop(worker *w, unsigned slot) {
 
 /* ---- steps ---- */
 
+#define LIVE "\n  live " /* in an error of lacking memory (runtime/reclaim/report.c) */
+
 /* What lived when the error was written, by its own words, which are rounded to thousandths: at
 ** least so much. Other threads may have collected it by now. */
 static uint64_t lived(const char *message) {
@@ -152,10 +154,10 @@ static uint64_t lived(const char *message) {
         const char *name;
         uint64_t bytes;
     } units[] = {{"KiB", 1024}, {"MiB", 1048576}, {"GiB", 1073741824}};
-    const char *at = strstr(message, "\n  live ");
+    const char *at = strstr(message, LIVE);
     unsigned whole, thousandths;
     char unit[4];
-    if (!at || sscanf(at, "\n  live %u.%3u %3s", &whole, &thousandths, unit) != 3) return 0;
+    if (!at || sscanf(at, LIVE "%u.%3u %3s", &whole, &thousandths, unit) != 3) return 0;
     for (size_t i = 0; i < TIDEI_COUNT(units); i++)
         if (!strcmp(unit, units[i].name))
             return (1000 * (uint64_t)whole + thousandths - 1) * units[i].bytes / 1000;
@@ -165,8 +167,9 @@ static uint64_t lived(const char *message) {
 static void failed(worker *w, const char *what) {
     stress *s = w->s;
     uint64_t now = atomic_load(&s->d->budget->live), then = lived(tide_error_last()->message);
-    note(w, FORCED_FAILED, now > then ? now : then);
-    if (tide_error_last()->status != TIDE_E_NOMEM) broken(s, what);
+    note(w, FORCED_FAILED, then ? then : now);
+    if (tide_error_last()->status != TIDE_E_NOMEM || !strstr(tide_error_last()->message, LIVE))
+        broken(s, what);
     pthread_mutex_lock(&s->lock);
     if (!*s->out->why && *what)
         snprintf(s->out->why, sizeof s->out->why, "%s: %s", what, tide_error_last()->message);

@@ -1,7 +1,8 @@
 /* scatter.c: values combined with the elements of an array at indices along an axis, in place.
 **
 ** Integers, and the least and greatest of anything, come to the same in any order: one kernel of
-** atomics. Sums and products of floats do not: their indices are sorted stably, and equal ones
+** atomics; sums of many integers begin in shared memory, or row by row in the order of their
+** indices. Sums and products of floats do not: their indices are sorted stably, and equal ones
 ** folded in the order in which they stand, chunk by chunk and level by level (scatter.h). A host
 ** goes through them in that order at once, where that takes no more room than they do
 ** (scatter_host.c). */
@@ -160,10 +161,6 @@ static tide_status sort_keys(const tidei_plan *p, tidei_operand *keys, const tid
 
 /* ---- in order: folds ---- */
 
-#define CHUNK 64   /* entries: few enough that a thread is done soon, and levels shrink by 32 */
-#define TILE  2048 /* SC_TILE of scatter.h: entries of a block; levels shrink by 1024 */
-#define FEW   4    /* columns whose rows a block reads column by column */
-
 typedef struct entries { /* of a level */
     const tidei_operand *near, *keys;
     const tidei_operand *places; /* NULL: none */
@@ -173,14 +170,14 @@ typedef struct entries { /* of a level */
 static bool by_rows(const tidei_plan *p, const sc_fold *c) {
     return p->far->st->dev->d->info.flags & TIDEI_DEV_RUNS_TEXT && c->op == SC_ADD &&
            c->length < INT32_MAX && c->n <= UINT32_MAX && c->level == 0 && !c->wide &&
-           c->long_ndim == 1 && c->width > FEW;
+           c->long_ndim == 1 && c->width > SC_FEW;
 }
 
 /* Runs a level; what is left of it goes to `next`, which may be NULL. */
 static tide_status run_level(const tidei_plan *p, sc_fold *c, const entries *from,
                              const entries *next) {
     tidei_uses u = {.params = c, .bytes = sizeof *c};
-    const bool tiles = c->chunk == TILE;
+    const bool tiles = c->chunk == SC_TILE;
     c->places_size = from->places ? (int)tide_dtype_size(from->places->lay.dtype) : 0;
     c->far = c->near = c->keys = c->places = c->next_keys = c->next_near = 0;
     tidei_uses_add(&u, p->far, p->far->lay.offset, TIDEI_READ | TIDEI_WRITE,
@@ -229,11 +226,11 @@ static tide_status fold_chunks(const tidei_plan *p, sc_fold *c, const entries *f
 ** of higher levels, which are not many, blocks fold a column of a tile at once. */
 static bool by_tiles(const tidei_plan *p, const sc_fold *c) {
     return p->far->st->dev->d->info.flags & TIDEI_DEV_RUNS_TEXT && c->op == SC_ADD &&
-           c->length < INT32_MAX && (c->level > 0 || c->width <= FEW);
+           c->length < INT32_MAX && (c->level > 0 || c->width <= SC_FEW);
 }
 
 static tide_status fold_levels(const tidei_plan *p, sc_fold *c, const entries *from) {
-    c->chunk = by_tiles(p, c) ? TILE : CHUNK;
+    c->chunk = by_tiles(p, c) ? SC_TILE : SC_CHUNK;
     c->chunks = (c->n + c->chunk - 1) / c->chunk;
     return c->chunks > 1 ? fold_chunks(p, c, from) : run_level(p, c, from, NULL);
 }
@@ -295,12 +292,13 @@ static tide_status fold(const tidei_plan *p, const tidei_operand *near, sc_fold 
 
 /* ---- integers, as they are ---- */
 
-/* From so many columns on a sort of the indices and a fold take less than an atomic a value: on an
-** H200 values go by atomics at 9e10 a second, and indices are sorted at 1.5e10. */
+/* From so many columns on a sort of the indices and a fold take less than an atomic a value. */
 #define WIDE       12
 #define MANY       ((int64_t)1 << 20) /* values, at least: a sort takes a while to begin */
-#define FOR_EACH   32                 /* values of a block for each of its sums, at least */
+#define FOR_EACH   32                 /* entries of all blocks for each place, at least */
 #define A_BLOCK(n) ((n) == 1 ? 1 << 23 : 1 << 15) /* values of n bytes: their sum has 32 bits */
+
+_Static_assert(WIDE > SC_FEW, "a block has room for the chunks of rows of more columns");
 
 /* Whether blocks have room for all sums. */
 static bool has_room(const tidei_plan *p, const sc_fold *c, size_t size) {
@@ -310,7 +308,8 @@ static bool has_room(const tidei_plan *p, const sc_fold *c, size_t size) {
            c->n < INT32_MAX / c->width && c->n / FOR_EACH >= c->length;
 }
 
-/* Whether integers of the values' type are added to those of 8 bytes without a cast. */
+/* Whether integers of the values' type are added to those of 8 bytes without a cast: one that loses
+** nothing, of values that are not copied first, as those are that lie in the array's own memory. */
 static bool takes_as_given(const tidei_plan *p, const tidei_operand *values,
                            const struct tidei_scatter_how *how) {
     const tide_dtype t = values->lay.dtype, sum = p->far->lay.dtype;
@@ -319,6 +318,7 @@ static bool takes_as_given(const tidei_plan *p, const tidei_operand *values,
     if (!(tidei_stream_here(values->rt)->dev->d->info.flags & TIDEI_DEV_RUNS_TEXT)) return false;
     if (how->op != SC_ADD || (sum != TIDE_I64 && sum != TIDE_U64)) return false;
     if (kind != TIDEI_KIND_INT && kind != TIDEI_KIND_UINT) return false;
+    if (tidei_cast_lost(t, sum) || tidei_operands_overlap(p->far, values)) return false;
     make_fold(p, values, how, &c);
     if (!c.n || !c.width || !c.length) return false;
     return has_room(p, &c, tide_dtype_size(t)) ||
@@ -345,13 +345,14 @@ static tide_status add_here(const tidei_plan *p, const tidei_operand *near, cons
 static tide_status add_rows(const tidei_plan *p, const tidei_operand *near, sc_fold *c) {
     static const tidei_own_kernel k = {"scatter_rows", tidei_scatter_text, NULL, false};
     tidei_operand keys, places;
+    tidei_check(c->width >= WIDE && c->long_ndim == 1 && c->length < INT32_MAX);
     tide_status s = make_keys(p, c->n, &keys);
     if (s != TIDE_OK) return s;
     s = sort_keys(p, &keys, NULL, false, &places);
     if (s == TIDE_OK) {
         tidei_uses u = {.params = c, .bytes = sizeof *c};
-        c->chunk = CHUNK;
-        c->chunks = (c->n + CHUNK - 1) / CHUNK;
+        c->chunk = SC_CHUNK;
+        c->chunks = (c->n + SC_CHUNK - 1) / SC_CHUNK;
         c->places_size = (int)tide_dtype_size(places.lay.dtype);
         tidei_uses_add(&u, p->far, p->far->lay.offset, TIDEI_READ | TIDEI_WRITE,
                        offsetof(sc_fold, far));

@@ -299,7 +299,7 @@ GA_FN void sc_read_keys(const sc_fold *p, ga_i64 e, ga_i64 last, ga_i64 *keys, g
     }
 
 /* Folds column `col` of chunk c. */
-#define SC_CHUNK(name, elem, acc, LOAD, STORE, PLUS, TIMES)                                        \
+#define SC_CHUNK_FOLD(name, elem, acc, LOAD, STORE, PLUS, TIMES)                                   \
     GA_FN void sc_chunk_##name(const sc_fold *p, ga_i64 c, ga_i64 col) {                           \
         ga_i64 first = c * p->chunk, last = first + p->chunk < p->n ? first + p->chunk : p->n;     \
         ga_i64 far = sc_offset(p->ndim, p->shape, p->far_strides, col), head = -1, tail = -1;      \
@@ -343,12 +343,7 @@ GA_FN void sc_read_keys(const sc_fold *p, ga_i64 e, ga_i64 last, ga_i64 *keys, g
 #ifdef __CUDACC_RTC__
 /* ---- in order: tiles ---- */
 
-enum {
-    SC_THREADS = 256,
-    SC_ITEMS = 8, /* of a thread, one behind the other */
-    SC_TILE = SC_THREADS * SC_ITEMS,
-    SC_ROOM = SC_TILE + SC_THREADS
-};
+enum { SC_ROOM = SC_TILE + SC_THREADS };
 /* A thread's items lie apart from the next one's, so that threads use different banks. */
 GA_FN int sc_slot(int i) { return i + i / SC_ITEMS; }
 
@@ -528,8 +523,7 @@ GA_FN void sc_fold_tile(const sc_fold *p, sc_tile<OPS> &s, ga_i64 tile, ga_i64 c
 /* ---- in order: rows of many columns ---- */
 
 enum {
-    SC_CHUNK = 64,
-    SC_CHUNKS = SC_THREADS / 5 + 2, /* that a block's threads are at, of five columns or more */
+    SC_CHUNKS = SC_THREADS / (SC_FEW + 1) + 2, /* that a block's threads are at */
     SC_AT = SC_CHUNKS * SC_CHUNK
 };
 /* Of the entries from one before the block's first chunk to one behind its last: keys, and where
@@ -792,7 +786,7 @@ static void scatter_keys(const void *params) {
 #define SC_FOLD(name, elem, acc, LOAD, STORE, PLUS, TIMES)                                         \
     SC_RUN(name, acc)                                                                              \
     SC_END(name, elem, acc, LOAD, STORE, PLUS, TIMES)                                              \
-    SC_CHUNK(name, elem, acc, LOAD, STORE, PLUS, TIMES)                                            \
+    SC_CHUNK_FOLD(name, elem, acc, LOAD, STORE, PLUS, TIMES)                                       \
     SC_KERNEL(name)
     SC_FOLD(f16, td_f16, float, td_load_f16, td_store_f16, SC_PLUS, SC_TIMES)
         SC_FOLD(bf16, td_bf16, float, td_load_bf16, td_store_bf16, SC_PLUS, SC_TIMES)

@@ -27,10 +27,10 @@ typedef struct sc_fold {
     ga_i64 length, step;         /* of far's axis: elements, stride; other keys are left out */
     ga_i64 width;                /* columns */
     int op, level;
-    int fresh;           /* far is all 0: it need not be read */
-    int pairs;           /* entries are in order but for the lowest bit of their keys */
-    int wide;            /* keys have 8 bytes; those of higher levels always */
-    int places_size;     /* bytes of one: 4 or 8 */
+    int fresh;       /* far is all 0: it need not be read */
+    int pairs;       /* (the host's) entries are in order but for the lowest bit of their keys */
+    int wide;        /* keys have 8 bytes; those of higher levels always */
+    int places_size; /* bytes of one: 4 or 8 */
     int size, is_signed; /* of integers that are added as they are: of a value */
     int ndim, long_ndim; /* of a column's place; of an entry's */
     ga_i64 shape[PL_RANK], far_strides[PL_RANK], near_strides[PL_RANK];
@@ -44,6 +44,14 @@ typedef struct sc_here {
     kt_div width;
 } sc_here;
 enum { SC_HERE = 12288, SC_HERE_THREADS = 1024 }; /* sums of a block */
+
+enum {
+    SC_THREADS = 256,                /* of a block that folds */
+    SC_ITEMS = 8,                    /* entries of a thread of a tile, one behind the other */
+    SC_TILE = SC_THREADS * SC_ITEMS, /* entries of a block; levels shrink by 1024 */
+    SC_CHUNK = 64, /* entries: few enough that a thread is done soon, and levels shrink by 32 */
+    SC_FEW = 4     /* columns whose rows a block reads column by column, in tiles */
+};
 
 GA_FN ga_i64 sc_offset(int ndim, const ga_i64 *shape, const ga_i64 *strides, ga_i64 i) {
     ga_i64 at = 0;

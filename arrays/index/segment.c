@@ -109,7 +109,8 @@ static tide_array *fold(const segments *x, tide_dtype t) {
 static tide_array *count_elements(const segments *x) {
     const int64_t zero = 0, one = 1;
     const uint8_t small = 1;
-    const bool few = x->count <= TIDEI_SCATTER_FEW;
+    const unsigned flags = tidei_stream_here(x->a->rt)->dev->d->info.flags;
+    const bool few = flags & TIDEI_DEV_RUNS_TEXT && x->count <= TIDEI_SCATTER_FEW;
     int64_t shape[TIDE_MAX_RANK];
     tidei_operand counts, ones, flat;
     for (int d = 0; d < x->a->lay.ndim; d++) shape[d] = d == x->axis ? x->count : 1;

@@ -54,10 +54,10 @@ typedef struct od_sort {
     int digits;       /* in keys of the round, from bit `low` on */
     int low;
     od_i64 kept; /* the first so many of each row are results (order_rows) */
-    /* Of a sort of long rows by keys of 4 bytes: the address of a value of each element, which goes
-    ** with its key in its place's stead; 0: places. The bytes of one; of an element of indices */
+    /* What goes with each key of a long row, in place of its place: the address of the first such
+    ** value; 0: places do. */
     od_u64 carried;
-    int carried_size, indices_size;
+    int carried_size, indices_size; /* bytes of such a value; of an element of `indices` */
 } od_sort;
 
 #define OD_TOP 1024 /* the most that order_top_* picks of a row */

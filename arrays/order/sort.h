@@ -31,8 +31,8 @@ tide_status tidei_sort(const tidei_sorting *s, const char *op);
 bool tidei_sort_keeps(const tidei_operand *source, int axis);
 /* Whether it does so of rows that it sorts by counting, for which it reads them twice. */
 bool tidei_sort_counts(const tidei_operand *source, int axis);
-/* Whether it can carry something beside the elements: one long row of integers of 4 bytes, of less
-** than 2^32, where kernels are text. */
+/* Whether it can carry something beside the elements: one row of u32, too long to be a short one
+** and of at most TIDEI_NEAR elements, where kernels are text. */
 bool tidei_sort_carries(const tidei_operand *source);
 
 #endif

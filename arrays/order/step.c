@@ -25,7 +25,7 @@ static const tidei_own_kernel bins_here = {"order_bins_here", tidei_order_steps_
                                   {"order_is_in_by_tree", tidei_order_steps_text, NULL, false}};
 
 #define A_THREAD   4  /* elements, at least: a block takes a while to begin */
-#define A_BIN      32 /* likewise: a block's counts are added to those of all */
+#define A_BIN      32 /* of all blocks, likewise: a block's counts are added to those of all */
 #define TREE_LEAST 16 /* elements that are searched; below, a search is over soon */
 
 /* Levels of a tree that is made for `each` searches; an element of `size` bytes takes 4 or 8. */

@@ -373,10 +373,13 @@ static tide_status take_listed(pick *x, const tidei_operand *a, const tidei_oper
     return s;
 }
 
+#define LISTED_LEAST 4 /* bytes of an item: a place in the list takes 8 */
+
 static tide_status get_items(pick *x, const tidei_operand *a, const tidei_operand *out) {
     int64_t stride;
     if (tidei_layout_size(&out->lay) == 0) return TIDE_OK;
-    if (x->p.inner > 1 && by_one_stride(&a->lay, x->mask.lay.ndim, &stride))
+    if (x->p.inner >= LISTED_LEAST / (int64_t)tide_dtype_size(a->lay.dtype) && x->p.inner > 1 &&
+        by_one_stride(&a->lay, x->mask.lay.ndim, &stride))
         return take_listed(x, a, out, stride);
     return move(x, getting, a, out, false);
 }

@@ -120,7 +120,11 @@ static void a_gpus_forms_are_chosen_by_the_shape(void **state) {
         {TIDE_F32, 3, {3, 255, 8}, 1, "scan_rows_sum_f32", 1},
         {TIDE_F32, 3, {20, 100, 7}, 1, "scan_short_sum_f32", 1},
         {TIDE_F32, 3, {20, 9, 2}, 1, "scan_short_sum_f32", 1},
-        {TIDE_F32, 3, {20, 8, 2}, 1, "scan_columns_sum_f32", 1}, /* as many as are loaded at once */
+        /* as many as are loaded at once, of few lines half as many */
+        {TIDE_F32, 3, {20, 8, 8}, 1, "scan_columns_sum_f32", 1},
+        {TIDE_F32, 3, {20, 9, 8}, 1, "scan_short_sum_f32", 1},
+        {TIDE_F32, 3, {20, 4, 2}, 1, "scan_columns_sum_f32", 1},
+        {TIDE_F32, 3, {20, 5, 2}, 1, "scan_short_sum_f32", 1},
         /* bands: full tiles, or a quarter of one; of up to 64 lines; not of many */
         {TIDE_F32, 3, {1, 1056, 2}, 1, "scan_bands_sum_f32", 1},
         {TIDE_F32, 3, {1, 1055, 2}, 1, "scan_tiles_sum_f32", 1},
@@ -128,6 +132,15 @@ static void a_gpus_forms_are_chosen_by_the_shape(void **state) {
         {TIDE_C128, 2, {36, 64}, 0, "scan_bands_sum_c128", 1},
         {TIDE_F32, 2, {231, 65}, 0, "scan_bands_sum_f32", 1},
         {TIDE_F32, 2, {230, 65}, 0, "scan_columns_sum_f32", 3},
+        {TIDE_F16,
+         2,
+         {231, 65},
+         0,
+         "scan_columns_sum_f16",
+         3}, /* of small elements few lines alone */
+        {TIDE_F16, 2, {1200, 7}, 0, "scan_bands_sum_f16", 1},
+        {TIDE_C64, 2, {1400 * 68, 64}, 0, "scan_bands_sum_c64", 1},
+        {TIDE_C64, 2, {1400 * 68 + 1, 64}, 0, "scan_columns_sum_c64", 3}, /* too long a chain */
         {TIDE_F32, 3, {24, 132, 128}, 1, "scan_bands_sum_f32", 1},
         {TIDE_F32, 3, {25, 132, 128}, 1, "scan_columns_sum_f32", 1},
     };

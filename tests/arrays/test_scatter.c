@@ -222,6 +222,55 @@ static void integers_wrap(void **state) {
     assert_int_equal(got[1], (int8_t)-200);
 }
 
+/* Many integers into those of 8 bytes, added as they are: by blocks with room for all sums, and row
+** by row; values that lie in the array's own memory are copied first. */
+static void many_integers_are_added(void **state) {
+    enum { PLACES = 7, WIDTH = 96, N = 90, M = 130 };
+    tide_runtime *rt = *state;
+    static int64_t want[PLACES][WIDTH], got[PLACES][WIDTH];
+    static int32_t at[N][M];
+    int64_t times[PLACES] = {0};
+    for (int i = 0; i < N; i++)
+        for (int k = 0; k < M; k++) times[at[i][k] = (i * M + k) * 5 % 11 % PLACES]++;
+    tide_array *a = tide_reshape(tide_arange(rt, TIDE_I64, 0, PLACES * WIDTH, 1),
+                                 SHAPE(PLACES, WIDTH)),
+               *row = tide_slice(a, "0"), *places = tide_from_host(rt, TIDE_I32, SHAPE(N, M), at);
+    assert_ok(tide_scatter_add(a, places, 0, tide_broadcast_to(row, SHAPE(N, 1, WIDTH)), 0));
+    for (int p = 0; p < PLACES; p++)
+        for (int c = 0; c < WIDTH; c++) want[p][c] = p * WIDTH + c + times[p] * c;
+    assert_ok(tide_to_host(a, got, sizeof got));
+    assert_memory_equal(got, want, sizeof got);
+    tide_array *narrow = tide_cast(
+                   tide_reshape(tide_arange(rt, TIDE_I32, 0, WIDTH, 1), SHAPE(1, 1, WIDTH)),
+                   TIDE_I8),
+               *others = tide_from_host(rt, TIDE_I64, SHAPE(PLACES, WIDTH), want);
+    assert_ok(
+        tide_scatter_add(others, places, 0, tide_broadcast_to(narrow, SHAPE(N, M, WIDTH)), 0));
+    for (int p = 0; p < PLACES; p++)
+        for (int c = 0; c < WIDTH; c++) want[p][c] += times[p] * c;
+    assert_ok(tide_to_host(others, got, sizeof got));
+    assert_memory_equal(got, want, sizeof got);
+}
+
+/* Sums of -0.0 are -0.0, and what is left out changes none: in tiles, in rows. */
+static void zeros_keep_their_signs(void **state) {
+    enum { PLACES = 5, N = 4300 };
+    tide_runtime *rt = *state;
+    for (int64_t width = 1; width < 8; width += 5) {
+        int32_t at[N], *bits;
+        for (int i = 0; i < N; i++) at[i] = i == 7 ? PLACES : i * 7 % PLACES;
+        tide_array *a = tide_full(rt, TIDE_F32, SHAPE(PLACES, width), tide_arg_float(-0.0)),
+                   *v = tide_full(rt, TIDE_F32, SHAPE(N, width), tide_arg_float(-0.0)),
+                   *places = tide_from_host(rt, TIDE_I32, SHAPE(N), at);
+        assert_ok(tide_fill(tide_slice(v, "7"), tide_arg_float(NAN)));
+        assert_ok(tide_scatter_add(a, places, 0, v, 0));
+        assert_int_equal(tide_synchronize(rt, NULL), TIDE_E_BOUNDS);
+        bits = bytes_of(a);
+        for (int i = 0; i < PLACES * width; i++) assert_int_equal(bits[i], INT32_MIN);
+        free(bits);
+    }
+}
+
 /* ---- what is wrong ---- */
 
 static void a_bad_index_is_told_and_left_out(void **state) {
@@ -252,6 +301,14 @@ static void what_does_not_fit_is_refused(void **state) {
     assert_error(TIDE_E_INVALID, "flags are 0x2");
     assert_int_equal(tide_scatter_add(a, at, 0, tide_cast(v, TIDE_C64), 0), TIDE_E_DTYPE);
     assert_error(TIDE_E_DTYPE, "c64 into f32");
+    static const struct { int64_t n, width; } sizes[] = {{2, 2}, {9001, 2}, {9001, 128}};
+    for (unsigned i = 0; i < TIDEI_COUNT(sizes); i++) {
+        tide_array *many = tide_zeros(rt, TIDE_U8, SHAPE(sizes[i].n)),
+                   *u = tide_zeros(rt, TIDE_U64, SHAPE(3, sizes[i].width));
+        assert_int_equal(tide_scatter_add(u, many, 0, tide_zeros(rt, TIDE_I8, 0, NULL), 0),
+                         TIDE_E_DTYPE);
+        assert_error(TIDE_E_DTYPE, "i8 into u64");
+    }
     assert_int_equal(
         tide_scatter_mul(tide_cast(a, TIDE_BOOL), at, 0, tide_ones(rt, TIDE_BOOL, 0, NULL)),
         TIDE_E_DTYPE);
@@ -287,6 +344,9 @@ static void a_gpus_kernels_do_the_same(void **state) {
     the_least_and_the_greatest_have_one_answer(state);
     halves_are_added_as_floats(state);
     integers_wrap(state);
+    many_integers_are_added(state);
+    zeros_keep_their_signs(state);
+    what_does_not_fit_is_refused(state);
     a_bad_index_is_told_and_left_out(state);
 }
 
@@ -311,6 +371,8 @@ int main(void) {
         CASE(halves_are_added_as_floats),
         CASE(sums_that_round_are_the_same_each_time),
         CASE(integers_wrap),
+        CASE(many_integers_are_added),
+        CASE(zeros_keep_their_signs),
         CASE(a_bad_index_is_told_and_left_out),
         CASE(what_does_not_fit_is_refused),
         cmocka_unit_test_setup_teardown(a_gpus_kernels_do_the_same, open_emulated, close_runtime),

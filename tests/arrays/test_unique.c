@@ -178,6 +178,8 @@ static void many_places_are_found(void **state) {
         for (size_t i = 0; i < TIDEI_COUNT(lengths); i++)
             if (!is_emulated(*state) || i == k % 5 || k == 0)
                 many_are_found(*state, types[k], lengths[i], 13001, (i ^ k) & 1);
+    many_are_found(*state, TIDE_F32, 9000, 50000, false); /* trees of all levels */
+    many_are_found(*state, TIDE_F64, 4500, 50000, true);
 }
 
 static void a_gpus_kernels_do_the_same(void **state) {
