@@ -63,7 +63,7 @@ static tide_status count(job *j) {
     const tidei_operand *o = j->state;
     const bool two = j->p.sort.type.size == 2;
     const size_t cleared = offsetof(od_marks, ranked);
-    int64_t told[2];
+    int64_t told[2] = {0};
     tide_status s = tidei_submit_fill(tidei_stream_here(o->rt), o->st, 0, &(uint64_t){0},
                                       sizeof(uint64_t), cleared / sizeof(uint64_t), j->op);
     tidei_own_ahead(o->rt, &rank_kernel);
@@ -107,8 +107,10 @@ tide_status tidei_distinct(const tidei_operand *a, const tidei_wanted *w, const 
     j.n = flat.lay.shape[0];
     j.p.sort.type = tidei_order_type(a->lay.dtype, false);
     j.p.sort.space = (od_rows){.rows = 1, .length = j.n, .step = flat.lay.strides[0]};
-    int64_t stretches = (j.n + OD_STRETCH - 1) / OD_STRETCH,
-            words = (int64_t)(offsetof(od_marks, stretch) / sizeof(uint64_t)) + stretches;
+    /* of floats each warp of a tile notes its stretch, in the last tile too */
+    const int64_t tiles = j.p.sort.type.kind == OD_FLOAT ? (j.n + OD_TILE_32 - 1) / OD_TILE_32 : 0,
+                  words = (int64_t)(offsetof(od_marks, stretch) / sizeof(uint64_t)) +
+                          tiles * (OD_TILE_32 / OD_STRETCH);
     j.state = tidei_results_make(&r, NULL, TIDE_U64, 1, &words);
     if (r.status == TIDE_OK) r.status = count(&j);
     const int64_t found = j.p.found;

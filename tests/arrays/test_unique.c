@@ -226,6 +226,30 @@ static void few_values_are_marked(void **state) {
     tide_release(a);
 }
 
+/* A last tile with few stretches, where the room for their NaN is full to the end, and lies in a
+** hole between live arrays. */
+static void what_lies_beside_marks_stays(void **state) {
+    enum { HOLES = 8, N = 28673 + 2 * 512, EACH = 64 };
+    tide_runtime *rt = *state;
+    tide_array *hole[HOLES], *live[HOLES];
+    if (!rt) skip();
+    tide_array *a = tide_full(rt, TIDE_F16, SHAPE(N), tide_arg_float(1));
+    for (int i = 0; i < HOLES; i++) {
+        hole[i] = tide_zeros(rt, TIDE_U8, SHAPE(25088));
+        live[i] = tide_full(rt, TIDE_U64, SHAPE(EACH), tide_arg_float(7));
+    }
+    assert_ok(tide_synchronize(rt, NULL));
+    for (int i = 0; i < HOLES; i++) tide_release(hole[i]);
+    tide_release(tide_unique_values(a));
+    for (int i = 0; i < HOLES; i++) {
+        uint64_t *x = (uint64_t *)elements_of(live[i]);
+        for (int k = 0; k < EACH; k++) assert_true(x[k] == 7);
+        free(x);
+        tide_release(live[i]);
+    }
+    tide_release(a);
+}
+
 static void nan_and_zeros(tide_runtime *rt) {
     const float data[] = {NAN, -0.0f, 0.0f, NAN, 2, 0.0f};
     tide_array *a = tide_from_host(rt, TIDE_F32, SHAPE(2, 3), data), *values, *indices, *counts;
@@ -301,6 +325,7 @@ int main(void) {
         CASE(distinct_elements_are_told),
         EMULATED(a_gpus_kernels_do_the_same),
         EMULATED(few_values_are_marked),
+        EMULATED(what_lies_beside_marks_stays),
         CASE(each_nan_is_distinct_and_zeros_are_one),
         EMULATED(a_gpus_kernels_tell_nan_and_zeros),
         cmocka_unit_test(each_call_of_the_device_may_fail),
