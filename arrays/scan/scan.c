@@ -106,7 +106,7 @@ static int64_t unit_of(const tidei_scan *x) {
 static tide_status run_told(tidei_scan *x, int form, int64_t told, int64_t tickets) {
     static const uint32_t none = 0;
     tidei_operand state;
-    /* the ticket, and two bytes for each that is told */
+    /* the ticket, and two bytes for each byte that is told */
     int64_t bytes = (int64_t)sizeof(sc_u64) + told * 2 * (int64_t)tide_dtype_size(x->kind->acc);
     tide_status s = tidei_operand_make(x->rt, TIDE_U8, 1, &bytes, x->op, &state);
     if (s != TIDE_OK) return s;
