@@ -39,6 +39,7 @@ typedef struct ga_take {
     /* addresses of the first elements; where a bad index is reported, */
     ga_u64 out, source, indices, fault;
     ga_u64 report;       /* and the first word of that */
+    ga_i64 reach;        /* bytes from the source's address to its memory's end */
     ga_i64 n;            /* units */
     ga_i64 length, step; /* of the axis taken along: elements, stride in units */
     int ndim;            /* of the iteration space, >= 1 */
@@ -216,14 +217,26 @@ struct ga_window {
     unsigned behind; /* the low one's boundary, in bytes */
 };
 
+/* A word of memory, of which only the bytes before `limit` are there. */
+GA_FN ga_word ga_word_at(ga_u64 at, ga_u64 limit) {
+    if (at + GA_WORD <= limit) return *(const ga_word *)at;
+    ga_u64 low = 0, high = 0;
+#pragma unroll 1
+    for (ga_u64 i = limit; i-- > at;) {
+        high = high << 8 | low >> 56;
+        low = low << 8 | *(const unsigned char *)i;
+    }
+    return ga_word{{(unsigned)low, (unsigned)(low >> 32), (unsigned)high, (unsigned)(high >> 32)}};
+}
+
 /* Bytes first .. end-1 of the 16 from an address on; what is read besides lies in the same words of
-** memory as these. */
-GA_FN void ga_load(ga_u64 from, unsigned first, unsigned end, ga_window &x) {
+** memory as these, before `limit`. */
+GA_FN void ga_load(ga_u64 from, unsigned first, unsigned end, ga_u64 limit, ga_window &x) {
     x.behind = (unsigned)from & (GA_WORD - 1);
-    const ga_word *at = (const ga_word *)(from - x.behind);
+    const ga_u64 at = from - x.behind;
     const bool low = x.behind + first < GA_WORD;
-    x.low = x.high = at[low ? 0 : 1];
-    if (low && x.behind + end > GA_WORD) x.high = at[1];
+    x.low = x.high = ga_word_at(low ? at : at + GA_WORD, limit);
+    if (low && x.behind + end > GA_WORD) x.high = ga_word_at(at + GA_WORD, limit);
 }
 
 GA_FN ga_word ga_bytes(const ga_window &x) {
@@ -291,6 +304,7 @@ template <class T, class O> GA_FN void ga_run_rows(const ga_take &p) {
     constexpr int per = GA_WORD / sizeof(T), ahead = GA_WORDS_AHEAD;
     constexpr unsigned tile = GA_THREADS * ahead;
     const unsigned words = (unsigned)((p.n + per - 1) / per);
+    const ga_u64 limit = p.source + (ga_u64)p.reach;
     for (unsigned first = blockIdx.x * tile; first < words; first += gridDim.x * tile) {
         ga_places<O, 2> at[ahead];
         ga_ends of[ahead];
@@ -304,10 +318,10 @@ template <class T, class O> GA_FN void ga_run_rows(const ga_take &p) {
 #pragma unroll
         for (int k = 0; k < ahead; k++) {
             const unsigned bytes = of[k].first * sizeof(T);
-            ga_load((ga_u64)((const T *)p.source + at[k].source[0]), 0, bytes, x[k]);
+            ga_load((ga_u64)((const T *)p.source + at[k].source[0]), 0, bytes, limit, x[k]);
             if (of[k].first < of[k].all)
                 ga_load((ga_u64)((const T *)p.source + at[k].source[1]) - bytes, bytes,
-                        of[k].all * sizeof(T), next[k]);
+                        of[k].all * sizeof(T), limit, next[k]);
         }
 #pragma unroll
         for (int k = 0; k < ahead; k++) {

@@ -127,6 +127,7 @@ static void begin(const tidei_taking *t, job *j, ga_take *p) {
     j->uses[2] = tidei_operand_use(t->indices, TIDEI_READ);
     p->out = first_element(t->out, &j->uses[0]);
     p->source = first_element(t->source, &j->uses[1]);
+    p->reach = (ga_i64)(j->uses[1].bytes - p->source);
     p->indices = first_element(t->indices, &j->uses[2]);
     p->fault = t->out->st->dev->d->fault_addr; /* of the device where the kernel runs */
     p->report = tidei_fault_report(TIDEI_FAULT_INDEX, !p->is_signed, t->by);
@@ -161,6 +162,7 @@ static tide_status launch_parts(const job *j, const ga_take *p) {
     part.n = p->n - half * inner;
     part.out += (ga_u64)(half * inner) * j->unit;
     part.source += (ga_u64)(half * p->source_strides[d]) * j->unit;
+    part.reach -= half * p->source_strides[d] * (ga_i64)j->unit;
     part.indices += (ga_u64)(half * p->index_strides[d] * p->size);
     return s == TIDE_OK ? launch_parts(j, &part) : s;
 }

@@ -290,6 +290,7 @@ static void masks_agree_with_the_model(void **state) {
     try_masks(rt, TIDE_F32, 1, (int64_t[]){70001}, 1, 0, 40);
     try_masks(rt, TIDE_F64, 2, (int64_t[]){300, 301}, 2, 5, 60);
     try_masks(rt, TIDE_I16, 2, (int64_t[]){3000, 31}, 1, 1, 60);
+    try_masks(rt, TIDE_I8, 2, (int64_t[]){3, 33}, 1, 0, 100); /* memory that ends within a word */
 }
 
 static void a_gpus_kernels_pick_the_same(void **state) {
