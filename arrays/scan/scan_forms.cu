@@ -467,12 +467,12 @@ template <class K> TD_FN void sc_bands(const typename K::params &p) {
 
     const int at = threadIdx.x, segment = at / p.width, column = at - segment * p.width;
     const sc_i64 across = (p.inner + p.width - 1) / p.width, bands = p.lines / p.inner * across;
+    if (at == 0) {
+        lines_each = p.width;
+        rows_each = SC_BLOCK / p.width;
+    }
     for (;;) {
-        if (at == 0) {
-            ticket = (sc_i64)atomicAdd((sc_u64 *)p.state, 1ULL);
-            lines_each = p.width;
-            rows_each = SC_BLOCK / p.width;
-        }
+        if (at == 0) ticket = (sc_i64)atomicAdd((sc_u64 *)p.state, 1ULL);
         __syncthreads();
         const int width = p.width, segments = SC_BLOCK / width,
                   parts = segments < SC_BAND_PARTS ? segments : SC_BAND_PARTS;
