@@ -18,8 +18,9 @@ typedef struct pk_16 {
     pk_u64 part[2];
 } pk_16;
 
-#define PK_RANK 8
-#define PK_TILE 4096
+#define PK_RANK       8
+#define PK_TILE       4096
+#define PK_FILL_AHEAD 4 /* vectors of a thread that fills, whose masks it reads before it looks */
 
 typedef struct pk_dims {
     int ndim; /* >= 1 */
@@ -203,6 +204,47 @@ PK_FN unsigned pk_list(unsigned found, unsigned *warps, unsigned short *list) {
                  *line = (type *)p.line + (p.same ? within : from * p.inner + k);                  \
             *to = *is;                                                                             \
         })
+
+/* One value for all places, of a mask and an array whose elements lie side by side and begin at
+** whole vectors: a thread has vectors of the array, and touches those alone that have a place. */
+template <class T> struct alignas(16) pk_vector { T v[16 / sizeof(T)]; };
+template <int N> struct alignas(N) pk_flags { unsigned char v[N]; };
+
+template <class T>
+PK_FN void pk_fill_vector(pk_vector<T> *to, const pk_flags<16 / sizeof(T)> &is, T value) {
+    bool any = false, all = true;
+    for (unsigned char f : is.v) any = any || f, all = all && f;
+    if (!any) return;
+    pk_vector<T> x;
+    if (!all) x = *to;
+    for (int k = 0; k < 16 / (int)sizeof(T); k++)
+        if (is.v[k]) x.v[k] = value;
+    *to = x;
+}
+
+template <class T> PK_FN void pk_fill(const pk_pick &p) {
+    constexpr int V = 16 / sizeof(T);
+    const T value = *(const T *)p.line;
+    const pk_i64 threads = (pk_i64)gridDim.x * blockDim.x, vectors = p.n / V,
+                 thread = (pk_i64)blockIdx.x * blockDim.x + threadIdx.x;
+    for (pk_i64 i = thread; i < vectors; i += threads * PK_FILL_AHEAD) {
+        pk_flags<V> is[PK_FILL_AHEAD];
+#pragma unroll
+        for (int k = 0; k < PK_FILL_AHEAD; k++)
+            is[k] = i + k * threads < vectors ? ((const pk_flags<V> *)p.mask)[i + k * threads]
+                                              : pk_flags<V>{};
+#pragma unroll
+        for (int k = 0; k < PK_FILL_AHEAD; k++)
+            pk_fill_vector((pk_vector<T> *)p.items + i + k * threads, is[k], value);
+    }
+    const pk_i64 i = vectors * V + thread; /* fewer than a vector */
+    if (i < p.n && ((const unsigned char *)p.mask)[i]) ((T *)p.items)[i] = value;
+}
+#define PK_FILL(size, type) PK_KERNEL(picks_fill_##size, pk_fill<type>(p);)
+PK_FILL(1, unsigned char)
+PK_FILL(2, unsigned short)
+PK_FILL(4, unsigned)
+PK_FILL(8, pk_u64)
 #else
 /* The place beyond the last one of a tile. */
 static inline pk_i64 pk_end(const pk_pick *p, pk_i64 tile) {

@@ -34,6 +34,10 @@ extern const char tidei_picks_text[];
 /* by the size of an element */
 static const tidei_own_kernel counting[] = KERNELS(count), where[] = KERNELS(where),
                               getting[] = KERNELS(get), putting[] = KERNELS(put);
+#define FILL(name)                                                                                 \
+    { #name, tidei_picks_text, NULL, false }
+static const tidei_own_kernel filling[] = {FILL(picks_fill_1), FILL(picks_fill_2),
+                                           FILL(picks_fill_4), FILL(picks_fill_8)};
 
 static const tidei_own_kernel *of_size(const tidei_own_kernel *by_log2, tide_dtype t) {
     return &by_log2[__builtin_ctzll(tide_dtype_size(t))];
@@ -107,7 +111,8 @@ typedef struct part {
     unsigned mode;
 } part;
 
-static tide_status launch(const pick *x, const tidei_own_kernel *k, const part *parts, unsigned n) {
+static tide_status launch_threads(const pick *x, const tidei_own_kernel *k, const part *parts,
+                                  unsigned n, uint64_t threads) {
     size_t at[2 + PK_RANK] = {offsetof(pk_pick, mask)};
     tidei_use uses[2 + PK_RANK] = {tidei_operand_use(&x->mask, TIDEI_READ)};
     pk_pick p = x->p;
@@ -118,9 +123,13 @@ static tide_status launch(const pick *x, const tidei_own_kernel *k, const part *
         uint64_t first = first_element(parts[i].o, &uses[i + 1]);
         memcpy((char *)&p + parts[i].at, &first, sizeof first);
     }
-    uint64_t tiles = ((uint64_t)p.n + PK_TILE - 1) / PK_TILE;
-    return tidei_run_own(x->mask.rt, k, uses, n + 1, &p, sizeof p, at,
-                         tiles * (uint64_t)p.parts * TIDEI_OWN_BLOCK, x->op);
+    return tidei_run_own(x->mask.rt, k, uses, n + 1, &p, sizeof p, at, threads, x->op);
+}
+
+/* A block for each part of a tile. */
+static tide_status launch(const pick *x, const tidei_own_kernel *k, const part *parts, unsigned n) {
+    const uint64_t tiles = ((uint64_t)x->p.n + PK_TILE - 1) / PK_TILE;
+    return launch_threads(x, k, parts, n, tiles * (uint64_t)x->p.parts * TIDEI_OWN_BLOCK);
 }
 
 static tide_status sum_counts(pick *x, const tidei_operand *counts, int64_t tiles) {
@@ -416,6 +425,28 @@ tide_array *tide_masked_select(tide_array *a, tide_array *mask) {
 
 /* ---- writing ---- */
 
+/* Whether one value goes to places that lie side by side in the mask as in a. */
+static bool is_filled(const pick *x, const tidei_operand *a) {
+    const size_t size = tide_dtype_size(a->lay.dtype);
+    const pk_pick *p = &x->p;
+    return p->same && p->inner == 1 && size <= 8 && p->at.ndim == 1 && p->at.strides[0] == 1 &&
+           p->strides[0] == 1 && (uint64_t)x->mask.lay.offset % (UNIT_MAX / size) == 0 &&
+           (uint64_t)a->lay.offset % (UNIT_MAX / size) == 0 &&
+           a->st->dev->d->info.flags & TIDEI_DEV_RUNS_TEXT;
+}
+
+static tide_status fill(const pick *x, const tidei_operand *a, const tidei_operand *value) {
+    const part parts[] = {{a, offsetof(pk_pick, items), TIDEI_READ | TIDEI_WRITE},
+                          {value, offsetof(pk_pick, line), TIDEI_READ}};
+    const uint64_t size = tide_dtype_size(a->lay.dtype), each = UNIT_MAX / size * PK_FILL_AHEAD;
+    return launch_threads(x, of_size(filling, a->lay.dtype), parts, TIDEI_COUNT(parts),
+                          ((uint64_t)x->p.n + each - 1) / each);
+}
+
+static tide_status put(const pick *x, const tidei_operand *a, const tidei_operand *line) {
+    return is_filled(x, a) ? fill(x, a, line) : move(x, putting, a, line, true);
+}
+
 /* The values as a line of row-major elements of a's type, in memory that is not a's. */
 static tide_status put_line(pick *x, const tidei_operand *a, const tidei_operand *values, int ndim,
                             const int64_t *shape) {
@@ -423,11 +454,11 @@ static tide_status put_line(pick *x, const tidei_operand *a, const tidei_operand
     if (values->lay.dtype == a->lay.dtype && values->lay.ndim == ndim &&
         tidei_same_dims(ndim, values->lay.shape, shape) && tidei_layout_contiguous(&values->lay) &&
         !tidei_operands_overlap(values, a))
-        return move(x, putting, a, values, true);
+        return put(x, a, values);
     tide_status s = tidei_operand_make(a->rt, a->lay.dtype, ndim, shape, x->op, &line);
     if (s != TIDE_OK) return s;
     s = tidei_store_elements(a->rt, &line, values, x->op);
-    if (s == TIDE_OK) s = move(x, putting, a, &line, true);
+    if (s == TIDE_OK) s = put(x, a, &line);
     tidei_operand_put(&line);
     return s;
 }

@@ -276,6 +276,25 @@ static void try_masks(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *s
     tide_release(mask);
 }
 
+/* One value for all places: of all shapes of the same elements side by side, and of a view that
+** begins within a vector. */
+static void try_fills(tide_runtime *rt, tide_dtype t, unsigned share) {
+    static const int64_t lengths[] = {1, 15, 16, 17, 4099, 70001};
+    for (unsigned i = 0; i < TIDEI_COUNT(lengths); i++) {
+        tide_array *a = numbers_of(rt, t, 1, &lengths[i], 80),
+                   *mask = numbers_of(rt, TIDE_BOOL, 1, &lengths[i], share);
+        check_put(rt, a, mask, 2);
+        if (lengths[i] > 3) {
+            tide_array *part = tide_slice(a, "3:"), *there = tide_slice(mask, "3:");
+            check_put(rt, part, there, 2);
+            tide_release(part);
+            tide_release(there);
+        }
+        tide_release(a);
+        tide_release(mask);
+    }
+}
+
 static void masks_agree_with_the_model(void **state) {
     static const int64_t lengths[] = {1, 2, 3, 7, 33, 0};
     tide_runtime *rt = *state;
@@ -290,6 +309,8 @@ static void masks_agree_with_the_model(void **state) {
     try_masks(rt, TIDE_F32, 1, (int64_t[]){70001}, 1, 0, 40);
     try_masks(rt, TIDE_F64, 2, (int64_t[]){300, 301}, 2, 5, 60);
     try_masks(rt, TIDE_I16, 2, (int64_t[]){3000, 31}, 1, 1, 60);
+    try_fills(rt, TIDE_U8, 50);
+    try_fills(rt, TIDE_F64, 0);
     try_masks(rt, TIDE_I8, 2, (int64_t[]){3, 33}, 1, 0, 100); /* memory that ends within a word */
 }
 
@@ -299,6 +320,7 @@ static void a_gpus_kernels_pick_the_same(void **state) {
     if (!rt) skip();
     for (unsigned t = 0; t < TIDEI_COUNT(some); t++) {
         try_masks(rt, some[t], 1, (int64_t[]){9001}, 1, t, 20 * t);
+        try_fills(rt, some[t], 20 * t);
         try_masks(rt, some[t], 3, (int64_t[]){4, 50, 31}, 2, t % VIEWS, 50);
         try_masks(rt, some[t], 3, (int64_t[]){4, 50, 31}, 3, (t + 1) % VIEWS, 50);
         try_masks(rt, some[t], 2, (int64_t[]){4, 5}, 0, t % 4, 100);
