@@ -1,14 +1,15 @@
 /* sort.c: sorting along an axis: which kernels, in which order, with how much room.
 **
-** On the host one kernel sorts row after row (sort_host.c). Where kernels are text, rows of up to
-** SHORT elements are sorted in shared memory by one launch, and many of elements of one byte by
-** counting (bytes.cu). Longer ones take a launch to clear the counts, one to count the digits of
-** each round of keys, and one for each digit; all rows are in all launches. Of one row those digits
-** are left out, on the device, that are the same in all keys. Keys and places go back and forth
-** between two pieces of memory; the first pass makes them from the elements, the last one writes
-** the results. Places are left out where the results are values that their keys tell; of floats the
-** device finds that out as it counts. */
+** Rows of one element are copied. On the host one kernel sorts row after row (sort_host.c). Where
+** kernels are text, rows of up to SHORT elements are sorted in shared memory by one launch, and
+** many of elements of one byte by counting (bytes.cu). Longer ones take a launch to clear the
+** counts, one to count the digits of each round of keys, and one for each digit; all rows are in
+** all launches. Of one row those digits are left out, on the device, that are the same in all keys.
+** Keys and places go back and forth between two pieces of memory; the first pass makes them from
+** the elements, the last one writes the results. Places are left out where the results are values
+** that their keys tell; of floats the device finds that out as it counts. */
 #include "arrays/arrays.h"
+#include "arrays/expr/copy.h"
 #include "arrays/kernels/launch.h"
 #include "arrays/order/sort.h"
 #include "arrays/order/sort_host.h"
@@ -173,9 +174,19 @@ bool tidei_sort_counts(const tidei_operand *source, int axis) {
     return tidei_order_by_text(source) && are_counted(&r, tide_dtype_size(source->lay.dtype));
 }
 
+/* Rows of one element. */
+static tide_status keep_all(const tidei_sorting *s, const char *op) {
+    static const int64_t first = 0;
+    tide_status status = TIDE_OK;
+    if (s->values) status = tidei_copy_elements(s->source->rt, s->values, s->source, op);
+    if (s->indices && status == TIDE_OK) status = tidei_fill_elements(s->indices, &first, op);
+    return status;
+}
+
 tide_status tidei_sort(const tidei_sorting *s, const char *op) {
     job j = {.s = s, .op = op};
     if (tidei_layout_size(&s->source->lay) == 0) return TIDE_OK;
+    if (s->source->lay.shape[s->axis] == 1 && !s->carried) return keep_all(s, op);
     j.p.kept = s->kept ? s->kept : s->source->lay.shape[s->axis];
     tidei_order_rows(&s->source->lay, s->axis, j.p.kept, &j.p.space);
     j.p.type = tidei_order_type(s->source->lay.dtype, s->descending);
