@@ -23,8 +23,8 @@ typedef struct tidei_arrays {
     pthread_mutex_t notes_lock;    /* appending to an array's callbacks of death */
     pthread_mutex_t lent_lock;
     struct tidei_lent *lent; /* under lent_lock: arrays/move/lent.c */
-    /* arrays/linalg/matmul.c, of elements and of products, f32 and f64: found at the first use */
-    _Atomic(struct tidei_program *) sums[2][2];
+    /* arrays/linalg/matmul.c, of elements and of products, by dtype: found at the first use */
+    _Atomic(struct tidei_program *) sums[2][TIDE_DTYPE_COUNT];
     pthread_mutex_t adapt_lock; /* guards the next three */
     /* arrays/move/adapt.c: registered, newest first */
     struct tidei_rule *rules;

@@ -523,6 +523,16 @@ tide_array *tide_dot(tide_array *x, tide_array *y) {
 
 /* So many calls cost about what two passes of the engine do. No library has a call for more. */
 #define NORM_CALLS 4
+/* On a GPU the engine folds a long line of f32 faster than cuBLAS does: 33554432 elements on an
+** H200 took cuBLAS 70 us, PyTorch 43. */
+#define NORM_LONG ((int64_t)1 << 20)
+
+/* Whether the engine computes norms of `count` lines of n. */
+static bool is_folded(const call *c, int64_t count, int64_t n) {
+    const bool by_text =
+        tidei_stream_here(c->rt)->dev->d->info.flags & TIDEI_DEV_RUNS_TEXT && c->dtype == TIDE_F32;
+    return (count > NORM_CALLS && n > 0) || (by_text && count > 0 && n >= NORM_LONG);
+}
 
 /* Squares of f32 neither overflow nor underflow in f64. Elements of f64 are divided by the largest
 ** before they are squared, unless that is 0, infinite or NaN: then the plain sum gives the right
@@ -560,9 +570,8 @@ tide_array *tide_nrm2(tide_array *x) {
     if (join_batches(&c, 0) == TIDE_OK) {
         int64_t count = 1;
         for (int i = 0; i < c.nbatch; i++) count *= c.batch[i];
-        made = count > NORM_CALLS && dim(&c, 0, 0) > 0
-                   ? norms(&c, x)
-                   : summed(&c, TIDEI_NRM2, tidei_real_of(c.dtype));
+        made = is_folded(&c, count, dim(&c, 0, 0)) ? norms(&c, x)
+                                                   : summed(&c, TIDEI_NRM2, tidei_real_of(c.dtype));
     }
     let_go(&c);
     return made;

@@ -5,7 +5,8 @@
 ** sums goes there in parts. Integers go to kernels of our own (product.h), which take any strides.
 ** An operand of another type is cast on the same way. A matrix times a vector is the expression
 ** engine's fold where that runs on the device: it moves the matrix as fast as memory does, takes
-** any strides and no workspace, and costs less than a call of cuBLAS does. */
+** any strides and no workspace, and costs less than a call of cuBLAS does; of f16 and bf16 where
+** the elements that are summed up lie side by side. */
 #include "arrays/arrays.h"
 #include "arrays/expr/copy.h"
 #include "arrays/expr/ir.h"
@@ -209,29 +210,45 @@ static tide_status by_kernel(const plan *p, const tidei_operand *a, const tidei_
 
 /* ---- matrix times vector ---- */
 
+static bool is_half(tide_dtype t) { return t == TIDE_F16 || t == TIDE_BF16; }
+
+/* 11405 x 5884 of bf16 by a vector on an H200: by cuBLAS 127 us, by PyTorch 63. */
 static bool is_by_fold(const plan *p, const tidei_operand *a, const tidei_operand *b,
                        const tidei_dev *d) {
-    return (p->m == 1 || p->n == 1) && (p->dtype == TIDE_F32 || p->dtype == TIDE_F64) &&
-           a->lay.dtype == p->dtype && b->lay.dtype == p->dtype &&
-           d->d->info.flags & TIDEI_DEV_RUNS_TEXT;
+    if ((p->m != 1 && p->n != 1) || a->lay.dtype != p->dtype || b->lay.dtype != p->dtype ||
+        !(d->d->info.flags & TIDEI_DEV_RUNS_TEXT))
+        return false;
+    if (is_half(p->dtype)) /* what follows in its pass spares a rounding */
+        return !p->epilogue &&
+               (p->n == 1 ? side_of(&a->lay, true).col : side_of(&b->lay, false).row) == 1;
+    return p->dtype == TIDE_F32 || p->dtype == TIDE_F64;
 }
 
-/* Over one dimension: (a, b) -> sum(a * b), or a -> sum(a). */
+/* Adds a node to the program, and says which it is. */
+static uint16_t add_node(tidei_program *p, tidei_node n) {
+    p->nodes[p->nnodes] = n;
+    return p->nnodes++;
+}
+
+/* Over one dimension: (a, b) -> sum(a * b), or a -> sum(a); of halves in f32. */
 static tidei_program *sum_program(tidei_runtime *rt, tide_dtype t, bool of_products) {
-    _Atomic(tidei_program *) *slot = &tidei_arrays_of(rt)->sums[of_products][t == TIDE_F64];
+    _Atomic(tidei_program *) *slot = &tidei_arrays_of(rt)->sums[of_products][t];
     tidei_program *known = atomic_load_explicit(slot, memory_order_acquire);
     if (tidei_likely(known != NULL)) return known;
-    const uint8_t type = (uint8_t)t;
-    tidei_program p = {.nouts = 1, .fold = TIDEI_FOLD_SUM, .acc_dtype = type};
-    p.ninputs = p.nnodes = of_products ? 2 : 1;
-    for (uint8_t i = 0; i < p.ninputs; i++) {
-        p.nodes[i] = (tidei_node){.op = TIDEI_OP_INPUT, .dtype = type, .a = i};
+    const uint8_t type = (uint8_t)t, acc = is_half(t) ? TIDE_F32 : type;
+    tidei_program p = {.nouts = 1, .fold = TIDEI_FOLD_SUM, .acc_dtype = acc};
+    uint16_t at[2] = {0};
+    p.ninputs = of_products ? 2 : 1;
+    for (uint16_t i = 0; i < p.ninputs; i++) {
+        at[i] = add_node(&p, (tidei_node){.op = TIDEI_OP_INPUT, .dtype = type, .a = i});
+        if (acc != type)
+            at[i] = add_node(&p, (tidei_node){.op = TIDEI_OP_CAST, .dtype = acc, .a = at[i]});
         p.input_dtype[i] = type;
     }
     if (of_products)
-        p.nodes[p.nnodes++] = (tidei_node){.op = TIDEI_OP_MUL, .dtype = type, .a = 0, .b = 1};
+        (void)add_node(&p, (tidei_node){.op = TIDEI_OP_MUL, .dtype = acc, .a = at[0], .b = at[1]});
     p.out_dtype[0] = type;
-    p.out_node[0] = (uint8_t)(p.nnodes - 1);
+    p.out_node[0] = (uint16_t)(p.nnodes - 1);
     known = tidei_program_shared(rt, &p);
     atomic_store_explicit(slot, known, memory_order_release);
     return known;
@@ -407,10 +424,11 @@ static tide_status compute(const plan *p, const tidei_operand *a, const tidei_op
     static const char zeros[16];
     size_t size = tide_dtype_size(p->dtype);
     int64_t n = tidei_layout_size(&c->lay);
-    bool half = p->dtype == TIDE_F16 || p->dtype == TIDE_BF16, applied = false;
+    bool applied = false;
     tide_status s;
     if (n == 0) return TIDE_OK;
-    if (p->k != 0 && half && !tidei_gemm_takes(c->st->dev, p->dtype))
+    if (p->k != 0 && is_half(p->dtype) && !is_by_fold(p, a, b, c->st->dev) &&
+        !tidei_gemm_takes(c->st->dev, p->dtype))
         return multiply_wider(p, a, b, c);
     if (p->k == 0)
         s = tidei_submit_fill(tidei_stream_here(c->rt), c->st, 0, zeros, size, (size_t)n, p->op);

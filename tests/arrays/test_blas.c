@@ -4,6 +4,8 @@
 #include "tests/support/devices.h"
 #include "tests/arrays/every_failure.h"
 #include "tests/arrays/plain_blas.h"
+#include "tests/doubles/emulate.h"
+#include "tests/doubles/emulated_device.h"
 
 /* ---- sums ---- */
 
@@ -75,6 +77,17 @@ static void one_nrm2(tide_runtime *rt, tide_dtype t, int pattern, int64_t count,
         assert_near("nrm2", real, (double)m + 8, &want, vz.re[w] / unit, 0, w);
     }
     drop(&vx), drop(&vz);
+}
+
+/* What a GPU folds itself, emulated: no call of a library is there to give the result. */
+static void a_long_norm_is_folded_on_a_gpu(void **state) {
+    (void)state;
+    if (!can_emulate()) skip();
+    tide_runtime *rt = emulated_open(&(tide_config){.collector = "refcount"});
+    assert_ok(tide_scope_begin(rt));
+    one_nrm2(rt, TIDE_F32, V_PLAIN, 1, (1 << 20) + 5, 1e35);
+    assert_ok(tide_scope_end(rt));
+    tide_close(rt);
 }
 
 static void nrm2_agrees_with_plain_loops(void **state) {
@@ -557,6 +570,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dot_agrees_with_plain_loops),
         cmocka_unit_test(nrm2_agrees_with_plain_loops),
+        cmocka_unit_test(a_long_norm_is_folded_on_a_gpu),
         cmocka_unit_test(nrm2_passes_infinity_and_nan),
         cmocka_unit_test(triangular_systems_are_solved),
         cmocka_unit_test(a_singular_triangle_gives_infinities),

@@ -195,6 +195,39 @@ static void long_sums_go_in_parts_on_a_gpu(void **state) {
     tide_close(rt);
 }
 
+/* A vector times a matrix, or a matrix times a vector, whose elements that are summed up lie side
+** by side, or do not. */
+static void try_vector(tide_runtime *rt, tide_dtype t, bool left, bool beside) {
+    enum { N = 17, K = 130 };
+    const double error = t == TIDE_F16 ? 1.0 / 2048 : t == TIDE_BF16 ? 1.0 / 256 : 0;
+    assert_ok(tide_scope_begin(rt));
+    tide_array *rows = small_numbers(rt, t, SHAPE(N, K)), *v = small_numbers(rt, t, SHAPE(K)), *z;
+    if (!beside) rows = tide_transpose(tide_contiguous(tide_transpose(rows, NULL)), NULL);
+    terms = 0;
+    assert_array(z = left ? tide_matmul(v, tide_transpose(rows, NULL)) : tide_matmul(rows, v));
+    assert_int_equal(terms, 0);
+    numbers x = read_back(rows), y = read_back(v), got = read_back(z);
+    assert_int_equal(got.n, N);
+    for (int i = 0; i < N; i++) {
+        double want = 0;
+        for (int k = 0; k < K; k++) want += x.re[i * K + k] * y.re[k];
+        assert_true(fabs(got.re[i] - want) <= error * fabs(want));
+    }
+    drop(&x), drop(&y), drop(&got);
+    assert_ok(tide_scope_end(rt));
+}
+static void a_vector_is_folded_on_a_gpu(void **state) {
+    static const tide_dtype types[] = {TIDE_F16, TIDE_BF16, TIDE_F32, TIDE_F64};
+    (void)state;
+    if (!can_emulate()) skip();
+    tide_runtime *rt = emulated_open(&(tide_config){.collector = "refcount"});
+    for (size_t t = 0; t < TIDEI_COUNT(types); t++)
+        for (int how = 0; how < 4; how++) /* others of f16 and bf16 are for cuBLAS */
+            if (how & 2 || types[t] == TIDE_F32 || types[t] == TIDE_F64)
+                try_vector(rt, types[t], how & 1, how & 2);
+    tide_close(rt);
+}
+
 static void assert_shape(tide_array *a, int ndim, const int64_t *shape) {
     assert_array(a);
     assert_int_equal(tide_array_ndim(a), ndim);
@@ -688,6 +721,7 @@ int main(void) {
         cmocka_unit_test(larger_products_agree_with_the_naive_product),
         cmocka_unit_test(long_sums_agree_with_the_naive_product),
         cmocka_unit_test(long_sums_go_in_parts_on_a_gpu),
+        cmocka_unit_test(a_vector_is_folded_on_a_gpu),
         cmocka_unit_test(a_vector_is_a_row_or_a_column),
         cmocka_unit_test(empty_products_are_zeros),
         cmocka_unit_test(mixed_types_are_promoted),
