@@ -207,35 +207,60 @@ PK_FN unsigned pk_list(unsigned found, unsigned *warps, unsigned short *list) {
 
 /* One value for all places, of a mask and an array whose elements lie side by side and begin at
 ** whole vectors: a thread has vectors of the array, and touches those alone that have a place. */
-template <class T> struct alignas(16) pk_vector { T v[16 / sizeof(T)]; };
-template <int N> struct alignas(N) pk_flags { unsigned char v[N]; };
+struct alignas(16) pk_vector {
+    unsigned word[4];
+};
+/* The flags of a vector of T, in words of which the lowest bytes count. */
+template <class T> struct alignas(16 / sizeof(T)) pk_flags { unsigned word[4 / sizeof(T)]; };
 
-template <class T>
-PK_FN void pk_fill_vector(pk_vector<T> *to, const pk_flags<16 / sizeof(T)> &is, T value) {
-    bool any = false, all = true;
-    for (unsigned char f : is.v) any = any || f, all = all && f;
+/* Bytes that are not 0 as 255. */
+PK_FN unsigned pk_set_bytes(unsigned x) {
+    return ((((x & 0x7f7f7f7fu) + 0x7f7f7f7fu) | x) >> 7 & 0x01010101u) * 255;
+}
+
+/* Which bits of a vector's word w have a place, by its flags, whose bytes are 0 or 255. */
+template <class T> PK_FN unsigned pk_bits(const pk_flags<T> &set, int w) {
+    if (sizeof(T) == 1) return set.word[w % (4 / sizeof(T))];
+    if (sizeof(T) == 4) return (set.word[0] >> 8 * w & 255) * 0x01010101u;
+    const unsigned two = set.word[w / 2 % (4 / sizeof(T))] >> w % 2 * 16;
+    return (two & 255) * 0x101u | (two >> 8 & 255) * 0x1010000u;
+}
+
+template <class T> PK_FN void pk_fill_vector(pk_vector *to, pk_flags<T> is, unsigned value) {
+    unsigned any = 0, all = ~0u;
+    for (unsigned &f : is.word) {
+        f = pk_set_bytes(f);
+        any |= f, all &= f;
+    }
     if (!any) return;
-    pk_vector<T> x;
-    if (!all) x = *to;
-    for (int k = 0; k < 16 / (int)sizeof(T); k++)
-        if (is.v[k]) x.v[k] = value;
+    pk_vector x = {{value, value, value, value}};
+    if (~all) {
+        x = *to;
+        for (int w = 0; w < 4; w++) {
+            const unsigned bits = pk_bits<T>(is, w);
+            x.word[w] = (x.word[w] & ~bits) | (value & bits);
+        }
+    }
     *to = x;
 }
 
 template <class T> PK_FN void pk_fill(const pk_pick &p) {
     constexpr int V = 16 / sizeof(T);
     const T value = *(const T *)p.line;
+    const unsigned word = sizeof(T) == 1   ? value * 0x01010101u
+                          : sizeof(T) == 2 ? value * 0x10001u
+                                           : value;
     const pk_i64 threads = (pk_i64)gridDim.x * blockDim.x, vectors = p.n / V,
                  thread = (pk_i64)blockIdx.x * blockDim.x + threadIdx.x;
     for (pk_i64 i = thread; i < vectors; i += threads * PK_FILL_AHEAD) {
-        pk_flags<V> is[PK_FILL_AHEAD];
+        pk_flags<T> is[PK_FILL_AHEAD];
 #pragma unroll
         for (int k = 0; k < PK_FILL_AHEAD; k++)
-            is[k] = i + k * threads < vectors ? ((const pk_flags<V> *)p.mask)[i + k * threads]
-                                              : pk_flags<V>{};
+            is[k] = i + k * threads < vectors ? ((const pk_flags<T> *)p.mask)[i + k * threads]
+                                              : pk_flags<T>{};
 #pragma unroll
         for (int k = 0; k < PK_FILL_AHEAD; k++)
-            pk_fill_vector((pk_vector<T> *)p.items + i + k * threads, is[k], value);
+            pk_fill_vector<T>((pk_vector *)p.items + i + k * threads, is[k], word);
     }
     const pk_i64 i = vectors * V + thread; /* fewer than a vector */
     if (i < p.n && ((const unsigned char *)p.mask)[i]) ((T *)p.items)[i] = value;
@@ -244,7 +269,6 @@ template <class T> PK_FN void pk_fill(const pk_pick &p) {
 PK_FILL(1, unsigned char)
 PK_FILL(2, unsigned short)
 PK_FILL(4, unsigned)
-PK_FILL(8, pk_u64)
 #else
 /* The place beyond the last one of a tile. */
 static inline pk_i64 pk_end(const pk_pick *p, pk_i64 tile) {

@@ -37,7 +37,7 @@ static const tidei_own_kernel counting[] = KERNELS(count), where[] = KERNELS(whe
 #define FILL(name)                                                                                 \
     { #name, tidei_picks_text, NULL, false }
 static const tidei_own_kernel filling[] = {FILL(picks_fill_1), FILL(picks_fill_2),
-                                           FILL(picks_fill_4), FILL(picks_fill_8)};
+                                           FILL(picks_fill_4)};
 
 static const tidei_own_kernel *of_size(const tidei_own_kernel *by_log2, tide_dtype t) {
     return &by_log2[__builtin_ctzll(tide_dtype_size(t))];
@@ -425,11 +425,12 @@ tide_array *tide_masked_select(tide_array *a, tide_array *mask) {
 
 /* ---- writing ---- */
 
-/* Whether one value goes to places that lie side by side in the mask as in a. */
+/* Whether one value goes to places that lie side by side in the mask as in a. Elements of 8 bytes
+** are written faster one by one: 78 us for 90, of 128 MiB on an H200. */
 static bool is_filled(const pick *x, const tidei_operand *a) {
     const size_t size = tide_dtype_size(a->lay.dtype);
     const pk_pick *p = &x->p;
-    return p->same && p->inner == 1 && size <= 8 && p->at.ndim == 1 && p->at.strides[0] == 1 &&
+    return p->same && p->inner == 1 && size <= 4 && p->at.ndim == 1 && p->at.strides[0] == 1 &&
            p->strides[0] == 1 && (uint64_t)x->mask.lay.offset % (UNIT_MAX / size) == 0 &&
            (uint64_t)a->lay.offset % (UNIT_MAX / size) == 0 &&
            a->st->dev->d->info.flags & TIDEI_DEV_RUNS_TEXT;
