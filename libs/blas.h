@@ -170,9 +170,8 @@ unsigned int tidei_lt_serves(tidei_dev *d, const struct tidei_cublas_table *t, v
 struct tidei_lt_known;
 tide_status tidei_lt_open(tidei_runtime *rt, struct tidei_lt_known **out);
 void tidei_lt_close(tidei_runtime *rt, struct tidei_lt_known *k); /* NULL is legal */
-/* A workspace for a call of cuBLAS whose results take so many bytes, each a sum of so many terms
-** (0: few). */
-tide_status tidei_cublas_workspace(tidei_stream *s, double results, int64_t terms, const char *op,
+/* A workspace for a call of cuBLAS whose results take so many bytes. */
+tide_status tidei_cublas_workspace(tidei_stream *s, double results, const char *op,
                                    tidei_storage **out);
 
 #endif

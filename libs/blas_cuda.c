@@ -16,11 +16,12 @@
 #define WORKSPACE_MIN ((size_t)64 << 10)
 #define WORKSPACE_MAX (32 * TIDEI_MIB)
 /* cuBLAS splits sums into partial results, so small products need no more workspace than for
-** those: as many as this, and of long sums one for so many terms at most (128 x 65536 by 65536 x
-** 128 floats on an H100: 143 us with room for 16, 77 for 1024). */
+** those. Others have all of it: cuBLAS picks its kernels by what it gets, not by what they need. On
+** an H200, us, with 8 MiB and with 32: f16, 69 x 3034 by 3034 x 265, 546 and 21; bf16, 1001 x 1001
+** by its like, 39 and 31; f16, 2 x 5598 by 5598 x 152, 36 and 22. */
 #define WORKSPACE_SPLITS 16
-#define SPLIT_TERMS      64
-#define WORKSPACE_PART   64 /* of what the hard limit leaves for arrays */
+#define SMALL_PRODUCT    (1 << 20) /* multiplications: fewer make a small one */
+#define WORKSPACE_PART   64        /* of what the hard limit leaves for arrays */
 /* Few results of sums of so few terms are not split, and need none. Tried with cuBLAS 13.1: 177,000
 ** shapes, in six types. */
 #define SHORT_SUM 128
@@ -170,10 +171,9 @@ static void describe(const tidei_library_call *c, char *buf, size_t cap) {
 /* The same size for the same call, so that results repeat; a small one where memory is short. Under
 ** a limit it is a small part of the limit: a workspace makes a product a little faster, which is
 ** not worth a climb. */
-tide_status tidei_cublas_workspace(tidei_stream *s, double results, int64_t terms, const char *op,
+tide_status tidei_cublas_workspace(tidei_stream *s, double results, const char *op,
                                    tidei_storage **out) {
-    const int64_t splits = terms / SPLIT_TERMS;
-    double want = (splits > WORKSPACE_SPLITS ? (double)splits : WORKSPACE_SPLITS) * results;
+    const double want = WORKSPACE_SPLITS * results;
     size_t limit = atomic_load(&s->dev->budget->limit),
            library = atomic_load(&s->dev->budget->library),
            most = (limit > library ? limit - library : 0) / WORKSPACE_PART / WORKSPACE_MIN *
@@ -231,7 +231,10 @@ static tide_status run_in_workspace(const tidei_library_call *given, job *j, dou
                                     bool bare) {
     tidei_library_call c = *given;
     tidei_storage *workspace;
-    tide_status status = tidei_cublas_workspace(c.s, results, gemm_of(j)->k, c.op, &workspace);
+    const tidei_gemm *g = gemm_of(j);
+    const double products = results / (double)tide_dtype_size(g->dtype) * (double)g->k;
+    tide_status status = tidei_cublas_workspace(
+        c.s, products < SMALL_PRODUCT ? results : (double)WORKSPACE_MAX, c.op, &workspace);
     if (status != TIDE_OK) return status;
     j->uses[c.n++] = (tidei_use){
         .st = workspace, .offset = 0, .bytes = workspace->bytes, .mode = TIDEI_READ | TIDEI_WRITE};

@@ -197,8 +197,7 @@ tide_status tidei_blas_cuda(tidei_stream *s, const tidei_blas *x, const tidei_us
                                .op = op};
     status = tidei_library_begin(&call);
     if (status != TIDE_OK) return status;
-    status =
-        tidei_cublas_workspace(s, results * (double)tide_dtype_size(x->dtype), 0, op, &workspace);
+    status = tidei_cublas_workspace(s, results * (double)tide_dtype_size(x->dtype), op, &workspace);
     if (status == TIDE_OK) {
         memcpy(all, uses, n * sizeof *uses);
         all[n] = (tidei_use){

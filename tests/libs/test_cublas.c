@@ -224,14 +224,15 @@ static void short_sums_do_without_a_workspace(void **state) {
     }
 }
 
-/* Results of long sums have room for more partial ones: one for 64 terms, within a 64th of what the
-** limit leaves. */
-static void long_sums_have_larger_workspaces(void **state) {
+/* A small product has room for 16 partial results of each, another for as much as there is: a 64th
+** of what the limit leaves. */
+static void larger_products_have_larger_workspaces(void **state) {
     static const struct {
         int64_t terms, count;
         size_t bytes;
-    } sums[] = {{LONG, 1, 64 << 10},     {1 << 14, 1, 64 << 10},  {1 << 15, 1, 128 << 10},
-                {1 << 16, 1, 256 << 10}, {1 << 16, 3, 768 << 10}, {1 << 16, 100, 2 << 20}};
+    } sums[] = {{LONG, 1, 64 << 10}, /* terms of 64 results */
+                {(1 << 14) - 1, 1, 64 << 10}, {1 << 14, 1, 2 << 20}, {130, 100, 448 << 10},
+                {164, 100, 2 << 20},          {1 << 16, 3, 2 << 20}};
     tidei_storage *const usual = operand;
     (void)state;
     operand = taken(2 << 20);
@@ -361,7 +362,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(one_handle_serves_all, setup, teardown),
         cmocka_unit_test_setup_teardown(a_product_borrows_the_stream, setup, teardown),
         cmocka_unit_test_setup_teardown(short_sums_do_without_a_workspace, setup, teardown),
-        cmocka_unit_test_setup_teardown(long_sums_have_larger_workspaces, setup, teardown),
+        cmocka_unit_test_setup_teardown(larger_products_have_larger_workspaces, setup, teardown),
         cmocka_unit_test_setup_teardown(a_product_that_was_refused_gets_a_workspace, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(all_is_done_in_the_context, setup, teardown),
