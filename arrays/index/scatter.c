@@ -3,7 +3,8 @@
 ** Integers, and the least and greatest of anything, come to the same in any order: one kernel of
 ** atomics; sums of many integers begin in shared memory, or row by row in the order of their
 ** indices. Sums and products of floats do not: their indices are sorted stably, and equal ones
-** folded in the order in which they stand, chunk by chunk and level by level (scatter.h). A host
+** folded in the order in which they stand, chunk by chunk and level by level (scatter.h); sums of
+** few columns and not too many places are made by buckets of places (buckets.h). A host
 ** goes through them in that order at once, where that takes no more room than they do
 ** (scatter_host.c). */
 #include <inttypes.h>
@@ -11,6 +12,7 @@
 
 #include "arrays/arrays.h"
 #include "arrays/expr/copy.h"
+#include "arrays/index/buckets.h"
 #include "arrays/index/plan.h"
 #include "arrays/index/scatter.h"
 #include "arrays/index/scatter_host.h"
@@ -290,6 +292,38 @@ static tide_status fold(const tidei_plan *p, const tidei_operand *near, sc_fold 
     return s;
 }
 
+/* ---- in order: buckets ---- */
+
+/* Whether each entry's index and values are one stride from the next one's, and buckets.h takes
+** them. */
+static bool by_buckets(const tidei_plan *p, const sc_fold *c) {
+    const int parts = tidei_dtype_kind(p->far->lay.dtype) == TIDEI_KIND_COMPLEX ? 2 : 1;
+    return c->op == SC_ADD && c->width && c->length && make_list(p, c->n).ndim == 1 &&
+           c->long_ndim == 1 && tidei_buckets_suit(p, c->n, c->width * parts);
+}
+
+static tide_status add_by_buckets(const tidei_plan *p, const tidei_operand *near,
+                                  const sc_fold *c) {
+    const sc_list list = make_list(p, c->n);
+    const int parts = tidei_dtype_kind(p->far->lay.dtype) == TIDEI_KIND_COMPLEX ? 2 : 1;
+    bu_call b = {.fault = list.fault,
+                 .report = list.report,
+                 .n = c->n,
+                 .length = c->length,
+                 .index_step = list.strides[0],
+                 .near_step = c->long_strides[0] * parts,
+                 .far_step = c->step * parts,
+                 .index_size = list.size,
+                 .is_signed = list.is_signed,
+                 .parts = (int)c->width * parts,
+                 .fresh = c->fresh};
+    for (int i = 0; i < b.parts; i++) {
+        b.near_at[i] = sc_offset(c->ndim, c->shape, c->near_strides, i / parts) * parts + i % parts;
+        b.far_at[i] = sc_offset(c->ndim, c->shape, c->far_strides, i / parts) * parts + i % parts;
+    }
+    return tidei_buckets_add(p, near, &b);
+}
+
 /* ---- integers, as they are ---- */
 
 /* From so many columns on a sort of the indices and a fold take less than an atomic a value. */
@@ -460,6 +494,7 @@ static tide_status update(const tidei_plan *p, const tidei_operand *near, void *
     if (p->as_given) return add_as_given(p, near, &c);
     if (is_for_sums(p, &c, t)) return add_up(p, near, &c);
     if (each) return combine_each(p, near, how->op);
+    if (!how->sorted && by_buckets(p, &c)) return add_by_buckets(p, near, &c);
     return how->sorted ? fold_levels(p, &c, &(entries){near, p->lists[0].indices, NULL})
                        : fold(p, near, &c);
 }

@@ -2,9 +2,10 @@
 ** are exact come to what they must in any order, those that are not to the same bits each time;
 ** special values; the same by a GPU's kernels, emulated. */
 #include <math.h>
+#include "tests/arrays/every_failure.h"
 #include "tests/arrays/indexed.h"
 
-extern const char tidei_scatter_text[];
+extern const char tidei_buckets_text[], tidei_scatter_text[];
 
 /* The elements as c128. */
 static double *numbers_of(tide_array *a) { return bytes_of(tide_cast(a, TIDE_C128)); }
@@ -144,6 +145,113 @@ static void tiles_and_rows_agree_with_the_model(void **state) {
     for (int64_t m = 2047; m < 2050; m++) /* a tile, of one run and of as many as entries */
         for (int64_t places = 1; places < 5000; places += 4000)
             one_case(*state, ADD, TIDE_F64, (int64_t[]){1, places, 1}, m, false, 0);
+}
+
+/* Sums of many entries of few columns, which a GPU makes by buckets of 512 places: of one bucket
+** and of several ones, with a last place that is a bucket's last one, of all numbers of components
+** that it takes; tiles and pieces that are not full. */
+static void is_put_by_buckets(tide_runtime *rt, bool so) {
+    if (is_emulated(rt))
+        assert_int_equal(strncmp(emulated_last, "buckets_put_", strlen("buckets_put_")) == 0, so);
+}
+static void sums_by_buckets_agree_with_the_model(void **state) {
+    static const struct {
+        tide_dtype t;
+        int64_t outer, places, width;
+        bool turned;
+    } cases[] = {{TIDE_F64, 1, 511, 1, false},   {TIDE_F64, 1, 512, 1, true},
+                 {TIDE_F64, 2, 16001, 1, false}, {TIDE_F32, 1, 1023, 1, false},
+                 {TIDE_F32, 2, 1024, 2, true},   {TIDE_F32, 1, 9000, 3, false},
+                 {TIDE_F32, 1, 2, 2, false},     {TIDE_F16, 1, 3000, 1, false},
+                 {TIDE_F16, 1, 700, 3, true},    {TIDE_BF16, 2, 7000, 2, false},
+                 {TIDE_BF16, 1, 700, 2, false},  {TIDE_C64, 1, 5000, 1, false},
+                 {TIDE_C64, 1, 2000, 2, true},   {TIDE_C128, 1, 600, 1, true}};
+    tide_runtime *rt = *state;
+    for (size_t i = 0; i < TIDEI_COUNT(cases); i++) {
+        const int64_t n[] = {cases[i].outer, cases[i].places, cases[i].width};
+        one_case(rt, ADD, cases[i].t, n, 32768 + random_below(6000), cases[i].turned, 0);
+    }
+}
+
+/* Entries whose indices rise, fall, or are nearly all the same; of some the index is bad. */
+static void buckets_of_any_size_are_added_up(void **state) {
+    enum { PLACES = 9000, N = 40000, PATTERNS = 4 };
+    static const char *const said[] = {"index 9000 is", "index 9001 is", "index 9002 is",
+                                       "index 9003 is"};
+    tide_runtime *rt = *state;
+    for (int k = 0; k < PATTERNS; k++) {
+        uint16_t *at = malloc(N * sizeof *at);
+        double *want = calloc(PLACES, sizeof *want), *value = malloc(N * sizeof *value);
+        for (int i = 0; i < N; i++) {
+            at[i] = (uint16_t)(k == 0   ? i * (int64_t)PLACES / N
+                               : k == 1 ? PLACES - 1 - i / 5
+                               : k == 2 ? (random_below(500) ? 4607 : random_below(PLACES))
+                                        : 513);
+            if (i == 33000) at[i] = (uint16_t)(PLACES + k);
+            value[i] = (double)random_below(1000);
+            if (at[i] < PLACES) want[at[i]] += value[i];
+        }
+        tide_array *a = tide_zeros(rt, TIDE_F64, SHAPE(PLACES));
+        assert_ok(tide_scatter_add(a, tide_from_host(rt, TIDE_U16, SHAPE(N), at), 0,
+                                   tide_from_host(rt, TIDE_F64, SHAPE(N), value), 0));
+        is_put_by_buckets(rt, true);
+        assert_int_equal(tide_synchronize(rt, NULL), TIDE_E_BOUNDS);
+        assert_error(TIDE_E_BOUNDS, said[k]);
+        double *got = bytes_of(a);
+        assert_memory_equal(got, want, PLACES * sizeof *want);
+        free(got), free(want), free(value), free(at);
+    }
+}
+
+/* What buckets do not take: few entries, many columns, as many places as entries. */
+static void other_sums_are_sorted(void **state) {
+    tide_runtime *rt = *state;
+    one_case(rt, ADD, TIDE_F32, (int64_t[]){1, 300, 1}, 30000, false, 0);
+    is_put_by_buckets(rt, false);
+    one_case(rt, ADD, TIDE_F64, (int64_t[]){1, 300, 3}, 32768, false, 0);
+    is_put_by_buckets(rt, false);
+    one_case(rt, ADD, TIDE_F32, (int64_t[]){1, 32768, 1}, 32768, false, 0);
+    is_put_by_buckets(rt, false);
+}
+
+/* Of 40000 equal numbers, whose sum in the order in which they stand would be off by a thousandth:
+** as sums of sums, in the same order each time. Sums of -0.0 stay so. */
+static void sums_by_buckets_lose_little(void **state) {
+    enum { N = 40000, PLACES = 3 };
+    tide_runtime *rt = *state;
+    tide_array *v = tide_full(rt, TIDE_F32, SHAPE(N), tide_arg_float(0.1)),
+               *at = tide_zeros(rt, TIDE_I64, SHAPE(N));
+    tide_array *a = tide_zeros(rt, TIDE_F32, SHAPE(PLACES)),
+               *zeros = tide_full(rt, TIDE_F32, SHAPE(PLACES), tide_arg_float(-0.0));
+    assert_ok(tide_scatter_add(a, at, 0, v, 0));
+    is_put_by_buckets(rt, true);
+    float *got = bytes_of(a);
+    assert_true(fabs((double)got[0] / (N * (double)0.1F) - 1) < 4e-6);
+    assert_true(got[1] == 0 && got[2] == 0);
+    free(got);
+    v = tide_full(rt, TIDE_F32, SHAPE(N), tide_arg_float(-0.0));
+    assert_ok(tide_scatter_add(zeros, at, 0, v, 0));
+    is_put_by_buckets(rt, true);
+    int32_t *bits = bytes_of(zeros);
+    for (int i = 0; i < PLACES; i++) assert_int_equal(bits[i], INT32_MIN);
+    free(bits);
+}
+
+static void add_by_buckets(tide_runtime *rt, tide_status *status) {
+    tide_array *a = tide_zeros(rt, TIDE_F64, SHAPE(600)),
+               *at = a ? tide_arange(rt, TIDE_I32, -300, 300, 1) : NULL,
+               *each = at ? tide_repeat(at, 60, 0) : NULL,
+               *v = each ? tide_ones(rt, TIDE_F64, SHAPE(36000)) : NULL;
+    *status = v ? tide_scatter_add(a, each, 0, v, 0) : tide_error_last()->status;
+    if (*status == TIDE_OK) *status = tide_synchronize(rt, NULL);
+    tide_release(a), tide_release(at), tide_release(each), tide_release(v);
+}
+static void a_failure_leaves_nothing(void **state) {
+    (void)state;
+    if (!can_emulate()) skip();
+    emulated_device = true;
+    each_call_fails(add_by_buckets);
+    emulated_device = false;
 }
 
 /* ---- by hand ---- */
@@ -346,6 +454,10 @@ static void a_gpus_kernels_do_the_same(void **state) {
     integers_wrap(state);
     many_integers_are_added(state);
     zeros_keep_their_signs(state);
+    sums_by_buckets_agree_with_the_model(state);
+    buckets_of_any_size_are_added_up(state);
+    other_sums_are_sorted(state);
+    sums_by_buckets_lose_little(state);
     what_does_not_fit_is_refused(state);
     a_bad_index_is_told_and_left_out(state);
 }
@@ -358,6 +470,7 @@ static void kernels_compile(void **state) {
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(some); i++)
         compiles(tidei_scatter_text, "scatter.h", some[i], i % 2 ? 90 : 75);
+    compiles(tidei_buckets_text, "buckets.cu", "ALL", 90);
 }
 
 int main(void) {
@@ -366,6 +479,11 @@ int main(void) {
         CASE(every_type_agrees_with_the_model),
         CASE(long_and_short_runs_agree_with_the_model),
         CASE(tiles_and_rows_agree_with_the_model),
+        CASE(sums_by_buckets_agree_with_the_model),
+        CASE(buckets_of_any_size_are_added_up),
+        CASE(other_sums_are_sorted),
+        CASE(sums_by_buckets_lose_little),
+        cmocka_unit_test(a_failure_leaves_nothing),
         CASE(every_value_counts),
         CASE(the_least_and_the_greatest_have_one_answer),
         CASE(halves_are_added_as_floats),
