@@ -41,16 +41,29 @@ static const tidei_own_kernel put_kernels[TIDE_DTYPE_COUNT] = {
 /* Blocks that a multiprocessor has at once of those that part entries: each has one stretch. */
 #define STRETCHES_AN_SM 4
 
+/* Bits of a place in its bucket: few make many buckets, to which entries go by ones and twos; many
+** make tables that a tile fills sparsely. */
+enum { LOW = 9, LOW_MOST = 10 };
+#define BUCKETS_MANY 512
+
 /* A bad index is a place behind the last one, which belongs to a bucket, too. */
-static int64_t count_buckets(int64_t length) { return length / BU_PLACES + 1; }
+static int64_t count_buckets(int64_t length, int low) { return (length >> low) + 1; }
+static int choose_low(int64_t length, int64_t entry) {
+    const bool many = count_buckets(length, LOW) > BUCKETS_MANY;
+    return many && BU_PLACES(entry) == 1 << LOW_MOST ? LOW_MOST : LOW;
+}
+static int64_t entry_bytes(const tidei_plan *p, int64_t parts) {
+    return parts * (int64_t)tide_dtype_size(tidei_real_of(p->far->lay.dtype));
+}
 
 bool tidei_buckets_suit(const tidei_plan *p, int64_t n, int64_t parts) {
     const tidei_operand *far = p->far;
-    const int64_t buckets = count_buckets(far->lay.shape[p->lists[0].axis]);
-    const tide_dtype part = tidei_real_of(far->lay.dtype);
-    return far->st->dev->d->info.flags & TIDEI_DEV_RUNS_TEXT && put_kernels[part].name &&
-           parts <= BU_PARTS && parts * (int64_t)tide_dtype_size(part) <= BU_ENTRY && n >= LEAST &&
-           n < INT32_MAX && buckets <= BU_PLACES && n / FULL >= buckets;
+    const int64_t length = far->lay.shape[p->lists[0].axis], entry = entry_bytes(p, parts),
+                  buckets = count_buckets(length, choose_low(length, entry));
+    return far->st->dev->d->info.flags & TIDEI_DEV_RUNS_TEXT &&
+           put_kernels[tidei_real_of(far->lay.dtype)].name && parts <= BU_PARTS &&
+           entry <= BU_ENTRY && n >= LEAST && n < INT32_MAX && buckets <= BU_DIGITS &&
+           n / FULL >= buckets;
 }
 
 /* An operand that kernels tell each other something in, and where the call has its address. */
@@ -76,13 +89,13 @@ static tide_status make_rooms(const tidei_plan *p, const bu_call *c, room *r) {
         s = make_room(p, &r[COUNTS], TIDE_U32, (int64_t)c->buckets * c->stretches,
                       offsetof(bu_call, counts));
         if (s == TIDE_OK)
-            s = make_room(p, &r[BOUNDS], TIDE_U32, 3 * BU_PLACES + 2, offsetof(bu_call, bounds));
+            s = make_room(p, &r[BOUNDS], TIDE_U32, 3 * BU_DIGITS + 2, offsetof(bu_call, bounds));
         if (s == TIDE_OK) s = make_room(p, &r[KEYS], TIDE_U16, c->n, offsetof(bu_call, keys));
         if (s == TIDE_OK)
             s = make_room(p, &r[ROWS], part, c->n * c->parts, offsetof(bu_call, rows));
     }
     if (s == TIDE_OK)
-        s = make_room(p, &r[SUMS], acc, (int64_t)c->pieces * c->parts * BU_PLACES,
+        s = make_room(p, &r[SUMS], acc, ((int64_t)c->pieces * c->parts) << c->low,
                       offsetof(bu_call, sums));
     return s;
 }
@@ -126,7 +139,8 @@ tide_status tidei_buckets_add(const tidei_plan *p, const tidei_operand *near, bu
                   most = STRETCHES_AN_SM * (int64_t)p->far->st->dev->d->info.sm_count;
     room rooms[ROOMS] = {{.made = false}};
     job j = {.p = p, .c = c, .uses = {.params = c, .bytes = sizeof *c}};
-    c->buckets = (int)count_buckets(c->length);
+    c->low = choose_low(c->length, entry_bytes(p, c->parts));
+    c->buckets = (int)count_buckets(c->length, c->low);
     c->bits = 32 - __builtin_clz((unsigned)c->buckets);
     c->tiles = (int)((tiles + most - 1) / most);
     c->stretches = (int)((tiles + c->tiles - 1) / c->tiles);

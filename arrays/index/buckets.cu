@@ -9,8 +9,8 @@
 /* For each bucket: its entries; those of the buckets before it; the pieces of these. The last two
 ** have one number more, of all. */
 GA_FN unsigned *bu_totals(const bu_call &p) { return (unsigned *)p.bounds; }
-GA_FN unsigned *bu_firsts(const bu_call &p) { return (unsigned *)p.bounds + BU_PLACES; }
-GA_FN unsigned *bu_pieces(const bu_call &p) { return (unsigned *)p.bounds + 2 * BU_PLACES + 1; }
+GA_FN unsigned *bu_firsts(const bu_call &p) { return (unsigned *)p.bounds + BU_DIGITS; }
+GA_FN unsigned *bu_pieces(const bu_call &p) { return (unsigned *)p.bounds + 2 * BU_DIGITS + 1; }
 
 GA_FN int bu_item(int i) {
     return ((int)threadIdx.x / 32 * BU_ITEMS + i) * 32 + (int)threadIdx.x % 32;
@@ -83,26 +83,36 @@ GA_FN void bu_read_values(const bu_call &p, ga_i64 first, int n, bu_row<E, W> (&
 /* ---- order within a tile ---- */
 
 /* For each warp and digit: how many items the warp has had of it; then where its first one goes. */
-union bu_ranks {
-    unsigned short of[BU_WARPS][BU_PLACES];
-    unsigned two[BU_WARPS][BU_PLACES / 2]; /* counts in a word: no sum passes 16 bits */
+template <int DIGITS> union bu_ranks {
+    unsigned short of[BU_WARPS][DIGITS];
+    unsigned two[BU_WARPS][DIGITS / 2]; /* counts in a word: no sum passes 16 bits */
+};
+/* Where each digit begins in the tile's order; one more: where the last one ends. */
+template <int DIGITS> struct bu_begins {
+    unsigned short of[DIGITS + 1];
+    unsigned sums[BU_WARPS];
 };
 
-/* Where the thread's items go in the tile's order by digits of `bits` bits, and where each digit
-** begins in it. Called by the whole block; when it returns, others may still look into `r`. */
-GA_FN void bu_rank(bu_ranks &r, unsigned short (&begins)[BU_PLACES + 2], unsigned *sums, int bits,
+/* Where the thread's items go in the tile's order by digits of `bits` bits. Called by the whole
+** block; when it returns, others may still look into `r`. */
+template <int DIGITS>
+GA_FN void bu_rank(bu_ranks<DIGITS> &r, bu_begins<DIGITS> &begins, int bits,
                    const unsigned (&digit)[BU_ITEMS], unsigned (&to)[BU_ITEMS]) {
-    const int t = (int)threadIdx.x, warp = t / 32;
+    enum { AT_ONCE = 2 * BU_THREADS }; /* digits: two of each thread */
+    const int t = (int)threadIdx.x, warp = t / 32, digits = 1 << bits;
     const unsigned lower = (1u << t % 32) - 1;
     unsigned same[BU_ITEMS]; /* lanes that have the item's digit */
 #pragma unroll
-    for (int w = 0; w < BU_WARPS; w++) r.two[w][t] = 0;
+    for (int d = 0; d < DIGITS; d += AT_ONCE)
+        if (d < digits)
+#pragma unroll
+            for (int w = 0; w < BU_WARPS; w++) r.two[w][d / 2 + t] = 0;
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < BU_ITEMS; i++) {
         same[i] = ~0u;
 #pragma unroll
-        for (int b = 0; b < BU_BITS; b++) {
+        for (int b = 0; 1 << b < DIGITS; b++) {
             if (b >= bits) break;
             const bool has = digit[i] >> b & 1;
             const unsigned lanes = __ballot_sync(~0u, has);
@@ -118,22 +128,29 @@ GA_FN void bu_rank(bu_ranks &r, unsigned short (&begins)[BU_PLACES + 2], unsigne
         if (!(same[i] & lower)) *next = (unsigned short)(had + __popc(same[i]));
         __syncwarp();
     }
-    __syncthreads();
-    unsigned all = 0; /* thread t has digits 2 t and 2 t + 1 */
+    unsigned before = 0;
 #pragma unroll
-    for (int w = 0; w < BU_WARPS; w++) {
-        const unsigned n = r.two[w][t];
-        r.two[w][t] = all;
-        all += n;
+    for (int d = 0; d < DIGITS; d += AT_ONCE) {
+        if (d >= digits) break;
+        const int mine = d / 2 + t;
+        __syncthreads();
+        unsigned all = 0;
+#pragma unroll
+        for (int w = 0; w < BU_WARPS; w++) {
+            const unsigned n = r.two[w][mine];
+            r.two[w][mine] = all;
+            all += n;
+        }
+        const unsigned first = before + bu_sum_before((all & 0xffff) + (all >> 16), begins.sums);
+        const unsigned second = first + (all & 0xffff);
+#pragma unroll
+        for (int w = 0; w < BU_WARPS; w++) r.two[w][mine] += first | second << 16;
+        begins.of[2 * mine] = (unsigned short)first;
+        begins.of[2 * mine + 1] = (unsigned short)second;
+        for (int w = 0; w < BU_WARPS; w++) before += begins.sums[w];
     }
-    const unsigned first = bu_sum_before((all & 0xffff) + (all >> 16), sums);
-    const unsigned second = first + (all & 0xffff);
-#pragma unroll
-    for (int w = 0; w < BU_WARPS; w++) r.two[w][t] += first | second << 16;
-    begins[2 * t] = (unsigned short)first;
-    begins[2 * t + 1] = (unsigned short)second;
-    if (t == 0) begins[BU_PLACES] = BU_TILE;
     __syncthreads();
+    if (t == 0) begins.of[digits] = BU_TILE;
 #pragma unroll
     for (int i = 0; i < BU_ITEMS; i++) to[i] += r.of[warp][digit[i]];
 }
@@ -145,11 +162,11 @@ extern "C" __global__ void __launch_bounds__(BU_THREADS)
     buckets_count(const __grid_constant__ bu_call p) {
     kt_grid_wait();
     enum { SIDE = 8 }; /* counts of neighbouring threads lie side by side */
-    __shared__ unsigned counts[BU_PLACES * SIDE];
+    __shared__ unsigned counts[BU_DIGITS * SIDE];
     const ga_i64 from = (ga_i64)blockIdx.x * p.tiles * BU_TILE,
                  end = from + (ga_i64)p.tiles * BU_TILE < p.n ? from + (ga_i64)p.tiles * BU_TILE
                                                               : p.n;
-    for (int i = threadIdx.x; i < BU_PLACES * SIDE; i += BU_THREADS) counts[i] = 0;
+    for (int i = threadIdx.x; i < p.buckets * SIDE; i += BU_THREADS) counts[i] = 0;
     __syncthreads();
     for (ga_i64 first = from; first < end; first += BU_TILE) {
         const int n = end - first < BU_TILE ? (int)(end - first) : BU_TILE;
@@ -158,7 +175,7 @@ extern "C" __global__ void __launch_bounds__(BU_THREADS)
 #pragma unroll
         for (int i = 0; i < BU_ITEMS; i++)
             if (bu_item(i) < n)
-                atomicAdd(&counts[(place[i] >> BU_BITS) * SIDE + threadIdx.x % SIDE], 1u);
+                atomicAdd(&counts[(place[i] >> p.low) * SIDE + threadIdx.x % SIDE], 1u);
     }
     __syncthreads();
     for (int b = threadIdx.x; b < p.buckets; b += BU_THREADS) {
@@ -212,13 +229,12 @@ extern "C" __global__ void __launch_bounds__(BU_THREADS)
 
 template <class E, int W> struct bu_parting {
     union {
-        bu_ranks ranks;
+        bu_ranks<BU_DIGITS> ranks;
         bu_row<E, W> row[BU_TILE];
     };
     unsigned place[BU_TILE];
-    unsigned next[BU_PLACES]; /* where the next entry of a bucket goes */
-    unsigned short begins[BU_PLACES + 2];
-    unsigned sums[BU_WARPS];
+    unsigned next[BU_DIGITS]; /* where the next entry of a bucket goes */
+    bu_begins<BU_DIGITS> begins;
 };
 
 template <class E, int W>
@@ -231,8 +247,8 @@ GA_FN void bu_part_tile(const bu_call &p, bu_parting<E, W> &s, ga_i64 first, int
     /* What pads the tile comes behind all others. */
 #pragma unroll
     for (int i = 0; i < BU_ITEMS; i++)
-        digit[i] = bu_item(i) < n ? place[i] >> BU_BITS : (1u << p.bits) - 1;
-    bu_rank(s.ranks, s.begins, s.sums, p.bits, digit, to);
+        digit[i] = bu_item(i) < n ? place[i] >> p.low : (1u << p.bits) - 1;
+    bu_rank(s.ranks, s.begins, p.bits, digit, to);
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < BU_ITEMS; i++) s.row[to[i]] = row[i], s.place[to[i]] = place[i];
@@ -241,28 +257,33 @@ GA_FN void bu_part_tile(const bu_call &p, bu_parting<E, W> &s, ga_i64 first, int
     for (int i = 0; i < BU_ITEMS; i++) {
         const int j = i * BU_THREADS + t;
         if (j >= n) break;
-        const unsigned at = s.place[j], b = at >> BU_BITS, out = s.next[b] + j - s.begins[b];
-        ((unsigned short *)p.keys)[out] = (unsigned short)(at & (BU_PLACES - 1));
+        const unsigned at = s.place[j], b = at >> p.low, out = s.next[b] + j - s.begins.of[b];
+        ((unsigned short *)p.keys)[out] = (unsigned short)(at - (b << p.low));
         ((bu_row<E, W> *)p.rows)[out] = s.row[j];
     }
     __syncthreads();
-    for (int b = t; b < p.buckets; b += BU_THREADS) s.next[b] += s.begins[b + 1] - s.begins[b];
+    for (int b = t; b < p.buckets; b += BU_THREADS)
+        s.next[b] += s.begins.of[b + 1] - s.begins.of[b];
 }
 
+/* Blocks of a multiprocessor, whose registers a thread's entries share. */
+#define BU_BLOCKS(E, W) (sizeof(E) * W > 8 || W > 2 ? 2 : 4)
 #define BU_PART(name, E, W)                                                                        \
     WANTED(name)                                                                                   \
-    (extern "C" __global__ void __launch_bounds__(256) name(const __grid_constant__ bu_call p) {   \
-        kt_grid_wait();                                                                            \
-        __shared__ bu_parting<E, W> s;                                                             \
-        const ga_i64 from = (ga_i64)blockIdx.x * p.tiles * BU_TILE;                                \
-        for (int b = threadIdx.x; b < p.buckets; b += BU_THREADS)                                  \
-            s.next[b] = bu_firsts(p)[b] +                                                          \
-                        ((const unsigned *)p.counts)[(ga_i64)b * p.stretches + blockIdx.x];        \
-        for (int k = 0; k < p.tiles; k++) {                                                        \
-            const ga_i64 first = from + (ga_i64)k * BU_TILE, left = p.n - first;                   \
-            if (left > 0) bu_part_tile<E, W>(p, s, first, left < BU_TILE ? (int)left : BU_TILE);   \
-        }                                                                                          \
-    })
+    (extern "C" __global__ void __launch_bounds__(256, BU_BLOCKS(E, W))                            \
+         name(const __grid_constant__ bu_call p) {                                                 \
+             kt_grid_wait();                                                                       \
+             __shared__ bu_parting<E, W> s;                                                        \
+             const ga_i64 from = (ga_i64)blockIdx.x * p.tiles * BU_TILE;                           \
+             for (int b = threadIdx.x; b < p.buckets; b += BU_THREADS)                             \
+                 s.next[b] = bu_firsts(p)[b] +                                                     \
+                             ((const unsigned *)p.counts)[(ga_i64)b * p.stretches + blockIdx.x];   \
+             for (int k = 0; k < p.tiles; k++) {                                                   \
+                 const ga_i64 first = from + (ga_i64)k * BU_TILE, left = p.n - first;              \
+                 if (left > 0)                                                                     \
+                     bu_part_tile<E, W>(p, s, first, left < BU_TILE ? (int)left : BU_TILE);        \
+             }                                                                                     \
+         })
 BU_PART(buckets_part_2_1, unsigned short, 1)
 BU_PART(buckets_part_2_2, unsigned short, 2)
 BU_PART(buckets_part_2_3, unsigned short, 3)
@@ -291,13 +312,14 @@ BU_TYPE(f32, float, float, BU_SAME, BU_SAME)
 BU_TYPE(f64, double, double, BU_SAME, BU_SAME)
 
 template <class OPS, int W> struct bu_folding {
+    typedef bu_row<typename OPS::elem, W> entry;
+    enum { PLACES = BU_PLACES(sizeof(entry)) };
     union {
-        bu_ranks ranks;
-        bu_row<typename OPS::elem, W> row[BU_TILE]; /* in the order of their places */
+        bu_ranks<PLACES> ranks;
+        entry row[BU_TILE]; /* in the order of their places */
     };
-    typename OPS::acc sum[W][BU_PLACES];
-    unsigned short begins[BU_PLACES + 2];
-    unsigned sums[BU_WARPS];
+    typename OPS::acc sum[W][PLACES];
+    bu_begins<PLACES> begins;
     /* Places of so many entries of the tile that a warp adds them up. */
     enum { MANY = 32 };
     unsigned short many[BU_TILE / MANY];
@@ -319,13 +341,13 @@ GA_FN void bu_add_up(const bu_folding<OPS, W> &s, int k, int end, int step,
 }
 
 /* The entries of each place, which lie together: a thread a place, or a warp. */
-template <class OPS, int W> GA_FN void bu_add_places(bu_folding<OPS, W> &s) {
+template <class OPS, int W> GA_FN void bu_add_places(bu_folding<OPS, W> &s, int places) {
     typedef typename OPS::acc acc;
     enum { MANY = bu_folding<OPS, W>::MANY };
     const int t = (int)threadIdx.x;
     acc sum[W];
-    for (int at = t; at < BU_PLACES; at += BU_THREADS) {
-        const int begin = s.begins[at], end = s.begins[at + 1];
+    for (int at = t; at < places; at += BU_THREADS) {
+        const int begin = s.begins.of[at], end = s.begins.of[at + 1];
         if (end - begin >= MANY) {
             s.many[atomicAdd(&s.nmany, 1)] = (unsigned short)at;
         } else if (end > begin) {
@@ -337,7 +359,7 @@ template <class OPS, int W> GA_FN void bu_add_places(bu_folding<OPS, W> &s) {
     __syncthreads();
     for (int i = t / 32; i < s.nmany; i += BU_WARPS) {
         const int at = s.many[i];
-        bu_add_up(s, s.begins[at] + t % 32, s.begins[at + 1], 32, sum);
+        bu_add_up(s, s.begins.of[at] + t % 32, s.begins.of[at + 1], 32, sum);
 #pragma unroll
         for (int c = 0; c < W; c++) {
             for (int d = 16; d > 0; d /= 2) sum[c] += __shfl_down_sync(~0u, sum[c], (unsigned)d);
@@ -366,14 +388,14 @@ GA_FN void bu_fold_tile(const bu_call &p, bu_folding<OPS, W> &s, ga_i64 first, i
     /* What pads the tile comes behind all others. */
 #pragma unroll
     for (int i = 0; i < BU_ITEMS; i++)
-        if (bu_item(i) >= n) place[i] = BU_PLACES - 1;
-    bu_rank(s.ranks, s.begins, s.sums, BU_BITS, place, to);
+        if (bu_item(i) >= n) place[i] = (1u << p.low) - 1;
+    bu_rank(s.ranks, s.begins, p.low, place, to);
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < BU_ITEMS; i++) s.row[to[i]] = row[i];
-    if (t == 0) s.nmany = 0, s.begins[BU_PLACES] = (unsigned short)n;
+    if (t == 0) s.nmany = 0, s.begins.of[1 << p.low] = (unsigned short)n;
     __syncthreads();
-    bu_add_places(s);
+    bu_add_places(s, 1 << p.low);
     __syncthreads();
 }
 
@@ -402,11 +424,14 @@ template <class OPS, int W> GA_FN void bu_fold_piece(const bu_call &p, bu_foldin
     typedef typename OPS::acc acc;
     ga_i64 first, end;
     if (!bu_find_piece(p, s, &first, &end)) return;
-    for (int i = threadIdx.x; i < W * BU_PLACES; i += BU_THREADS) s.sum[0][i] = (acc)-0.0;
+    const int places = 1 << p.low;
+    for (int at = threadIdx.x; at < places; at += BU_THREADS)
+        for (int c = 0; c < W; c++) s.sum[c][at] = (acc)-0.0;
     for (; first < end; first += BU_TILE)
         bu_fold_tile(p, s, first, end - first < BU_TILE ? (int)(end - first) : BU_TILE);
-    acc *to = (acc *)p.sums + (ga_i64)blockIdx.x * W * BU_PLACES;
-    for (int i = threadIdx.x; i < W * BU_PLACES; i += BU_THREADS) to[i] = s.sum[0][i];
+    acc *to = (acc *)p.sums + (ga_i64)blockIdx.x * W * places;
+    for (int at = threadIdx.x; at < places; at += BU_THREADS)
+        for (int c = 0; c < W; c++) to[c * places + at] = s.sum[c][at];
 }
 
 /* Warp w adds up every BU_WARPS-th piece from the w-th on, of one place a lane. */
@@ -416,17 +441,17 @@ template <class OPS> GA_FN void bu_put(const bu_call &p, bu_putting<OPS> &s, ga_
     enum { AHEAD = 4 }; /* sums that are read before one is added */
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
     const ga_i64 at = first + lane;
-    const int b = (int)(first >> BU_BITS);
+    const int b = (int)(first >> p.low), places = 1 << p.low;
     const ga_i64 begin = p.buckets > 1 ? bu_pieces(p)[b] : 0;
     const ga_i64 end = p.buckets > 1 ? bu_pieces(p)[b + 1] : p.pieces;
-    const acc *from = (const acc *)p.sums + (ga_i64)c * BU_PLACES + at % BU_PLACES;
+    const acc *from = (const acc *)p.sums + (ga_i64)c * places + (at & (places - 1));
     acc sum = (acc)-0.0;
     for (ga_i64 k = begin + warp; k < end; k += AHEAD * BU_WARPS) {
         acc more[AHEAD];
 #pragma unroll
         for (int j = 0; j < AHEAD; j++) {
             const ga_i64 piece = k + j * BU_WARPS < end ? k + j * BU_WARPS : k;
-            more[j] = from[piece * p.parts * BU_PLACES];
+            more[j] = from[piece * p.parts * places];
         }
 #pragma unroll
         for (int j = 0; j < AHEAD; j++)

@@ -1,7 +1,7 @@
 /* buckets.h: floats of few columns added to many places, on a device whose kernels are text: what
 ** its kernels get (buckets.cu), and how they are run (buckets.c). Behind indices.h.
 **
-** A bucket is BU_PLACES places that lie together. Entries (rows of components, one for each index)
+** A bucket is 2^low places that lie together. Entries (rows of components, one for each index)
 ** are parted by buckets first, stably: each block counts, for a stretch of the entries, how many
 ** each bucket has of them, and then writes them one behind the other where its share of the bucket
 ** begins. A piece is BU_PIECE entries of a bucket, and one block's: it goes over them tile by tile,
@@ -24,14 +24,14 @@ enum {
     BU_WARPS = BU_THREADS / 32,
     BU_ITEMS = 8, /* entries of a thread */
     BU_TILE = BU_THREADS * BU_ITEMS,
-    BU_PIECE =
-        4 * BU_TILE, /* entries of a bucket that a block adds up; the bits of sums hang on it */
-    BU_BITS = 9,
-    BU_PLACES = 1 << BU_BITS, /* of a bucket; and so many buckets at most */
-    BU_PARTS = 4,             /* components of an entry, at most */
-    BU_ENTRY = 16,            /* bytes of them, at most */
-    BU_PUT = 32               /* places that a block of the last kernel puts at once */
+    BU_PIECE = 4 * BU_TILE, /* entries of a bucket that a block adds up */
+    BU_DIGITS = 1024,       /* buckets, at most */
+    BU_PARTS = 4,           /* components of an entry, at most */
+    BU_ENTRY = 16,          /* bytes of them, at most */
+    BU_PUT = 32             /* places that a block of the last kernel puts at once */
 };
+/* Places of a bucket of such entries, at most: their sums lie in shared memory, beside a tile. */
+#define BU_PLACES(entry_bytes) ((entry_bytes) > 8 ? 512 : 1024)
 
 typedef struct bu_call {
     ga_u64 indices, near, far; /* addresses of the first ones */
@@ -48,6 +48,7 @@ typedef struct bu_call {
     int fresh;            /* far is all 0: it need not be read */
     int buckets;          /* 1: entries are taken from where they are given */
     int bits;             /* of a bucket's number */
+    int low;              /* of a place's in its bucket */
     int stretches, tiles; /* tiles of a stretch */
     int pieces;           /* of one bucket */
 } bu_call;
