@@ -1,21 +1,73 @@
 /* repeat.c: elements along an axis, each several times: tide_repeat, tide_repeat_each.
 **
 ** Each place of the result has the number of the element that it repeats (segment.c), and these are
-** taken (places.c). */
+** taken (places.c). Where all have one count and lie together, a device finds elements by their
+** places alone (repeat.h), unless rows are long and such that they move by single bytes. */
 #include <inttypes.h>
 
 #include "arrays/arrays.h"
 #include "arrays/expr/copy.h"
+#include "arrays/index/repeat.h"
 #include "arrays/index/segments.h"
+#include "arrays/kernels/launch.h"
 #include "arrays/scan/scan.h"
 #include <tide/index.h>
 #include <tide/scan.h>
+
+extern const char tidei_repeat_text[];
+
+#define KERNEL(name)                                                                               \
+    { #name, tidei_repeat_text, NULL, false }
+/* By the logarithm of a unit's bytes. */
+static const tidei_own_kernel kernels[] = {KERNEL(repeat_1), KERNEL(repeat_2), KERNEL(repeat_4),
+                                           KERNEL(repeat_8), KERNEL(repeat_16)};
+
+/* Rows of more bytes, of units of fewer, move as well by the numbers of their places, which are
+** little beside them. */
+#define ROW_MOST   32
+#define UNIT_LEAST 4
+
+/* Behind the axis; bytes of an element or of such a row. */
+static int64_t row_bytes(const tidei_layout *l, int axis) {
+    int64_t bytes = (int64_t)tide_dtype_size(l->dtype);
+    for (int d = axis + 1; d < l->ndim; d++) bytes *= l->shape[d];
+    return bytes;
+}
+
+/* The bytes that move as one, at most RP_STORE; 0: rows are not repeated so. */
+static int64_t unit_of(const tidei_operand *out, const tidei_operand *a, int axis) {
+    const tidei_layout *l = &a->lay;
+    const int64_t row = row_bytes(l, axis), size = (int64_t)tide_dtype_size(l->dtype);
+    if (!(out->st->dev->d->info.flags & TIDEI_DEV_RUNS_TEXT) || !tidei_layout_contiguous(l))
+        return 0;
+    const uint64_t all = (uint64_t)row | (uint64_t)(l->offset * size) |
+                         (uint64_t)(out->lay.offset * size) | RP_STORE;
+    const int64_t unit = (int64_t)(all & -all);
+    if (tidei_layout_size(&out->lay) * size / unit >= INT32_MAX - RP_STORE) return 0;
+    return row < ROW_MOST || unit >= UNIT_LEAST ? unit : 0;
+}
+
+static tide_status repeat_rows(const tidei_operand *out, const tidei_operand *a, int axis,
+                               int64_t each, int64_t unit, const char *op) {
+    const int64_t size = (int64_t)tide_dtype_size(a->lay.dtype), row = row_bytes(&a->lay, axis);
+    rp_call c = {.n = tidei_layout_size(&out->lay) * size / unit,
+                 .each = (unsigned)each,
+                 .row = kt_div_by((unsigned)(row / unit)),
+                 .all = kt_div_by((unsigned)(row / unit * each))};
+    tidei_uses u = {.params = &c, .bytes = sizeof c};
+    tidei_uses_add(&u, out, out->lay.offset, TIDEI_WRITE, offsetof(rp_call, out));
+    tidei_uses_add(&u, a, a->lay.offset, TIDEI_READ, offsetof(rp_call, in));
+    return tidei_uses_run(&u, a->rt, &kernels[__builtin_ctzll((unsigned long long)unit)],
+                          (c.n * unit + RP_STORE - 1) / RP_STORE, op);
+}
 
 static tide_status take_into(const tidei_operand *out, const tidei_operand *a, int axis,
                              const tidei_operand *offsets, int64_t each, const char *op) {
     tidei_plan p = {.op = op, .by = TIDEI_FAULT_BY_INDEX};
     tidei_operand ids;
     if (tidei_layout_size(&out->lay) == 0) return TIDE_OK;
+    const int64_t unit = offsets ? 0 : unit_of(out, a, axis);
+    if (unit) return repeat_rows(out, a, axis, each, unit, op);
     tide_status s =
         tidei_make_ids(a->rt, out->lay.shape[axis], offsets, each, TIDEI_FAULT_BY_INDEX, op, &ids);
     if (s != TIDE_OK) return s;

@@ -4,7 +4,7 @@
 #include "tests/arrays/every_failure.h"
 #include "tests/arrays/indexed.h"
 
-extern const char tidei_segment_text[];
+extern const char tidei_repeat_text[], tidei_segment_text[];
 
 static double *numbers_of(tide_array *a) { return bytes_of(tide_cast(a, TIDE_F64)); }
 static void has_numbers(tide_array *a, const double *want, int64_t n) {
@@ -224,6 +224,48 @@ static void elements_are_repeated(void **state) {
     assert_int_equal(tide_array_dim(deep, 2), 6);
 }
 
+/* Of one count, by units of each size on a GPU; views, and long rows of odd bytes, by numbers. */
+static void repeats_right(tide_runtime *rt, tide_dtype t, const int64_t *n, int axis, int64_t count,
+                          bool view, const char *kernel) {
+    int64_t shape[3] = {n[0], n[1], n[2]}, all = n[0] * n[1] * n[2] * count, inner = 1;
+    for (int d = axis + 1; d < 3; d++) inner *= n[d];
+    shape[axis] *= count;
+    const size_t size = tide_dtype_size(t);
+    unsigned char *x = malloc((size_t)all * size + 1);
+    for (int64_t i = 0; i < n[0] * n[1] * n[2] * (int64_t)size; i++)
+        x[i] = (unsigned char)(i * 7919 >> 3);
+    tide_array *a = tide_from_host(rt, t, 3, n, x);
+    if (view) a = tide_slice(tide_copy(tide_slice(a, "::-1")), "::-1");
+    tide_array *r = tide_repeat(a, count, axis);
+    const char *last = emulated_last;
+    if (is_emulated(rt) && strncmp(last, kernel, strlen(kernel)))
+        fail_msg("%s, not %s", last, kernel);
+    assert_array(r);
+    unsigned char *got = bytes_of(r);
+    for (int d = 0; d < 3; d++) assert_int_equal(tide_array_dim(r, d), shape[d]);
+    for (int64_t i = 0; i < all; i++) {
+        const int64_t from = i / (inner * count) * inner + i % inner;
+        assert_memory_equal(got + i * (int64_t)size, x + from * (int64_t)size, size);
+    }
+    free(got), free(x);
+}
+static void one_count_agrees_with_the_model(void **state) {
+    tide_runtime *rt = *state;
+    repeats_right(rt, TIDE_U8, (int64_t[]){7, 11, 13}, 2, 3, false, "repeat_1");
+    repeats_right(rt, TIDE_U8, (int64_t[]){1, 1, 1}, 0, 5, false, "repeat_1");
+    repeats_right(rt, TIDE_U8, (int64_t[]){5, 3, 31}, 1, 2, false, "repeat_1");
+    repeats_right(rt, TIDE_BF16, (int64_t[]){4, 9, 5}, 1, 7, false, "repeat_2");
+    repeats_right(rt, TIDE_U8, (int64_t[]){4, 9, 6}, 1, 40, false, "repeat_2");
+    repeats_right(rt, TIDE_F32, (int64_t[]){50, 3, 33}, 1, 2, false, "repeat_4");
+    repeats_right(rt, TIDE_F64, (int64_t[]){70, 5, 3}, 2, 3, false, "repeat_8");
+    repeats_right(rt, TIDE_C128, (int64_t[]){10, 5, 3}, 1, 1, false, "repeat_16");
+    repeats_right(rt, TIDE_U8, (int64_t[]){6, 10, 48}, 1, 3, false, "repeat_16");
+    repeats_right(rt, TIDE_U8, (int64_t[]){6, 10, 33}, 1, 3, false, "gather_");
+    repeats_right(rt, TIDE_F32, (int64_t[]){6, 10, 4}, 1, 3, true, "gather_");
+    if (is_emulated(rt)) return;
+    repeats_right(rt, TIDE_I16, (int64_t[]){300, 70, 5}, 2, 9, false, "");
+}
+
 static void many_counts_agree_with_the_model(void **state) {
     tide_runtime *rt = *state;
     int64_t n = is_emulated(*state) ? 3000 : 70000, total = 0;
@@ -363,6 +405,7 @@ static void a_gpus_kernels_do_the_same(void **state) {
     narrow_integers_are_summed(state);
     segments_are_folded_by_pairs(state);
     elements_are_repeated(state);
+    one_count_agrees_with_the_model(state);
     many_counts_agree_with_the_model(state);
     bad_ids_and_offsets_are_told(state);
 }
@@ -370,6 +413,7 @@ static void a_gpus_kernels_do_the_same(void **state) {
 static void kernels_compile(void **state) {
     (void)state;
     compiles(tidei_segment_text, "segment.h", "ALL", 90);
+    compiles(tidei_repeat_text, "repeat.h", "ALL", 90);
 }
 
 int main(void) {
@@ -381,6 +425,7 @@ int main(void) {
         CASE(narrow_integers_are_summed),
         CASE(segments_are_folded_by_pairs),
         CASE(elements_are_repeated),
+        CASE(one_count_agrees_with_the_model),
         CASE(many_counts_agree_with_the_model),
         CASE(bad_ids_and_offsets_are_told),
         CASE(what_does_not_fit_is_refused),
