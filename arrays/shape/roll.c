@@ -1,17 +1,66 @@
 /* roll.c: arrays shifted around their ends, and repeated as a whole.
 **
 ** Along each axis a shifted array is two parts of the other in turned order, so that it is a copy
-** in 2^k parts where k axes are shifted. A repeated one is one copy, of a source with an axis of
-** stride 0 for each axis that is repeated, where all these axes fit into one layout. */
+** in 2^k parts where k axes are shifted. Of short rows each part would touch nearly all that memory
+** moves at once: a device shifts them by one launch (roll.h), where one axis is shifted. A repeated
+** one is one copy, of a source with an axis of stride 0 for each axis that is repeated, where all
+** these axes fit into one layout. */
 #include <inttypes.h>
 
 #include "arrays/arrays.h"
 #include "arrays/expr/copy.h"
+#include "arrays/kernels/launch.h"
 #include "arrays/make/slice.h"
 #include "arrays/make/view.h"
 #include "arrays/shape/extend.h"
+#include "arrays/shape/roll.h"
 
 /* ---- roll ---- */
+
+extern const char tidei_roll_text[];
+
+#define KERNEL(name)                                                                               \
+    { #name, tidei_roll_text, NULL, false }
+/* By the logarithm of a unit's bytes. */
+static const tidei_own_kernel kernels[] = {KERNEL(roll_1), KERNEL(roll_2), KERNEL(roll_4),
+                                           KERNEL(roll_8), KERNEL(roll_16)};
+
+/* Bytes of a row of such units, at most: longer ones are as good in two parts, and small units take
+** a load each. */
+#define ROW_MOST(unit) (256 * (unit))
+
+/* The bytes that move as one where axis i is shifted by k; 0: not by roll.h. */
+static int64_t unit_of(const tidei_operand *dst, const tidei_operand *src, int i, int64_t k) {
+    const tidei_layout *l = &src->lay;
+    const int64_t size = (int64_t)tide_dtype_size(l->dtype);
+    if (!(dst->st->dev->d->info.flags & TIDEI_DEV_RUNS_TEXT) || !tidei_layout_contiguous(l) ||
+        !tidei_layout_contiguous(&dst->lay))
+        return 0;
+    int64_t inner = size;
+    for (int d = i + 1; d < l->ndim; d++) inner *= l->shape[d];
+    const uint64_t all = (uint64_t)(l->shape[i] * inner) | (uint64_t)(k * inner) |
+                         (uint64_t)(l->offset * size) | (uint64_t)(dst->lay.offset * size) |
+                         RL_STORE;
+    const int64_t unit = (int64_t)(all & -all);
+    if (tidei_layout_size(l) * size / unit >= INT32_MAX - RL_STORE) return 0;
+    return l->shape[i] * inner <= ROW_MOST(unit) ? unit : 0;
+}
+
+static tide_status roll_rows(const tidei_operand *dst, const tidei_operand *src, int i, int64_t k,
+                             int64_t unit, const char *op) {
+    static const size_t at[] = {offsetof(rl_call, out), offsetof(rl_call, in)};
+    const tidei_use uses[] = {tidei_operand_use(dst, TIDEI_WRITE),
+                              tidei_operand_use(src, TIDEI_READ)};
+    int64_t inner = (int64_t)tide_dtype_size(src->lay.dtype);
+    for (int d = i + 1; d < src->lay.ndim; d++) inner *= src->lay.shape[d];
+    const int64_t row = src->lay.shape[i] * inner,
+                  bytes = tidei_layout_size(&src->lay) * (int64_t)tide_dtype_size(src->lay.dtype);
+    rl_call c = {.n = bytes / unit,
+                 .row = kt_div_by((unsigned)(row / unit)),
+                 .shift = (unsigned)(k * inner / unit)};
+    return tidei_run_own(dst->rt, &kernels[__builtin_ctzll((unsigned long long)unit)], uses, 2, &c,
+                         sizeof c, at, ((uint64_t)bytes + RL_STORE - 1) / RL_STORE, op);
+}
 
 /* Copies the parts of src to where shifts put them; 0 <= shift[i] < shape[i]. */
 static tide_status copy_shifted(const tidei_operand *dst, const tidei_operand *src,
@@ -19,6 +68,11 @@ static tide_status copy_shifted(const tidei_operand *dst, const tidei_operand *s
     unsigned shifted = 0, part = 0;
     tide_status s = TIDE_OK;
     for (int i = 0; i < src->lay.ndim; i++) shifted |= shift[i] ? 1u << i : 0;
+    if (shifted && !(shifted & (shifted - 1)) && tidei_layout_size(&src->lay)) {
+        const int axis = __builtin_ctz(shifted);
+        const int64_t unit = unit_of(dst, src, axis, shift[axis]);
+        if (unit) return roll_rows(dst, src, axis, shift[axis], unit, op);
+    }
     do { /* all subsets: of which axes the part is the one that comes around */
         tidei_operand to = *dst, from = *src;
         for (int i = 0; i < src->lay.ndim; i++) {

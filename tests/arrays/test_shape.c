@@ -1,9 +1,12 @@
 /* test_shape.c: what shape.h makes: triangles, spaced numbers, differences of neighbours; and of
 ** all that it has, larger arrays, a GPU's kernels, emulated, and failures. */
 #include <math.h>
+#include "tests/arrays/compiles.h"
 #include "tests/arrays/every_failure.h"
 #include "tests/arrays/shapes.h"
 #include "tests/doubles/emulated_device.h"
+
+extern const char tidei_roll_text[];
 
 static int open_emulated(void **state) {
     *state = emulated_open(NULL);
@@ -311,6 +314,40 @@ static void larger_arrays_are_no_different(void **state) {
     }
 }
 
+/* Short rows of one shifted axis, by units of each size; others in parts. */
+static void short_rows_are_rolled_at_once(void **state) {
+    static const struct {
+        tide_dtype t;
+        int64_t shape[3], shift;
+        int axis;
+        const char *kernel; /* NULL: in parts */
+    } cases[] = {{TIDE_U8, {7, 5, 11}, 4, 2, "roll_1"},    {TIDE_U8, {1, 1, 3}, -1, 2, "roll_1"},
+                 {TIDE_U8, {30, 4, 6}, 3, 1, "roll_2"},    {TIDE_F32, {200, 3, 6}, 1, 2, "roll_4"},
+                 {TIDE_F32, {200, 3, 6}, -2, 2, "roll_8"}, {TIDE_F32, {50, 7, 3}, 5, 1, "roll_4"},
+                 {TIDE_C128, {40, 9, 2}, 7, 1, "roll_16"}, {TIDE_F64, {3, 70, 2}, 69, 1, "roll_16"},
+                 {TIDE_F32, {3, 5, 2048}, 1, 2, NULL},     {TIDE_U8, {3, 5, 257}, 1, 2, NULL}};
+    tide_runtime *rt = *state;
+    for (size_t i = 0; i < TIDEI_COUNT(cases); i++) {
+        const int64_t *n = cases[i].shape, size = (int64_t)tide_dtype_size(cases[i].t);
+        int64_t inner = size;
+        for (int d = cases[i].axis + 1; d < 3; d++) inner *= n[d];
+        const int64_t row = n[cases[i].axis] * inner, all = n[0] * n[1] * n[2] * size;
+        unsigned char *x = malloc((size_t)all), *want = malloc((size_t)all);
+        for (int64_t k = 0; k < all; k++) x[k] = (unsigned char)(k * 7919 >> 3);
+        for (int64_t k = 0; k < all; k++)
+            want[k] = x[k / row * row + modulo(k % row - cases[i].shift * inner, row)];
+        tide_array *a = tide_from_host(rt, cases[i].t, 3, n, x);
+        const unsigned before = atomic_load(&emulated_launches);
+        tide_array *r = tide_roll(a, &cases[i].shift, &cases[i].axis, 1);
+        if (is_emulated(rt))
+            assert_int_equal(atomic_load(&emulated_launches) - before, cases[i].kernel ? 1 : 2);
+        if (is_emulated(rt) && cases[i].kernel)
+            assert_string_equal(atomic_load(&emulated_last), cases[i].kernel);
+        has_bytes(r, want, (size_t)all);
+        free(x), free(want);
+    }
+}
+
 static void a_gpus_kernels_do_the_same(void **state) {
     static const tide_dtype types[] = {TIDE_I32, TIDE_BOOL, TIDE_C64};
     if (!*state) skip();
@@ -324,6 +361,12 @@ static void a_gpus_kernels_do_the_same(void **state) {
     has_numbers(tide_linspace(*state, TIDE_F64, -1, 2, 5, 1), 5, spaced);
     HAS_I32(tide_eye(*state, TIDE_I32, 2, 3, 1), 0, 1, 0, 0, 0, 1);
     trapezoids_are_summed(state);
+    short_rows_are_rolled_at_once(state);
+}
+
+static void kernels_compile(void **state) {
+    (void)state;
+    compiles(tidei_roll_text, "roll.h", "ALL", 90);
 }
 
 /* How many kernels a pad with a border of one constant takes; a fill of all is none. */
@@ -409,6 +452,8 @@ int main(void) {
         CASE(trapezoids_are_summed),
         CASE(trapezoids_of_two_types_lose_nothing),
         CASE(larger_arrays_are_no_different),
+        CASE(short_rows_are_rolled_at_once),
+        cmocka_unit_test(kernels_compile),
         cmocka_unit_test_setup_teardown(a_gpus_kernels_do_the_same, open_emulated, close_runtime),
         cmocka_unit_test_setup_teardown(a_constant_fills_all_where_that_is_less, open_emulated,
                                         close_runtime),
