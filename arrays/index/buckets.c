@@ -129,7 +129,7 @@ static tide_status run(const job *j) {
     const tide_dtype t = tidei_real_of(j->p->far->lay.dtype);
     tide_status s = c->buckets > 1 ? part(j) : TIDE_OK;
     if (s == TIDE_OK) s = launch(j, &fold_kernels[t][c->parts - 1], c->pieces);
-    if (s == TIDE_OK) s = launch(j, &put_kernels[t], (c->length + BU_PUT - 1) / BU_PUT * c->parts);
+    if (s == TIDE_OK) s = launch(j, &put_kernels[t], (c->length + c->put - 1) / c->put * c->parts);
     return s;
 }
 
@@ -147,6 +147,8 @@ tide_status tidei_buckets_add(const tidei_plan *p, const tidei_operand *near, bu
     /* Each bucket may have one piece that is not full. */
     c->pieces = c->buckets > 1 ? (int)(c->n / BU_PIECE) + c->buckets
                                : (int)((c->n + BU_PIECE - 1) / BU_PIECE);
+    /* one bucket has few places, and pieces enough for all warps */
+    c->put = c->buckets > 1 ? BU_THREADS : 32;
     tide_status s = make_rooms(p, c, rooms);
     if (s == TIDE_OK) {
         tidei_uses_add(&j.uses, p->far, p->far->lay.offset, TIDEI_READ | TIDEI_WRITE,

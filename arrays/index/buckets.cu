@@ -434,37 +434,57 @@ template <class OPS, int W> GA_FN void bu_fold_piece(const bu_call &p, bu_foldin
         for (int c = 0; c < W; c++) to[c * places + at] = s.sum[c][at];
 }
 
-/* Warp w adds up every BU_WARPS-th piece from the w-th on, of one place a lane. */
-template <class OPS> struct bu_putting { typename OPS::acc sum[BU_WARPS][BU_PUT]; };
-template <class OPS> GA_FN void bu_put(const bu_call &p, bu_putting<OPS> &s, ga_i64 first, int c) {
+/* What a block puts: where there are few pieces, a place a thread; else warp w adds up every
+** BU_WARPS-th piece from the w-th on, of one place a lane. */
+template <class OPS> struct bu_putting { typename OPS::acc sum[BU_WARPS][32]; };
+/* The sum of every `step`-th piece from the k-th on, of one place. */
+template <class OPS>
+GA_FN typename OPS::acc bu_add_pieces(const bu_call &p, const typename OPS::acc *from, ga_i64 k,
+                                      ga_i64 end, int step) {
     typedef typename OPS::acc acc;
-    enum { AHEAD = 4 }; /* sums that are read before one is added */
-    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
-    const ga_i64 at = first + lane;
-    const int b = (int)(first >> p.low), places = 1 << p.low;
-    const ga_i64 begin = p.buckets > 1 ? bu_pieces(p)[b] : 0;
-    const ga_i64 end = p.buckets > 1 ? bu_pieces(p)[b + 1] : p.pieces;
-    const acc *from = (const acc *)p.sums + (ga_i64)c * places + (at & (places - 1));
+    enum { AHEAD = 8 }; /* sums that are read before one is added */
     acc sum = (acc)-0.0;
-    for (ga_i64 k = begin + warp; k < end; k += AHEAD * BU_WARPS) {
+    for (; k < end; k += AHEAD * step) {
         acc more[AHEAD];
 #pragma unroll
         for (int j = 0; j < AHEAD; j++) {
-            const ga_i64 piece = k + j * BU_WARPS < end ? k + j * BU_WARPS : k;
-            more[j] = from[piece * p.parts * places];
+            const ga_i64 piece = k + j * step < end ? k + j * step : k;
+            more[j] = from[(piece * p.parts) << p.low];
         }
 #pragma unroll
         for (int j = 0; j < AHEAD; j++)
-            if (k + j * BU_WARPS < end) sum += more[j];
+            if (k + j * step < end) sum += more[j];
     }
-    __syncthreads();
-    s.sum[warp][lane] = sum;
-    __syncthreads();
-    if (warp || at >= p.length) return;
-    for (int w = 1; w < BU_WARPS; w++) sum += s.sum[w][lane];
+    return sum;
+}
+template <class OPS>
+GA_FN void bu_put_one(const bu_call &p, ga_i64 at, int c, typename OPS::acc sum) {
+    typedef typename OPS::acc acc;
+    if (at >= p.length) return;
     if (sum == (acc)0 && copysign((acc)1, sum) < 0) return; /* -0.0, which changes nothing */
     typename OPS::elem *to = (typename OPS::elem *)p.far + at * p.far_step + p.far_at[c];
     *to = OPS::store((p.fresh ? (acc)0 : OPS::load(*to)) + sum);
+}
+template <class OPS> GA_FN void bu_put(const bu_call &p, bu_putting<OPS> &s, ga_i64 first, int c) {
+    typedef typename OPS::acc acc;
+    const int t = (int)threadIdx.x, lane = t % 32, warp = t / 32;
+    const int b = (int)(first >> p.low);
+    const ga_i64 begin = p.buckets > 1 ? bu_pieces(p)[b] : 0;
+    const ga_i64 end = p.buckets > 1 ? bu_pieces(p)[b + 1] : p.pieces;
+    const acc *from = (const acc *)p.sums + ((ga_i64)c << p.low) + (first - ((ga_i64)b << p.low));
+    if (p.put == BU_THREADS && end - begin <= BU_WARPS) {
+        bu_put_one<OPS>(p, first + t, c, bu_add_pieces<OPS>(p, from + t, begin, end, 1));
+        return;
+    }
+    for (int k = lane; k < p.put; k += 32) {
+        acc sum = bu_add_pieces<OPS>(p, from + k, begin + warp, end, BU_WARPS);
+        __syncthreads();
+        s.sum[warp][lane] = sum;
+        __syncthreads();
+        if (warp) continue;
+        for (int w = 1; w < BU_WARPS; w++) sum += s.sum[w][lane];
+        bu_put_one<OPS>(p, first + k, c, sum);
+    }
 }
 
 #define BU_FOLD(name, T, W)                                                                        \
@@ -479,9 +499,9 @@ template <class OPS> GA_FN void bu_put(const bu_call &p, bu_putting<OPS> &s, ga_
     (extern "C" __global__ void __launch_bounds__(256) name(const __grid_constant__ bu_call p) {   \
         kt_grid_wait();                                                                            \
         __shared__ bu_putting<bu_##T> s;                                                           \
-        const ga_i64 all = (p.length + BU_PUT - 1) / BU_PUT * p.parts;                             \
+        const ga_i64 all = (p.length + p.put - 1) / p.put * p.parts;                               \
         for (ga_i64 i = blockIdx.x; i < all; i += gridDim.x)                                       \
-            bu_put(p, s, i / p.parts * BU_PUT, (int)(i % p.parts));                                \
+            bu_put(p, s, i / p.parts * p.put, (int)(i % p.parts));                                 \
     })
 BU_FOLD(buckets_fold_f16_1, f16, 1)
 BU_FOLD(buckets_fold_f16_2, f16, 2)

@@ -27,8 +27,7 @@ enum {
     BU_PIECE = 4 * BU_TILE, /* entries of a bucket that a block adds up */
     BU_DIGITS = 1024,       /* buckets, at most */
     BU_PARTS = 4,           /* components of an entry, at most */
-    BU_ENTRY = 16,          /* bytes of them, at most */
-    BU_PUT = 32             /* places that a block of the last kernel puts at once */
+    BU_ENTRY = 16           /* bytes of them, at most */
 };
 /* Places of a bucket of such entries, at most: their sums lie in shared memory, beside a tile. */
 #define BU_PLACES(entry_bytes) ((entry_bytes) > 8 ? 512 : 1024)
@@ -51,6 +50,7 @@ typedef struct bu_call {
     int low;              /* of a place's in its bucket */
     int stretches, tiles; /* tiles of a stretch */
     int pieces;           /* of one bucket */
+    int put;              /* places that a block of the last kernel puts: 32, or BU_THREADS */
 } bu_call;
 
 #ifndef __CUDACC_RTC__

@@ -182,9 +182,10 @@ static void sums_by_buckets_agree_with_the_model(void **state) {
     is_put_by_buckets(rt, true);
 }
 
-/* Entries whose indices rise, fall, or are nearly all the same; of some the index is bad. */
+/* Entries whose indices rise, fall, or are nearly all the same, so that one bucket has more pieces
+** than a block has warps; of some the index is bad. */
 static void buckets_of_any_size_are_added_up(void **state) {
-    enum { PLACES = 9000, N = 40000, PATTERNS = 4 };
+    enum { PLACES = 9000, N = 70000, PATTERNS = 4 };
     static const char *const said[] = {"index 9000 is", "index 9001 is", "index 9002 is",
                                        "index 9003 is"};
     tide_runtime *rt = *state;
@@ -193,7 +194,7 @@ static void buckets_of_any_size_are_added_up(void **state) {
         double *want = calloc(PLACES, sizeof *want), *value = malloc(N * sizeof *value);
         for (int i = 0; i < N; i++) {
             at[i] = (uint16_t)(k == 0   ? i * (int64_t)PLACES / N
-                               : k == 1 ? PLACES - 1 - i / 5
+                               : k == 1 ? PLACES - 1 - i / 8
                                : k == 2 ? (random_below(500) ? 4607 : random_below(PLACES))
                                         : 513);
             if (i == 33000) at[i] = (uint16_t)(PLACES + k);
