@@ -45,6 +45,9 @@ static const tidei_own_kernel put_kernels[TIDE_DTYPE_COUNT] = {
 ** make tables that a tile fills sparsely. */
 enum { LOW = 9, LOW_MOST = 10 };
 #define BUCKETS_MANY 512
+/* Sums of more places are made by a sort: of 10^7 f64 for 10^6 places 546 us on an H200, by buckets
+** 694; for 262144 places 462 and 316. */
+#define PLACES_MOST ((int64_t)1 << 19)
 
 /* A bad index is a place behind the last one, which belongs to a bucket, too. */
 static int64_t count_buckets(int64_t length, int low) { return (length >> low) + 1; }
@@ -52,6 +55,7 @@ static int choose_low(int64_t length, int64_t entry) {
     const bool many = count_buckets(length, LOW) > BUCKETS_MANY;
     return many && BU_PLACES(entry) == 1 << LOW_MOST ? LOW_MOST : LOW;
 }
+_Static_assert(PLACES_MOST >> LOW <= BU_DIGITS, "counts of a block");
 static int64_t entry_bytes(const tidei_plan *p, int64_t parts) {
     return parts * (int64_t)tide_dtype_size(tidei_real_of(p->far->lay.dtype));
 }
@@ -62,7 +66,7 @@ bool tidei_buckets_suit(const tidei_plan *p, int64_t n, int64_t parts) {
                   buckets = count_buckets(length, choose_low(length, entry));
     return far->st->dev->d->info.flags & TIDEI_DEV_RUNS_TEXT &&
            put_kernels[tidei_real_of(far->lay.dtype)].name && parts <= BU_PARTS &&
-           entry <= BU_ENTRY && n >= LEAST && n < INT32_MAX && buckets <= BU_DIGITS &&
+           entry <= BU_ENTRY && n >= LEAST && n < INT32_MAX && length < PLACES_MOST &&
            n / FULL >= buckets;
 }
 

@@ -125,9 +125,12 @@ static void a_gpus_forms_are_chosen_by_the_shape(void **state) {
         {TIDE_F32, 3, {20, 9, 8}, 1, "scan_short_sum_f32", 1},
         {TIDE_F32, 3, {20, 4, 2}, 1, "scan_columns_sum_f32", 1},
         {TIDE_F32, 3, {20, 5, 2}, 1, "scan_short_sum_f32", 1},
-        /* or any number, of many lines */
-        {TIDE_I8, 3, {3072, 9, 2}, 1, "scan_columns_sum_i8", 1},
-        {TIDE_I8, 3, {3071, 9, 2}, 1, "scan_short_sum_i8", 1},
+        /* or up to 64, of many lines of which five to seven lie side by side */
+        {TIDE_I8, 3, {1229, 9, 5}, 1, "scan_columns_sum_i8", 1},
+        {TIDE_I8, 3, {1228, 9, 5}, 1, "scan_short_sum_i8", 1},
+        {TIDE_I8, 3, {1536, 9, 4}, 1, "scan_short_sum_i8", 1},
+        {TIDE_I8, 3, {1229, 64, 5}, 1, "scan_columns_sum_i8", 1},
+        {TIDE_I8, 3, {1229, 65, 5}, 1, "scan_rows_sum_i8", 1},
         {TIDE_F32, 2, {6144, 9}, 1, "scan_short_sum_f32", 1},
         /* bands: full tiles, or a quarter of one; of up to 64 lines; not of many */
         {TIDE_F32, 3, {1, 1056, 2}, 1, "scan_bands_sum_f32", 1},
