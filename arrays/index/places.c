@@ -242,13 +242,18 @@ static void make_job(const tidei_plan *p, const tidei_operand *near, const int64
     j->call.fault = tidei_stream_here(p->far->rt)->dev->d->fault_addr; /* where the kernel runs */
 }
 
-static tide_status run(const job *j, const pl_call *call, const tidei_own_kernel *k) {
+static tide_status run_items(const job *j, const pl_call *call, const tidei_own_kernel *k,
+                             int64_t items) {
     tidei_uses u = j->uses;
     pl_call c = *call;
     c.small = c.n <= INT32_MAX;
     for (int d = 0; d < c.ndim && c.small; d++) c.by[d] = kt_div_by((unsigned)c.shape[d]);
     u.params = &c;
-    return tidei_uses_run(&u, j->p->far->rt, k, c.n, j->p->op);
+    return tidei_uses_run(&u, j->p->far->rt, k, items, j->p->op);
+}
+
+static tide_status run(const job *j, const pl_call *call, const tidei_own_kernel *k) {
+    return run_items(j, call, k, call->n);
 }
 
 /* Runs the collapsed call by the kernel, of those by a unit's size, for the largest units. */
@@ -431,13 +436,33 @@ tide_status tidei_plan_put(const tidei_plan *p, const tidei_operand *values) {
     return tidei_plan_update(p, values, put_from, NULL);
 }
 
-#define ROW_LEAST 8 /* elements of a row that a warp goes through */
+#define ROW_LEAST 8    /* elements of a row that a warp goes through */
+#define WARPS     8192 /* that keep a device busy */
+/* Units of a warp: a few steps, which the search for its rows is little beside; and no more than
+** end soon. */
+#define STRETCH_LEAST 128
+#define STRETCH_MOST  1024
 
 /* Whether rows lie together on both sides, each with one index. */
 static bool by_rows(const pl_call *c) {
     int last = c->ndim - 1;
     return c->nlists == 1 && c->shape[last] >= ROW_LEAST && c->lists[0].strides[last] == 0 &&
            c->far_strides[last] == 1 && c->near_strides[last] == 1;
+}
+
+/* Shares rows of components of `size` bytes out to warps, and returns how many of these there
+** are. */
+static int64_t share_rows(pl_call *c, size_t size) {
+    const int64_t across = c->shape[c->ndim - 1] * c->parts, rows = c->n / c->shape[c->ndim - 1];
+    c->units = size == 2 ? across / 2 + 1 : across;
+    int64_t most = rows * c->units / WARPS;
+    most = most < STRETCH_LEAST ? STRETCH_LEAST : most < STRETCH_MOST ? most : STRETCH_MOST;
+    c->by_rows = 32;
+    while (c->by_rows > 1 && c->by_rows * c->units > most) c->by_rows /= 2;
+    const int64_t all = c->by_rows * c->units, parts = (all + most - 1) / most;
+    c->stretch = ((all + parts - 1) / parts + 31) / 32 * 32;
+    if (c->by_rows > 1) c->by_units = kt_div_by((unsigned)c->units);
+    return (rows + c->by_rows - 1) / c->by_rows * ((all + c->stretch - 1) / c->stretch);
 }
 
 tide_status tidei_plan_combine(const tidei_plan *p, const tidei_operand *near,
@@ -450,6 +475,7 @@ tide_status tidei_plan_combine(const tidei_plan *p, const tidei_operand *near,
     j.call.type = type;
     j.call.parts = parts;
     collapse(&j.call);
-    j.call.by_rows = by_rows(&j.call);
-    return run(&j, &j.call, k);
+    if (!by_rows(&j.call)) return run(&j, &j.call, k);
+    const int64_t warps = share_rows(&j.call, tide_dtype_size(p->far->lay.dtype) / (size_t)parts);
+    return run_items(&j, &j.call, k, warps * 32);
 }

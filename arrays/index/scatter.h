@@ -117,26 +117,30 @@ GA_FN int sc_by_instruction(const pl_call *p, ga_i64 at, ga_u64 value, int size)
     return 1;
 }
 
-/* By comparing and exchanging, in words of the element's own size: no neighbour is touched. */
-template <class W> GA_FN void sc_by_exchange(const pl_call *p, W *w, ga_u64 value) {
-    W seen = *w, was, becomes;
+/* Two's complement of W's bits as one of 64, where p's components have signs. */
+template <class W> GA_FN ga_u64 sc_extended(const pl_call *p, W bits) {
+    const int above = 64 - (int)sizeof(W) * 8;
+    return p->type == SC_INT ? (ga_u64)((ga_i64)((ga_u64)bits << above) >> above) : (ga_u64)bits;
+}
+
+/* By comparing and exchanging, in words of the element's own size: no neighbour is touched. `seen`
+** was read there. */
+template <class W> GA_FN void sc_by_exchange(const pl_call *p, W *w, ga_u64 value, W seen) {
+    W was, becomes;
     do {
         was = seen;
-        ga_u64 old = was;
-        if (p->type == SC_INT)
-            old = (ga_u64)((ga_i64)(old << (64 - sizeof(W) * 8)) >> (64 - sizeof(W) * 8));
-        becomes = (W)sc_combine(p->type, p->op, old, value);
+        becomes = (W)sc_combine(p->type, p->op, sc_extended(p, was), value);
     } while (becomes != was && (seen = atomicCAS(w, was, becomes)) != was);
 }
 
 GA_FN void sc_merge(const pl_call *p, ga_i64 at, ga_u64 value, int size) {
     if (sc_by_instruction(p, at, value, size)) return;
     if (size == 8)
-        sc_by_exchange(p, (ga_u64 *)p->far + at, value);
+        sc_by_exchange(p, (ga_u64 *)p->far + at, value, ((ga_u64 *)p->far)[at]);
     else if (size == 4)
-        sc_by_exchange(p, (unsigned *)p->far + at, value);
+        sc_by_exchange(p, (unsigned *)p->far + at, value, ((unsigned *)p->far)[at]);
     else
-        sc_by_exchange(p, (unsigned short *)p->far + at, value);
+        sc_by_exchange(p, (unsigned short *)p->far + at, value, ((unsigned short *)p->far)[at]);
 }
 #else
 static inline void sc_merge(const pl_call *p, ga_i64 at, ga_u64 value, int size) {
@@ -158,20 +162,103 @@ GA_FN void sc_one(const pl_call *p, ga_i64 far, ga_i64 near, int size) {
 }
 
 #ifdef __CUDACC_RTC__
-/* Rows of components that lie together on both sides: each lane finds the place of a row, and the
-** warp goes through the rows of its lanes. */
+/* What a lane combines at once: a component, or the two of two bytes that share a word of four. */
+struct sc_unit {
+    ga_i64 far, near; /* of the first component */
+    int n;            /* components: 0, 1 or 2 */
+    ga_u64 value, seen;
+};
+
+/* Unit u of the row whose first components are at far and near; of two bytes each, units are cut
+** where words are, so that the first and the last one may be half. */
+template <int SIZE> GA_FN sc_unit sc_unit_of(const pl_call *p, ga_i64 far, ga_i64 near, ga_i64 u) {
+    const ga_i64 across = p->shape[p->ndim - 1] * p->parts;
+    if (SIZE != 2) return {far + u, near + u, u < across};
+    const ga_i64 cut = ((ga_i64)(p->far / 2) + far) & 1, last = 2 * u - cut + 1;
+    const ga_i64 c = last > 0 ? last - 1 : 0;
+    return {far + c, near + c, (last > 0 && last - 1 < across) + (last < across)};
+}
+
+/* Both components of a word. A sum that is carried out of the lower one is taken back from the
+** upper one, where sums come to the same in any order. */
+GA_FN void sc_merge_two(const pl_call *p, unsigned *w, unsigned values, unsigned seen) {
+    if (p->type <= SC_UINT && p->op == SC_ADD) {
+        const unsigned was = atomicAdd(w, values);
+        if ((was & 0xffffu) + (values & 0xffffu) > 0xffffu) atomicAdd(w, 0xffff0000u);
+        return;
+    }
+    unsigned was, becomes = 0;
+    do {
+        was = seen;
+        for (int half = 0; half < 32; half += 16) {
+            const ga_u64 x = sc_combine(p->type, p->op, sc_extended(p, (td_u16)(was >> half)),
+                                        sc_extended(p, (td_u16)(values >> half)));
+            becomes = half ? becomes | (unsigned)x << 16 : (unsigned)x & 0xffffu;
+        }
+    } while (becomes != was && (seen = atomicCAS(w, was, becomes)) != was);
+}
+
+template <int SIZE> GA_FN void sc_read_unit(const pl_call *p, sc_unit &u) {
+    u.value = u.seen = 0;
+    if (!u.n) return;
+    const bool is_signed = p->type == SC_INT;
+    u.value = sc_bits(p->near, u.near, SIZE, is_signed);
+    if (u.n == 2) u.value = (u.value & 0xffff) | sc_bits(p->near, u.near + 1, SIZE, false) << 16;
+    if (p->op == SC_ADD || (SIZE != 2 && p->type <= SC_UINT && p->op != SC_MUL)) return;
+    if (SIZE == 8) u.seen = ((const ga_u64 *)p->far)[u.far];
+    if (SIZE == 4) u.seen = ((const unsigned *)p->far)[u.far];
+    if (u.n == 2) u.seen = *(const unsigned *)((const unsigned short *)p->far + u.far);
+}
+
+template <int SIZE> GA_FN void sc_merge_unit(const pl_call *p, const sc_unit &u) {
+    if (u.n == 2)
+        sc_merge_two(p, (unsigned *)((unsigned short *)p->far + u.far), (unsigned)u.value,
+                     (unsigned)u.seen);
+    else if (!u.n || (SIZE != 2 && sc_by_instruction(p, u.far, u.value, SIZE)))
+        return;
+    else if (SIZE == 8)
+        sc_by_exchange(p, (ga_u64 *)p->far + u.far, u.value, u.seen);
+    else if (SIZE == 4)
+        sc_by_exchange(p, (unsigned *)p->far + u.far, u.value, (unsigned)u.seen);
+    else
+        sc_merge(p, u.far, u.value, SIZE);
+}
+
+/* Rows of components that lie together on both sides. A warp has a few rows, whose places its lanes
+** find, and goes through a stretch of their units: all of short rows, a part of a long one. It
+** reads several units of each lane before it combines one. */
+enum { SC_AT_ONCE = 4 };
 template <int SIZE> GA_FN void sc_rows(const pl_call *p) {
-    ga_i64 width = p->shape[p->ndim - 1], rows = p->n / width, lane = threadIdx.x % 32;
-    ga_i64 thread = (ga_i64)blockIdx.x * blockDim.x + threadIdx.x;
-    for (ga_i64 base = thread - lane; base < rows; base += (ga_i64)gridDim.x * blockDim.x) {
+    const ga_i64 width = p->shape[p->ndim - 1], rows = p->n / width, all = p->by_rows * p->units;
+    const ga_i64 stretches = kt_quotient(all + p->stretch - 1, p->stretch);
+    const ga_i64 items = (rows + p->by_rows - 1) / p->by_rows * stretches;
+    const int lane = (int)threadIdx.x % 32;
+    for (ga_i64 i = ((ga_i64)blockIdx.x * blockDim.x + threadIdx.x) / 32; i < items;
+         i += (ga_i64)gridDim.x * blockDim.x / 32) {
+        const ga_i64 group = kt_quotient(i, stretches),
+                     begin = (i - group * stretches) * p->stretch;
+        const ga_i64 end = begin + p->stretch < all ? begin + p->stretch : all;
+        const ga_i64 row = group * p->by_rows + lane % p->by_rows;
         pl_spot s = {0, 0, 0, 0, 1};
-        if (base + lane < rows) s = pl_find(p, (base + lane) * width);
-        for (int r = 0; r < 32; r++) {
-            ga_i64 far = __shfl_sync(~0u, s.far, r) * p->parts;
-            ga_i64 near = __shfl_sync(~0u, s.near, r) * p->parts;
-            if (__shfl_sync(~0u, s.bad, r)) continue;
-            for (ga_i64 c = lane; c < width * p->parts; c += 32)
-                sc_merge(p, far + c, sc_bits(p->near, near + c, SIZE, p->type == SC_INT), SIZE);
+        if (row < rows) s = pl_find(p, row * width);
+        for (ga_i64 base = begin; base < end; base += 32 * SC_AT_ONCE) {
+            sc_unit units[SC_AT_ONCE];
+            SC_UNROLL for (int j = 0; j < SC_AT_ONCE; j++) {
+                const ga_i64 u = base + j * 32 + lane;
+                pl_spot at = s;
+                int r = 0;
+                if (p->by_rows > 1) {
+                    r = (int)kt_divided(&p->by_units, (unsigned)u);
+                    at.far = __shfl_sync(~0u, s.far, r % p->by_rows);
+                    at.near = __shfl_sync(~0u, s.near, r % p->by_rows);
+                    at.bad = __shfl_sync(~0u, s.bad, r % p->by_rows);
+                }
+                units[j] =
+                    sc_unit_of<SIZE>(p, at.far * p->parts, at.near * p->parts, u - r * p->units);
+                if (u >= end || at.bad) units[j].n = 0;
+            }
+            SC_UNROLL for (int j = 0; j < SC_AT_ONCE; j++) sc_read_unit<SIZE>(p, units[j]);
+            SC_UNROLL for (int j = 0; j < SC_AT_ONCE; j++) sc_merge_unit<SIZE>(p, units[j]);
         }
     }
 }

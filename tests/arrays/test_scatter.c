@@ -267,6 +267,32 @@ static void a_failure_leaves_nothing(void **state) {
     emulated_device = false;
 }
 
+/* Rows that a GPU's warps share: several of short ones, parts of long ones; words of two components
+** that begin anywhere. */
+static void rows_of_any_width_agree_with_the_model(void **state) {
+    static const tide_dtype types[] = {TIDE_I16, TIDE_U16, TIDE_F16, TIDE_BF16, TIDE_I32,
+                                       TIDE_F32, TIDE_F64, TIDE_I64, TIDE_U32};
+    static const int64_t widths[] = {8, 9, 31, 33, 127, 128, 1025, 1300};
+    for (size_t k = 0; k < TIDEI_COUNT(types); k++)
+        for (int op = ADD; op < OPS; op++)
+            for (size_t w = (k + (size_t)op) % 2; w < TIDEI_COUNT(widths); w += 2)
+                one_case(*state, op, types[k], (int64_t[]){1, 5, widths[w]},
+                         widths[w] > 1000 ? 7 : 30 + random_below(40), false, 0);
+    one_case(*state, ADD, TIDE_C64, (int64_t[]){2, 5, 700}, 9, false, TIDE_SCATTER_ANY_ORDER);
+    /* carried out of the lower half of a word, and of the upper one, from a row that begins in
+    ** the midst of a word */
+    tide_array *a = tide_slice(tide_zeros(*state, TIDE_U16, SHAPE(23)), "1:"),
+               *ones = tide_full(*state, TIDE_U16, 0, NULL, tide_arg_int(65535));
+    uint16_t got[22], want[22], at[74];
+    for (int i = 0; i < 74; i++) at[i] = (uint16_t)(i % 2);
+    tide_array *places = tide_from_host(*state, TIDE_U16, SHAPE(74), at);
+    for (int i = 0; i < 22; i++) want[i] = (uint16_t)-37;
+    a = tide_reshape(a, SHAPE(2, 11));
+    assert_ok(tide_scatter_add(a, places, 0, tide_copy(tide_broadcast_to(ones, SHAPE(74, 11))), 0));
+    assert_ok(tide_to_host(a, got, sizeof got));
+    assert_memory_equal(got, want, sizeof got);
+}
+
 /* ---- by hand ---- */
 
 static void every_value_counts(void **state) {
@@ -464,6 +490,7 @@ static void a_gpus_kernels_do_the_same(void **state) {
     every_value_counts(state);
     the_least_and_the_greatest_have_one_answer(state);
     halves_are_added_as_floats(state);
+    rows_of_any_width_agree_with_the_model(state);
     integers_wrap(state);
     many_integers_are_added(state);
     zeros_keep_their_signs(state);
@@ -497,6 +524,7 @@ int main(void) {
         CASE(other_sums_are_sorted),
         CASE(sums_by_buckets_lose_little),
         cmocka_unit_test(a_failure_leaves_nothing),
+        CASE(rows_of_any_width_agree_with_the_model),
         CASE(every_value_counts),
         CASE(the_least_and_the_greatest_have_one_answer),
         CASE(halves_are_added_as_floats),
