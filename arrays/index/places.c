@@ -2,6 +2,7 @@
 ** with one index array taken by those of gather.h. Rows that lie together are moved in units of up
 ** to 16 bytes. */
 #include <inttypes.h>
+#include <stdlib.h>
 
 #include "arrays/arrays.h"
 #include "arrays/expr/copy.h"
@@ -22,8 +23,15 @@ extern const char tidei_places_text[];
     { KERNEL(name##_1), KERNEL(name##_2), KERNEL(name##_4), KERNEL(name##_8), KERNEL(name##_16) }
 /* elements are only moved, so their size decides: by its logarithm */
 static const tidei_own_kernel take_kernels[] = BY_SIZE(places_take),
-                              put_kernels[] = BY_SIZE(places_put),
-                              claim_kernel = KERNEL(places_claim);
+                              put_kernels[] = BY_SIZE(places_put);
+/* of devices alone: a host puts in order, so that nobody claims */
+#undef KERNEL
+#define KERNEL(name)                                                                               \
+    { #name, tidei_places_text, NULL, .tells = true }
+static const tidei_own_kernel claim_kernel = KERNEL(places_claim),
+                              few_kernels[] = BY_SIZE(places_put_few),
+                              rows_kernels[] = BY_SIZE(places_put_rows),
+                              slots_kernels[] = BY_SIZE(places_put_slots);
 
 /* ---- plans ---- */
 
@@ -85,9 +93,50 @@ static void make_list(const struct tidei_plan_list *from, const tidei_plan *p, p
     for (int d = 0; d < from->ndim; d++) list->strides[from->first + d] = strides[d];
 }
 
+typedef struct key_part { /* a dimension along which keys differ */
+    ga_i64 length, far;   /* its stride in memory */
+    ga_i64 *step;         /* what one step is worth in a key */
+} key_part;
+
+/* A part behind those that lie closer together in memory. */
+static int insert_part(key_part *parts, int n, key_part part) {
+    int at = n;
+    for (; at > 0 && llabs(parts[at - 1].far) > llabs(part.far); at--) parts[at] = parts[at - 1];
+    parts[at] = part;
+    return n + 1;
+}
+
+/* Keys that are in the order of memory. */
+static void make_keys(const tidei_plan *p, pl_call *c) {
+    key_part parts[2 * TIDE_MAX_RANK];
+    int n = 0;
+    ga_i64 key = 1;
+    for (int d = p->ndim - 1; d >= 0; d--)
+        if (p->kind[d] == TIDEI_PLAN_EACH)
+            n = insert_part(parts, n,
+                            (key_part){c->shape[d], c->far_strides[d], &c->key_strides[d]});
+    for (int l = 0; l < p->nlists; l++)
+        n = insert_part(parts, n,
+                        (key_part){c->lists[l].length, c->lists[l].step, &c->lists[l].key_step});
+    for (int i = 0; i < n; i++) {
+        const int last = c->key_ndim - 1;
+        *parts[i].step = key;
+        key *= parts[i].length;
+        if (last >= 0 &&
+            (parts[i].length == 1 || parts[i].far == c->key_far[last] * c->key_shape[last])) {
+            c->key_shape[last] *= parts[i].length;
+            continue;
+        }
+        c->key_shape[last + 1] = parts[i].length;
+        c->key_far[last + 1] = parts[i].far;
+        c->key_ndim++;
+    }
+    c->slots = key; /* so many keys there are */
+}
+
 /* The iteration over all that the plan has; what is taken or put has these strides. */
 static void make_call(const tidei_plan *p, const int64_t *near_strides, pl_call *c) {
-    int64_t order = 1, key = 1;
+    int64_t order = 1;
     *c = (pl_call){.n = plan_size(p), .ndim = p->ndim, .nlists = p->nlists};
     for (int d = p->ndim - 1; d >= 0; d--) {
         c->shape[d] = p->shape[d];
@@ -96,16 +145,10 @@ static void make_call(const tidei_plan *p, const int64_t *near_strides, pl_call 
         if (p->kind[d] == TIDEI_PLAN_WHOLE) continue;
         c->order_strides[d] = order;
         order *= p->shape[d];
-        if (p->kind[d] != TIDEI_PLAN_EACH) continue;
-        c->key_strides[d] = key;
-        key *= p->shape[d];
     }
-    for (int l = 0; l < p->nlists; l++) {
-        make_list(&p->lists[l], p, &c->lists[l]);
-        c->lists[l].key_step = key;
-        key *= c->lists[l].length;
-    }
-    c->slots = key; /* so many keys there are */
+    c->claims = order;
+    for (int l = 0; l < p->nlists; l++) make_list(&p->lists[l], p, &c->lists[l]);
+    make_keys(p, c);
 }
 
 /* Whether dimension d continues dimension `to` for one set of strides. */
@@ -173,6 +216,7 @@ static void widen(pl_call *c, int64_t w) {
         c->far_strides[d] /= w;
         c->near_strides[d] /= w;
     }
+    for (int d = 0; d < c->key_ndim; d++) c->key_far[d] /= w;
 }
 
 /* The claims alone: one for each place that is named. */
@@ -242,13 +286,19 @@ static void make_job(const tidei_plan *p, const tidei_operand *near, const int64
     j->call.fault = tidei_stream_here(p->far->rt)->dev->d->fault_addr; /* where the kernel runs */
 }
 
-static tide_status run_items(const job *j, const pl_call *call, const tidei_own_kernel *k,
-                             int64_t items) {
-    tidei_uses u = j->uses;
+/* The call as kernels get it. */
+static pl_call ready(const pl_call *call) {
     pl_call c = *call;
     c.small = c.n <= INT32_MAX;
     for (int d = 0; d < c.ndim && c.small; d++) c.by[d] = kt_div_by((unsigned)c.shape[d]);
-    u.params = &c;
+    return c;
+}
+
+static tide_status run_items(const job *j, const pl_call *call, const tidei_own_kernel *k,
+                             int64_t items) {
+    const pl_call c = ready(call);
+    tidei_uses u = j->uses;
+    u.params = (void *)&c;
     return tidei_uses_run(&u, j->p->far->rt, k, items, j->p->op);
 }
 
@@ -256,12 +306,25 @@ static tide_status run(const job *j, const pl_call *call, const tidei_own_kernel
     return run_items(j, call, k, call->n);
 }
 
-/* Runs the collapsed call by the kernel, of those by a unit's size, for the largest units. */
-static tide_status run_units(job *j, const tidei_own_kernel *kernels) {
+static tide_status run_blocks(const job *j, const pl_call *call, const tidei_own_kernel *k,
+                              int64_t blocks) {
+    const pl_call c = ready(call);
+    tidei_uses u = j->uses;
+    u.params = (void *)&c;
+    return tidei_uses_run_blocks(&u, j->p->far->rt, k, TIDEI_OWN_BLOCK, (unsigned)blocks, j->p->op);
+}
+
+/* The collapsed call in the largest units; their size's logarithm, by which kernels stand. */
+static int use_units(job *j) {
     const int64_t size = (int64_t)tide_dtype_size(j->p->far->lay.dtype),
                   w = elements_of_unit(&j->call, size, j->offsets);
     widen(&j->call, w);
-    return run(j, &j->call, &kernels[__builtin_ctzll((unsigned long long)(w * size))]);
+    return __builtin_ctzll((unsigned long long)(w * size));
+}
+
+static tide_status run_units(job *j, const tidei_own_kernel *kernels) {
+    const int unit = use_units(j);
+    return run(j, &j->call, &kernels[unit]);
 }
 
 static tide_status take_by_one(const tidei_plan *p, const tidei_operand *out) {
@@ -330,44 +393,105 @@ tide_status tidei_apart(const tidei_operand *dst, const tidei_operand *src, tide
     return s;
 }
 
-#define KEYS_A_CLAIM 4 /* above it a table of all keys would be larger than a hash table */
+#define KEYS_A_CLAIM 8 /* above it a table of all keys would be larger than a hash table */
+/* Of claims and of keys, that words of 32 bits have numbers for. */
+#ifndef TIDEI_STRESS
+#define NARROW_MOST ((int64_t)UINT32_MAX - 1)
+#else
+#define NARROW_MOST 3000 /* so that wide words are tried, too */
+#endif
 
-/* Makes the table of winners for so many claims. */
-static tide_status make_table(job *j, int64_t claims, tidei_operand *table) {
+/* Makes the table of winners. */
+static tide_status make_table(job *j, tidei_operand *table) {
+    pl_call *c = &j->call;
     const uint64_t zero = 0;
-    int64_t keys = j->call.slots, words = keys;
-    bool hashed = keys / KEYS_A_CLAIM > claims;
-    if (hashed) {
-        j->call.slots = 2; /* and at most half full */
-        while (j->call.slots / 2 < claims) j->call.slots *= 2;
-        words = 2 * j->call.slots;
+    const int64_t keys = c->slots;
+    c->hashed = keys / KEYS_A_CLAIM > c->claims;
+    c->wide = c->claims > NARROW_MOST || (c->hashed && keys > NARROW_MOST);
+    if (c->hashed) {
+        c->slots = 2; /* and at most half full */
+        while (c->slots / 2 < c->claims) c->slots *= 2;
     }
-    tide_status s = tidei_operand_make(j->p->far->rt, TIDE_U64, 1, &words, j->p->op, table);
+    const int64_t words = c->slots * (c->hashed && c->wide ? 2 : 1);
+    tide_status s = tidei_operand_make(j->p->far->rt, c->hashed || c->wide ? TIDE_U64 : TIDE_U32, 1,
+                                       &words, j->p->op, table);
     if (s != TIDE_OK) return s;
     tidei_uses_add(&j->uses, table, 0, TIDEI_READ | TIDEI_WRITE, offsetof(pl_call, winners));
-    if (hashed)
-        tidei_uses_add(&j->uses, table, j->call.slots, TIDEI_READ | TIDEI_WRITE,
-                       offsetof(pl_call, keys));
     s = tidei_fill_elements(table, &zero, j->p->op);
     if (s != TIDE_OK) tidei_operand_put(table);
     return s;
 }
 
-/* Claims, and then puts what has won. */
-static tide_status put_winners(job *j) {
+/* Claims in a table, and then puts what has won. The call is not collapsed yet. */
+static tide_status put_by_table(job *j) {
     tidei_operand table;
-    pl_call claims = j->call;
-    keep_claims(&claims);
-    tide_status s = make_table(j, claims.n, &table);
+    tide_status s = make_table(j, &table);
     if (s != TIDE_OK) return s;
-    claims = j->call; /* with the table */
+    pl_call claims = j->call;
     keep_claims(&claims);
     collapse(&claims);
     collapse(&j->call);
+    const int unit = use_units(j);
     s = run(j, &claims, &claim_kernel);
-    if (s == TIDE_OK) s = run_units(j, put_kernels);
+    collapse(&j->call); /* a unit may be a row */
+    if (s == TIDE_OK && j->call.n == j->call.claims)
+        s = run_items(j, &j->call, &slots_kernels[unit], j->call.slots);
+    else if (s == TIDE_OK)
+        s = run(j, &j->call, &put_kernels[unit]);
     tidei_operand_put(&table);
     return s;
+}
+
+#define BLOCKS_AN_SM 6 /* of kernels whose blocks have room for claims */
+
+static int64_t multiprocessors(const job *j) {
+    const int n = tidei_stream_here(j->p->far->rt)->dev->d->info.sm_count;
+    return n > 0 ? n : 1;
+}
+
+static tide_status put_few(job *j) {
+    collapse(&j->call);
+    const int unit = use_units(j);
+    const int64_t blocks = (j->call.n + TIDEI_OWN_BLOCK - 1) / TIDEI_OWN_BLOCK,
+                  most = multiprocessors(j) * BLOCKS_AN_SM;
+    return run_blocks(j, &j->call, &few_kernels[unit], blocks < most ? blocks : most);
+}
+
+#define ROOM_A_CLAIM 16 /* places of a row, at most: a block looks at each */
+
+/* Whether blocks have room for the places of rows, which are the collapsed call's innermost
+** dimension, and there are rows for them all. */
+static bool rows_have_room(const job *j, const pl_call *c) {
+    const int last = c->ndim - 1;
+    if (c->nlists != 1 || c->n != c->claims || c->key_strides[last] != 0) return false;
+    for (int d = 0; d < last; d++)
+        if (c->key_strides[d] == 0) return false;
+    return c->lists[0].length <= PL_ROOM && c->lists[0].length / ROOM_A_CLAIM <= c->shape[last] &&
+           c->n / c->shape[last] >= multiprocessors(j) / 2;
+}
+
+static tide_status put_rows(const job *j, pl_call *c) {
+    const int last = c->ndim - 1;
+    const int64_t rows = c->n / c->shape[last], most = 2 * multiprocessors(j) * BLOCKS_AN_SM;
+    int64_t key = c->lists[0].length;
+    c->tile = PL_ROOM / key;
+    if (c->tile > (rows + most - 1) / most) c->tile = (rows + most - 1) / most;
+    c->by_room = kt_div_by((unsigned)key);
+    c->lists[0].key_step = 1;
+    for (int d = last - 1; d >= 0; d--) {
+        c->key_strides[d] = key;
+        key *= c->shape[d];
+    }
+    const int64_t tiles = (rows + c->tile - 1) / c->tile;
+    const int size = __builtin_ctzll(tide_dtype_size(j->p->far->lay.dtype));
+    return run_blocks(j, c, &rows_kernels[size], tiles < most ? tiles : most);
+}
+
+static tide_status put_winners(job *j) {
+    if (j->call.claims <= PL_FEW) return put_few(j);
+    pl_call c = j->call;
+    collapse(&c);
+    return rows_have_room(j, &c) ? put_rows(j, &c) : put_by_table(j);
 }
 
 static tide_status put_from(const tidei_plan *p, const tidei_operand *near, void *none) {
@@ -377,9 +501,7 @@ static tide_status put_from(const tidei_plan *p, const tidei_operand *near, void
     (void)none;
     tidei_broadcast_strides(&near->lay, p->ndim, p->shape, strides);
     make_job(p, near, strides, true, &j);
-    pl_call claims = j.call;
-    keep_claims(&claims);
-    if (flags & TIDEI_DEV_RUNS_TEXT && claims.n > 1) return put_winners(&j);
+    if (flags & TIDEI_DEV_RUNS_TEXT && j.call.claims > 1) return put_winners(&j);
     collapse(&j.call);
     return run_units(&j, put_kernels);
 }

@@ -4,11 +4,19 @@
 ** As gather.h, which is the same for one index array and one axis.
 **
 ** Of elements that are put into one place the last in the order of iteration wins. The host's
-** kernel goes in that order. The device's threads do not, so a first kernel, places_claim, notes
-** for each place the last of its claims: over the dimensions alone along which places differ (a
-** place stands for a whole row where rows are put). A place has a key, a number made of the indices
-** and of where the claim is; `winners` has a word for each key or, with `keys`, is a hash table.
-** Then those elements alone are written whose claim is the winner. */
+** kernel goes in that order. The device's threads do not, so claims are noted first, over the
+** dimensions alone along which places differ (a place stands for a whole row where rows are put):
+** for each place the last of its claims. A place has a key, a number made of the indices and of
+** where the claim is, in the order of memory, so that what is looked up together lies together.
+** There are three ways:
+** - of a few claims each block notes all, in a hash table of its own, and puts elements where a
+**   claim has won (places_put_few);
+** - where there is one index array, along the innermost dimension, over rows of few places, a block
+**   notes those of some rows, and goes through their places (places_put_rows);
+** - else places_claim notes all in a table in memory: a word for each key or, hashed, for each
+**   slot. Single elements, and rows that move as one, are put slot by slot: in the order of memory,
+**   where the table is not hashed (places_put_slots); longer rows claim by claim (places_put).
+*/
 #ifndef TIDEI_PLACES_H
 #define TIDEI_PLACES_H
 
@@ -16,44 +24,230 @@
 #include "arrays/index/spots.h"
 #endif
 
+/* Claims of which a block notes all, and slots to note them in; places whose last claims a block
+** has room for, so that several blocks run on a multiprocessor. */
+enum { PL_FEW = 1536, PL_FEW_SLOTS = 2048, PL_ROOM = 8192 };
+
 #ifdef __CUDACC_RTC__
 struct alignas(16) pl_16 { /* moves as one */
     ga_u64 part[2];
 };
 
-GA_FN ga_i64 pl_first_slot(const pl_call *p, ga_i64 key) {
+GA_FN ga_i64 pl_first_slot(ga_i64 key, ga_i64 slots) {
     ga_u64 h = (ga_u64)key * 0x9e3779b97f4a7c15ULL;
-    return (ga_i64)((h ^ h >> 32) & (ga_u64)(p->slots - 1));
+    return (ga_i64)((h ^ h >> 32) & (ga_u64)(slots - 1));
 }
 
-/* A key's slot, which is taken for it if it has none. */
-GA_FN ga_i64 pl_take_slot(const pl_call *p, ga_i64 key) {
-    if (!p->keys) return key;
-    ga_u64 *keys = (ga_u64 *)p->keys, wanted = (ga_u64)key + 1;
-    ga_i64 at = pl_first_slot(p, key);
-    for (;; at = (at + 1) & (p->slots - 1)) {
-        ga_u64 there = atomicCAS(&keys[at], 0ULL, wanted);
-        if (there == 0 || there == wanted) return at;
+/* Of a table of wide words that is hashed: the keys, which lie behind the winners. */
+GA_FN ga_u64 *pl_keys(const pl_call *p) { return (ga_u64 *)p->winners + p->slots; }
+
+GA_FN void pl_claim_wide(const pl_call *p, ga_i64 key, ga_i64 order) {
+    const ga_u64 wanted = (ga_u64)key + 1;
+    ga_i64 at = p->hashed ? pl_first_slot(key, p->slots) : key;
+    for (; p->hashed; at = (at + 1) & (p->slots - 1)) {
+        const ga_u64 there = atomicCAS(&pl_keys(p)[at], 0ULL, wanted);
+        if (there == 0 || there == wanted) break;
     }
+    atomicMax(&((ga_u64 *)p->winners)[at], (ga_u64)order + 1);
 }
 
-/* The slot that a key has. */
-GA_FN ga_i64 pl_slot(const pl_call *p, ga_i64 key) {
-    if (!p->keys) return key;
-    const ga_u64 *keys = (const ga_u64 *)p->keys;
-    ga_i64 at = pl_first_slot(p, key);
-    while (keys[at] != (ga_u64)key + 1) at = (at + 1) & (p->slots - 1);
-    return at;
-}
-
-GA_FN int pl_wins(const pl_call *p, const pl_spot *s) {
-    if (s->bad) return 0;
-    return !p->winners || ((const ga_u64 *)p->winners)[pl_slot(p, s->key)] == (ga_u64)s->order + 1;
+/* A word has the key above the winner, so that of one key the last claim is the greatest word. */
+GA_FN void pl_claim_hashed(const pl_call *p, ga_i64 key, ga_i64 order) {
+    const ga_u64 wanted = (ga_u64)(key + 1) << 32 | (ga_u64)(order + 1);
+    for (ga_i64 at = pl_first_slot(key, p->slots);; at = (at + 1) & (p->slots - 1)) {
+        ga_u64 *w = (ga_u64 *)p->winners + at;
+        ga_u64 there = *w;
+        if (there == 0) there = atomicCAS(w, 0ULL, wanted);
+        if (there == 0) return;
+        if ((there ^ wanted) >> 32) continue;
+        if (there < wanted) atomicMax(w, wanted);
+        return;
+    }
 }
 
 GA_FN void pl_claim(const pl_call *p, ga_i64 i) {
     pl_spot s = pl_find(p, i);
-    if (!s.bad) atomicMax(&((ga_u64 *)p->winners)[pl_take_slot(p, s.key)], (ga_u64)s.order + 1);
+    if (s.bad) return;
+    if (p->wide)
+        pl_claim_wide(p, s.key, s.order);
+    else if (p->hashed)
+        pl_claim_hashed(p, s.key, s.order);
+    else
+        atomicMax(&((unsigned *)p->winners)[s.key], (unsigned)s.order + 1);
+}
+
+/* Whose the slot is: the winner, or -1, and its key. */
+GA_FN ga_i64 pl_winner(const pl_call *p, ga_i64 slot, ga_i64 *key) {
+    *key = slot;
+    if (!p->hashed && !p->wide) return (ga_i64)((const unsigned *)p->winners)[slot] - 1;
+    const ga_u64 word = ((const ga_u64 *)p->winners)[slot];
+    if (p->hashed) *key = p->wide ? (ga_i64)pl_keys(p)[slot] - 1 : (ga_i64)(word >> 32) - 1;
+    return (ga_i64)(p->wide ? word : word & 0xffffffffu) - 1;
+}
+
+GA_FN int pl_wins(const pl_call *p, const pl_spot *s) {
+    if (s->bad) return 0;
+    if (!p->winners) return 1;
+    ga_i64 at = p->hashed ? pl_first_slot(s->key, p->slots) : s->key, key;
+    for (;; at = (at + 1) & (p->slots - 1)) {
+        const ga_i64 winner = pl_winner(p, at, &key);
+        if (key == s->key) return winner == s->order;
+    }
+}
+
+/* Where the place of a key lies. */
+GA_FN ga_i64 pl_far_of(const pl_call *p, ga_i64 key) {
+    ga_i64 far = 0;
+    for (int d = 0; d < p->key_ndim - 1; d++) {
+        const ga_i64 rest = kt_quotient(key, p->key_shape[d]);
+        far += (key - rest * p->key_shape[d]) * p->key_far[d];
+        key = rest;
+    }
+    return far + key * p->key_far[p->key_ndim - 1];
+}
+
+GA_FN ga_i64 pl_near_of(const pl_call *p, ga_i64 i) {
+    ga_i64 first;
+    return pl_place(p, i, &first).near;
+}
+
+enum { PL_AT_ONCE = 4 }; /* elements that a thread reads before it writes one */
+
+/* Every element is a claim, so that the winner is its number. */
+template <class T> GA_FN void pl_put_slots(const pl_call *p) {
+    const ga_i64 threads = (ga_i64)gridDim.x * blockDim.x;
+    for (ga_i64 base = (ga_i64)blockIdx.x * blockDim.x + threadIdx.x; base < p->slots;
+         base += threads * PL_AT_ONCE) {
+        ga_i64 winner[PL_AT_ONCE], key[PL_AT_ONCE];
+        T value[PL_AT_ONCE];
+        _Pragma("unroll") for (int j = 0; j < PL_AT_ONCE; j++) {
+            const ga_i64 slot = base + j * threads;
+            winner[j] = pl_winner(p, slot < p->slots ? slot : base, &key[j]);
+            if (slot >= p->slots) winner[j] = -1;
+        }
+        _Pragma("unroll") for (int j = 0; j < PL_AT_ONCE; j++) if (winner[j] >= 0) value[j] =
+            ((const T *)p->near)[pl_near_of(p, winner[j])];
+        _Pragma("unroll") for (int j = 0; j < PL_AT_ONCE; j++) if (winner[j] >= 0)(
+            (T *)p->far)[pl_far_of(p, key[j])] = value[j];
+    }
+}
+
+/* The first element of a claim. */
+GA_FN ga_i64 pl_first_of(const pl_call *p, ga_i64 claim) {
+    ga_i64 i = 0, row = 1;
+    for (int d = p->ndim - 1; d >= 0; d--) {
+        if (p->order_strides[d]) {
+            const ga_i64 rest = kt_quotient(claim, p->shape[d]);
+            i += (claim - rest * p->shape[d]) * row;
+            claim = rest;
+        }
+        row *= p->shape[d];
+    }
+    return i;
+}
+
+struct pl_few {
+    ga_i64 key[PL_FEW];          /* of a claim; -1: its index is bad */
+    ga_i64 far[PL_FEW];          /* of its place, what the index arrays say */
+    unsigned char won[PL_FEW];   /* whether it is the last of its key */
+    unsigned last[PL_FEW_SLOTS]; /* hashed by key: 0, or the last claim's number + 1 */
+};
+
+/* Notes all claims; called by the whole block. */
+GA_FN void pl_note_few(const pl_call *p, pl_few &s) {
+    for (int i = (int)threadIdx.x; i < PL_FEW_SLOTS; i += (int)blockDim.x) s.last[i] = 0;
+    for (int c = (int)threadIdx.x; c < (int)p->claims; c += (int)blockDim.x) {
+        const ga_i64 i = pl_first_of(p, c);
+        const pl_spot found = pl_find(p, i);
+        ga_i64 first;
+        s.key[c] = found.bad ? -1 : found.key;
+        s.far[c] = found.far - pl_place(p, i, &first).far;
+    }
+    __syncthreads();
+    for (int c = (int)threadIdx.x; c < (int)p->claims; c += (int)blockDim.x) {
+        if (s.key[c] < 0) continue;
+        ga_i64 at = pl_first_slot(s.key[c], PL_FEW_SLOTS);
+        for (;; at = (at + 1) & (PL_FEW_SLOTS - 1)) {
+            const unsigned there = atomicCAS(&s.last[at], 0u, (unsigned)c + 1);
+            if (there == 0) break;
+            if (s.key[there - 1] != s.key[c]) continue;
+            atomicMax(&s.last[at], (unsigned)c + 1);
+            break;
+        }
+    }
+    __syncthreads();
+    for (int c = (int)threadIdx.x; c < (int)p->claims; c += (int)blockDim.x) {
+        s.won[c] = 0;
+        if (s.key[c] < 0) continue;
+        ga_i64 at = pl_first_slot(s.key[c], PL_FEW_SLOTS);
+        while (s.key[s.last[at] - 1] != s.key[c]) at = (at + 1) & (PL_FEW_SLOTS - 1);
+        s.won[c] = s.last[at] == (unsigned)c + 1;
+    }
+    __syncthreads();
+}
+
+template <class T> GA_FN void pl_put_few(const pl_call *p, pl_few &s) {
+    pl_note_few(p, s);
+    const ga_i64 threads = (ga_i64)gridDim.x * blockDim.x;
+    for (ga_i64 i = (ga_i64)blockIdx.x * blockDim.x + threadIdx.x; i < p->n; i += threads) {
+        ga_i64 first;
+        const pl_spot at = pl_place(p, i, &first);
+        if (s.won[at.order])
+            ((T *)p->far)[at.far + s.far[at.order]] = ((const T *)p->near)[at.near];
+    }
+}
+
+struct pl_room {
+    unsigned last[PL_ROOM]; /* of each place of the rows: 0, or its last claim's number + 1 */
+};
+
+/* Puts p->tile rows at a time; called by the whole block. Keys go through rows' places. */
+template <class T> GA_FN void pl_put_rows(const pl_call *p, pl_room &s) {
+    const ga_i64 claims = p->shape[p->ndim - 1], rows = p->n / claims;
+    const int places = (int)p->lists[0].length;
+    for (ga_i64 row = blockIdx.x * p->tile; row < rows; row += gridDim.x * p->tile) {
+        const ga_i64 here = rows - row < p->tile ? rows - row : p->tile, begin = row * claims;
+        const int room = (int)here * places;
+        for (int i = (int)threadIdx.x; i < room; i += (int)blockDim.x) s.last[i] = 0;
+        __syncthreads();
+        for (ga_i64 base = threadIdx.x; base < here * claims; base += blockDim.x * PL_AT_ONCE) {
+            pl_spot spot[PL_AT_ONCE];
+            ga_i64 given[PL_AT_ONCE];
+            _Pragma("unroll") for (int j = 0; j < PL_AT_ONCE; j++) {
+                const ga_i64 e = base + j * (int)blockDim.x;
+                spot[j] = pl_place(p, begin + (e < here * claims ? e : base), &given[j]);
+            }
+            _Pragma("unroll") for (int j = 0; j < PL_AT_ONCE; j++) given[j] =
+                pl_given(&p->lists[0], given[j]);
+            _Pragma("unroll") for (int j = 0; j < PL_AT_ONCE; j++) {
+                if (base + j * (int)blockDim.x >= here * claims) break;
+                pl_follow(p, 0, given[j], &spot[j]);
+                if (!spot[j].bad)
+                    atomicMax(&s.last[spot[j].key - row * places],
+                              (unsigned)(spot[j].order - begin) + 1);
+            }
+        }
+        __syncthreads();
+        for (int base = (int)threadIdx.x; base < room; base += (int)blockDim.x * PL_AT_ONCE) {
+            pl_spot spot[PL_AT_ONCE];
+            T value[PL_AT_ONCE];
+            bool won[PL_AT_ONCE];
+            _Pragma("unroll") for (int j = 0; j < PL_AT_ONCE; j++) {
+                const int i = base + j * (int)blockDim.x;
+                const unsigned last = i < room ? s.last[i] : 0;
+                won[j] = last > 0;
+                if (!won[j]) continue;
+                const int r = (int)kt_divided(&p->by_room, (unsigned)i);
+                ga_i64 first;
+                spot[j] = pl_place(p, begin + last - 1, &first);
+                spot[j].far += (i - r * places) * p->lists[0].step;
+                value[j] = ((const T *)p->near)[spot[j].near];
+            }
+            _Pragma("unroll") for (int j = 0; j < PL_AT_ONCE;
+                                   j++) if (won[j])((T *)p->far)[spot[j].far] = value[j];
+        }
+        __syncthreads();
+    }
 }
 
 #if WANTS(places_claim)
@@ -80,13 +274,25 @@ extern "C" __global__ void places_claim(const __grid_constant__ pl_call p) {
             if (pl_wins(&p, &s)) ((type *)p.far)[s.far] = ((const type *)p.near)[s.near];          \
         }                                                                                          \
     })
+#define PL_PUT_SLOTS(name, type)                                                                   \
+    WANTED(name)                                                                                   \
+    (extern "C" __global__ void name(const __grid_constant__ pl_call p) {                          \
+        kt_grid_wait();                                                                            \
+        pl_put_slots<type>(&p);                                                                    \
+    })
+#define PL_PUT_BLOCKS(name, type, struct, put)                                                     \
+    WANTED(name)                                                                                   \
+    (extern "C" __global__ void name(const __grid_constant__ pl_call p) {                          \
+        kt_grid_wait();                                                                            \
+        __shared__ struct s;                                                                       \
+        put<type>(&p, s);                                                                          \
+    })
+#define PL_PUT_FEW(name, type)  PL_PUT_BLOCKS(name, type, pl_few, pl_put_few)
+#define PL_PUT_ROWS(name, type) PL_PUT_BLOCKS(name, type, pl_room, pl_put_rows)
 #else
 typedef struct pl_16 {
     ga_u64 part[2];
 } pl_16;
-
-/* The host puts in order, so nobody claims. */
-static inline void places_claim(const void *params) { (void)params; }
 
 /* Whether there is one index array, which says for each element where it is. */
 static inline int pl_is_list(const pl_call *p) {
@@ -150,5 +356,13 @@ PL_PUT(places_put_2, unsigned short)
 PL_PUT(places_put_4, unsigned)
 PL_PUT(places_put_8, ga_u64)
 PL_PUT(places_put_16, pl_16)
+#ifdef __CUDACC_RTC__
+#define PL_OF_ANY_SIZE(kernel, name)                                                               \
+    kernel(name##_1, unsigned char) kernel(name##_2, unsigned short) kernel(name##_4, unsigned)    \
+        kernel(name##_8, ga_u64) kernel(name##_16, pl_16)
+PL_OF_ANY_SIZE(PL_PUT_SLOTS, places_put_slots)
+PL_OF_ANY_SIZE(PL_PUT_FEW, places_put_few)
+PL_OF_ANY_SIZE(PL_PUT_ROWS, places_put_rows)
+#endif
 
 #endif

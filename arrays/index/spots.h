@@ -26,17 +26,22 @@ typedef struct pl_list { /* an index array */
 
 typedef struct pl_call {
     ga_u64 far, near;     /* addresses of the first elements */
-    ga_u64 winners, keys; /* tables, zero at first; winners 0: no two elements have one place */
+    ga_u64 winners;       /* a table, zero at first (places.h); 0: no two elements have one place */
     ga_u64 fault, report; /* where a bad index is reported, and the report's first word */
-    ga_i64 n;             /* of the iteration space */
-    ga_i64 slots;         /* of the hash table, a power of two */
-    int ndim, nlists;     /* ndim >= 1 */
-    int op, type, parts;  /* what a scatter does, to what (scatter.h) */
-    int by_rows;          /* rows lie together on both sides, each with one index: a warp's; or 0 */
-    ga_i64 units;         /* of these rows: of one, as sc_unit has them */
-    ga_i64 stretch;       /* units that a warp goes through */
-    kt_div by_units;      /* divides a warp's units by a row's, where it has several rows */
-    int small;            /* n < 2^31: `by` divides by the shape */
+    ga_i64 n, claims;     /* of the iteration space; of these, that differ in their places */
+    ga_i64 slots;         /* of the table: one for each key, or, hashed, a power of two */
+    int hashed, wide;     /* the table; wide: its words have 8 bytes for each number */
+    int key_ndim;         /* what a key is made of, from the fastest dimension on: */
+    ga_i64 key_shape[PL_RANK], key_far[PL_RANK];
+    ga_i64 tile;         /* rows that a block puts at once */
+    kt_div by_room;      /* divides by the places of a row of these */
+    int ndim, nlists;    /* ndim >= 1 */
+    int op, type, parts; /* what a scatter does, to what (scatter.h) */
+    int by_rows;         /* rows lie together on both sides, each with one index: a warp's; or 0 */
+    ga_i64 units;        /* of these rows: of one, as sc_unit has them */
+    ga_i64 stretch;      /* units that a warp goes through */
+    kt_div by_units;     /* divides a warp's units by a row's, where it has several rows */
+    int small;           /* n < 2^31: `by` divides by the shape */
     kt_div by[PL_RANK];
     ga_i64 shape[PL_RANK], far_strides[PL_RANK], near_strides[PL_RANK];
     ga_i64 key_strides[PL_RANK], order_strides[PL_RANK];

@@ -418,6 +418,57 @@ static void many_claims_end_with_the_last(void **state) {
     free(at), free(want);
 }
 
+/* Puts k indices an axis of a, (n[0], n[1], n[2]); `turned`: memory has the axes in another order,
+** and begins at an axis's end. */
+static void put_many(tide_runtime *rt, tide_dtype t, const int64_t *n, int axis, int64_t k,
+                     bool turned) {
+    const size_t size = tide_dtype_size(t);
+    int64_t shape[3] = {n[0], n[1], n[2]}, c[3];
+    shape[axis] = k;
+    const int64_t count = shape[0] * shape[1] * shape[2];
+    tide_array *a = tide_zeros(rt, t, 3, n);
+    if (turned) {
+        static const int perm[] = {2, 0, 1}, back[] = {1, 2, 0};
+        a = tide_slice(tide_transpose(tide_copy(tide_transpose(a, perm)), back), ":, ::-1, :");
+    }
+    int32_t *at = malloc((size_t)count * 4);
+    unsigned char *data = malloc((size_t)count * size), *want = bytes_of(a);
+    for (size_t i = 0; i < (size_t)count * size; i++)
+        data[i] = t == TIDE_BOOL ? 1 : (unsigned char)(1 + random_below(100));
+    for (int64_t i = 0; i < count; i++) {
+        at[i] = (int32_t)random_below(n[axis]);
+        c[0] = i / (shape[1] * shape[2]), c[1] = i / shape[2] % shape[1], c[2] = i % shape[2];
+        c[axis] = at[i];
+        memcpy(want + (size_t)((c[0] * n[1] + c[1]) * n[2] + c[2]) * size, data + (size_t)i * size,
+               size);
+        if (random_below(2)) at[i] -= (int32_t)n[axis];
+    }
+    assert_ok(tide_put_along_axis(a, tide_from_host(rt, TIDE_I32, 3, shape, at), axis,
+                                  tide_from_host(rt, t, 3, shape, data)));
+    has_bytes(a, want, (size_t)(n[0] * n[1] * n[2]) * size);
+    free(at), free(data), free(want);
+}
+
+/* On a GPU few claims are noted by each block, those of short rows by blocks of a few rows, others
+** in tables: of all keys or hashed, whose slots are gone through, or the claims where rows are
+** put. */
+static void many_claims_along_an_axis_end_with_the_last(void **state) {
+    static const struct {
+        int64_t n[3], k;
+        int axis;
+        bool turned;
+    } cases[] = {{{3, 7, 9}, 50, 1, false},      {{2, 60, 31}, 40, 2, false},
+                 {{2, 60, 31}, 40, 2, true},     {{1, 13, 500}, 250, 2, false},
+                 {{1, 1, 900}, 1700, 2, false},  {{40, 17, 3}, 20, 1, false},
+                 {{40, 17, 3}, 20, 1, true},     {{60, 5, 7}, 51, 0, false},
+                 {{1, 9000, 3}, 700, 1, false},  {{2, 9000, 3}, 300, 1, true},
+                 {{9000, 1, 2}, 1000, 0, false}, {{3, 2, 8200}, 300, 2, false}};
+    for (size_t i = 0; i < TIDEI_COUNT(cases) * 5; i++)
+        if (!is_emulated(*state) || i % 3 == 0)
+            put_many(*state, sizes[i % 5], cases[i / 5].n, cases[i / 5].axis, cases[i / 5].k,
+                     cases[i / 5].turned);
+}
+
 static void nothing_is_taken_or_put_of_nothing(void **state) {
     tide_runtime *rt = *state;
     tide_array *a = counted(rt, SHAPE(3, 4)), *none = tide_zeros(rt, TIDE_I64, SHAPE(0)),
@@ -511,18 +562,32 @@ static void what_does_not_fit_is_refused(void **state) {
                      TIDE_E_SHAPE);
 }
 
+/* Which kernels have been compiled. */
+static bool few, slots, rows, claims;
+static void note_kernel(char *text) {
+    few |= strstr(text, "WANTS_places_put_few_") != NULL;
+    rows |= strstr(text, "WANTS_places_put_rows_") != NULL;
+    slots |= strstr(text, "WANTS_places_put_slots_") != NULL;
+    claims |= strstr(text, "WANTS_places_claim") != NULL;
+}
+
 /* The whole battery, by the kernels for a GPU. */
 static void a_gpus_kernels_do_the_same(void **state) {
     if (!*state) skip();
+    emulated_edit = note_kernel;
     an_index_takes_points_rows_and_columns(state);
     the_last_of_several_values_stays(state);
     a_mask_is_where_it_is_true(state);
     a_mask_without_axes_is_all_or_nothing(state);
     what_is_put_may_share_memory(state);
+    assert_true(few);
     an_index_agrees_with_the_model(state);
     a_put_agrees_with_the_model(state);
     along_an_axis_agrees_with_the_model(state);
     many_claims_end_with_the_last(state);
+    many_claims_along_an_axis_end_with_the_last(state);
+    emulated_edit = NULL;
+    assert_true(rows && slots && claims);
     nothing_is_taken_or_put_of_nothing(state);
     a_bad_index_is_told_and_left_out(state);
 }
@@ -546,6 +611,7 @@ int main(void) {
         CASE(a_put_agrees_with_the_model),
         CASE(along_an_axis_agrees_with_the_model),
         CASE(many_claims_end_with_the_last),
+        CASE(many_claims_along_an_axis_end_with_the_last),
         CASE(nothing_is_taken_or_put_of_nothing),
         CASE(a_bad_index_is_told_and_left_out),
         CASE(what_does_not_fit_is_refused),

@@ -278,6 +278,9 @@ static void rows_of_any_width_agree_with_the_model(void **state) {
             for (size_t w = (k + (size_t)op) % 2; w < TIDEI_COUNT(widths); w += 2)
                 one_case(*state, op, types[k], (int64_t[]){1, 5, widths[w]},
                          widths[w] > 1000 ? 7 : 30 + random_below(40), false, 0);
+    for (int64_t width = 1; width < 6; width++) /* more than a block notes, of one unit and more */
+        one_case(*state, PUT, TIDE_F32, (int64_t[]){1, 700, width}, 1700, width == 2, 0);
+    one_case(*state, PUT, TIDE_F16, (int64_t[]){2, 30000, 3}, 1600, false, 0); /* hashed */
     one_case(*state, ADD, TIDE_C64, (int64_t[]){2, 5, 700}, 9, false, TIDE_SCATTER_ANY_ORDER);
     /* carried out of the lower half of a word, and of the upper one, from a row that begins in
     ** the midst of a word */
