@@ -4,7 +4,8 @@
 ** atomics; sums of many integers begin in shared memory, or row by row in the order of their
 ** indices. Sums and products of floats do not: their indices are sorted stably, and equal ones
 ** folded in the order in which they stand, chunk by chunk and level by level (scatter.h); sums of
-** few columns and not too many places are made by buckets of places (buckets.h). A host
+** few columns and not too many places are made by buckets of places (buckets.h). Sums of few
+** entries of many columns, of whatever type, are a kernel that does it all (scatter_few.h). A host
 ** goes through them in that order at once, where that takes no more room than they do
 ** (scatter_host.c). */
 #include <inttypes.h>
@@ -23,7 +24,7 @@
 _Static_assert(SC_HERE == TIDEI_SCATTER_FEW, "sums of a block");
 _Static_assert((int)SC_ADD == TIDEI_SCATTER_ADD && (int)SC_MAX == TIDEI_SCATTER_MAX, "one list");
 
-extern const char tidei_scatter_text[];
+extern const char tidei_scatter_text[], tidei_scatter_few_text[];
 
 #define KERNEL(name)                                                                               \
     { #name, tidei_scatter_text, name, false }
@@ -49,6 +50,13 @@ static const struct {
                              [TIDE_F64] = {FOLDS(f64), PAIRS(f64), TIDE_F64, TIDE_C128},
                              [TIDE_C64] = {FOLDS(c64), .acc = TIDE_C64},
                              [TIDE_C128] = {FOLDS(c128), .acc = TIDE_C128}};
+
+#define FEW(name)                                                                                  \
+    { "scatter_few_" #name, tidei_scatter_few_text, NULL, .tells = true }
+static const tidei_own_kernel few_kernels[TIDE_DTYPE_COUNT] = {
+    [TIDE_I16] = FEW(16),  [TIDE_U16] = FEW(16),  [TIDE_I32] = FEW(32),  [TIDE_U32] = FEW(32),
+    [TIDE_I64] = FEW(64),  [TIDE_U64] = FEW(64),  [TIDE_F16] = FEW(f16), [TIDE_BF16] = FEW(bf16),
+    [TIDE_F32] = FEW(f32), [TIDE_F64] = FEW(f64), [TIDE_C64] = FEW(c64), [TIDE_C128] = FEW(c128)};
 
 /* ---- in any order ---- */
 
@@ -324,6 +332,37 @@ static tide_status add_by_buckets(const tidei_plan *p, const tidei_operand *near
     return tidei_buckets_add(p, near, &b);
 }
 
+/* ---- few entries ---- */
+
+#define FEW_VALUES ((int64_t)1 << 18) /* at least: of less a sort of all keys takes little more */
+#define MANY_EACH  ((int64_t)1 << 20) /* values, of which threads add several columns */
+#define SIDE       128                /* columns side by side that a block's threads share */
+
+static bool are_few(const tidei_plan *p, const sc_fold *c) {
+    const tide_dtype t = p->far->lay.dtype;
+    return p->far->st->dev->d->info.flags & TIDEI_DEV_RUNS_TEXT && c->op == SC_ADD && !c->fresh &&
+           few_kernels[t].name && c->n > 0 && c->n <= SC_ENTRIES && !c->wide &&
+           c->width >= FEW_VALUES / c->n;
+}
+
+static tide_status add_few(const tidei_plan *p, const tidei_operand *near, const sc_fold *c) {
+    const tidei_operand *indices = p->lists[0].indices;
+    const int last = c->ndim - 1;
+    sc_few x = {.list = make_list(p, c->n), .fold = *c};
+    x.by_columns =
+        c->near_strides[last] == 1 && c->far_strides[last] == 1 && c->shape[last] >= SIDE;
+    x.together = c->n * c->width >= MANY_EACH ? SC_TOGETHER : 1;
+    const int64_t most = TIDEI_OWN_BLOCKS_AN_SM * (int64_t)near->st->dev->d->info.sm_count,
+                  blocks = c->n * c->width / x.together / SC_THREADS + 1;
+    tidei_uses u = {.params = &x, .bytes = sizeof x};
+    tidei_uses_add(&u, p->far, p->far->lay.offset, TIDEI_READ | TIDEI_WRITE,
+                   offsetof(sc_few, fold.far));
+    tidei_uses_add(&u, near, near->lay.offset, TIDEI_READ, offsetof(sc_few, fold.near));
+    tidei_uses_add(&u, indices, indices->lay.offset, TIDEI_READ, offsetof(sc_few, list.indices));
+    return tidei_uses_run_blocks(&u, near->rt, &few_kernels[p->far->lay.dtype], SC_THREADS,
+                                 (unsigned)(blocks < most || most < 1 ? blocks : most), p->op);
+}
+
 /* ---- integers, as they are ---- */
 
 /* From so many columns on a sort of the indices and a fold take less than an atomic a value. */
@@ -354,7 +393,7 @@ static bool takes_as_given(const tidei_plan *p, const tidei_operand *values,
     if (kind != TIDEI_KIND_INT && kind != TIDEI_KIND_UINT) return false;
     if (tidei_cast_lost(t, sum) || tidei_operands_overlap(p->far, values)) return false;
     make_fold(p, values, how, &c);
-    if (!c.n || !c.width || !c.length) return false;
+    if (!c.n || !c.width || !c.length || (t == sum && are_few(p, &c))) return false;
     return has_room(p, &c, tide_dtype_size(t)) ||
            (c.width >= WIDE && c.n >= MANY / c.width && c.n <= UINT32_MAX && c.long_ndim == 1 &&
             c.length < INT32_MAX);
@@ -493,6 +532,7 @@ static tide_status update(const tidei_plan *p, const tidei_operand *near, void *
     make_fold(p, near, how, &c);
     if (p->as_given) return add_as_given(p, near, &c);
     if (is_for_sums(p, &c, t)) return add_up(p, near, &c);
+    if (!how->sorted && are_few(p, &c)) return add_few(p, near, &c);
     if (each) return combine_each(p, near, how->op);
     if (!how->sorted && by_buckets(p, &c)) return add_by_buckets(p, near, &c);
     return how->sorted ? fold_levels(p, &c, &(entries){near, p->lists[0].indices, NULL})

@@ -20,7 +20,8 @@
 ** Sums of rows of few columns, and those of higher levels, are folded by blocks of a device instead
 ** (scatter_tile): a tile of entries is a chunk, whose entries are read side by side. Where that
 ** saves a pass of the sort, keys are sorted without their lowest bit, and a run has two sums
-** (scatter_pairs). */
+** (scatter_pairs).
+** Sums of few entries have a text of their own (scatter_few.h). */
 #ifndef TIDEI_SCATTER_H
 #define TIDEI_SCATTER_H
 
@@ -296,18 +297,7 @@ SC_EACH(scatter_each_8, 8)
 /* ---- keys ---- */
 
 GA_FN void sc_key(const sc_list *p, ga_i64 i) {
-    ga_i64 at = 0, rest = i;
-    for (int d = p->ndim - 1; d >= 0; d--) {
-        ga_i64 outer = kt_quotient(rest, p->shape[d]);
-        at += (rest - outer * p->shape[d]) * p->strides[d];
-        rest = outer;
-    }
-    ga_i64 given = ga_read(p->indices, at, p->size, p->is_signed);
-    ga_i64 v = ga_from_start(given, p->length, p->is_signed);
-    if (v < 0 || v >= p->length) {
-        ga_report(p->fault, p->report | (p->is_signed ? 0 : GA_UNSIGNED), given, p->length);
-        v = p->length;
-    }
+    const ga_i64 v = sc_key_of(p, i);
     if (p->wide)
         ((ga_i64 *)p->keys)[i] = v;
     else

@@ -43,6 +43,19 @@ typedef struct sc_here {
     sc_fold fold; /* places, columns and values; no keys */
     kt_div width;
 } sc_here;
+/* Sums of few entries (scatter_few.h). */
+typedef struct sc_few {
+    sc_list list;   /* the indices; their keys go nowhere */
+    sc_fold fold;   /* places, columns and values; no keys */
+    int by_columns; /* these lie side by side, not entries */
+    int together;   /* columns of a thread: SC_TOGETHER, or 1 */
+} sc_few;
+enum {
+    SC_ENTRIES = 512, /* at most: a thread may have to add them all up by itself */
+    SC_TOGETHER = 4,
+    SC_AHEAD_ALONE = 8 /* entries of one column that are read before one is added */
+};
+
 enum { SC_HERE = 12288, SC_HERE_THREADS = 1024 }; /* sums of a block */
 
 enum {
@@ -52,6 +65,21 @@ enum {
     SC_CHUNK = 64, /* entries: few enough that a thread is done soon, and levels shrink by 32 */
     SC_FEW = 4     /* columns whose rows a block reads column by column, in tiles */
 };
+
+/* The key of entry i: the index, from the axis's start; of a bad one, which is told, its length. */
+GA_FN ga_i64 sc_key_of(const sc_list *p, ga_i64 i) {
+    ga_i64 at = 0, rest = i;
+    for (int d = p->ndim - 1; d >= 0; d--) {
+        ga_i64 outer = kt_quotient(rest, p->shape[d]);
+        at += (rest - outer * p->shape[d]) * p->strides[d];
+        rest = outer;
+    }
+    ga_i64 given = ga_read(p->indices, at, p->size, p->is_signed);
+    ga_i64 v = ga_from_start(given, p->length, p->is_signed);
+    if (v >= 0 && v < p->length) return v;
+    ga_report(p->fault, p->report | (p->is_signed ? 0 : GA_UNSIGNED), given, p->length);
+    return p->length;
+}
 
 GA_FN ga_i64 sc_offset(int ndim, const ga_i64 *shape, const ga_i64 *strides, ga_i64 i) {
     ga_i64 at = 0;

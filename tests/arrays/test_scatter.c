@@ -6,6 +6,7 @@
 #include "tests/arrays/indexed.h"
 
 extern const char tidei_buckets_text[], tidei_scatter_text[];
+extern const char tidei_scatter_text[], tidei_scatter_few_text[];
 
 /* The elements as c128. */
 static double *numbers_of(tide_array *a) { return bytes_of(tide_cast(a, TIDE_C128)); }
@@ -296,6 +297,25 @@ static void rows_of_any_width_agree_with_the_model(void **state) {
     assert_memory_equal(got, want, sizeof got);
 }
 
+/* Few entries of many columns, which lie side by side or apart; in runs of many pieces, and of one
+** entry. */
+static void few_entries_agree_with_the_model(void **state) {
+    static const tide_dtype types[] = {TIDE_F32,  TIDE_I16, TIDE_F16, TIDE_U32, TIDE_F64,
+                                       TIDE_BF16, TIDE_I64, TIDE_C64, TIDE_C128};
+    static const int64_t shapes[][4] = {{3000, 67, 1, 90},
+                                        {1, 90, 1000, 270},
+                                        {600, 500, 1, 512},
+                                        {90, 3, 33, 100},
+                                        {7, 1, 900, 50}};
+    for (size_t k = 0; k < TIDEI_COUNT(types); k++) {
+        const size_t i = k % TIDEI_COUNT(shapes);
+        one_case(*state, ADD, types[k], shapes[i], shapes[i][3], i == 3 && k % 2, 0);
+    }
+    if (!is_emulated(*state)) return;
+    one_case(*state, ADD, TIDE_I32, (int64_t[]){2300, 67, 1}, 480, false, 0); /* 2^20 and more */
+    one_case(*state, ADD, TIDE_F32, (int64_t[]){1, 67, 2301}, 480, false, 0);
+}
+
 /* ---- by hand ---- */
 
 static void every_value_counts(void **state) {
@@ -472,11 +492,12 @@ static void what_does_not_fit_is_refused(void **state) {
 }
 
 /* Which kernels have been compiled. */
-static unsigned tiles, rows;
+static unsigned tiles, rows, few;
 static bool carries;
 static void note_kernel(char *text) {
     tiles += strstr(text, "WANTS_scatter_tile_") != NULL;
     rows += strstr(text, "WANTS_scatter_rows_") != NULL;
+    few += strstr(text, "WANTS_scatter_few_") != NULL;
     carries |= strstr(text, "WANTS_order_sweep_32_far ") != NULL; /* 8 bytes along with keys */
 }
 
@@ -494,6 +515,10 @@ static void a_gpus_kernels_do_the_same(void **state) {
     the_least_and_the_greatest_have_one_answer(state);
     halves_are_added_as_floats(state);
     rows_of_any_width_agree_with_the_model(state);
+    emulated_edit = note_kernel;
+    few_entries_agree_with_the_model(state);
+    emulated_edit = NULL;
+    assert_int_equal(few, 9);
     integers_wrap(state);
     many_integers_are_added(state);
     zeros_keep_their_signs(state);
@@ -514,6 +539,8 @@ static void kernels_compile(void **state) {
     for (size_t i = 0; i < TIDEI_COUNT(some); i++)
         compiles(tidei_scatter_text, "scatter.h", some[i], i % 2 ? 90 : 75);
     compiles(tidei_buckets_text, "buckets.cu", "ALL", 90);
+    compiles(tidei_scatter_few_text, "scatter_few.h", "scatter_few_bf16", 75);
+    compiles(tidei_scatter_few_text, "scatter_few.h", "scatter_few_c128", 90);
 }
 
 int main(void) {
@@ -528,6 +555,7 @@ int main(void) {
         CASE(sums_by_buckets_lose_little),
         cmocka_unit_test(a_failure_leaves_nothing),
         CASE(rows_of_any_width_agree_with_the_model),
+        CASE(few_entries_agree_with_the_model),
         CASE(every_value_counts),
         CASE(the_least_and_the_greatest_have_one_answer),
         CASE(halves_are_added_as_floats),
