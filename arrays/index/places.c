@@ -393,6 +393,27 @@ tide_status tidei_apart(const tidei_operand *dst, const tidei_operand *src, tide
     return s;
 }
 
+#define ROW_LEAST 8    /* elements of a row that a warp goes through */
+#define WARPS     8192 /* that keep a device busy */
+/* Units of a warp: a few steps, which the search for its rows is little beside; and no more than
+** end soon. */
+#define STRETCH_LEAST 128
+#define STRETCH_MOST  1024
+
+/* Shares rows of so many units out to warps, and returns how many of these there are. */
+static int64_t share_rows(pl_call *c, int64_t units) {
+    const int64_t rows = c->n / c->shape[c->ndim - 1];
+    int64_t most = rows * units / WARPS;
+    most = most < STRETCH_LEAST ? STRETCH_LEAST : most < STRETCH_MOST ? most : STRETCH_MOST;
+    c->units = units;
+    c->by_rows = 32;
+    while (c->by_rows > 1 && c->by_rows * units > most) c->by_rows /= 2;
+    const int64_t all = c->by_rows * units, parts = (all + most - 1) / most;
+    c->stretch = ((all + parts - 1) / parts + 31) / 32 * 32;
+    if (c->by_rows > 1) c->by_units = kt_div_by((unsigned)units);
+    return (rows + c->by_rows - 1) / c->by_rows * ((all + c->stretch - 1) / c->stretch);
+}
+
 #define KEYS_A_CLAIM 8 /* above it a table of all keys would be larger than a hash table */
 /* Of claims and of keys, that words of 32 bits have numbers for. */
 #ifndef TIDEI_STRESS
@@ -422,6 +443,13 @@ static tide_status make_table(job *j, tidei_operand *table) {
     return s;
 }
 
+/* Whether rows are put that lie together on both sides. */
+static bool are_whole(const pl_call *c) {
+    const int last = c->ndim - 1;
+    return c->shape[last] >= ROW_LEAST && c->order_strides[last] == 0 &&
+           c->far_strides[last] == 1 && c->near_strides[last] == 1;
+}
+
 /* Claims in a table, and then puts what has won. The call is not collapsed yet. */
 static tide_status put_by_table(job *j) {
     tidei_operand table;
@@ -436,6 +464,9 @@ static tide_status put_by_table(job *j) {
     collapse(&j->call); /* a unit may be a row */
     if (s == TIDE_OK && j->call.n == j->call.claims)
         s = run_items(j, &j->call, &slots_kernels[unit], j->call.slots);
+    else if (s == TIDE_OK && are_whole(&j->call))
+        s = run_items(j, &j->call, &put_kernels[unit],
+                      share_rows(&j->call, j->call.shape[j->call.ndim - 1]) * 32);
     else if (s == TIDE_OK)
         s = run(j, &j->call, &put_kernels[unit]);
     tidei_operand_put(&table);
@@ -558,33 +589,11 @@ tide_status tidei_plan_put(const tidei_plan *p, const tidei_operand *values) {
     return tidei_plan_update(p, values, put_from, NULL);
 }
 
-#define ROW_LEAST 8    /* elements of a row that a warp goes through */
-#define WARPS     8192 /* that keep a device busy */
-/* Units of a warp: a few steps, which the search for its rows is little beside; and no more than
-** end soon. */
-#define STRETCH_LEAST 128
-#define STRETCH_MOST  1024
-
 /* Whether rows lie together on both sides, each with one index. */
 static bool by_rows(const pl_call *c) {
     int last = c->ndim - 1;
     return c->nlists == 1 && c->shape[last] >= ROW_LEAST && c->lists[0].strides[last] == 0 &&
            c->far_strides[last] == 1 && c->near_strides[last] == 1;
-}
-
-/* Shares rows of components of `size` bytes out to warps, and returns how many of these there
-** are. */
-static int64_t share_rows(pl_call *c, size_t size) {
-    const int64_t across = c->shape[c->ndim - 1] * c->parts, rows = c->n / c->shape[c->ndim - 1];
-    c->units = size == 2 ? across / 2 + 1 : across;
-    int64_t most = rows * c->units / WARPS;
-    most = most < STRETCH_LEAST ? STRETCH_LEAST : most < STRETCH_MOST ? most : STRETCH_MOST;
-    c->by_rows = 32;
-    while (c->by_rows > 1 && c->by_rows * c->units > most) c->by_rows /= 2;
-    const int64_t all = c->by_rows * c->units, parts = (all + most - 1) / most;
-    c->stretch = ((all + parts - 1) / parts + 31) / 32 * 32;
-    if (c->by_rows > 1) c->by_units = kt_div_by((unsigned)c->units);
-    return (rows + c->by_rows - 1) / c->by_rows * ((all + c->stretch - 1) / c->stretch);
 }
 
 tide_status tidei_plan_combine(const tidei_plan *p, const tidei_operand *near,
@@ -598,6 +607,8 @@ tide_status tidei_plan_combine(const tidei_plan *p, const tidei_operand *near,
     j.call.parts = parts;
     collapse(&j.call);
     if (!by_rows(&j.call)) return run(&j, &j.call, k);
-    const int64_t warps = share_rows(&j.call, tide_dtype_size(p->far->lay.dtype) / (size_t)parts);
+    const int64_t across = j.call.shape[j.call.ndim - 1] * parts,
+                  size = (int64_t)tide_dtype_size(p->far->lay.dtype) / parts,
+                  warps = share_rows(&j.call, size == 2 ? across / 2 + 1 : across);
     return run_items(&j, &j.call, k, warps * 32);
 }

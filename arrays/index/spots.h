@@ -38,7 +38,7 @@ typedef struct pl_call {
     int ndim, nlists;    /* ndim >= 1 */
     int op, type, parts; /* what a scatter does, to what (scatter.h) */
     int by_rows;         /* rows lie together on both sides, each with one index: a warp's; or 0 */
-    ga_i64 units;        /* of these rows: of one, as sc_unit has them */
+    ga_i64 units;        /* of one of these rows: elements, or a sc_unit each */
     ga_i64 stretch;      /* units that a warp goes through */
     kt_div by_units;     /* divides a warp's units by a row's, where it has several rows */
     int small;           /* n < 2^31: `by` divides by the shape */

@@ -281,6 +281,10 @@ static void rows_of_any_width_agree_with_the_model(void **state) {
                          widths[w] > 1000 ? 7 : 30 + random_below(40), false, 0);
     for (int64_t width = 1; width < 6; width++) /* more than a block notes, of one unit and more */
         one_case(*state, PUT, TIDE_F32, (int64_t[]){1, 700, width}, 1700, width == 2, 0);
+    static const int64_t put_widths[] = {8, 37, 130, 1100}; /* of rows that warps share */
+    for (size_t w = 0; w < TIDEI_COUNT(put_widths); w++)
+        one_case(*state, PUT, w % 2 ? TIDE_U8 : TIDE_F16, (int64_t[]){1, 300, put_widths[w] + 1},
+                 w < 3 ? 1700 : 1540, false, 0);
     one_case(*state, PUT, TIDE_F16, (int64_t[]){2, 30000, 3}, 1600, false, 0); /* hashed */
     one_case(*state, ADD, TIDE_C64, (int64_t[]){2, 5, 700}, 9, false, TIDE_SCATTER_ANY_ORDER);
     /* carried out of the lower half of a word, and of the upper one, from a row that begins in
