@@ -488,7 +488,8 @@ static tide_status put_few(job *j) {
     return run_blocks(j, &j->call, &few_kernels[unit], blocks < most ? blocks : most);
 }
 
-#define ROOM_A_CLAIM 16 /* places of a row, at most: a block looks at each */
+#define ROOM_A_CLAIM 16    /* places of a row, at most: a block looks at each */
+#define ROW_MOST     65536 /* claims: those of a block's rows have numbers of 32 bits */
 
 /* Whether blocks have room for the places of rows, which are the collapsed call's innermost
 ** dimension, and there are rows for them all. */
@@ -497,7 +498,8 @@ static bool rows_have_room(const job *j, const pl_call *c) {
     if (c->nlists != 1 || c->n != c->claims || c->key_strides[last] != 0) return false;
     for (int d = 0; d < last; d++)
         if (c->key_strides[d] == 0) return false;
-    return c->lists[0].length <= PL_ROOM && c->lists[0].length / ROOM_A_CLAIM <= c->shape[last] &&
+    return c->lists[0].length <= PL_ROOM && c->shape[last] <= ROW_MOST &&
+           c->lists[0].length / ROOM_A_CLAIM <= c->shape[last] &&
            c->n / c->shape[last] >= multiprocessors(j) / 2;
 }
 

@@ -246,44 +246,42 @@ template <class T> GA_FN void pl_put_rows(const pl_call *p, pl_room &s) {
     const int places = (int)p->lists[0].length;
     for (ga_i64 row = blockIdx.x * p->tile; row < rows; row += gridDim.x * p->tile) {
         const ga_i64 here = rows - row < p->tile ? rows - row : p->tile, begin = row * claims;
-        const int room = (int)here * places;
+        const int room = (int)here * places, all = (int)(here * claims);
         for (int i = (int)threadIdx.x; i < room; i += (int)blockDim.x) s.last[i] = 0;
         __syncthreads();
-        for (ga_i64 base = threadIdx.x; base < here * claims; base += blockDim.x * PL_AT_ONCE) {
-            pl_spot spot[PL_AT_ONCE];
+        for (int base = (int)threadIdx.x; base < all; base += (int)blockDim.x * PL_AT_ONCE) {
             ga_i64 given[PL_AT_ONCE];
+            int slot[PL_AT_ONCE]; /* of the row's first place */
             _Pragma("unroll") for (int j = 0; j < PL_AT_ONCE; j++) {
-                const ga_i64 e = base + j * (int)blockDim.x;
-                spot[j] = pl_place(p, begin + (e < here * claims ? e : base), &given[j]);
+                const int e = base + j * (int)blockDim.x;
+                const pl_spot at = pl_place(p, begin + (e < all ? e : base), &given[j]);
+                slot[j] = (int)(at.key - row * places);
             }
             _Pragma("unroll") for (int j = 0; j < PL_AT_ONCE; j++) given[j] =
                 pl_given(&p->lists[0], given[j]);
             _Pragma("unroll") for (int j = 0; j < PL_AT_ONCE; j++) {
-                if (base + j * (int)blockDim.x >= here * claims) break;
-                pl_follow(p, 0, given[j], &spot[j]);
-                if (!spot[j].bad)
-                    atomicMax(&s.last[spot[j].key - row * places],
-                              (unsigned)(spot[j].order - begin) + 1);
+                const int e = base + j * (int)blockDim.x;
+                if (e >= all) break;
+                pl_spot at = {0, 0, slot[j], 0, 0};
+                pl_follow(p, 0, given[j], &at);
+                if (!at.bad) atomicMax(&s.last[at.key], (unsigned)e + 1);
             }
         }
         __syncthreads();
         for (int base = (int)threadIdx.x; base < room; base += (int)blockDim.x * PL_AT_ONCE) {
-            pl_spot spot[PL_AT_ONCE];
-            T value[PL_AT_ONCE];
-            bool won[PL_AT_ONCE];
+            T value[PL_AT_ONCE], *to[PL_AT_ONCE];
             _Pragma("unroll") for (int j = 0; j < PL_AT_ONCE; j++) {
                 const int i = base + j * (int)blockDim.x;
                 const unsigned last = i < room ? s.last[i] : 0;
-                won[j] = last > 0;
-                if (!won[j]) continue;
+                to[j] = (T *)0;
+                if (!last) continue;
                 const int r = (int)kt_divided(&p->by_room, (unsigned)i);
                 ga_i64 first;
-                spot[j] = pl_place(p, begin + last - 1, &first);
-                spot[j].far += (i - r * places) * p->lists[0].step;
-                value[j] = ((const T *)p->near)[spot[j].near];
+                const pl_spot at = pl_place(p, begin + last - 1, &first);
+                to[j] = (T *)p->far + at.far + (i - r * places) * p->lists[0].step;
+                value[j] = ((const T *)p->near)[at.near];
             }
-            _Pragma("unroll") for (int j = 0; j < PL_AT_ONCE;
-                                   j++) if (won[j])((T *)p->far)[spot[j].far] = value[j];
+            _Pragma("unroll") for (int j = 0; j < PL_AT_ONCE; j++) if (to[j]) * to[j] = value[j];
         }
         __syncthreads();
     }
@@ -306,29 +304,32 @@ extern "C" __global__ void places_claim(const __grid_constant__ pl_call p) {
     })
 #define PL_PUT(name, type)                                                                         \
     WANTED(name)                                                                                   \
-    (extern "C" __global__ void name(const __grid_constant__ pl_call p) {                          \
-        kt_grid_wait();                                                                            \
-        if (p.by_rows)                                                                             \
-            pl_put_spread<type>(&p);                                                               \
-        else                                                                                       \
-            PL_EACH(i) {                                                                           \
-                pl_spot s = pl_find(&p, i);                                                        \
-                if (pl_wins(&p, &s)) ((type *)p.far)[s.far] = ((const type *)p.near)[s.near];      \
-            }                                                                                      \
-    })
+    (extern "C" __global__ void __launch_bounds__(256, 4)                                          \
+         name(const __grid_constant__ pl_call p) {                                                 \
+             kt_grid_wait();                                                                       \
+             if (p.by_rows)                                                                        \
+                 pl_put_spread<type>(&p);                                                          \
+             else                                                                                  \
+                 PL_EACH(i) {                                                                      \
+                     pl_spot s = pl_find(&p, i);                                                   \
+                     if (pl_wins(&p, &s)) ((type *)p.far)[s.far] = ((const type *)p.near)[s.near]; \
+                 }                                                                                 \
+         })
 #define PL_PUT_SLOTS(name, type)                                                                   \
     WANTED(name)                                                                                   \
     (extern "C" __global__ void name(const __grid_constant__ pl_call p) {                          \
         kt_grid_wait();                                                                            \
         pl_put_slots<type>(&p);                                                                    \
     })
+/* Registers of so few threads leave room for several blocks, as their memory does. */
 #define PL_PUT_BLOCKS(name, type, struct, put)                                                     \
     WANTED(name)                                                                                   \
-    (extern "C" __global__ void name(const __grid_constant__ pl_call p) {                          \
-        kt_grid_wait();                                                                            \
-        __shared__ struct s;                                                                       \
-        put<type>(&p, s);                                                                          \
-    })
+    (extern "C" __global__ void __launch_bounds__(256, 4)                                          \
+         name(const __grid_constant__ pl_call p) {                                                 \
+             kt_grid_wait();                                                                       \
+             __shared__ struct s;                                                                  \
+             put<type>(&p, s);                                                                     \
+         })
 #define PL_PUT_FEW(name, type)  PL_PUT_BLOCKS(name, type, pl_few, pl_put_few)
 #define PL_PUT_ROWS(name, type) PL_PUT_BLOCKS(name, type, pl_room, pl_put_rows)
 #else

@@ -266,16 +266,17 @@ template <int SIZE> GA_FN void sc_rows(const pl_call *p) {
 
 #define SC_EACH(name, size)                                                                        \
     WANTED(name)                                                                                   \
-    (extern "C" __global__ void name(const __grid_constant__ pl_call p) {                          \
-        kt_grid_wait();                                                                            \
-        if (p.by_rows)                                                                             \
-            sc_rows<size>(&p);                                                                     \
-        else                                                                                       \
-            PL_EACH(i) {                                                                           \
-                pl_spot s = pl_find(&p, i);                                                        \
-                if (!s.bad) sc_one(&p, s.far, s.near, size);                                       \
-            }                                                                                      \
-    })
+    (extern "C" __global__ void __launch_bounds__(256, 4)                                          \
+         name(const __grid_constant__ pl_call p) {                                                 \
+             kt_grid_wait();                                                                       \
+             if (p.by_rows)                                                                        \
+                 sc_rows<size>(&p);                                                                \
+             else                                                                                  \
+                 PL_EACH(i) {                                                                      \
+                     pl_spot s = pl_find(&p, i);                                                   \
+                     if (!s.bad) sc_one(&p, s.far, s.near, size);                                  \
+                 }                                                                                 \
+         })
 #else
 #define SC_ONE_1(f, n) sc_one(p, f, n, 1)
 #define SC_ONE_2(f, n) sc_one(p, f, n, 2)
