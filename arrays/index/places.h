@@ -26,7 +26,7 @@
 
 /* Claims of which a block notes all, and slots to note them in; places whose last claims a block
 ** has room for, so that several blocks run on a multiprocessor. */
-enum { PL_FEW = 1536, PL_FEW_SLOTS = 2048, PL_ROOM = 8192 };
+enum { PL_FEW = 1024, PL_FEW_SLOTS = 2048, PL_ROOM = 8192 };
 
 #ifdef __CUDACC_RTC__
 struct alignas(16) pl_16 { /* moves as one */
