@@ -1,11 +1,11 @@
 /* keys.h: what order is: elements as unsigned keys that compare as the elements do, and the
 ** parameters of the kernels that sort: one text for both back ends.
 **
-** The host includes this file as C; the build also puts it before the kernels' CUDA text
-** (sort.cu, select.cu). An element of a real type has one key; a complex one three, from the least
-** significant on: the imaginary part's, the real part's, and where it has NaN. Sorting by them one
-** after the other, stably, is NumPy's order of complex numbers: all without NaN, then (x, NaN),
-** (NaN, y), (NaN, NaN).
+** The host includes this file as C; the build also puts it before the kernels' CUDA text (sort.cu,
+** select.cu, quantile.cu). An element of a real type has one key; a complex one three, from the
+** least significant on: the imaginary part's, the real part's, and where it has NaN. Sorting by
+** them one after the other, stably, is NumPy's order of complex numbers: all without NaN, then
+** (x, NaN), (NaN, y), (NaN, NaN).
 ** What must stay true: equal elements have equal keys (0.0 and -0.0, any two NaN); NaN has the
 ** greatest; a key takes no more bits than its part of the element. */
 #ifndef TIDEI_ORDER_KEYS_H
@@ -69,6 +69,15 @@ typedef struct od_top {
     od_i64 parts;
     od_u64 from; /* address of i64, as the source has its elements: their places; 0: none */
 } od_top;
+
+/* Quantile k of row i goes to values[k * rows + i], as step order_quantile does of sorted rows. */
+typedef struct od_quantiles {
+    od_u64 source, q, values; /* addresses; q and the values are f64 */
+    od_u64 room;              /* a host's: address of room for `slots` rows side by side */
+    od_i64 nq, slots;
+    od_rows space;
+    od_type type;
+} od_quantiles;
 
 /* Distinct elements of one or two bytes (distinct.cu). */
 enum { OD_STRETCH = 512, OD_WORDS = 1 << 11 }; /* elements; words with a bit for each value */
@@ -167,6 +176,17 @@ OD_WORD_FN od_word od_bits(od_type t, od_word key) {
     return key & top ? key ^ top : ~key & mask;
 }
 
+/* A f16 as f64, by its bits: its exponent is 15 too great, and that of a f64 1023. */
+OD_FN double od_number_of_half(od_u64 bits) {
+    const od_u64 exponent = bits >> 10 & 31, fraction = bits & 1023;
+    union {
+        od_u64 u;
+        double d;
+    } wide = {(exponent == 31 ? 2047 : exponent + 1023 - 15) << 52 | fraction << 42};
+    if (exponent == 0) wide.d = (double)fraction / (1 << 24);
+    return bits >> 15 ? -wide.d : wide.d;
+}
+
 /* A real element as f64, by its bits. */
 OD_FN double od_number_of(od_type t, od_u64 bits) {
     union {
@@ -176,7 +196,8 @@ OD_FN double od_number_of(od_type t, od_u64 bits) {
     union {
         od_u32 u;
         float f;
-    } narrow = {(od_u32)bits};
+    } narrow = {(od_u32)(t.size == 2 ? bits << 16 : bits)};
+    if (t.kind == OD_FLOAT && t.size == 2 && t.inf == 0x7c00) return od_number_of_half(bits);
     if (t.kind == OD_FLOAT) return t.size == 8 ? wide.d : narrow.f;
     if (t.kind == OD_UNSIGNED) return (double)bits;
     return (double)((od_i64)(bits << (64 - 8 * t.size)) >> (64 - 8 * t.size));
@@ -196,8 +217,8 @@ OD_FN double od_between(double a, double b, double t) {
 OD_FN void od_row(const od_rows *s, od_i64 row, od_i64 *source, od_i64 *out) {
     *source = *out = 0;
     for (int d = s->ndim - 1; d >= 0; d--) {
-        od_i64 i = row % s->outer[d];
-        row /= s->outer[d];
+        const od_i64 i = d > 0 ? row % s->outer[d] : row;
+        if (d > 0) row /= s->outer[d];
         *source += i * s->source_strides[d];
         *out += i * s->out_strides[d];
     }

@@ -1,8 +1,9 @@
-/* quantile.c: medians and quantiles: rows sorted, then read between two elements; on a host few of
-** them are found without a sort (select_host.c).
+/* quantile.c: medians and quantiles: rows sorted, then read between two elements. Few of them are
+** found without a sort: on a host (select_host.c), and where kernels are text of rows that a warp
+** or a block holds in its registers (quantile.cu).
 **
-** Axes that are reduced become one, the last, by a copy where they are several; f16 and bf16 are
-** widened by it. Positions and what lies between are computed in f64, and rounded once. */
+** Axes that are reduced become one, the last, by a copy where they are several. Positions and what
+** lies between are computed in f64, and rounded once. */
 #include "arrays/arrays.h"
 #include "arrays/expr/copy.h"
 #include "arrays/kernels/launch.h"
@@ -10,6 +11,8 @@
 #include "arrays/order/select_host.h"
 #include "arrays/order/sort.h"
 #include "arrays/order/step.h"
+
+extern const char tidei_order_quantile_text[];
 
 /* A call under way. */
 typedef struct quantile {
@@ -58,14 +61,11 @@ static void part_axes(quantile *x, unsigned bits, bool keepdims) {
     }
 }
 
-static bool is_half(tide_dtype t) { return t == TIDE_F16 || t == TIDE_BF16; }
-
 /* Makes the reduced axes one, by a copy where they are several. */
 static void make_rows(quantile *x) {
-    tide_dtype t = is_half(x->a->lay.dtype) ? TIDE_F32 : x->a->lay.dtype;
-    if (x->reduced == 1 && t == x->a->lay.dtype) return;
+    if (x->reduced == 1) return;
     const tidei_operand *copy =
-        tidei_results_make(&x->r, NULL, t, x->rows.lay.ndim, x->rows.lay.shape);
+        tidei_results_make(&x->r, NULL, x->a->lay.dtype, x->rows.lay.ndim, x->rows.lay.shape);
     if (!copy) return;
     x->r.status = tidei_store_elements(copy->rt, copy, &x->rows, x->r.op);
     x->rows = *copy;
@@ -99,36 +99,86 @@ static tide_status read_sorted(quantile *x, const tidei_operand *values) {
 #define ROOM_MOST  (64 * TIDEI_MIB) /* bytes, for rows that are looked at side by side, */
 #define SLOTS_MOST 16               /* and how many these may be */
 
+/* Rows that a team of threads holds in its registers, by the longest of them: a warp, of which a
+** block has eight, or a block. Of keys of 32 bits, and of 64. */
+#define KERNEL(name)                                                                               \
+    { #name, tidei_order_quantile_text, NULL, false }
+static const struct held {
+    int64_t longest;
+    unsigned threads, rows; /* of a block */
+    tidei_own_kernel k;
+} held[2][5] = {{{1024, 256, 8, KERNEL(order_quantiles_32_warp)},
+                 {4096, 256, 1, KERNEL(order_quantiles_32_256)},
+                 {8192, 512, 1, KERNEL(order_quantiles_32_512)},
+                 {16384, 1024, 1, KERNEL(order_quantiles_32_1024)},
+                 {32768, 1024, 1, KERNEL(order_quantiles_32_most)}},
+                {{1024, 256, 8, KERNEL(order_quantiles_64_warp)},
+                 {4096, 256, 1, KERNEL(order_quantiles_64_256)},
+                 {8192, 512, 1, KERNEL(order_quantiles_64_512)},
+                 {16384, 1024, 1, KERNEL(order_quantiles_64_1024)}}};
+/* Shorter rows are sorted, many by one block at once; and of more quantiles each takes its time. */
+#define HELD_LEAST 129
+#define HELD_RANKS 8
+/* Blocks a multiprocessor that share the rows, at most. */
+#define HELD_BLOCKS 32
+
+/* What holds the rows; NULL: nothing does, they are sorted. */
+static const struct held *holder(const quantile *x) {
+    const struct held *all = held[tide_dtype_size(x->rows.lay.dtype) == 8];
+    if (!tidei_order_by_text(x->a) || x->length < HELD_LEAST || x->q.lay.shape[0] > HELD_RANKS)
+        return NULL;
+    for (int i = 0; i < 5; i++)
+        if (x->length <= all[i].longest) return &all[i];
+    return NULL;
+}
+
 static bool is_picked(const quantile *x) {
-    return !tidei_order_by_text(x->a) && x->q.lay.shape[0] <= OD_FEW_RANKS && x->length > 0 &&
-           x->length < OD_LONGEST_ROW;
+    if (tidei_order_by_text(x->a)) return holder(x) != NULL;
+    return x->q.lay.shape[0] <= OD_FEW_RANKS && x->length > 0 && x->length < OD_LONGEST_ROW;
+}
+
+static tide_status pick_held(const quantile *x, tidei_use *uses, od_quantiles *p,
+                             const size_t *at) {
+    const struct held *h = holder(x);
+    const int64_t sms = tidei_stream_here(x->a->rt)->dev->d->info.sm_count,
+                  most = HELD_BLOCKS * (sms > 0 ? sms : 1),
+                  blocks = (x->nrows + h->rows - 1) / h->rows;
+    return tidei_run_own_blocks(x->a->rt, &h->k, uses, 3, p, sizeof *p, at, h->threads,
+                                (unsigned)(blocks < most ? blocks : most), x->r.op);
+}
+
+/* With room for what is known of rows that are looked at side by side. */
+static tide_status pick_on_host(const quantile *x, tidei_use *uses, od_quantiles *p,
+                                const size_t *at) {
+    static const tidei_own_kernel k = {"order_quantiles", NULL, tidei_quantiles_host, false};
+    const int64_t each = tidei_quantiles_room(x->length), most = (int64_t)ROOM_MOST / 8 / each;
+    tidei_operand room;
+    p->slots = most < 1 ? 1 : most < SLOTS_MOST ? most : SLOTS_MOST;
+    if (p->slots > x->nrows) p->slots = x->nrows;
+    int64_t words = p->slots * each;
+    tide_status s = tidei_operand_make(x->a->rt, TIDE_U64, 1, &words, x->r.op, &room);
+    if (s != TIDE_OK) return s;
+    uses[3] = tidei_operand_use(&room, TIDEI_WRITE);
+    p->room = tidei_order_first(&room, &uses[3]);
+    s = tidei_run_own(x->a->rt, &k, uses, 4, p, sizeof *p, at, (uint64_t)x->nrows, x->r.op);
+    tidei_operand_put(&room);
+    return s;
 }
 
 /* The same of rows as they are. */
 static tide_status pick(quantile *x, const tidei_operand *values) {
-    static const tidei_own_kernel k = {"order_quantiles", NULL, tidei_quantiles_host, false};
     static const size_t at[] = {offsetof(od_quantiles, source), offsetof(od_quantiles, q),
                                 offsetof(od_quantiles, values), offsetof(od_quantiles, room)};
     od_quantiles p = {.nq = x->q.lay.shape[0], .type = tidei_order_type(x->rows.lay.dtype, false)};
-    const int64_t each = tidei_quantiles_room(x->length), most = (int64_t)ROOM_MOST / 8 / each;
-    tidei_operand room;
+    tidei_use uses[4] = {tidei_operand_use(&x->rows, TIDEI_READ),
+                         tidei_operand_use(&x->q, TIDEI_READ),
+                         tidei_operand_use(values, TIDEI_WRITE)};
     if (p.nq * x->nrows == 0) return TIDE_OK;
     tidei_order_rows(&x->rows.lay, x->rows.lay.ndim - 1, x->length, &p.space);
-    p.slots = most < 1 ? 1 : most < SLOTS_MOST ? most : SLOTS_MOST;
-    if (p.slots > x->nrows) p.slots = x->nrows;
-    int64_t words = p.slots * each;
-    tide_status s = tidei_operand_make(x->a->rt, TIDE_U64, 1, &words, x->r.op, &room);
-    if (s != TIDE_OK) return s;
-    const tidei_use uses[] = {
-        tidei_operand_use(&x->rows, TIDEI_READ), tidei_operand_use(&x->q, TIDEI_READ),
-        tidei_operand_use(values, TIDEI_WRITE), tidei_operand_use(&room, TIDEI_WRITE)};
     p.source = tidei_order_first(&x->rows, &uses[0]);
     p.q = tidei_order_first(&x->q, &uses[1]);
     p.values = tidei_order_first(values, &uses[2]);
-    p.room = tidei_order_first(&room, &uses[3]);
-    s = tidei_run_own(x->a->rt, &k, uses, 4, &p, sizeof p, at, (uint64_t)x->nrows, x->r.op);
-    tidei_operand_put(&room);
-    return s;
+    return (tidei_order_by_text(x->a) ? pick_held : pick_on_host)(x, uses, &p, at);
 }
 
 static void find_quantiles(quantile *x, tide_array **out) {

@@ -25,6 +25,7 @@
             FN(CONSTANT(OD_FLOAT, 8, 0x7ff0000000000000ULL), __VA_ARGS__);                         \
             break;                                                                                 \
         case OD_FLOAT * 16 + 4: FN(CONSTANT(OD_FLOAT, 4, 0x7f800000), __VA_ARGS__); break;         \
+        case OD_FLOAT * 16 + 2: FN(CONSTANT(OD_FLOAT, 2, (t).inf), __VA_ARGS__); break;            \
         case OD_SIGNED * 16 + 8: FN(CONSTANT(OD_SIGNED, 8, 0), __VA_ARGS__); break;                \
         case OD_SIGNED * 16 + 4: FN(CONSTANT(OD_SIGNED, 4, 0), __VA_ARGS__); break;                \
         default: FN(t, __VA_ARGS__);                                                               \

@@ -10,14 +10,7 @@ void tidei_top_host(const void *params);
 
 #define OD_FEW_RANKS   32                /* quantiles of a row, beyond which a sort is no slower */
 #define OD_LONGEST_ROW ((od_i64)1 << 31) /* that is counted */
-typedef struct od_quantiles {
-    od_u64 source, q, values; /* addresses; q and the values are f64 */
-    od_u64 room;              /* address of `slots` times od_quantiles_room(space.length) words */
-    od_i64 nq, slots;
-    od_rows space;
-    od_type type;
-} od_quantiles;
-/* Quantile k of row i to values[k * rows + i], as step order_quantile does of sorted rows. */
+/* An od_quantiles, whose room is `slots` times od_quantiles_room(space.length) words. */
 void tidei_quantiles_host(const void *params);
 od_i64 tidei_quantiles_room(od_i64 length);
 

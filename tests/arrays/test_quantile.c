@@ -78,6 +78,105 @@ static void a_gpus_kernels_do_the_same(void **state) {
     every_type(*state, 2);
 }
 
+/* ---- rows that a GPU's warps and blocks hold ---- */
+
+/* Rows without NaN, but for one; of equals; of zeros of either sign; of keys that differ in few of
+** their bits, the first or the last ones. */
+enum { HARD, ANY, ONE_NAN, EQUAL, ZEROS, ALIKE, KINDS };
+static void held_element(tide_dtype t, int kind, unsigned char *to) {
+    static const double hard[] = {0.0, -0.0, INFINITY, -INFINITY, 1, -1, 2.5, 1e-40, -1e-7};
+    const tidei_kind what = tidei_dtype_kind(t);
+    uint64_t bits = kind == ANY || kind == ONE_NAN ? random_bits() : (uint64_t)random_below(7);
+    if (kind == EQUAL) bits = 3;
+    if (kind == ALIKE) bits = 0x4142434445464700 >> (64 - 8 * tide_dtype_size(t)) ^ bits;
+    if (what == TIDEI_KIND_BOOL) bits &= 1;
+    if (what == TIDEI_KIND_FLOAT && (kind == HARD || kind == ZEROS)) {
+        const int64_t n = kind == ZEROS ? 2 : (int64_t)TIDEI_COUNT(hard);
+        assert_ok(tidei_encode(tide_arg_float(hard[random_below(n)]), t, "test", to));
+        return;
+    }
+    memcpy(to, &bits, tide_dtype_size(t));
+    if (what == TIDEI_KIND_FLOAT && isnan(number(t, to)))
+        assert_ok(tidei_encode(tide_arg_float(-0.0), t, "test", to));
+}
+static tide_array *held_array(tide_runtime *rt, tide_dtype t, int kind, int64_t rows, int64_t n,
+                              int layout) {
+    const int64_t wide = layout == SPARSE ? 2 : 1, all = rows * n * wide * wide;
+    const size_t size = tide_dtype_size(t);
+    int64_t dims[] = {rows * wide, n * wide};
+    if (layout == TURNED) dims[0] = n, dims[1] = rows;
+    unsigned char *data = malloc((size_t)all * size + 8);
+    for (int64_t i = 0; i < all; i++) held_element(t, kind, data + (size_t)i * size);
+    if (kind == ONE_NAN && tidei_dtype_kind(t) == TIDEI_KIND_FLOAT)
+        assert_ok(tidei_encode(tide_arg_float(NAN), t, "test", data + (size_t)(all / 2) * size));
+    tide_array *base = tide_from_host(rt, t, 2, dims, data), *view = base;
+    free(data);
+    if (layout == TURNED) view = tide_transpose(base, NULL);
+    if (layout == BACKWARD) view = tide_slice(base, "::-1, ::-1");
+    if (layout == SPARSE) view = tide_slice(base, "::2, ::2");
+    assert_array(view);
+    if (view != base) tide_release(base);
+    return view;
+}
+
+/* The kernel is told where no cast comes behind it. */
+static void held_right(tide_runtime *rt, tide_dtype t, int kind, int64_t rows, int64_t n,
+                       int layout, const char *kernel) {
+    const double q[] = {0.5, 0, 1, 0.75, 0.3337};
+    const int64_t nq = n > 5000 ? 2 : 5;
+    const int last = -1;
+    tide_array *a = held_array(rt, t, kind, rows, n, layout),
+               *qs = tide_from_host(rt, TIDE_F64, 1, &nq, q);
+    unsigned char *data = elements_of(a);
+    tide_array *got = tide_quantile(a, tide_arg_array(qs), &last, 1, 0);
+    if (kernel && tide_array_dtype(got) == TIDE_F64)
+        assert_string_equal(atomic_load(&emulated_last), kernel);
+    quantiles_right(a, got, q, nq, rows, n, data);
+    free(data);
+    tide_release(a);
+    tide_release(qs);
+}
+
+static const struct {
+    int64_t n;
+    const char *kernels[2];
+} holders[] = {
+    {128, {"order_quantile", "order_quantile"}},
+    {129, {"order_quantiles_32_warp", "order_quantiles_64_warp"}},
+    {1024, {"order_quantiles_32_warp", "order_quantiles_64_warp"}},
+    {1025, {"order_quantiles_32_256", "order_quantiles_64_256"}},
+    {4096, {"order_quantiles_32_256", "order_quantiles_64_256"}},
+    {4097, {"order_quantiles_32_512", "order_quantiles_64_512"}},
+    {8193, {"order_quantiles_32_1024", "order_quantiles_64_1024"}},
+    {16384, {"order_quantiles_32_1024", "order_quantiles_64_1024"}},
+    {16385, {"order_quantiles_32_most", "order_quantile"}},
+    {32769, {"order_quantile", "order_quantile"}},
+};
+static void rows_are_held_by_warps_and_blocks(void **state) {
+    if (!*state) skip();
+    for (size_t i = 0; i < TIDEI_COUNT(holders); i++) {
+        const int64_t n = holders[i].n;
+        for (tide_dtype t = 0; t < TIDE_DTYPE_COUNT; t++) {
+            if (is_complex(t) || (n > 4096 && t != TIDE_F64 && t != TIDE_U32)) continue;
+            held_right(*state, t, (int)random_below(KINDS), 3, n, (int)random_below(SPARSE + 1),
+                       holders[i].kernels[tide_dtype_size(t) == 8]);
+        }
+    }
+}
+static void every_kind_of_row(tide_runtime *rt) {
+    static const int64_t lengths[] = {131, 1000, 1500};
+    for (int kind = 0; kind < KINDS; kind++)
+        for (tide_dtype t = 0; t < TIDE_DTYPE_COUNT; t++)
+            for (int i = 0; i < 3 && !is_complex(t); i++)
+                if (!test_quick() || random_below(4) == 0)
+                    held_right(rt, t, kind, i == 0 ? 19 : 2, lengths[i], i + kind % 2, NULL);
+}
+static void every_kind_of_row_is_held(void **state) {
+    if (!*state) skip();
+    every_kind_of_row(*state);
+}
+static void every_kind_of_row_on_a_host(void **state) { every_kind_of_row(*state); }
+
 static void shapes_are_numpys(void **state) {
     tide_runtime *rt = *state;
     tide_array *a = tide_reshape(tide_arange(rt, TIDE_F32, 0, 24, 1), SHAPE(2, 3, 4)),
@@ -150,6 +249,12 @@ static void each_call_of_the_device_may_fail(void **state) {
     each_call_fails(quantiles_in_a_scope);
 }
 
+extern const char tidei_order_quantile_text[];
+static void kernels_compile(void **state) {
+    (void)state;
+    compiles(tidei_order_quantile_text, "quantile.cu", "ALL", 90);
+}
+
 int main(void) {
 #define CASE(f)     cmocka_unit_test_setup_teardown(f, open_runtime, close_runtime)
 #define SCOPED(f)   cmocka_unit_test_setup_teardown(f, open_collected, close_runtime)
@@ -157,10 +262,14 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         CASE(quantiles_of_every_type_agree_with_the_model),
         EMULATED(a_gpus_kernels_do_the_same),
+        EMULATED(rows_are_held_by_warps_and_blocks),
+        EMULATED(every_kind_of_row_is_held),
+        CASE(every_kind_of_row_on_a_host),
         SCOPED(shapes_are_numpys),
         SCOPED(infinities_meet_only_their_equals),
         SCOPED(senseless_arguments_are_refused),
         cmocka_unit_test(each_call_of_the_device_may_fail),
+        cmocka_unit_test(kernels_compile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
