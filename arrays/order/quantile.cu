@@ -92,10 +92,9 @@ template <class K, int N, int TEAM> OD_FN void od_quantiles_kernel(const od_quan
     __shared__ od_few<K> few[TEAMS];
     __shared__ od_meeting<K> meeting;
     const int team = TEAM == 32 ? threadIdx.x / 32 : 0;
-    od_held<K, N, TEAM> h;
-    h.turn = 0;
     for (od_i64 row = (od_i64)blockIdx.x * TEAMS + team; row < p.space.rows;
          row += (od_i64)gridDim.x * TEAMS) {
+        od_held<K, N, TEAM> h;
         od_i64 source, out;
         od_row(&p.space, row, &source, &out);
         od_hold(h, p.type, p.source + source * p.type.size, p.space.step, (int)p.space.length);

@@ -18,7 +18,8 @@ template <class K, int N, int TEAM> struct od_held {
 enum { AT_ONCE = 4 }; /* `each` is a multiple: so many items are looked at, or none of them */
 
 /* Room of a block's threads for what they tell each other; a warp needs none. Sums lie in two
-** places in turn: who writes one has met all others since they read what it had before. */
+** places in turn: who writes one has met all others since they read what it had before. The turns
+** begin anew with each row, before whose first sum all threads meet for its ends. */
 template <class K> struct od_meeting {
     od_u32 sums[2][32];
     K ends[2][32];
@@ -68,6 +69,7 @@ template <class K, int N, int TEAM>
 OD_FN void od_hold(od_held<K, N, TEAM> &h, od_type t, od_u64 source, od_i64 step, int n) {
     const int a_round = TEAM * AT_ONCE;
     h.n = n;
+    h.turn = 0;
     h.each = (n + a_round - 1) / a_round * AT_ONCE;
     if (sizeof(K) == 8) od_hold_bits<od_u64>(h, source, step);
     if (sizeof(K) == 4 && t.size == 4) od_hold_bits<od_u32>(h, source, step);

@@ -1,15 +1,17 @@
-/* select.cu: the first few of each row, or of each part of a row, after keys.h and runs.cu.
-** Embedded as text (tidei_order_select_text).
+/* select.cu: the first few of each row, or of each part of a row, after keys.h, runs.cu and
+** ranks.cu. Embedded as text (tidei_order_select_text).
 **
-** A block a part, which it reads tile by tile; of a part of one tile the keys stay in registers. Its
-** k-th key is found digit by digit, from the highest on: of the keys that agree with it so far, how
-** many have each next digit? Then those up to it are picked in the order of the row, and sorted.
-** Keys that end above a place of bits are as good as told apart: the search ends where all that
-** agree are wanted. */
+** Many short rows: a warp each, which holds all of it in registers (order_first). Else a block a
+** part (order_top), of one tile that it holds (order_top_*_held), or of several that it reads one
+** by one. Of keys in registers a bracket around the k-th one is halved; of others it is found digit
+** by digit, from the highest on: of the keys that agree with it so far, how many have each next
+** digit? Then those up to it are picked in the order of the row, and sorted.
+** Some more than k may be picked, where that costs nothing: the search ends earlier, and those
+** beyond the first k are left out at the end. */
 
 enum {
     PARTS = 8, /* of counts: neighbouring threads use different ones, in different banks */
-    FEW = 64   /* so many or fewer are put in order by comparing each with all */
+    FEW = 128  /* so many or fewer are put in order by comparing each with all */
 };
 
 template <class K> struct od_search {
@@ -17,167 +19,262 @@ template <class K> struct od_search {
     od_u32 found[OD_TOP]; /* places in the part */
     od_u32 counts[DIGITS][PARTS], sums[WARPS];
     od_u32 digit, want, have;
+    od_meeting<K> meeting;
 };
 
-/* The keys that are wanted: those above `shift` bits less than `edge`, and the first `equal` of
-** those that are the same. */
+/* The keys that are picked: those below `low`, of which there are `less`, and the first `equal` of
+** those from it to `high`. */
 template <class K> struct od_edge {
-    K edge;
-    int shift;
-    od_u32 equal;
+    K low, high;
+    od_u32 less, equal;
 };
+
+/* How many may be picked for the first k: as many as are sorted in the same way. */
+OD_FN od_u32 od_enough(od_i64 k) {
+    od_u32 n = 32;
+    while (n < FEW && n < k + k / 8) n *= 2;
+    while (n < k) n *= 2;
+    return n;
+}
+
+/* ---- a row, or a part, in registers ---- */
+
+template <class K, int N, int TEAM>
+OD_FN od_edge<K> od_edge_held(od_held<K, N, TEAM> &h, od_meeting<K> &m, od_u32 k) {
+    const od_u32 enough = od_enough(k);
+    od_bracket<K> b = od_all_held(h, m);
+    od_narrow(h, m, b, k - 1, [=](const od_bracket<K> &b) { return b.upto <= enough; });
+    return {b.low, b.high, b.less, (b.upto <= enough ? b.upto : k) - b.less};
+}
+
+/* Whether a key is less than the edge's (2), one of them (1), or above (0). */
+template <class K> OD_FN int od_side(const od_edge<K> &e, K key) {
+    return key < e.low ? 2 : key <= e.high;
+}
+
+/* How many of a warp's items lie on each side: below in the upper half, at the edge in the lower
+** one. What there is no element for may be counted at the edge: it comes behind all elements, and
+** there are `equal` of these. */
+template <class K, int N, int TEAM>
+OD_FN od_u32 od_count_sides(od_held<K, N, TEAM> &h, const od_edge<K> &e) {
+    od_u32 mine = 0;
+    od_each_key(h, [&](K key, int) {
+        const int side = od_side(e, key);
+        mine += side == 2 ? 1u << 16 : (od_u32)side;
+    });
+    return od_sum_of_warp(mine);
+}
+
+/* Calls put(slot, key, item) for those of a warp that are picked, in the order of the row; `less`
+** and `equal` come before them on either side. */
+template <class K, int N, int TEAM, class PUT>
+OD_FN void od_pick_warp(od_held<K, N, TEAM> &h, const od_edge<K> &e, od_u32 less, od_u32 equal,
+                        PUT put) {
+    const od_u32 lower = (1u << threadIdx.x % 32) - 1;
+    od_each_key(h, [&](K key, int item) {
+        const int side = od_side(e, key);
+        if (!__any_sync(~0u, side)) return;
+        const od_u32 below = __ballot_sync(~0u, side == 2), at = __ballot_sync(~0u, side == 1);
+        const od_u32 l = less + __popc(below & lower), q = equal + __popc(at & lower);
+        if (side == 2 || (side == 1 && q < e.equal))
+            put(l + (q < e.equal ? q : e.equal), key, item);
+        less += __popc(below), equal += __popc(at);
+    });
+}
+
+/* The element at a place of the part that begins at `source`, which is `start` of its row, to the
+** results. */
+template <class K>
+OD_FN void od_put_picked(const od_top &p, od_i64 source, od_i64 start, od_i64 found, od_i64 out,
+                         K key) {
+    const od_i64 at = source + found * p.sort.space.step;
+    if (p.sort.indices)
+        ((od_i64 *)p.sort.indices)[out] = p.from ? ((const od_i64 *)p.from)[at] : start + found;
+    od_put_value(&p.sort, at, out, key);
+}
+
+/* ---- rows that a warp holds ---- */
+
+/* What a warp picks of its row. */
+template <class K> struct od_picked {
+    K key[FEW];
+    unsigned short item[FEW];
+};
+
+/* The place of number i among n; equals stay in order. */
+template <class K> OD_FN int od_place_of(const od_picked<K> &w, int i, int n) {
+    const K mine = w.key[i];
+    int place = 0;
+    for (int j = 0; j < n; j++) place += w.key[j] < mine || (w.key[j] == mine && j < i);
+    return place;
+}
+
+template <class K, int N> OD_FN void od_first_kernel(const od_top &p) {
+    __shared__ od_picked<K> all[WARPS];
+    __shared__ od_meeting<K> unused; /* by warps */
+    od_picked<K> &w = all[threadIdx.x / 32];
+    const od_rows &space = p.sort.space;
+    for (od_i64 row = (od_i64)blockIdx.x * WARPS + threadIdx.x / 32; row < space.rows;
+         row += (od_i64)gridDim.x * WARPS) {
+        od_held<K, N, 32> h;
+        od_i64 source, out;
+        od_row(&space, row, &source, &out);
+        od_hold(h, p.sort.type, p.sort.source + source * p.sort.type.size, space.step,
+                (int)space.length);
+        const od_edge<K> e = od_edge_held(h, unused, (od_u32)p.k);
+        od_pick_warp(h, e, 0, 0, [&](od_u32 slot, K key, int item) {
+            w.key[slot] = key, w.item[slot] = (unsigned short)item;
+        });
+        __syncwarp();
+        const int n = (int)(e.less + e.equal);
+        for (int i = threadIdx.x % 32; i < n; i += 32) {
+            const int place = od_place_of(w, i, n);
+            if (place < p.k)
+                od_put_picked(p, source, 0, w.item[i], out + place * space.out_step, w.key[i]);
+        }
+        __syncwarp();
+    }
+}
+/* Of keys K rows of up to 32 * N. */
+#define FIRST(name, K, N, BLOCKS)                                                                  \
+    extern "C" __global__ void __launch_bounds__(256, BLOCKS)                                      \
+        name(const __grid_constant__ od_top p) {                                                   \
+        kt_grid_wait();                                                                            \
+        od_first_kernel<K, N>(p);                                                                  \
+    }
+#if WANTS(order_first_32)
+FIRST(order_first_32, od_u32, 32, 3)
+#endif
+#if WANTS(order_first_32_long)
+FIRST(order_first_32_long, od_u32, 64, 2)
+#endif
+#if WANTS(order_first_64)
+FIRST(order_first_64, od_u64, 32, 2)
+#endif
+
+/* ---- parts that a block reads ---- */
 
 /* A part of a row, and the thread's share of the tile of it that was read last. */
 template <class K> struct od_read {
     od_i64 source, length, start; /* start: the part's place in the row */
     od_i64 first;                 /* the tile's place in the part; -1: none is read */
-    int n;                        /* items of the tile */
-    K key[ITEMS];
+    od_held<K, ITEMS, THREADS> h;
 };
 
 template <class K> OD_FN void od_read_at(const od_top &p, od_read<K> &r, od_i64 first) {
     if (r.first == first) return;
     const od_i64 left = r.length - first, at = r.source + first * p.sort.space.step;
     r.first = first;
-    r.n = left < TILE ? (int)left : TILE;
-    if (r.n == TILE)
-        od_keys_of_tile<true>(p.sort, r.key, at, r.n);
-    else
-        od_keys_of_tile<false>(p.sort, r.key, at, r.n);
+    od_hold(r.h, p.sort.type, p.sort.source + at * p.sort.type.size, p.sort.space.step,
+            left < TILE ? (int)left : TILE);
 }
 
+/* Of the keys that are `edge` but for the lowest bits. */
 template <class K>
-OD_FN void od_count_digit(const od_top &p, od_search<K> &s, od_read<K> &r, const od_edge<K> &e) {
-    const int shift = e.shift - 8, size = p.sort.type.size;
+OD_FN void od_count_digit(const od_top &p, od_search<K> &s, od_read<K> &r, K edge, int bits) {
+    const int shift = bits - 8;
+    const bool any = bits == 8 * p.sort.type.size;
     for (int i = threadIdx.x; i < DIGITS * PARTS; i += THREADS) (&s.counts[0][0])[i] = 0;
     __syncthreads();
     for (od_i64 first = 0; first < r.length; first += TILE) {
         od_read_at(p, r, first);
-#pragma unroll
-        for (int i = 0; i < ITEMS; i++)
-            if (od_item_in_tile<ITEMS>(i) < r.n &&
-                (e.shift == 8 * size || r.key[i] >> e.shift == e.edge))
-                atomicAdd(&s.counts[(od_u32)(r.key[i] >> shift) & 255][threadIdx.x % PARTS], 1u);
+        od_each_key(r.h, [&](K key, int item) {
+            if (item < r.h.n && (any || key >> bits == edge))
+                atomicAdd(&s.counts[(od_u32)(key >> shift) & 255][threadIdx.x % PARTS], 1u);
+        });
     }
     __syncthreads();
 }
 
-/* Where the k-th key lies. */
-template <class K> OD_FN od_edge<K> od_find_edge(const od_top &p, od_search<K> &s, od_read<K> &r) {
-    od_edge<K> e = {0, 8 * p.sort.type.size, (od_u32)p.k};
+/* Where the k-th key lies in a part of several tiles. */
+template <class K> OD_FN od_edge<K> od_edge_read(const od_top &p, od_search<K> &s, od_read<K> &r) {
+    const od_u32 enough = od_enough(p.k), k = (od_u32)p.k;
+    int bits = 8 * p.sort.type.size;
+    K edge = 0;
+    od_u32 want = k, have = 0;
     bool all = false;
-    while (e.shift > 0 && !all) {
-        od_count_digit(p, s, r, e);
+    while (bits > 0 && !all) {
+        od_count_digit(p, s, r, edge, bits);
         od_u32 n = 0;
         for (int part = 0; part < PARTS; part++) n += s.counts[threadIdx.x][part];
         const od_u32 before = od_sum_before(n, s.sums);
-        if (before < e.equal && e.equal <= before + n)
-            s.digit = threadIdx.x, s.want = e.equal - before, s.have = n;
+        if (before < want && want <= before + n)
+            s.digit = threadIdx.x, s.want = want - before, s.have = n;
         __syncthreads();
-        e = {(K)(e.edge << 8 | s.digit), e.shift - 8, s.want};
-        all = s.want == s.have;
+        edge = (K)(edge << 8 | s.digit), want = s.want, have = s.have;
+        bits -= 8;
+        all = k - want + have <= enough;
         __syncthreads();
     }
-    return e;
+    edge <<= bits;
+    return {edge, edge | (((K)1 << bits) - 1), k - want, all ? have : want};
 }
 
-/* Whether a key is less than the edge (2), at it (1), or above (0). */
-template <class K> OD_FN int od_side(const od_edge<K> &e, K key) {
-    const K above = key >> e.shift;
-    return above < e.edge ? 2 : above == e.edge;
-}
-
-/* How many of a warp's items of the tile lie on each side: below in the upper half, at the edge in
-** the lower one. */
-template <class K> OD_FN od_u32 od_count_sides(const od_read<K> &r, const od_edge<K> &e) {
-    od_u32 n = 0;
-#pragma unroll
-    for (int i = 0; i < ITEMS; i++) {
-        const int side = od_item_in_tile<ITEMS>(i) < r.n ? od_side(e, r.key[i]) : 0;
-        if (!__any_sync(~0u, side)) continue;
-        n += __popc(__ballot_sync(~0u, side == 2)) << 16 | __popc(__ballot_sync(~0u, side == 1));
-    }
-    return n;
-}
-
-/* Those of a warp, in the order of the row. */
+/* Picks those of a tile into the run; `less` and `equal` are picked before it on either side. Tells
+** how many are with it: below in the upper half, at the edge in the lower one. */
 template <class K>
-OD_FN void od_pick_warp(od_search<K> &s, const od_read<K> &r, const od_edge<K> &e, od_u32 less,
-                        od_u32 equal) {
-    const od_u32 lower = (1u << threadIdx.x % 32) - 1;
-#pragma unroll
-    for (int i = 0; i < ITEMS; i++) {
-        const int j = od_item_in_tile<ITEMS>(i), side = j < r.n ? od_side(e, r.key[i]) : 0;
-        if (!__any_sync(~0u, side)) continue;
-        const od_u32 below = __ballot_sync(~0u, side == 2), at = __ballot_sync(~0u, side == 1);
-        const od_u32 l = less + __popc(below & lower), q = equal + __popc(at & lower);
-        if (side == 2 || (side == 1 && q < e.equal)) {
-            const od_u32 slot = l + (q < e.equal ? q : e.equal);
-            s.run.key[od_slot(slot)] = r.key[i], s.found[slot] = (od_u32)(r.first + j);
-        }
-        less += __popc(below), equal += __popc(at);
+OD_FN od_u64 od_pick_tile(od_search<K> &s, od_read<K> &r, const od_edge<K> &e, od_u32 less,
+                          od_u32 equal) {
+    const int warp = threadIdx.x / 32;
+    const od_u32 mine = od_count_sides(r.h, e);
+    if (threadIdx.x % 32 == 0) s.sums[warp] = mine;
+    __syncthreads();
+    od_u32 my_less = 0, my_equal = 0;
+    for (int w = 0; w < WARPS; w++) {
+        if (w == warp) my_less = less, my_equal = equal;
+        less += s.sums[w] >> 16, equal += s.sums[w] & 0xffff;
     }
+    if (mine)
+        od_pick_warp(r.h, e, my_less, my_equal, [&](od_u32 slot, K key, int item) {
+            s.run.key[od_slot(slot)] = key, s.found[slot] = (od_u32)(r.first + item);
+        });
+    __syncthreads();
+    return (od_u64)less << 32 | (equal < e.equal ? equal : e.equal);
 }
 
 /* Picks the part's wanted elements into the run. */
 template <class K>
 OD_FN void od_pick(const od_top &p, od_search<K> &s, od_read<K> &r, const od_edge<K> &e) {
     od_u32 less = 0, equal = 0; /* so far */
-    for (od_i64 first = 0; first < r.length && less + equal < p.k; first += TILE) {
+    for (od_i64 first = 0; first < r.length && less + equal < e.less + e.equal; first += TILE) {
         od_read_at(p, r, first);
-        const od_u32 mine = od_count_sides(r, e);
-        if (threadIdx.x % 32 == 0) s.sums[threadIdx.x / 32] = mine;
-        __syncthreads();
-        od_u32 l = less, q = equal;
-        for (int w = 0; w < WARPS; w++) {
-            if (w == (int)threadIdx.x / 32 && mine) od_pick_warp(s, r, e, l, q);
-            l += s.sums[w] >> 16, q += s.sums[w] & 0xffff;
-        }
-        less = l, equal = q < e.equal ? q : e.equal;
-        __syncthreads();
+        const od_u64 both = od_pick_tile(s, r, e, less, equal);
+        less = (od_u32)(both >> 32), equal = (od_u32)both;
     }
 }
 
-/* The place of the thread's own item of the run among the k there are; equals stay in order. */
-template <class K> OD_FN int od_place(const od_search<K> &s, int k) {
+/* The place of the thread's own item of the run among the n there are; equals stay in order. */
+template <class K> OD_FN int od_place(const od_search<K> &s, int n) {
     const K mine = s.run.key[od_slot(threadIdx.x)];
     int place = 0;
-    for (int i = 0; i < k; i++) {
+    for (int i = 0; i < n; i++) {
         const K other = s.run.key[od_slot(i)];
         place += other < mine || (other == mine && i < (int)threadIdx.x);
     }
     return place;
 }
 
-/* The element at a place of the part, to the results. */
+/* The first k of the n picked elements in their order, to the results. */
 template <class K>
-OD_FN void od_put_picked(const od_top &p, const od_read<K> &r, od_i64 found, od_i64 out, K key) {
-    const od_i64 at = r.source + found * p.sort.space.step;
-    if (p.sort.indices)
-        ((od_i64 *)p.sort.indices)[out] = p.from ? ((const od_i64 *)p.from)[at] : r.start + found;
-    od_put_value(&p.sort, at, out, key);
-}
-
-/* The picked elements in their order, to the results. */
-template <class K>
-OD_FN void od_put_run(const od_top &p, od_search<K> &s, const od_read<K> &r, od_i64 out) {
+OD_FN void od_put_run(const od_top &p, od_search<K> &s, const od_read<K> &r, int n, od_i64 out) {
     const int k = (int)p.k, mine = threadIdx.x;
     const od_i64 step = p.sort.space.out_step;
-    if (k <= FEW) {
-        if (mine < k)
-            od_put_picked(p, r, s.found[mine], out + od_place(s, k) * step,
+    if (n <= FEW) {
+        const int place = mine < n ? od_place(s, n) : k;
+        if (place < k)
+            od_put_picked(p, r.source, r.start, s.found[mine], out + place * step,
                           s.run.key[od_slot(mine)]);
         return;
     }
     int width = ITEMS;
-    while (width < k) width *= 2;
+    while (width < n) width *= 2;
     for (int i = mine; i < width; i += THREADS) {
-        if (i >= k) s.run.key[od_slot(i)] = ~(K)0;
+        if (i >= n) s.run.key[od_slot(i)] = ~(K)0;
         s.run.place[od_slot(i)] = i;
     }
     od_sort_runs(s.run, width, width);
     for (int i = mine; i < k; i += THREADS)
-        od_put_picked(p, r, s.found[s.run.place[od_slot(i)]], out + i * step,
+        od_put_picked(p, r.source, r.start, s.found[s.run.place[od_slot(i)]], out + i * step,
                       s.run.key[od_slot(i)]);
 }
 
@@ -195,28 +292,41 @@ template <class K> OD_FN od_i64 od_part(const od_top &p, od_i64 part, od_read<K>
     return p.parts == 1 ? out : part * p.k;
 }
 
-template <class K> OD_FN void od_top_kernel(const od_top &p) {
+/* HELD: no part is longer than a tile. */
+template <class K, bool HELD> OD_FN void od_top_kernel(const od_top &p) {
     __shared__ od_search<K> s;
-    od_read<K> r;
     for (od_i64 part = blockIdx.x; part < p.sort.space.rows * p.parts; part += gridDim.x) {
+        od_read<K> r; /* here, so that no part's keys are kept for the next one */
+        od_edge<K> e;
         const od_i64 out = od_part(p, part, r);
-        const od_edge<K> e = od_find_edge(p, s, r);
-        od_pick(p, s, r, e);
-        od_put_run(p, s, r, out);
+        if (HELD) {
+            od_read_at(p, r, 0);
+            e = od_edge_held(r.h, s.meeting, (od_u32)p.k);
+            od_pick_tile(s, r, e, 0, 0);
+        } else {
+            e = od_edge_read(p, s, r);
+            od_pick(p, s, r, e);
+        }
+        od_put_run(p, s, r, (int)(e.less + e.equal), out);
         __syncthreads();
     }
 }
+/* As many blocks fill a multiprocessor as its registers are enough for. */
+#define TOP(name, K, HELD, BLOCKS)                                                                 \
+    extern "C" __global__ void __launch_bounds__(256, BLOCKS)                                      \
+        name(const __grid_constant__ od_top p) {                                                   \
+        kt_grid_wait();                                                                            \
+        od_top_kernel<K, HELD>(p);                                                                 \
+    }
 #if WANTS(order_top_32)
-extern "C" __global__ void __launch_bounds__(256, 4)
-    order_top_32(const __grid_constant__ od_top p) {
-    kt_grid_wait();
-    od_top_kernel<od_u32>(p);
-}
+TOP(order_top_32, od_u32, false, 4)
 #endif
 #if WANTS(order_top_64)
-extern "C" __global__ void __launch_bounds__(256, 3)
-    order_top_64(const __grid_constant__ od_top p) {
-    kt_grid_wait();
-    od_top_kernel<od_u64>(p);
-}
+TOP(order_top_64, od_u64, false, 3)
+#endif
+#if WANTS(order_top_32_held)
+TOP(order_top_32_held, od_u32, true, 4)
+#endif
+#if WANTS(order_top_64_held)
+TOP(order_top_64_held, od_u64, true, 3)
 #endif

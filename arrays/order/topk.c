@@ -1,9 +1,9 @@
 /* topk.c: the first k of each row in its order. Where kernels are text: of very short rows a block
 ** sorts many at once, and writes the first k; of many short ones of bytes a warp counts these. Few
-** of others are picked by a block a row
-** (select.cu); long rows fall into parts, a block each picks the first k of these, and what they
-** picked makes shorter rows, until a row is one part. On a host few are picked by a heap
-** (select_host.c). Else by a sort. */
+** of others are picked (select.cu): of many short rows by a warp each, else by a block a row; long
+** rows fall into parts, a block each picks the first k of these, and what they picked makes shorter
+** rows, until a row is one part. On a host few are picked by a heap (select_host.c). Else by a
+** sort. */
 #include <inttypes.h>
 
 #include "arrays/arrays.h"
@@ -17,6 +17,17 @@
 /* A block takes as long to pick of a row as to sort so many elements: 2097152 rows of 7 on an H100
 ** take 33 ms picked. */
 #define SORTED 512
+/* A warp picks up to WARP_K of a row that it has in registers: of WARP_LONGEST keys; of WARP_LONG
+** where they take 32 bits, by a kernel that runs half as many warps at once. */
+#define WARP_LONGEST ((int64_t)1024)
+#define WARP_LONG    ((int64_t)2048)
+#define WARP_K       64
+#ifndef WARP_ROWS      /* a test has fewer, and shorter ones */
+#define WARP_ROWS 1024 /* of fewer rows, blocks leave less of a GPU idle */
+/* Shorter rows are sorted in the same time: a sort takes a warp 5 or 6 instructions for an element,
+** and picking one or two, and some 500 for the row. */
+#define WARP_LEAST 257
+#endif
 /* Where parts are not worth it a block picks from a whole row that is short, or one of many. */
 #define SHORT     ((int64_t)1 << 16)
 #define MANY_ROWS 64
@@ -31,17 +42,22 @@
 /* Of up to k of a row's first, rows of this length are worth parts where elements are so many.
 ** Measured on an H200, of floats, us, in parts, by a block a row, sorted: the first 1000 of 1 x
 ** 16777216: 502, -, 727; 1 x 1048576: 204, -, 80; 64 x 262144: 405, 915, -; 200 x 65536: 324, 291,
-** -; the first 256 of 1024 x 16384: 280, 240, -; 200 x 65536: 208, 271, -; the first 64 of 10000 x
-** 5000: 898, 1076, -. */
+** -. Of up to 256 a part is one that a block holds, and never read again. */
 #define WORTH                                                                                      \
-    {64, 0, 0}, {256, (int64_t)1 << 15, 0}, { OD_TOP, (int64_t)1 << 18, (int64_t)1 << 22 }
+    {256, 0, 0}, { OD_TOP, (int64_t)1 << 18, (int64_t)1 << 22 }
 #endif
 static const struct { int64_t k, length, elements; } worth[] = {WORTH};
 
 extern const char tidei_order_select_text[];
 
-static const tidei_own_kernel kernels[] = {{"order_top_32", tidei_order_select_text, NULL, false},
-                                           {"order_top_64", tidei_order_select_text, NULL, false}},
+enum { WARPS = 8, TILE = 4096 }; /* of a block: a row each; keys that it has in registers */
+#define KERNEL(name)                                                                               \
+    { #name, tidei_order_select_text, NULL, false }
+static const tidei_own_kernel kernels[] = {KERNEL(order_top_32), KERNEL(order_top_64)},
+                              held_kernels[] = {KERNEL(order_top_32_held),
+                                                KERNEL(order_top_64_held)},
+                              warp_kernels[] = {KERNEL(order_first_32), KERNEL(order_first_64)},
+                              long_kernel = KERNEL(order_first_32_long),
                               host_kernel = {"order_top", NULL, tidei_top_host, false};
 
 typedef struct topk {
@@ -52,9 +68,20 @@ typedef struct topk {
     const char *op;
 } topk;
 
+/* The kernel by which warps pick k of so many rows of n; NULL: they do not. */
+static const tidei_own_kernel *by_warps(int64_t rows, int64_t n, int64_t k, size_t element) {
+    if (rows < WARP_ROWS || k > WARP_K) return NULL;
+    if (n <= WARP_LONGEST) return &warp_kernels[element == 8];
+    return n <= WARP_LONG && element < 8 ? &long_kernel : NULL;
+}
+
 static bool is_sorted(const topk *t) {
-    return (t->a->lay.shape[t->axis] <= SORTED && tidei_sort_keeps(t->a, t->axis)) ||
-           tidei_sort_counts(t->a, t->axis);
+    const tidei_layout *l = &t->a->lay;
+    const int64_t n = l->shape[t->axis];
+    if (tidei_sort_counts(t->a, t->axis)) return true;
+    if (n > SORTED || !tidei_sort_keeps(t->a, t->axis)) return false;
+    return n < WARP_LEAST || tidei_dtype_kind(l->dtype) == TIDEI_KIND_COMPLEX ||
+           !by_warps(tidei_layout_size(l) / n, n, t->k, tide_dtype_size(l->dtype));
 }
 
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -93,8 +120,17 @@ typedef struct picking {
 } picking;
 
 static tide_status launch(picking *g, const topk *t) {
-    const tidei_own_kernel *k =
-        tidei_order_by_text(t->a) ? &kernels[g->p.sort.type.size == 8] : &host_kernel;
+    const od_rows *space = &g->p.sort.space;
+    const size_t element = (size_t)g->p.sort.type.size;
+    const tidei_own_kernel *k = NULL;
+    int64_t blocks = space->rows * g->p.parts;
+    if (!tidei_order_by_text(t->a)) k = &host_kernel;
+    if (!k && g->p.parts == 1) {
+        k = by_warps(space->rows, space->length, t->k, element);
+        if (k) blocks = (blocks + WARPS - 1) / WARPS;
+    }
+    const bool held = (space->length + g->p.parts - 1) / g->p.parts <= TILE;
+    if (!k) k = &(held ? held_kernels : kernels)[element == 8];
     const tidei_operand *const all[] = {g->source, g->from, g->values, g->indices};
     static const size_t fields[] = {offsetof(od_top, sort.source), offsetof(od_top, from),
                                     offsetof(od_top, sort.values), offsetof(od_top, sort.indices)};
@@ -108,7 +144,7 @@ static tide_status launch(picking *g, const topk *t) {
         at[n++] = fields[i];
     }
     return tidei_run_own(t->a->rt, k, uses, n, &g->p, sizeof g->p, at,
-                         (uint64_t)(g->p.sort.space.rows * g->p.parts) * TIDEI_OWN_BLOCK, t->op);
+                         (uint64_t)blocks * TIDEI_OWN_BLOCK, t->op);
 }
 
 /* Picks from each part, and makes rows of that, which the next launch picks from. */

@@ -1,5 +1,6 @@
 /* test_sort.c: sorts, partitions and the first k, against a slow model: every type, layout and
 ** axis, short rows and long ones, on the host and by a GPU's kernels, emulated. */
+#include "arrays/order/keys.h"
 #include "tests/arrays/every_failure.h"
 #include "tests/arrays/sorted.h"
 
@@ -153,6 +154,28 @@ static void rows_in_parts(tide_runtime *rt) {
     picks_right(a, 0, 250, true);
     tide_release(a);
 }
+/* Rows that a block reads tile by tile, and many that warps hold, or that are sorted where they are
+** fewer. */
+static void last_is(const char *name) { assert_string_equal(atomic_load(&emulated_last), name); }
+static void rows_that_are_read(tide_runtime *rt) {
+    static const tide_dtype types[] = {TIDE_F32, TIDE_F64, TIDE_I16, TIDE_U64};
+    for (int i = 0; i < (int)TIDEI_COUNT(types); i++) {
+        const int64_t shape[] = {2, 4097 + random_below(5000)};
+        tide_array *a = random_array(rt, types[i], 2, shape, i, i & 1);
+        picks_right(a, 1, 257 + random_below(OD_TOP - 256), i & 2);
+        last_is(tide_dtype_size(types[i]) == 8 ? "order_top_64" : "order_top_32");
+        tide_release(a);
+    }
+}
+static void many_short_rows(tide_runtime *rt) {
+    for (int i = 0; i < 2; i++) {
+        const int64_t shape[] = {1024 - i, 257};
+        tide_array *a = random_array(rt, TIDE_BF16, 2, shape, PLAIN, false);
+        picks_right(a, 1, 26, i);
+        last_is(i ? "order_rows_32" : "order_first_32");
+        tide_release(a);
+    }
+}
 static void takes(tide_runtime *rt, int64_t n, int64_t k, unsigned launches) {
     tide_array *a = tide_zeros(rt, TIDE_I8, SHAPE(n)), *places;
     const unsigned before = atomic_load(&emulated_launches);
@@ -164,16 +187,17 @@ static void takes(tide_runtime *rt, int64_t n, int64_t k, unsigned launches) {
 static void a_gpus_kernels_pick_from_parts_of_rows(void **state) {
     if (!*state) skip();
     rows_in_parts(*state);
+    rows_that_are_read(*state);
+    many_short_rows(*state);
     takes(*state, 4096, 9, 1);
     takes(*state, 8000, 9, 2);
-    takes(*state, 8000, 65, 1); /* a block picks from all of it */
+    takes(*state, 8000, 257, 1); /* a block picks from all of it */
     takes(*state, 85000, 250, 3);
 }
 static void the_first_of_long_rows(void **state) { rows_in_parts(*state); }
 
 /* Many rows of bytes, which warps count: at any distance from a multiple of 4 bytes; all of
 ** them or the first few; more places than there is room for are sorted. */
-static void last_is(const char *name) { assert_string_equal(atomic_load(&emulated_last), name); }
 static void rows_of_bytes(tide_runtime *rt) {
     static const tide_dtype types[] = {TIDE_U8, TIDE_I8, TIDE_BOOL};
     static const int64_t most[] = {1206, 64, 333, 95, 70, 2049, 2048};
