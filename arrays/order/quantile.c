@@ -106,29 +106,28 @@ static tide_status read_sorted(quantile *x, const tidei_operand *values) {
 static const struct held {
     int64_t longest;
     unsigned threads, rows; /* of a block */
+    int64_t ranks;          /* quantiles; more of them take longer than a sort */
     tidei_own_kernel k;
-} held[2][5] = {{{1024, 256, 8, KERNEL(order_quantiles_32_warp)},
-                 {4096, 256, 1, KERNEL(order_quantiles_32_256)},
-                 {8192, 512, 1, KERNEL(order_quantiles_32_512)},
-                 {16384, 1024, 1, KERNEL(order_quantiles_32_1024)},
-                 {32768, 1024, 1, KERNEL(order_quantiles_32_most)}},
-                {{1024, 256, 8, KERNEL(order_quantiles_64_warp)},
-                 {4096, 256, 1, KERNEL(order_quantiles_64_256)},
-                 {8192, 512, 1, KERNEL(order_quantiles_64_512)},
-                 {16384, 1024, 1, KERNEL(order_quantiles_64_1024)}}};
-/* Shorter rows are sorted, many by one block at once; and of more quantiles each takes its time. */
+} held[2][5] = {{{1024, 256, 8, 4, KERNEL(order_quantiles_32_warp)},
+                 {4096, 256, 1, 4, KERNEL(order_quantiles_32_256)},
+                 {8192, 512, 1, 8, KERNEL(order_quantiles_32_512)},
+                 {16384, 1024, 1, 8, KERNEL(order_quantiles_32_1024)},
+                 {32768, 1024, 1, 8, KERNEL(order_quantiles_32_most)}},
+                {{1024, 256, 8, 4, KERNEL(order_quantiles_64_warp)},
+                 {4096, 256, 1, 4, KERNEL(order_quantiles_64_256)},
+                 {8192, 512, 1, 8, KERNEL(order_quantiles_64_512)},
+                 {16384, 1024, 1, 8, KERNEL(order_quantiles_64_1024)}}};
+/* Shorter rows are sorted, many by one block at once. */
 #define HELD_LEAST 129
-#define HELD_RANKS 8
 /* Blocks a multiprocessor that share the rows, at most. */
 #define HELD_BLOCKS 32
 
 /* What holds the rows; NULL: nothing does, they are sorted. */
 static const struct held *holder(const quantile *x) {
-    const struct held *all = held[tide_dtype_size(x->rows.lay.dtype) == 8];
-    if (!tidei_order_by_text(x->a) || x->length < HELD_LEAST || x->q.lay.shape[0] > HELD_RANKS)
-        return NULL;
-    for (int i = 0; i < 5; i++)
-        if (x->length <= all[i].longest) return &all[i];
+    const struct held *h = held[tide_dtype_size(x->rows.lay.dtype) == 8];
+    if (!tidei_order_by_text(x->a) || x->length < HELD_LEAST) return NULL;
+    for (int i = 0; i < 5; i++, h++)
+        if (x->length <= h->longest) return x->q.lay.shape[0] <= h->ranks ? h : NULL;
     return NULL;
 }
 

@@ -6,7 +6,7 @@
 ** What must stay true: a result is bit by bit what the sorted row gives (order_quantile of steps.h):
 ** of zeros of either sign, which have one key, the one that a stable sort has at the rank. */
 
-enum { FEW = 64 };
+enum { FEW = 32 }; /* to halve them once more takes longer than to put them in order */
 
 /* A team's. */
 template <class K> struct od_few {
