@@ -49,18 +49,23 @@ template <class K, int N, int TEAM, class F> OD_FN void od_each_key(od_held<K, N
 
 template <class T, class K, int N, int TEAM>
 OD_FN void od_hold_bits(od_held<K, N, TEAM> &h, od_u64 source, od_i64 step) {
-    const T *const from = (const T *)source + od_item_of<TEAM>(h.each, 0) * step;
+    const int first = od_item_of<TEAM>(h.each, 0), left = h.n - first;
+    const T *at = (const T *)source + first * step; /* goes along, which saves products */
 #pragma unroll
-    for (int i = 0; i < N; i++) {
+    for (int i = 0; i < N; i++, at += 32 * step) {
         if (i % AT_ONCE == 0 && i >= h.each) break;
-        h.key[i] = od_item_of<TEAM>(h.each, i) < h.n ? (K)from[i * 32 * step] : (K)0;
+        h.key[i] = i * 32 < left ? (K)*at : (K)0;
     }
 }
 template <int KIND, class K, int N, int TEAM>
 OD_FN void od_hold_kind(od_held<K, N, TEAM> &h, od_type t) {
+    const int left = h.n - od_item_of<TEAM>(h.each, 0);
     t.kind = KIND; /* a constant from here on */
-    od_each_key(h,
-                [&](K &key, int item) { key = item < h.n ? (K)od_key_of_element(t, key) : ~(K)0; });
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        if (i % AT_ONCE == 0 && i >= h.each) break;
+        h.key[i] = i * 32 < left ? (K)od_key_of_element(t, h.key[i]) : ~(K)0;
+    }
 }
 
 /* Takes the n real elements that lie `step` apart from the address on. All are read before one is

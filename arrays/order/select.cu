@@ -44,7 +44,8 @@ OD_FN od_edge<K> od_edge_held(od_held<K, N, TEAM> &h, od_meeting<K> &m, od_u32 k
     const od_u32 enough = od_enough(k);
     od_bracket<K> b = od_all_held(h, m);
     od_narrow(h, m, b, k - 1, [=](const od_bracket<K> &b) { return b.upto <= enough; });
-    return {b.low, b.high, b.less, (b.upto <= enough ? b.upto : k) - b.less};
+    if (b.upto <= enough) return {0, b.high, 0, b.upto};
+    return {b.low, b.high, b.less, k - b.less};
 }
 
 /* Whether a key is less than the edge's (2), one of them (1), or above (0). */
@@ -71,6 +72,15 @@ template <class K, int N, int TEAM, class PUT>
 OD_FN void od_pick_warp(od_held<K, N, TEAM> &h, const od_edge<K> &e, od_u32 less, od_u32 equal,
                         PUT put) {
     const od_u32 lower = (1u << threadIdx.x % 32) - 1;
+    if (e.less == 0) { /* one side alone */
+        od_each_key(h, [&](K key, int item) {
+            const od_u32 at = __ballot_sync(~0u, key <= e.high);
+            const od_u32 slot = equal + __popc(at & lower);
+            if (key <= e.high && slot < e.equal) put(slot, key, item);
+            equal += __popc(at);
+        });
+        return;
+    }
     od_each_key(h, [&](K key, int item) {
         const int side = od_side(e, key);
         if (!__any_sync(~0u, side)) return;
