@@ -95,8 +95,7 @@ static bool sort_dims(tidei_call *c, int from, int to, const tidei_view *lead) {
     return moved;
 }
 
-/* The input that moves the most bytes. */
-static const tidei_view *lead_of(const tidei_call *c) {
+const tidei_view *tidei_cuda_lead(const tidei_call *c) {
     const tidei_view *lead = &c->out[0];
     int64_t most = 0;
     for (unsigned i = 0; i < c->prog->ninputs; i++) {
@@ -117,7 +116,7 @@ void tidei_cuda_order(tidei_call *c, const tidei_cuda_traits *k) {
     if (!c->nred)
         moved = sort_dims(c, 0, c->ndim, &c->out[0]);
     else {
-        const tidei_view *lead = lead_of(c);
+        const tidei_view *lead = tidei_cuda_lead(c);
         int kept = c->ndim - c->nred;
         moved = sort_dims(c, 0, kept, lead);
         if (c->prog->fold != TIDEI_FOLD_ARGMIN && c->prog->fold != TIDEI_FOLD_ARGMAX)
@@ -493,10 +492,12 @@ static void divide(fold_shape *f, unsigned unroll, unsigned sm_count, bool may_s
     f->splits = quotient_up(f->groups, f->chunk);
 }
 
-static void put_fold(writer *w, const fold_shape *f, int64_t count, int64_t lift) {
+static void put_fold(writer *w, const fold_shape *f, int64_t count, int64_t lift,
+                     tidei_cuda_plan *out) {
     put_i64(w, f->groups);
     put_i64(w, f->chunk);
     put_i64(w, f->outs);
+    out->count_at = (size_t)(w->at - out->params.bytes);
     put_i64(w, count);
     put_i64(w, lift);
 }
@@ -560,7 +561,7 @@ static void plan_pairs(const tidei_call *c, const tidei_pairs *p, tidei_cuda_pla
     writer w;
     begin(&w, out, n);
     put_scalars(&w, c, out);
-    put_fold(&w, &f, count, to[j]);
+    put_fold(&w, &f, count, to[j], out);
     int64_t *strides = take(&w, 8 * TIDE_MAX_RANK * (size_t)n);
     for (int d = 0; d < c->ndim; d++) {
         for (unsigned k = 0; k < nin; k++)
@@ -597,7 +598,7 @@ static void finish_fold(tidei_cuda_plan *out, const fold_shape *f, int64_t resul
 
 /* True if neighbouring results lie closer in memory than neighbouring reduced elements. */
 static bool runs_across(const tidei_call *c, int kept) {
-    const tidei_view *lead = lead_of(c);
+    const tidei_view *lead = tidei_cuda_lead(c);
     if (kept == 0) return false;
     int64_t a = magnitude(lead->strides[kept - 1]), b = magnitude(lead->strides[c->ndim - 1]);
     return b == 0 ? c->shape[c->ndim - 1] == 1 || a != 0 : a != 0 && a < b;
@@ -649,7 +650,7 @@ void tidei_cuda_plan_fold(const tidei_call *c, const tidei_cuda_traits *k,
     begin(&w, out, n);
     put_scalars(&w, c, out);
     put_linear(&w, c, k, lin, v, along, order);
-    put_fold(&w, &f, count, kept ? c->out[0].strides[kept - 1] : 0);
+    put_fold(&w, &f, count, kept ? c->out[0].strides[kept - 1] : 0, out);
     int64_t *strides = take(&w, 8 * TIDE_MAX_RANK * (size_t)n);
     for (int d = 0; d < c->ndim; d++) {
         const int scale = order[d] == along ? v : 1;
@@ -682,7 +683,7 @@ void tidei_cuda_plan_join(const tidei_call *c, const tidei_cuda_traits *k,
     writer w;
     begin(&w, out, 2);
     out->scalars_at = 0;
-    put_fold(&w, &f, size_of(c->nred, c->shape + kept), 0);
+    put_fold(&w, &f, size_of(c->nred, c->shape + kept), 0, out);
     int64_t *strides = take(&w, 8 * TIDE_MAX_RANK * 2), step = 1;
     for (int d = 0; d < kept; d++) {
         strides[2 * d] = step;

@@ -4,11 +4,14 @@
 ** Model: a program's prepared[1] holds its traits and a list of kernels, one a device and class, or
 ** a chain's form, that only grows; a warm call walks it without a lock and touches neither text nor
 ** heap. Folds that several blocks share a result of take two launches, with the accumulators
-** between them in a workspace on the stream; those of rows that fit a cluster go as chains.
+** between them in a workspace on the stream; those of rows that fit a cluster go as chains; some
+** over several dimensions go as two folds, of programs of their own (cuda_steps.h).
 ** What must stay true: everything that may collect or climb (compiling, workspaces) comes before
 ** the first launch; a form depends on the call and the device alone, so that results have the same
 ** bits each time: a refusal of clusters is kept with the kernel that it is of. */
 #include "arrays/expr/cuda_chain.h"
+#include "arrays/expr/cuda_pairs.h"
+#include "arrays/expr/cuda_steps.h"
 #include "arrays/kernels/kernels.h"
 
 /* Which kernel of a program: of a class, or of a chain in a form. Zero bytes between. */
@@ -31,6 +34,7 @@ typedef struct prepared {
     tidei_cuda_traits traits; /* not of chains */
     tidei_chain_traits chain; /* of chains and folds; of others it does not fit */
     _Atomic(variant *) variants;
+    _Atomic(tidei_program *) steps[2]; /* of folds: NULL until they are wanted */
 } prepared;
 
 static void find_traits(const tidei_program *p, prepared *k) {
@@ -192,8 +196,10 @@ static void add_view(operand_uses *u, const tidei_view *v, int ndim, const int64
     u->origin[u->n++] = (size_t)(v->offset - lo) * bytes;
 }
 
-static void add_workspace(operand_uses *u, tidei_storage *st, unsigned mode) {
-    u->uses[u->n] = (tidei_use){st, 0, st->bytes, mode};
+/* So many bytes of a workspace, from one on. */
+static void add_workspace(operand_uses *u, tidei_storage *st, size_t from, size_t bytes,
+                          unsigned mode) {
+    u->uses[u->n] = (tidei_use){st, from, bytes, mode};
     u->origin[u->n++] = 0;
 }
 
@@ -274,35 +280,26 @@ static tide_status run_map(tidei_stream *s, const tidei_call *c, prepared *k,
     return launch(s, &plan, kernel, &u, NULL, op, listener);
 }
 
-/* The second launch of a fold: from the accumulators in `space` to the result. */
-static tide_status join(tidei_stream *s, const tidei_call *c, prepared *k,
-                        const tidei_cuda_plan *first, tidei_dkernel *kernel, tidei_storage *space,
-                        const char *op, tidei_listener *listener) {
-    tidei_cuda_plan plan;
-    operand_uses u;
-    tidei_cuda_plan_join(c, &k->traits, first, &plan);
-    u.n = 0;
-    add_workspace(&u, space, TIDEI_READ);
-    add_view(&u, &c->out[0], c->ndim - c->nred, c->shape, c->prog->out_dtype[0], TIDEI_WRITE);
-    return launch(s, &plan, kernel, &u, NULL, op, listener);
-}
-
 /* ---- chains ---- */
+
+static tide_status kernel_of_chain(tidei_dev *d, const tidei_program *p, prepared *k,
+                                   const tidei_chain_form *f, const char *op, tidei_dkernel **out) {
+    const which of = {.cls = TIDEI_CUDA_CLASSES, .form = *f};
+    *out = find(k, d->index, &of);
+    return tidei_likely(*out != NULL) ? TIDE_OK : make(d, p, k, &of, op, out);
+}
 
 static tide_status run_chain(tidei_stream *s, const tidei_call *c, prepared *k,
                              const tidei_chain_plan *chain, const char *op,
                              tidei_listener *listener) {
-    const which of = {.cls = TIDEI_CUDA_CLASSES, .form = chain->form};
     tidei_cuda_plan plan;
     operand_uses u;
     tidei_launch l = {.name = c->prog->nfolds ? "folds of rows and more" : "fold of rows",
-                      .kernel = find(k, s->dev->index, &of),
                       .params = plan.params.bytes,
                       .grid = {chain->grid, 1, 1},
                       .block = {chain->threads, 1, 1},
                       .shared_bytes = chain->shared};
-    tide_status status =
-        tidei_likely(l.kernel != NULL) ? TIDE_OK : make(s->dev, c->prog, k, &of, op, &l.kernel);
+    tide_status status = kernel_of_chain(s->dev, c->prog, k, &chain->form, op, &l.kernel);
     if (status != TIDE_OK) return status;
     tidei_chain_params(c, chain, &plan);
     l.params_bytes = plan.params_bytes;
@@ -363,34 +360,159 @@ _Static_assert(sizeof(tidei_chain_plan) <= sizeof((tidei_call *)0)->found, "foun
 
 /* ---- folds ---- */
 
+/* Bytes on whose multiples the parts of a workspace begin: as far apart as a pool's blocks. */
+#define WORKSPACE_PART 256
+
+/* A fold that is planned, and whose kernels are there. */
+typedef struct fold_work {
+    tidei_call *c;
+    prepared *k;
+    tidei_cuda_plan plan;
+    tidei_dkernel *kernel, *joiner;
+    int64_t count;    /* a mean's divisor where it is not the call's own; 0: it is */
+    size_t at, bytes; /* of accumulators between two launches, in the workspace; 0: one launch */
+    bool chained;
+    tidei_chain_plan chain; /* where it goes as a chain; then there are no others of these */
+} fold_work;
+
+static void set_count(const fold_work *w, tidei_cuda_plan *plan) {
+    if (w->count) memcpy(plan->params.bytes + plan->count_at, &w->count, sizeof w->count);
+}
+
+/* Plans what goes as no chain, and gets its kernels. */
+static tide_status plan_fold(tidei_stream *s, const tidei_cuda_linear *lin, const char *op,
+                             fold_work *w) {
+    const tidei_program *p = w->c->prog;
+    tidei_cuda_plan_fold(w->c, &w->k->traits, lin, (unsigned)s->dev->d->info.sm_count, &w->plan);
+    const bool split = w->plan.splits > 1;
+    w->chained = false;
+    w->bytes = split ? (size_t)(w->plan.splits * w->plan.results) * w->k->traits.acc_bytes : 0;
+    if (split) make_ahead(s->dev, p, w->k, TIDEI_CUDA_FOLD_JOIN);
+    tide_status status = kernel_of_fold(s->dev, p, w->k, &w->plan, op, &w->kernel);
+    if (status == TIDE_OK && split)
+        status = kernel_of(s->dev, p, w->k, TIDEI_CUDA_FOLD_JOIN, op, &w->joiner);
+    return status;
+}
+
+/* The second launch of a fold: from the accumulators in `space` to the result. */
+static tide_status join(tidei_stream *s, const fold_work *w, tidei_storage *space, const char *op,
+                        tidei_listener *listener) {
+    const tidei_call *c = w->c;
+    tidei_cuda_plan plan;
+    operand_uses u;
+    tidei_cuda_plan_join(c, &w->k->traits, &w->plan, &plan);
+    set_count(w, &plan);
+    u.n = 0;
+    add_workspace(&u, space, w->at, w->bytes, TIDEI_READ);
+    add_view(&u, &c->out[0], c->ndim - c->nred, c->shape, c->prog->out_dtype[0], TIDEI_WRITE);
+    return launch(s, &plan, w->joiner, &u, NULL, op, listener);
+}
+
+static tide_status launch_fold(tidei_stream *s, fold_work *w, tidei_storage *space, const char *op,
+                               tidei_listener *listener) {
+    const tidei_call *c = w->c;
+    operand_uses u;
+    if (w->chained) return run_chain(s, c, w->k, &w->chain, op, listener);
+    set_count(w, &w->plan);
+    u.n = 0;
+    add_inputs(&u, c);
+    if (w->bytes)
+        add_workspace(&u, space, w->at, w->bytes, TIDEI_WRITE);
+    else
+        add_view(&u, &c->out[0], c->ndim - c->nred, c->shape, c->prog->out_dtype[0], TIDEI_WRITE);
+    tide_status status = launch(s, &w->plan, w->kernel, &u, NULL, op, listener);
+    return status == TIDE_OK && w->bytes ? join(s, w, space, op, listener) : status;
+}
+
+static tide_status workspace(tidei_stream *s, size_t bytes, const char *op, tidei_storage **out) {
+    *out = NULL;
+    return bytes ? tidei_scratch_new(tidei_pool_here(s->dev), bytes, s, op, out) : TIDE_OK;
+}
+
+/* ---- folds in two steps ---- */
+
+/* The programs of both steps, which live as long as the runtime. */
+static bool programs_of(tidei_runtime *rt, const tidei_program *p, prepared *k,
+                        tidei_program *out[2]) {
+    tidei_program made[2];
+    for (int i = 0; i < 2; i++) out[i] = atomic_load_explicit(&k->steps[i], memory_order_acquire);
+    if (tidei_likely(out[0] && out[1])) return true;
+    tidei_steps_programs(p, &made[0], &made[1]);
+    for (int i = 0; i < 2; i++) {
+        out[i] = tidei_program_shared(rt, &made[i]);
+        if (!out[i]) return false;
+        atomic_store_explicit(&k->steps[i], out[i], memory_order_release);
+    }
+    return true;
+}
+
+static bool goes_in_steps(const tidei_stream *s, const tidei_call *c, const prepared *k,
+                          tidei_steps *out) {
+    const unsigned sm_count = (unsigned)s->dev->d->info.sm_count;
+    tidei_pairs pairs;
+    return tidei_steps_find(c, &k->traits, out) &&
+           !tidei_pairs_find(c, &k->traits, sm_count, &pairs);
+}
+
+/* Plans a step and gets its kernels. */
+static tide_status ready_step(tidei_stream *s, tidei_call *c, tidei_program *p, int64_t count,
+                              const char *op, fold_work *w) {
+    const tidei_cuda_linear lin = {0}; /* no positions are looked at */
+    c->prog = p;
+    w->c = c;
+    w->k = prepared_of(s->dev->rt, p);
+    w->count = count;
+    if (!w->k) return tidei_fail_host_memory(op, sizeof *w->k);
+    tidei_call_collapse(c);
+    tidei_cuda_order(c, &w->k->traits);
+    if (count || !find_chain(s, c, w->k, &w->chain)) return plan_fold(s, &lin, op, w);
+    w->chained = true;
+    w->bytes = 0;
+    return kernel_of_chain(s->dev, p, w->k, &w->chain.form, op, &w->kernel);
+}
+
+/* The workspace has the accumulators between the steps, and then those within each. Out of line,
+** for two works are large. */
+static __attribute__((noinline)) tide_status run_steps(tidei_stream *s, const tidei_call *c,
+                                                       prepared *k, const tidei_steps *steps,
+                                                       const char *op, tidei_listener *listener) {
+    tidei_program *p[2];
+    tidei_call calls[2];
+    fold_work first, second;
+    tidei_storage *space;
+    if (!programs_of(s->dev->rt, c->prog, k, p)) return tidei_fail_host_memory(op, sizeof **p);
+    tidei_steps_calls(c, steps, &calls[0], &calls[1]);
+    const int64_t count = c->prog->fold == TIDEI_FOLD_MEAN ? steps->count : 0;
+    tide_status status = ready_step(s, &calls[0], p[0], 0, op, &first);
+    if (status == TIDE_OK) status = ready_step(s, &calls[1], p[1], count, op, &second);
+    if (status != TIDE_OK) return status;
+    first.at = tidei_round_up((size_t)steps->partial * k->traits.acc_bytes, WORKSPACE_PART);
+    second.at = first.at + tidei_round_up(first.bytes, WORKSPACE_PART);
+    status = workspace(s, second.at + second.bytes, op, &space);
+    if (status != TIDE_OK) return status;
+    calls[0].out[0].st = calls[1].in[0].st = space;
+    status = launch_fold(s, &first, space, op, listener);
+    if (status == TIDE_OK) status = launch_fold(s, &second, space, op, listener);
+    tidei_scratch_release(space);
+    return status;
+}
+
 static tide_status run_fold(tidei_stream *s, tidei_call *c, prepared *k,
                             const tidei_cuda_linear *lin, const char *op,
                             tidei_listener *listener) {
-    tidei_chain_plan chain;
-    if (find_chain(s, c, k, &chain)) return run_chain(s, c, k, &chain, op, listener);
-    tidei_cuda_plan plan;
-    tidei_dkernel *kernel, *joiner = NULL;
-    tidei_storage *space = NULL;
-    operand_uses u;
-    tidei_cuda_plan_fold(c, &k->traits, lin, (unsigned)s->dev->d->info.sm_count, &plan);
-    const bool split = plan.splits > 1;
-    if (split) make_ahead(s->dev, c->prog, k, TIDEI_CUDA_FOLD_JOIN);
-    tide_status status = kernel_of_fold(s->dev, c->prog, k, &plan, op, &kernel);
-    if (status == TIDE_OK && split)
-        status = kernel_of(s->dev, c->prog, k, TIDEI_CUDA_FOLD_JOIN, op, &joiner);
-    if (status == TIDE_OK && split)
-        status = tidei_scratch_new(tidei_pool_here(s->dev),
-                                   (size_t)(plan.splits * plan.results) * k->traits.acc_bytes, s,
-                                   op, &space);
+    fold_work w;
+    tidei_steps steps;
+    tidei_storage *space;
+    if (find_chain(s, c, k, &w.chain)) return run_chain(s, c, k, &w.chain, op, listener);
+    if (goes_in_steps(s, c, k, &steps)) return run_steps(s, c, k, &steps, op, listener);
+    w.c = c;
+    w.k = k;
+    w.count = 0;
+    w.at = 0;
+    tide_status status = plan_fold(s, lin, op, &w);
+    if (status == TIDE_OK) status = workspace(s, w.bytes, op, &space);
     if (status != TIDE_OK) return status;
-    u.n = 0;
-    add_inputs(&u, c);
-    if (split)
-        add_workspace(&u, space, TIDEI_WRITE);
-    else
-        add_view(&u, &c->out[0], c->ndim - c->nred, c->shape, c->prog->out_dtype[0], TIDEI_WRITE);
-    status = launch(s, &plan, kernel, &u, NULL, op, listener);
-    if (status == TIDE_OK && split) status = join(s, c, k, &plan, joiner, space, op, listener);
+    status = launch_fold(s, &w, space, op, listener);
     if (space) tidei_scratch_release(space);
     return status;
 }
@@ -422,7 +544,7 @@ static tide_status launch_scan(const tidei_scan *x, int form, const tidei_operan
     add_view(&u, &c->out[0], c->ndim, c->shape, c->prog->out_dtype[0], TIDEI_WRITE);
     if (state) {
         at[u.n] = offsetof(sc_scan, state);
-        add_workspace(&u, state->st, TIDEI_READ | TIDEI_WRITE);
+        add_workspace(&u, state->st, 0, state->st->bytes, TIDEI_READ | TIDEI_WRITE);
     }
     for (unsigned i = 0; i < c->prog->ninputs; i++)
         at[u.n + i] = sizeof(sc_scan) + i * sizeof(tidei_addr);

@@ -83,6 +83,7 @@ typedef struct tidei_cuda_plan {
     unsigned grid[2], shared;
     size_t params_bytes, scalars_at; /* where the call's scalars lie; 0: nowhere */
     unsigned noperands;
+    size_t count_at; /* folds: where in the parameters a mean's divisor lies, as an i64 */
     /* folds: blocks that share a result; beyond 1 the launch leaves
     ** accumulators[splits][results] */
     int64_t splits;
@@ -95,6 +96,9 @@ typedef struct tidei_cuda_plan {
 
 /* Brings dimensions into the order in which memory lies, where that is free, and merges them. */
 void tidei_cuda_order(tidei_call *c, const tidei_cuda_traits *k);
+/* The operand by which the order of memory goes: the input that moves the most bytes; the first
+** result where there are no inputs. */
+const tidei_view *tidei_cuda_lead(const tidei_call *c);
 /* Whether the call is to be cut in two before it is planned, its offsets not fitting 32 bits; and
 ** along which dimension. */
 bool tidei_cuda_too_large(const tidei_call *c, int *dim);

@@ -28,6 +28,11 @@ static tide_status work(tide_runtime *rt) {
     /* a fold by itself, of a cluster that the device has to be asked for */
     tide_array *y = s == TIDE_OK ? tide_zeros(rt, TIDE_F64, 1, (const int64_t[]){70000}) : NULL;
     if (s == TIDE_OK) s = y && tide_mean(y, NULL, 0, 0) ? TIDE_OK : tidei_last_status();
+    /* one in two steps */
+    tide_array *z =
+        s == TIDE_OK ? tide_zeros(rt, TIDE_U8, 3, (const int64_t[]){64, 128, 129}) : NULL;
+    if (s == TIDE_OK)
+        s = z && tide_mean(z, (const int[]){0, 2}, 2, 0) ? TIDE_OK : tidei_last_status();
     assert_true(s == TIDE_OK || is_public(tide_error_last()->operation));
     assert_ok(tide_scope_end(rt));
     return s;
