@@ -51,6 +51,14 @@
 ** 32800 floats on an H200: 2814 GB/s there, 3277 here) */
 #define CHAIN_FOLD_LANES 128u
 
+/* Columns that go to threads alone, by the other kernels (tidei_cuda_is_alone), rather than to
+** lanes: where a thread would load fewer bytes at once than this, or have accumulators of more, all
+** of which are joined (on an H200: sums of 73 bf16, whose neighbours make no vectors, 1018 GB/s by
+** lanes; of 33 u8, in 64 bits, 115). Side by side they are a warp's at least. */
+#define ALONE_LOAD        8u
+#define ALONE_ACCUMULATED 32u
+#define ALONE_BESIDE      32u
+
 static uint32_t pow2_up(uint32_t n) { return n > 1 ? 2u << (31 - __builtin_clz(n - 1)) : 1; }
 static uint32_t pow2_down(uint32_t n) { return n ? 1u << (31 - __builtin_clz(n)) : 1; }
 static uint32_t quotient_up(uint32_t n, uint32_t d) { return (n + d - 1) / d; }
@@ -669,6 +677,15 @@ static uint64_t beside_of(const layout *l, uint32_t v) {
     return n / v;
 }
 
+/* Whether columns of a fold by itself are better off as a thread's each. */
+static bool are_alone(const layout *l, const tidei_chain_traits *k, unsigned sm_count,
+                      const tidei_chain_plan *p) {
+    const uint32_t v = p->form.vec;
+    return tidei_cuda_is_alone(p->rows, p->vectors, sm_count) &&
+           p->vectors > 2 * room_of(l, k, v) && beside_of(l, 1) >= ALONE_BESIDE &&
+           (v * l->widest < ALONE_LOAD || v * k->acc_bytes > ALONE_ACCUMULATED);
+}
+
 static bool give_columns(const layout *l, const tidei_chain_traits *k, unsigned sm_count,
                          unsigned cluster_most, bool alone, tidei_chain_plan *out) {
     const uint32_t bytes = out->form.vec * l->widest;
@@ -676,7 +693,9 @@ static bool give_columns(const layout *l, const tidei_chain_traits *k, unsigned 
     out->vectors = (uint32_t)l->c->shape[l->last];
     if (alone) {
         const bool few = l->moved < CHAIN_FOLD_COLUMNS;
-        if (!few && out->vectors > room_of(l, k, out->form.vec) * CHAIN_FOLD_LANES) return false;
+        if (!few && (out->vectors > room_of(l, k, out->form.vec) * CHAIN_FOLD_LANES ||
+                     are_alone(l, k, sm_count, out)))
+            return false;
         cluster_most = few ? fold_blocks(l, cluster_most) : 1;
     }
     bool planned = give_wide_columns(l, k, cluster_most, alone, out);

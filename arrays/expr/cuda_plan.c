@@ -479,6 +479,7 @@ static void divide(fold_shape *f, unsigned unroll, unsigned sm_count, bool may_s
         f->cshift = shift_up(f->outs, FOLD_COLUMNS_SHIFT);
         /* so that there are no more lanes than groups */
         while (f->cshift < 8 && f->groups <= (256 >> f->cshift) / 2) f->cshift++;
+        if (may_split && tidei_cuda_is_alone(f->outs, f->groups, sm_count)) f->cshift = 8;
     } else
         f->cshift = 8 - shift_up(quotient_up(f->groups, unroll), 8);
     while (f->cshift < 8 && quotient_up(f->outs, (int64_t)1 << f->cshift) > INT32_MAX) f->cshift++;

@@ -35,6 +35,15 @@ typedef enum {
 /* bytes that a block gets without asking for more */
 #define TIDEI_CUDA_SHARED_MAX ((unsigned)48 << 10)
 
+/* Folds across memory of so many columns, or vectors of them, that each is a thread's alone, as
+** without joining what several have a thread does little but read: enough threads of each
+** multiprocessor; and no longer than this, so that sums' errors stay small. */
+#define TIDEI_ALONE_THREADS 1024
+#define TIDEI_ALONE_LONGEST 512
+static inline bool tidei_cuda_is_alone(int64_t columns, int64_t length, unsigned sm_count) {
+    return columns >= (int64_t)TIDEI_ALONE_THREADS * sm_count && length <= TIDEI_ALONE_LONGEST;
+}
+
 /* What is true of a program's kernels in all calls. */
 typedef struct tidei_cuda_traits {
     bool linear; /* uses TIDEI_OP_LINEAR */

@@ -412,6 +412,26 @@ static void rows_are_shared_evenly(void **state) {
         }
 }
 
+/* Columns that a thread each has, by other kernels: many, neither short nor long, where lanes would
+** load little at once or join much. */
+static void columns_of_threads_alone(void **state) {
+    static const struct {
+        int64_t rows, n;
+        bool sum, fits; /* a sum of i8, else the greatest f16 */
+    } cases[] = {{919299, 73, false, false}, {919296, 73, false, true},  {919299, 30, false, true},
+                 {91929, 73, false, true},   {4000000, 33, true, false}, {4000000, 4, true, true},
+                 {800000, 100, true, true}};
+    (void)state;
+    for (size_t i = 0; i < TIDEI_COUNT(cases); i++) {
+        tidei_program p;
+        tidei_chain_plan plan;
+        cases[i].sum ? build_sum(&p, TIDE_I8) : build_max(&p, TIDE_F16);
+        const bool fits = choose_for(&p, cases[i].rows, cases[i].n, true, 0, true, 16, &plan);
+        if (fits != cases[i].fits) fail_msg("case %zu", i);
+        if (fits) check_plan(&plan, cases[i].rows, cases[i].n);
+    }
+}
+
 /* Folds of several stages across memory: no wider clusters than are worth it. */
 static void columns_of_one_result(void **state) {
     static const struct {
@@ -540,6 +560,7 @@ int main(void) {
         cmocka_unit_test(few_rows_side_by_side),
         cmocka_unit_test(what_lies_side_by_side),
         cmocka_unit_test(rows_are_shared_evenly),
+        cmocka_unit_test(columns_of_threads_alone),
         cmocka_unit_test(columns_of_one_result),
         cmocka_unit_test(columns_of_several_folds),
         cmocka_unit_test(few_columns_of_many_folds),

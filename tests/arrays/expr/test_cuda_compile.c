@@ -116,6 +116,31 @@ static void joins_are_spread(void **state) {
     }
 }
 
+/* Many columns are a thread's each, unless they are long. */
+static void many_columns_are_alone(void **state) {
+    static const struct {
+        int64_t columns, n, blocks;
+    } cases[] = {{1 << 20, 100, 1 << 10},
+                 {1000003, 100, 3907},
+                 {1 << 20, 600, 1 << 13},
+                 {1 << 17, 100, 1 << 10}};
+    tidei_program sum = {0};
+    tidei_cuda_traits k;
+    tidei_cuda_linear lin = {0};
+    (void)state;
+    fold(&sum, TIDEI_FOLD_SUM, input(&sum, TIDE_F32), TIDE_F32, TIDE_F32);
+    tidei_cuda_traits_of(&sum, &k);
+    for (size_t i = 0; i < TIDEI_COUNT(cases); i++) {
+        tidei_call c = {
+            .prog = &sum, .ndim = 2, .nred = 1, .shape = {cases[i].columns, cases[i].n}};
+        tidei_cuda_plan plan;
+        c.in[0].strides[0] = c.out[0].strides[0] = 1;
+        c.in[0].strides[1] = cases[i].columns;
+        tidei_cuda_plan_fold(&c, &k, &lin, 132, &plan);
+        assert_int_equal(plan.grid[0], cases[i].blocks);
+    }
+}
+
 /* ---- the text ---- */
 
 /* A program that uses every operation on elements of type t once. */
@@ -355,6 +380,7 @@ int main(void) {
         cmocka_unit_test(large_calls_are_cut),
         cmocka_unit_test(grids_of_large_calls_fit_a_launch),
         cmocka_unit_test(joins_are_spread),
+        cmocka_unit_test(many_columns_are_alone),
         cmocka_unit_test(one_program_has_one_text),
         cmocka_unit_test(operations_compile),
         cmocka_unit_test(casts_compile),
