@@ -18,8 +18,11 @@
 /* cuBLAS splits sums into partial results, so small products need no more workspace than for
 ** those. Others have all of it: cuBLAS picks its kernels by what it gets, not by what they need. On
 ** an H200, us, with 8 MiB and with 32: f16, 69 x 3034 by 3034 x 265, 546 and 21; bf16, 1001 x 1001
-** by its like, 39 and 31; f16, 2 x 5598 by 5598 x 152, 36 and 22. */
+** by its like, 39 and 31; f16, 2 x 5598 by 5598 x 152, 36 and 22. Of one row or column it picks
+** worse ones then: f16, 177068 by 177068 x 379, 55 and 130. These have room for a partial result
+** for so many terms. */
 #define WORKSPACE_SPLITS 16
+#define SPLIT_TERMS      64
 #define SMALL_PRODUCT    (1 << 20) /* multiplications: fewer make a small one */
 #define WORKSPACE_PART   64        /* of what the hard limit leaves for arrays */
 /* Few results of sums of so few terms are not split, and need none. Tried with cuBLAS 13.1: 177,000
@@ -226,15 +229,22 @@ static tide_status note(const tidei_library_call *given, job *j, bool bare) {
     return status == TIDE_OK ? tidei_library_run(&c) : status;
 }
 
+/* The results' bytes, or more where more room is wanted. */
+static double room_for(const tidei_gemm *g, double results) {
+    const double products = results / (double)tide_dtype_size(g->dtype) * (double)g->k,
+                 splits = (double)(g->k / SPLIT_TERMS);
+    if (g->m == 1 || g->n == 1)
+        return splits > WORKSPACE_SPLITS ? results * (splits / WORKSPACE_SPLITS) : results;
+    return products < SMALL_PRODUCT ? results : (double)WORKSPACE_MAX;
+}
+
 /* `bare`: only where the call is captured, in which case it may do without. */
 static tide_status run_in_workspace(const tidei_library_call *given, job *j, double results,
                                     bool bare) {
     tidei_library_call c = *given;
     tidei_storage *workspace;
-    const tidei_gemm *g = gemm_of(j);
-    const double products = results / (double)tide_dtype_size(g->dtype) * (double)g->k;
-    tide_status status = tidei_cublas_workspace(
-        c.s, products < SMALL_PRODUCT ? results : (double)WORKSPACE_MAX, c.op, &workspace);
+    tide_status status =
+        tidei_cublas_workspace(c.s, room_for(gemm_of(j), results), c.op, &workspace);
     if (status != TIDE_OK) return status;
     j->uses[c.n++] = (tidei_use){
         .st = workspace, .offset = 0, .bytes = workspace->bytes, .mode = TIDEI_READ | TIDEI_WRITE};

@@ -15,6 +15,7 @@ static struct {
     int made, destroyed, products, depth, asked; /* contexts pushed; how often one was asked for */
     bool no_context, refuses;                    /* to push one; to say which it is */
     int64_t terms;                               /* of a product's sums */
+    int64_t rows;                                /* 0: 8 */
     size_t workspace, least;                     /* that the handle has; that its products need */
     int workspaces, bare;                        /* told of; products without one */
     tidei_cu_ctx current, pushed;                /* the program's own, the last pushed one */
@@ -117,13 +118,19 @@ static tidei_storage *taken(size_t bytes) { /* not touched */
 
 #define LONG 256 /* terms of a sum for which a product has a workspace */
 
-/* 8 x terms by terms x 8, all in one storage; a batch of them where it says so. */
+/* rows x terms by terms x 8, all in one storage; a batch of them where it says so. */
 static tide_status products(int64_t count) {
     const size_t bytes = (size_t)fake.terms * 8 * sizeof(float);
     tidei_dev *d = &fake.inner->devs[0];
     tidei_matrix x = {.st = operand, .ld = 8}, a = {.st = operand, .ld = fake.terms};
-    tidei_gemm g = {
-        .dtype = TIDE_F32, .m = 8, .n = 8, .k = fake.terms, .alpha = {1}, .a = a, .b = x, .c = x};
+    tidei_gemm g = {.dtype = TIDE_F32,
+                    .m = fake.rows ? fake.rows : 8,
+                    .n = 8,
+                    .k = fake.terms,
+                    .alpha = {1},
+                    .a = a,
+                    .b = x,
+                    .c = x};
     const tidei_use uses[3] = {{operand, 0, bytes, TIDEI_READ},
                                {operand, 0, bytes, TIDEI_READ},
                                {operand, 0, 256, TIDEI_WRITE}};
@@ -224,20 +231,23 @@ static void short_sums_do_without_a_workspace(void **state) {
     }
 }
 
-/* A small product has room for 16 partial results of each, another for as much as there is: a 64th
-** of what the limit leaves. */
+/* A small product has room for 16 partial results of each, one of a row for one for 64 terms,
+** another for as much as there is: a 64th of what the limit leaves. */
 static void larger_products_have_larger_workspaces(void **state) {
     static const struct {
         int64_t terms, count;
         size_t bytes;
-    } sums[] = {{LONG, 1, 64 << 10}, /* terms of 64 results */
-                {(1 << 14) - 1, 1, 64 << 10}, {1 << 14, 1, 2 << 20}, {130, 100, 448 << 10},
-                {164, 100, 2 << 20},          {1 << 16, 3, 2 << 20}};
+        int64_t rows;
+    } sums[] = {{LONG, 1, 64 << 10, 8}, /* terms of 64 results */
+                {(1 << 14) - 1, 1, 64 << 10, 8}, {1 << 14, 1, 2 << 20, 8},
+                {130, 100, 448 << 10, 8},        {164, 100, 2 << 20, 8},
+                {1 << 16, 3, 2 << 20, 8},        {1 << 16, 3, 128 << 10, 1}};
     tidei_storage *const usual = operand;
     (void)state;
     operand = taken(2 << 20);
     for (size_t i = 0; i < TIDEI_COUNT(sums); i++) {
         fake.terms = sums[i].terms;
+        fake.rows = sums[i].rows;
         assert_ok(products(sums[i].count));
         if (sums[i].bytes < 2 << 20)
             assert_int_equal(fake.workspace, sums[i].bytes);
