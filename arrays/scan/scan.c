@@ -6,6 +6,7 @@
 ** side by side, and others to a thread a part of them. Several short ones go to a warp; of the
 ** others, many go to a warp each (rows), few are cut into tiles that find what is before them as
 ** they go.
+** Along an axis of one element they are copied.
 ** Only the shape and the number of multiprocessors decide, so that the same additions are done in
 ** every run. Where the elements come from is the launch's to know: an array here, an expression in
 ** cuda_run.c. */
@@ -251,6 +252,8 @@ tide_status tidei_scan_into(const tidei_operand *out, const tidei_operand *a, in
     tidei_scan *x = &of.x;
     if (tidei_layout_size(&out->lay) == 0) return TIDE_OK;
     if (tidei_layout_size(&a->lay) == 0) return fill_initial(&of);
+    if (a->lay.shape[axis] == 1 && out->lay.shape[axis] == 1) /* each element by itself */
+        return tidei_store_elements(out->rt, out, a, op);
     lay_out(&a->lay, axis, flags, &x->p);
     begin_at(&x->p, (flags & TIDE_SCAN_REVERSE) != 0, tide_dtype_size(x->kind->in),
              tide_dtype_size(x->kind->out));
