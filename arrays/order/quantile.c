@@ -117,8 +117,9 @@ static const struct held {
                  {4096, 256, 1, 4, KERNEL(order_quantiles_64_256)},
                  {8192, 512, 1, 8, KERNEL(order_quantiles_64_512)},
                  {16384, 1024, 1, 8, KERNEL(order_quantiles_64_1024)}}};
-/* Shorter rows are sorted, many by one block at once. */
-#define HELD_LEAST 129
+/* Shorter rows are sorted, many by one block at once: 100000 rows of 128 f32 on an H200 271 us, of
+** 129 held by warps 146. */
+#define HELD_LEAST 65
 /* Blocks a multiprocessor that share the rows, at most. */
 #define HELD_BLOCKS 32
 

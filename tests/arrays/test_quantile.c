@@ -141,8 +141,8 @@ static const struct {
     int64_t n;
     const char *kernels[2];
 } holders[] = {
-    {128, {"order_quantile", "order_quantile"}},
-    {129, {"order_quantiles_32_warp", "order_quantiles_64_warp"}},
+    {64, {"order_quantile", "order_quantile"}},
+    {65, {"order_quantiles_32_warp", "order_quantiles_64_warp"}},
     {1024, {"order_quantiles_32_warp", "order_quantiles_64_warp"}},
     {1025, {"order_quantiles_32_256", "order_quantiles_64_256"}},
     {4096, {"order_quantiles_32_256", "order_quantiles_64_256"}},
