@@ -145,7 +145,7 @@ tide_status tidei_buckets_add(const tidei_plan *p, const tidei_operand *near, bu
     job j = {.p = p, .c = c, .uses = {.params = c, .bytes = sizeof *c}};
     c->low = choose_low(c->length, entry_bytes(p, c->parts));
     c->buckets = (int)count_buckets(c->length, c->low);
-    c->bits = 32 - __builtin_clz((unsigned)c->buckets);
+    c->bits = 32 - __builtin_clz((unsigned)(c->buckets - 1) | 1);
     c->tiles = (int)((tiles + most - 1) / most);
     c->stretches = (int)((tiles + c->tiles - 1) / c->tiles);
     /* Each bucket may have one piece that is not full. */

@@ -244,7 +244,8 @@ GA_FN void bu_part_tile(const bu_call &p, bu_parting<E, W> &s, ga_i64 first, int
     bu_row<E, W> row[BU_ITEMS];
     bu_read_places(p, first, n, false, place);
     bu_read_values(p, first, n, row);
-    /* What pads the tile comes behind all others. */
+    /* What pads the tile comes behind all others; the last bucket, of which it may seem to be, has
+    ** none after this tile. */
 #pragma unroll
     for (int i = 0; i < BU_ITEMS; i++)
         digit[i] = bu_item(i) < n ? place[i] >> p.low : (1u << p.bits) - 1;
