@@ -196,6 +196,32 @@ static void a_gpus_kernels_pick_from_parts_of_rows(void **state) {
 }
 static void the_first_of_long_rows(void **state) { rows_in_parts(*state); }
 
+/* Rows of one element, of a view, are copied, and all places are filled: no kernel sorts. */
+static void is_copied(tide_runtime *rt) {
+    const char *name = atomic_load(&emulated_last);
+    if (is_emulated(rt) && name) assert_int_not_equal(strncmp(name, "order_", 6), 0);
+}
+static void rows_of_one(tide_runtime *rt) {
+    static const tide_dtype types[] = {TIDE_U8, TIDE_F32, TIDE_C128};
+    for (size_t i = 0; i < TIDEI_COUNT(types); i++)
+        for (int axis = 0; axis < 3; axis++) {
+            int64_t shape[] = {7, 5, 9};
+            shape[axis] = 1;
+            tide_array *a = random_array(rt, types[i], 3, shape, axis ? TURNED : BACKWARD, i & 1);
+            tide_release(tide_sort(a, axis, axis & 1));
+            is_copied(rt);
+            tide_release(tide_argsort(a, axis, axis & 1));
+            is_copied(rt);
+            both_are_right(a, axis, axis & 1);
+            tide_release(a);
+        }
+}
+static void rows_of_one_element_are_copied(void **state) { rows_of_one(*state); }
+static void a_gpus_kernels_copy_rows_of_one_element(void **state) {
+    if (!*state) skip();
+    rows_of_one(*state);
+}
+
 /* Many rows of bytes, which warps count: at any distance from a multiple of 4 bytes; all of
 ** them or the first few; more places than there is room for are sorted. */
 static void rows_of_bytes(tide_runtime *rt) {
@@ -336,6 +362,8 @@ int main(void) {
         EMULATED(a_gpus_kernels_pass_over_such_digits),
         CASE(floats_are_sorted_by_what_their_keys_tell),
         EMULATED(a_gpus_kernels_sort_by_what_keys_tell),
+        CASE(rows_of_one_element_are_copied),
+        EMULATED(a_gpus_kernels_copy_rows_of_one_element),
         CASE(rows_beside_each_other_are_sorted_alone),
         EMULATED(a_gpus_kernels_keep_long_rows_apart),
         CASE(the_first_of_long_rows),
