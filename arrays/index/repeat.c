@@ -34,14 +34,15 @@ static int64_t row_bytes(const tidei_layout *l, int axis) {
     return bytes;
 }
 
-/* The bytes that move as one, at most RP_STORE; 0: rows are not repeated so. */
+/* The bytes that move as one, at most RP_STORE; 0: rows are not repeated so. Threads store RP_STORE
+** bytes at once, so the result begins where its memory does. */
 static int64_t unit_of(const tidei_operand *out, const tidei_operand *a, int axis) {
     const tidei_layout *l = &a->lay;
     const int64_t row = row_bytes(l, axis), size = (int64_t)tide_dtype_size(l->dtype);
-    if (!(out->st->dev->d->info.flags & TIDEI_DEV_RUNS_TEXT) || !tidei_layout_contiguous(l))
+    if (!(out->st->dev->d->info.flags & TIDEI_DEV_RUNS_TEXT) || !tidei_layout_contiguous(l) ||
+        out->lay.offset)
         return 0;
-    const uint64_t all = (uint64_t)row | (uint64_t)(l->offset * size) |
-                         (uint64_t)(out->lay.offset * size) | RP_STORE;
+    const uint64_t all = (uint64_t)row | (uint64_t)(l->offset * size) | RP_STORE;
     const int64_t unit = (int64_t)(all & -all);
     if (tidei_layout_size(&out->lay) * size / unit >= INT32_MAX - RP_STORE) return 0;
     return row < ROW_MOST || unit >= UNIT_LEAST ? unit : 0;

@@ -29,18 +29,18 @@ static const tidei_own_kernel kernels[] = {KERNEL(roll_1), KERNEL(roll_2), KERNE
 ** a load each. */
 #define ROW_MOST(unit) (256 * (unit))
 
-/* The bytes that move as one where axis i is shifted by k; 0: not by roll.h. */
+/* The bytes that move as one where axis i is shifted by k; 0: not by roll.h. Threads store
+** RL_STORE bytes at once, so the result begins where its memory does. */
 static int64_t unit_of(const tidei_operand *dst, const tidei_operand *src, int i, int64_t k) {
     const tidei_layout *l = &src->lay;
     const int64_t size = (int64_t)tide_dtype_size(l->dtype);
     if (!(dst->st->dev->d->info.flags & TIDEI_DEV_RUNS_TEXT) || !tidei_layout_contiguous(l) ||
-        !tidei_layout_contiguous(&dst->lay))
+        !tidei_layout_contiguous(&dst->lay) || dst->lay.offset)
         return 0;
     int64_t inner = size;
     for (int d = i + 1; d < l->ndim; d++) inner *= l->shape[d];
     const uint64_t all = (uint64_t)(l->shape[i] * inner) | (uint64_t)(k * inner) |
-                         (uint64_t)(l->offset * size) | (uint64_t)(dst->lay.offset * size) |
-                         RL_STORE;
+                         (uint64_t)(l->offset * size) | RL_STORE;
     const int64_t unit = (int64_t)(all & -all);
     if (tidei_layout_size(l) * size / unit >= INT32_MAX - RL_STORE) return 0;
     return l->shape[i] * inner <= ROW_MOST(unit) ? unit : 0;
