@@ -748,7 +748,7 @@ void tidei_chain_params(const tidei_call *c, const tidei_chain_plan *plan, tidei
     const int64_t v = plan->form.vec;
     unsigned char *at = out->params.bytes + 8 * (size_t)n; /* addresses come at the launch */
     out->noperands = n;
-    out->scalars_at = (size_t)(at - out->params.bytes);
+    out->scalars_at = c->prog->nscalars ? (size_t)(at - out->params.bytes) : 0;
     memcpy(at, c->scalars, 16 * (size_t)c->prog->nscalars);
     at += 16 * (size_t)c->prog->nscalars;
     int64_t *strides = (int64_t *)(void *)at, *steps = strides + TIDE_MAX_RANK * n,

@@ -33,7 +33,7 @@ static void end(const writer *w, tidei_cuda_plan *out) {
 }
 
 static void put_scalars(writer *w, const tidei_call *c, tidei_cuda_plan *out) {
-    out->scalars_at = (size_t)(w->at - out->params.bytes);
+    out->scalars_at = c->prog->nscalars ? (size_t)(w->at - out->params.bytes) : 0;
     memcpy(take(w, 16 * (size_t)c->prog->nscalars), c->scalars, 16 * (size_t)c->prog->nscalars);
 }
 

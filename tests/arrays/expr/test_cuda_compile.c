@@ -138,6 +138,7 @@ static void many_columns_are_alone(void **state) {
         c.in[0].strides[1] = cases[i].columns;
         tidei_cuda_plan_fold(&c, &k, &lin, 132, &plan);
         assert_int_equal(plan.grid[0], cases[i].blocks);
+        assert_int_equal(plan.scalars_at, 0); /* it has none */
     }
 }
 

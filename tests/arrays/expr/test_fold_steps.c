@@ -177,10 +177,48 @@ static void both_steps_give_what_one_gives(void **state) {
     }
 }
 
+/* ---- in graphs ---- */
+
+static tide_status scaled_fold(void *text, const tide_arg *args, size_t n, tide_array **outs,
+                               size_t m) {
+    assert_true(n == 3 && m == 1);
+    outs[0] = tide_map_args(rt, text, args, n);
+    return outs[0] ? TIDE_OK : tidei_last_status();
+}
+
+/* A number of a graph's run goes to the step that computes with it, and to no other. The second
+** step of a mean is no chain. */
+static void numbers_of_graphs_go_to_the_first_step(void **state) {
+    static char sum[] = "(x, a, b) -> sum(x * a + b, axis=(0, 2))",
+                mean[] = "(x, a, b) -> mean(x * a + b, axis=(0, 2))";
+    const int64_t shape[] = {64, 128, 129};
+    float results[128];
+    (void)state;
+    if (!rt) skip();
+    tide_array *x = tide_full(rt, TIDE_F32, 3, shape, tide_arg_int(1));
+    assert_array(x);
+    for (int means = 0; means < 2; means++) {
+        const int64_t of_one = means ? 1 : shape[0] * shape[2];
+        tide_graph *g = tide_graph_new(rt, scaled_fold, means ? mean : sum);
+        assert_non_null(g);
+        for (int run = 1; run < 5; run++) { /* the first is none of a graph's */
+            const tide_arg args[] = {tide_arg_array(x), tide_arg_int(run), tide_arg_int(run)};
+            tide_array *y;
+            assert_ok(tide_graph_run(g, args, 3, &y, 1));
+            assert_ok(tide_to_host(y, results, sizeof results));
+            for (int i = 0; i < 128; i++) assert_true(results[i] == (float)(2 * run * of_one));
+            tide_release(y);
+        }
+        tide_graph_release(g);
+    }
+    tide_release(x);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_cheaper_dimension_is_first),
         cmocka_unit_test(both_steps_give_what_one_gives),
+        cmocka_unit_test(numbers_of_graphs_go_to_the_first_step),
     };
     return cmocka_run_group_tests(tests, open_both, close_both);
 }
