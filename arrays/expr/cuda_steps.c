@@ -13,8 +13,10 @@
 /* Elements of a call: fewer are folded in less time than another launch takes. */
 #define STEPS_LEAST ((int64_t)1 << 20)
 /* The accumulators take no more than this part of the bytes that are read: writing and reading them
-** would cost what is won, and they need room. */
+** would cost what is won. Nor more than so many bytes: a fold of most of a GPU's memory has to find
+** room for them beside it, and there is no other way once it is in steps. */
 #define STEPS_PART 4
+#define STEPS_ROOM ((int64_t)2 << 30)
 /* Bytes that lie side by side: where they are fewer, a warp asks for more lines than it has
 ** elements for, and the step costs half of its bytes more. */
 #define STEPS_NARROW 64
@@ -64,7 +66,8 @@ bool tidei_steps_find(const tidei_call *c, const tidei_cuda_traits *k, tidei_ste
         if (lead->strides[d]) bytes *= c->shape[d];
     for (int d = kept; d <= last; d += last - kept) { /* the outermost, or the innermost */
         const int64_t accumulators = elements / c->shape[d] * k->acc_bytes;
-        if (!lead->strides[d] || accumulators > bytes / STEPS_PART) continue;
+        if (!lead->strides[d] || accumulators > bytes / STEPS_PART || accumulators > STEPS_ROOM)
+            continue;
         const int64_t cost = cost_of(c, lead, element, bytes, accumulators, d);
         if (cost >= best) continue;
         best = cost;

@@ -75,6 +75,9 @@ static void the_cheaper_dimension_is_first(void **state) {
         {TIDEI_FOLD_SUM, TIDE_I8, TIDE_I64, 3, {30, 200, 1000}, 5, 2},
         {TIDEI_FOLD_SUM, TIDE_I8, TIDE_I64, 3, {30, 20000, 31}, 5, NONE},
         {TIDEI_FOLD_SUM, TIDE_F32, TIDE_F32, 3, {3, 1000000, 3}, 5, NONE},
+        /* they take too much memory */
+        {TIDEI_FOLD_SUM, TIDE_F32, TIDE_F32, 3, {4, 44739242, 3}, 5, 0},
+        {TIDEI_FOLD_SUM, TIDE_F32, TIDE_F32, 3, {4, 178956971, 3}, 5, NONE},
         /* neighbours merge; few elements; an index */
         {TIDEI_FOLD_SUM, TIDE_F32, TIDE_F32, 3, {61, 31, 35488}, 6, NONE},
         {TIDEI_FOLD_SUM, TIDE_F32, TIDE_F32, 3, {61, 3, 354}, 5, NONE},
