@@ -418,8 +418,8 @@ static void many_claims_end_with_the_last(void **state) {
     free(at), free(want);
 }
 
-/* Puts k indices an axis of a, (n[0], n[1], n[2]); `turned`: memory has the axes in another order,
-** and begins at an axis's end. */
+/* Puts k indices an axis of a, (n[0], n[1], n[2]), of which one in eight is bad; `turned`: memory
+** has the axes in another order, and begins at an axis's end. */
 static void put_many(tide_runtime *rt, tide_dtype t, const int64_t *n, int axis, int64_t k,
                      bool turned) {
     const size_t size = tide_dtype_size(t);
@@ -437,6 +437,10 @@ static void put_many(tide_runtime *rt, tide_dtype t, const int64_t *n, int axis,
         data[i] = t == TIDE_BOOL ? 1 : (unsigned char)(1 + random_below(100));
     for (int64_t i = 0; i < count; i++) {
         at[i] = (int32_t)random_below(n[axis]);
+        if (i % 8 == 3) {
+            at[i] = (int32_t)(i % 16 == 3 ? n[axis] + at[i] : -n[axis] - 1 - at[i]);
+            continue;
+        }
         c[0] = i / (shape[1] * shape[2]), c[1] = i / shape[2] % shape[1], c[2] = i % shape[2];
         c[axis] = at[i];
         memcpy(want + (size_t)((c[0] * n[1] + c[1]) * n[2] + c[2]) * size, data + (size_t)i * size,
@@ -445,6 +449,7 @@ static void put_many(tide_runtime *rt, tide_dtype t, const int64_t *n, int axis,
     }
     assert_ok(tide_put_along_axis(a, tide_from_host(rt, TIDE_I32, 3, shape, at), axis,
                                   tide_from_host(rt, t, 3, shape, data)));
+    assert_int_equal(tide_synchronize(rt, NULL), TIDE_E_BOUNDS);
     has_bytes(a, want, (size_t)(n[0] * n[1] * n[2]) * size);
     free(at), free(data), free(want);
 }

@@ -5,8 +5,7 @@
 #include "tests/arrays/every_failure.h"
 #include "tests/arrays/indexed.h"
 
-extern const char tidei_buckets_text[], tidei_scatter_text[];
-extern const char tidei_scatter_text[], tidei_scatter_few_text[];
+extern const char tidei_buckets_text[], tidei_scatter_text[], tidei_scatter_few_text[];
 
 /* The elements as c128. */
 static double *numbers_of(tide_array *a) { return bytes_of(tide_cast(a, TIDE_C128)); }
@@ -68,6 +67,8 @@ static tide_array *draw_array(tide_runtime *rt, int op, tide_dtype t, int ndim,
 }
 
 static const char *last_kernel; /* of one_case's call, emulated */
+/* Of one_case's indices one in so many is bad; 0: none. */
+static int bad_each;
 
 /* One case: rows of (n[0], m, n[2]) into (n[0], n[1], n[2]), which may lie in any order. */
 static void one_case(tide_runtime *rt, int op, tide_dtype t, const int64_t *n, int64_t m,
@@ -76,12 +77,18 @@ static void one_case(tide_runtime *rt, int op, tide_dtype t, const int64_t *n, i
     double *is = malloc((size_t)(size * 16 + 1)), *values = malloc((size_t)(rows * 16 + 1));
     int32_t *index = malloc((size_t)m * 4 + 1);
     tide_array *a = draw_array(rt, op, t, 3, n, is), *v = draw_array(rt, op, t, 3, k, values);
-    for (int64_t j = 0; j < m; j++)
-        index[j] = (int32_t)(random_below(n[1]) - (random_below(2) ? n[1] : 0));
+    bool bad = false;
+    for (int64_t j = 0; j < m; j++) {
+        const int64_t at = random_below(n[1]), from = random_below(2) ? n[1] : 0;
+        const bool out = bad_each && j % bad_each == 0;
+        bad |= out;
+        index[j] = (int32_t)(out ? (from ? -n[1] - 1 - at : n[1] + at) : at - from);
+    }
     for (int64_t i = 0; i < n[0]; i++)
         for (int64_t j = 0; j < m; j++)
             for (int64_t c = 0; c < n[2]; c++) {
                 int64_t x = index[j] < 0 ? index[j] + n[1] : index[j];
+                if (x < 0 || x >= n[1]) continue;
                 combine(op, is + 2 * ((i * n[1] + x) * n[2] + c),
                         values + 2 * ((i * m + j) * n[2] + c));
             }
@@ -93,6 +100,7 @@ static void one_case(tide_runtime *rt, int op, tide_dtype t, const int64_t *n, i
     }
     assert_ok(scatter(op, a, at, turned ? -2 : 1, v, flags));
     last_kernel = emulated_last;
+    if (bad) assert_int_equal(tide_synchronize(rt, NULL), TIDE_E_BOUNDS);
     double *got = numbers_of(a);
     for (int64_t i = 0; i < size; i++)
         if (got[2 * i] != is[2 * i] || got[2 * i + 1] != is[2 * i + 1])
@@ -321,6 +329,25 @@ static void few_entries_agree_with_the_model(void **state) {
     one_case(*state, ADD, TIDE_F32, (int64_t[]){1, 67, 2301}, 480, false, 0);
 }
 
+/* By each way in which a GPU looks indices up: claims that each block notes, tables by slots and by
+** rows, rows that warps share, sums of few entries. Of half of the cases all indices are bad. */
+static void bad_indices_are_left_out_of_all(void **state) {
+    static const struct {
+        int64_t n[3], m;
+        tide_dtype t;
+        int op;
+    } cases[] = {{{2, 60, 9}, 70, TIDE_I32, PUT},      {{1, 700, 3}, 1700, TIDE_F32, PUT},
+                 {{2, 30000, 3}, 1600, TIDE_F16, PUT}, {{1, 300, 9}, 1700, TIDE_U8, PUT},
+                 {{1, 300, 513}, 1540, TIDE_F16, PUT}, {{1, 5, 33}, 60, TIDE_I16, ADD},
+                 {{2, 5, 1100}, 9, TIDE_F16, MAX},     {{3, 5, 8}, 90, TIDE_F64, MIN},
+                 {{3000, 67, 1}, 90, TIDE_I32, ADD},   {{1, 90, 1000}, 270, TIDE_F32, ADD}};
+    for (size_t i = 0; i < TIDEI_COUNT(cases) * 2; i++) {
+        bad_each = i % 2 ? 1 : 5;
+        one_case(*state, cases[i / 2].op, cases[i / 2].t, cases[i / 2].n, cases[i / 2].m, false, 0);
+    }
+    bad_each = 0;
+}
+
 /* ---- by hand ---- */
 
 static void every_value_counts(void **state) {
@@ -427,16 +454,18 @@ static void many_integers_are_added(void **state) {
     assert_memory_equal(got, want, sizeof got);
 }
 
-/* Sums of -0.0 are -0.0, and what is left out changes none: in tiles, in rows. */
+/* Sums of -0.0 are -0.0, and what is left out changes none: in tiles, in rows, of few entries. */
 static void zeros_keep_their_signs(void **state) {
-    enum { PLACES = 5, N = 4300 };
+    enum { PLACES = 5, N = 4300, FEW = 280 };
+    static const int64_t sizes[][2] = {{N, 1}, {N, 6}, {FEW, 1000}};
     tide_runtime *rt = *state;
-    for (int64_t width = 1; width < 8; width += 5) {
+    for (size_t k = 0; k < TIDEI_COUNT(sizes); k++) {
+        const int64_t n = sizes[k][0], width = sizes[k][1];
         int32_t at[N], *bits;
         for (int i = 0; i < N; i++) at[i] = i == 7 ? PLACES : i * 7 % PLACES;
         tide_array *a = tide_full(rt, TIDE_F32, SHAPE(PLACES, width), tide_arg_float(-0.0)),
-                   *v = tide_full(rt, TIDE_F32, SHAPE(N, width), tide_arg_float(-0.0)),
-                   *places = tide_from_host(rt, TIDE_I32, SHAPE(N), at);
+                   *v = tide_full(rt, TIDE_F32, SHAPE(n, width), tide_arg_float(-0.0)),
+                   *places = tide_from_host(rt, TIDE_I32, SHAPE(n), at);
         assert_ok(tide_fill(tide_slice(v, "7"), tide_arg_float(NAN)));
         assert_ok(tide_scatter_add(a, places, 0, v, 0));
         assert_int_equal(tide_synchronize(rt, NULL), TIDE_E_BOUNDS);
@@ -524,6 +553,7 @@ static void a_gpus_kernels_do_the_same(void **state) {
     few_entries_agree_with_the_model(state);
     emulated_edit = NULL;
     assert_int_equal(few, 9);
+    bad_indices_are_left_out_of_all(state);
     integers_wrap(state);
     many_integers_are_added(state);
     zeros_keep_their_signs(state);
@@ -561,6 +591,7 @@ int main(void) {
         cmocka_unit_test(a_failure_leaves_nothing),
         CASE(rows_of_any_width_agree_with_the_model),
         CASE(few_entries_agree_with_the_model),
+        CASE(bad_indices_are_left_out_of_all),
         CASE(every_value_counts),
         CASE(the_least_and_the_greatest_have_one_answer),
         CASE(halves_are_added_as_floats),
