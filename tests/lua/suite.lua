@@ -32,7 +32,9 @@ function s.output_of(program, before)
 end
 
 function s.file_of(text)
-  local name = os.tmpname() .. ".lua"
+  local name = os.tmpname()
+  assert(os.rename(name, name .. ".lua"))
+  name = name .. ".lua"
   local file = assert(io.open(name, "w"))
   file:write(text)
   file:close()

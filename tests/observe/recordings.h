@@ -3,9 +3,9 @@
 #ifndef TIDETEST_RECORDINGS_H
 #define TIDETEST_RECORDINGS_H
 
-#include <dirent.h>
 #include <unistd.h>
 #include "tests/support/fresh_environment.h"
+#include "tests/support/folder.h"
 #include "tests/support/works.h"
 #include "tools/tide/replay.h"
 
@@ -34,11 +34,7 @@ static inline int setup(void **state) {
 }
 
 static inline int teardown(void **state) {
-    DIR *d = opendir(folder);
-    for (struct dirent *e; d && (e = readdir(d));)
-        if (e->d_name[0] != '.') unlink(in_folder(e->d_name));
-    if (d) closedir(d);
-    rmdir(folder);
+    remove_folder(folder);
     return restore_environment(state);
 }
 

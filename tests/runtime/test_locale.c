@@ -5,13 +5,13 @@
 ** process and for one thread. German writes a decimal comma, points between thousands and system
 ** errors in German; in Turkish I and i are not the same letter. Figures that change from run to run
 ** are replaced by #. */
-#include <dirent.h>
 #include <locale.h>
 #include <unistd.h>
 #include "arrays/expr/cuda_text.h"
 #include "runtime/device/host/host.h"
 #include "runtime/base/text.h"
 #include "tests/support/clean_environment.h"
+#include "tests/support/folder.h"
 #include "tests/arrays/expr/programs.h"
 
 static const char *const locales[] = {"de_DE.UTF-8", "tr_TR.UTF-8"};
@@ -304,11 +304,7 @@ static int setup(void **state) {
 }
 
 static int teardown(void **state) {
-    DIR *d = opendir(folder);
-    for (struct dirent *e; d && (e = readdir(d));)
-        if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..")) unlink(in_folder(e->d_name));
-    if (d) closedir(d);
-    rmdir(folder);
+    remove_folder(folder);
     free(wanted);
     setlocale(LC_ALL, "C");
     return restore_environment(state);

@@ -12,6 +12,7 @@
 
 #include "runtime/base/own_thread.h"
 #include "tests/support/fresh_environment.h"
+#include "tests/support/folder.h"
 
 /* ---- what a handler must not do ---- */
 
@@ -111,9 +112,7 @@ static int setup(void **state) {
     return mkdtemp(folder) ? fresh_environment(state) : -1;
 }
 static int teardown(void **state) {
-    static const char *const names[] = {"a.npy", "run.csv", "run.2.csv", "run.json"};
-    for (size_t i = 0; i < TIDEI_COUNT(names); i++) unlink(in_folder(names[i]));
-    rmdir(folder);
+    remove_folder(folder);
     return restore_environment(state);
 }
 
