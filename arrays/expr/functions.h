@@ -1,5 +1,6 @@
 /* functions.h: elementary functions of complex numbers, and special functions of real ones, that
-** ops.def names by G(): one text for both back ends, as prelude.h is, which comes before it.
+** ops.def names by G(): one text for both back ends, as prelude.h is, which comes before it. Those
+** that CUDA has itself are the host's alone, named by F().
 **
 ** Included (and on CUDA written) twice: with TD_WIDTH 32 for f32 and c64, with 64 for f64 and c128.
 ** What must stay true: real functions of <math.h> are all that it calls, so the back ends differ no
@@ -81,6 +82,7 @@ TD_FN R FR(poly7)(R x, R a, R b, R c, R d, R e, R f, R g, R h) {
     return (FR(poly5)(x, a, b, c, d, e, f) * x + g) * x + h;
 }
 
+#ifndef td_erfinv /* the host */
 /* AS 241: the x at which the normal distribution function is q + 0.5; `tail`: the lesser of that
 ** and 1 less that. In f32 by the shorter polynomials, whose relative error is 1e-7. */
 #if WIDE
@@ -147,6 +149,7 @@ TD_FN R FR(erfinv)(R x) {
     if (!(a < 1)) return a == 1 ? x / (x - x) : (x - x) / (x - x);
     return FR(as241)(x / 2, (1 - a) / 2) * (R)0.707106781186547524401;
 }
+#endif
 
 /* Of x >= 1, which is `lost` more: around its zero by a rational function with the zero as a factor
 ** (Boost.Math's, by John Maddock), from 10 on by the asymptotic series. */

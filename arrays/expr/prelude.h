@@ -32,6 +32,8 @@ typedef unsigned long long td_u64;
 #define td_from_bits_f64(x) __longlong_as_double((td_i64)(x))
 #define G(f)                td_##f
 #define td_lgamma(x)        lgamma(x)
+#define td_erfinv(x)        erfinv(x) /* these two: functions.h has the host's */
+#define td_norm_ppf(x)      normcdfinv(x)
 #define F(f)                td_##f
 #define M(f)                f
 #define td_apart_f32(x)     (x)

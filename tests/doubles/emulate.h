@@ -53,7 +53,26 @@ static const char emu_language[] =
     "static inline double ldexp(double x, int n) { return __builtin_ldexp(x, n); }\n"
     "static inline float fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }\n"
     "static inline double fma(double x, double y, double z) { return __builtin_fma(x, y, z); }\n"
-    "#undef ONE\n#undef TWO\n";
+    "#undef ONE\n#undef TWO\n"
+    /* the number whose erf is a, where 1 less a is `rest`: by halving an interval */
+    "static inline long double emu_erfinv(long double a, long double rest) {\n"
+    "    long double lo = 0, hi = 120;\n"
+    "    if (a < 0) return -emu_erfinv(-a, 2 - rest);\n"
+    "    if (!(rest > 0)) return rest == 0 ? __builtin_infl() : __builtin_nanl(\"\");\n"
+    "    if (a < 1e-8L) return a * 0.886226925452758013649L;\n"
+    "    for (int i = 0; i < 120; i++) {\n"
+    "        const long double m = (lo + hi) / 2;\n"
+    "        ((a < 0.5L ? __builtin_erfl(m) < a : __builtin_erfcl(m) > rest) ? lo : hi) = m;\n"
+    "    }\n"
+    "    return lo;\n}\n"
+    "static inline long double emu_ppf(long double p) {\n"
+    "    const long double s = 1.41421356237309504880L;\n"
+    "    return p < 0.5L ? -s * emu_erfinv(1 - 2 * p, 2 * p) : s * emu_erfinv(2 * p - 1, 2 - 2 * "
+    "p);\n}\n"
+    "static inline float erfinv(float x) { return (float)emu_erfinv(x, 1 - (long double)x); }\n"
+    "static inline double erfinv(double x) { return (double)emu_erfinv(x, 1 - (long double)x); }\n"
+    "static inline float normcdfinv(float x) { return (float)emu_ppf(x); }\n"
+    "static inline double normcdfinv(double x) { return (double)emu_ppf(x); }\n";
 
 /* Warps: lanes are threads in a row, of blocks of one dimension. A lane that a call's mask names,
 ** and that never comes, is found as a barrier that was left behind. */
