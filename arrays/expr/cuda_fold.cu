@@ -16,26 +16,24 @@
 ** found is joined in shared memory, in an order fixed by the shape; where several blocks share a
 ** result, their accumulators go to p.accs, to be folded by another launch. A thread keeps several
 ** accumulators, and starts afresh every 64 rounds, so that rounding errors stay small. */
-/* Loads reduced group r of the column at `at`; where groups lie evenly that is where `here` has come
-** to, hop by hop. */
+/* Loads a thread's next groups. Where groups lie evenly they are where `here` has come to, hop by
+** hop, else they are found from `at`, the column's place. Those at `left` and beyond, unless WHOLE
+** says that there are none, are not there: instead another one is loaded again, so that no load
+** waits for a branch. */
+template <int FLAT, bool EVENLY, bool WHOLE>
 TD_FN void tide_fetch(const tide_p &p, const tide_at &at, tide_at &here, const tide_at &hop,
-                      td_i64 r, tide_x<tide_V> &x, td_i64 &linear, bool flat, bool evenly) {
-    if (!evenly) {
-        here = at;
-        tide_locate(p, p.kept, p.last, r, here);
-    }
-    tide_load(p, here, x, flat);
-    linear = tide_linear(p, here);
-    if (evenly) tide_hop(here, hop);
-}
-
-/* A thread's next groups. */
-TD_FN void tide_fetch_all(const tide_p &p, const tide_at &at, tide_at &here, const tide_at &hop,
-                          td_i64 r, td_u32 lanes, tide_x<tide_V> (&x)[tide_U],
-                          td_i64 (&linear)[tide_U], bool flat, bool evenly) {
+                      td_i64 r, td_u32 lanes, td_u32 left, tide_x<tide_V> (&x)[tide_U],
+                      td_i64 (&linear)[tide_U]) {
 #pragma unroll
-    for (int u = 0; u < tide_U; u++)
-        tide_fetch(p, at, here, hop, r + u * lanes, x[u], linear[u], flat, evenly);
+    for (int u = 0; u < tide_U; u++) {
+        if (!EVENLY) {
+            here = at;
+            tide_locate(p, p.kept, p.last, WHOLE || u * lanes < left ? r + u * lanes : r, here);
+        }
+        tide_load<FLAT>(p, here, x[u]);
+        linear[u] = tide_linear(p, here);
+        if (EVENLY && (WHOLE || (u + 1) * lanes < left)) tide_hop(here, hop);
+    }
 }
 
 /* Takes a group in. `u` tells groups under way together apart: they go to different
@@ -64,6 +62,27 @@ TD_FN tide_acc tide_gather(tide_acc a, td_u32 lane, td_u32 lanes, td_u32 stride)
     }
     __syncthreads(); /* the room is used again */
     return a;
+}
+
+/* Loads a thread's next groups, `left` of the stretch, and takes them in. */
+template <bool WHOLE, int C>
+TD_FN void tide_round(tide_acc (&acc)[C], const tide_p &p, const tide_at &at, tide_at &here,
+                      const tide_at &hop, td_i64 r, td_u32 lanes, td_u32 left, bool evenly) {
+    tide_x<tide_V> x[tide_U];
+    td_i64 linear[tide_U];
+    const td_u32 flat = tide_flat(p);
+    /* without these branches the loads of a thread would wait for each other */
+    if (!evenly)
+        tide_fetch<0, false, WHOLE>(p, at, here, hop, r, lanes, left, x, linear);
+    else if (!flat)
+        tide_fetch<0, true, WHOLE>(p, at, here, hop, r, lanes, left, x, linear);
+    else if (tide_two && flat == 1)
+        tide_fetch<1, true, WHOLE>(p, at, here, hop, r, lanes, left, x, linear);
+    else
+        tide_fetch<tide_two ? 2 : -1, true, WHOLE>(p, at, here, hop, r, lanes, left, x, linear);
+#pragma unroll
+    for (int u = 0; u < tide_U; u++)
+        if (WHOLE || u * lanes < left) tide_absorb(acc, p, u, r + u * lanes, x[u], linear[u]);
 }
 
 extern "C" __global__ void __launch_bounds__(256) tide_k(const __grid_constant__ tide_p p) {
@@ -96,27 +115,9 @@ extern "C" __global__ void __launch_bounds__(256) tide_k(const __grid_constant__
                 tide_step(p, p.kept, lanes, hop);
             }
 #pragma unroll 1
-            for (; r + (tide_U - 1) * lanes < end; r += round) {
-                tide_x<tide_V> x[tide_U];
-                td_i64 linear[tide_U];
-                /* without these branches the loads of a thread would wait for each other */
-                if (!evenly)
-                    tide_fetch_all(p, at, here, hop, first + r, lanes, x, linear, false, false);
-                else if (!tide_stretches(p))
-                    tide_fetch_all(p, at, here, hop, first + r, lanes, x, linear, false, true);
-                else
-                    tide_fetch_all(p, at, here, hop, first + r, lanes, x, linear, true, true);
-#pragma unroll
-                for (int u = 0; u < tide_U; u++)
-                    tide_absorb(acc, p, u, first + (r + u * lanes), x[u], linear[u]);
-            }
-#pragma unroll 1
-            for (; r < end; r += lanes) {
-                tide_x<tide_V> x;
-                td_i64 linear;
-                tide_fetch(p, at, here, hop, first + r, x, linear, true, evenly);
-                tide_absorb(acc, p, 0, first + r, x, linear);
-            }
+            for (; r + (tide_U - 1) * lanes < end; r += round)
+                tide_round<true>(acc, p, at, here, hop, first + r, lanes, end - r, evenly);
+            if (r < end) tide_round<false>(acc, p, at, here, hop, first + r, lanes, end - r, evenly);
 #pragma unroll
             for (int c = 0; c < chains; c++) tide_join(total[c % tide_W], acc[c]);
         }
@@ -126,7 +127,7 @@ extern "C" __global__ void __launch_bounds__(256) tide_k(const __grid_constant__
                 tide_at here = at;
                 tide_x<1> x;
                 tide_single(p, p.groups * tide_V + k, here);
-                tide_load(p, here, x, true);
+                tide_load<-1>(p, here, x);
                 tide_take(total[0], p, x, 0, tide_linear(p, here), p.groups * tide_V + k);
             }
     }

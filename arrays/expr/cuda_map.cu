@@ -4,8 +4,9 @@
 **   tide_p            the parameters
 **   tide_at           where a group lies: element offsets of all operands
 **   tide_x, tide_y    the inputs and results of a group
-**   tide_step, tide_load, tide_expr_apply, tide_store; tide_stretches: whether some input stretches
-**   along the vectors
+**   tide_step, tide_load, tide_expr_apply, tide_store; tide_two: whether there are two inputs;
+**   tide_flat: a bit for each input that stretches along the vectors. tide_load<FLAT> is for inputs
+**   of such bits, tide_load<-1> for any
 ** Flat: every operand is contiguous, one offset serves all. Else a group's number is taken apart
 ** into indices, innermost dimension first; offsets fit 32 bits, as the host cuts larger calls. A
 ** thread loads all it needs before it stores, so that many bytes are under way, and results may lie
@@ -45,6 +46,14 @@ TD_FN void tide_locate(const tide_p &p, td_i64 first, td_u32 t, tide_at *at) {
 }
 #endif
 
+template <int FLAT>
+TD_FN void tide_load_all(const tide_p &p, const tide_at *at, td_u32 t, td_u32 count,
+                         tide_x<tide_V> *x) {
+#pragma unroll
+    for (int u = 0; u < tide_U; u++)
+        if (t + u * 256 < count) tide_load<FLAT>(p, at[u], x[u]);
+}
+
 extern "C" __global__ void __launch_bounds__(256) tide_k(const __grid_constant__ tide_p p) {
     kt_grid_wait();
     const td_i64 first = (td_i64)blockIdx.x * (256 * tide_U), left = p.groups - first;
@@ -52,16 +61,16 @@ extern "C" __global__ void __launch_bounds__(256) tide_k(const __grid_constant__
     tide_at at[tide_U];
     tide_x<tide_V> x[tide_U];
     tide_locate(p, first, t, at);
-    /* without this branch the loads of a thread would wait for each other */
-    if (!tide_stretches(p)) {
-#pragma unroll
-        for (int u = 0; u < tide_U; u++)
-            if (t + u * 256 < count) tide_load(p, at[u], x[u], false);
-    } else {
-#pragma unroll
-        for (int u = 0; u < tide_U; u++)
-            if (t + u * 256 < count) tide_load(p, at[u], x[u], true);
-    }
+    const td_u32 flat = tide_flat(p);
+    /* without these branches the loads of a thread would wait for each other */
+    if (!flat)
+        tide_load_all<0>(p, at, t, count, x);
+    else if (tide_two && flat == 1)
+        tide_load_all<1>(p, at, t, count, x);
+    else if (tide_two && flat == 2)
+        tide_load_all<2>(p, at, t, count, x);
+    else
+        tide_load_all<-1>(p, at, t, count, x);
 #pragma unroll
     for (int u = 0; u < tide_U; u++)
         if (t + u * 256 < count) {
@@ -75,7 +84,7 @@ extern "C" __global__ void __launch_bounds__(256) tide_k(const __grid_constant__
         tide_x<1> x1;
         tide_y<1> y1;
         at[0].all = p.groups * tide_V + t;
-        tide_load(p, at[0], x1, false);
+        tide_load<0>(p, at[0], x1);
         tide_expr_apply(p, at[0], x1, y1);
         tide_store(p, at[0], y1);
     }

@@ -68,7 +68,10 @@ void tidei_cuda_traits_of(const tidei_program *p, tidei_cuda_traits *out) {
                      : !vectors             ? 1
                      : fold                 ? floor_pow2(16 / in_max, 1, 8)
                                             : 16 / all_max;
-        unsigned moved = v * (in     ? in
+        /* down columns one of two inputs is mostly stretched, and the cache has its elements */
+        const bool one = p->ninputs == 2 && c == TIDEI_CUDA_FOLD_COLUMN;
+        unsigned moved = v * (one    ? in_max
+                              : in   ? in
                               : outs ? outs
                                      : 1),
                  room = p->ninputs > 3 ? 24u / p->ninputs : 8;
@@ -205,7 +208,7 @@ static void say_call(text *t, const tidei_program *p, const char *linear, const 
 
 /* ---- finding and moving operands ---- */
 
-/* tide_at, tide_step, tide_x, tide_load: `offset` is the type of offsets. */
+/* tide_at, tide_step, tide_two, tide_flat, tide_x, tide_load: `offset` is the type of offsets. */
 static void say_operands(text *t, const tidei_program *p, const tidei_cuda_traits *k,
                          tidei_cuda_class cls) {
     unsigned nin = inputs_of(p, cls);
@@ -229,22 +232,25 @@ static void say_operands(text *t, const tidei_program *p, const tidei_cuda_trait
         if (lin) say(t, "    at.linear += k * p.linears[d];\n");
         say(t, "}\n");
     }
-    sayf(t, "TD_FN bool tide_stretches(const tide_p &p) { return %s; }\n",
-         splats ? "p.flat" : "false");
+    sayf(t,
+         "constexpr bool tide_two = %s;\n"
+         "TD_FN td_u32 tide_flat(const tide_p &p) { return %s; }\n"
+         "template <int FLAT> TD_FN bool tide_is_flat(const tide_p &p, int i) {\n"
+         "    return (FLAT < 0 ? tide_flat(p) : (td_u32)FLAT) >> i & 1;\n}\n",
+         nin == 2 ? "true" : "false", splats ? "p.flat" : "0");
     say(t, "template <int N> struct tide_x {\n");
     for (unsigned i = 0; i < nin; i++)
         sayf(t, "    tide_vec<%s%s, N> i%u;\n", cls == TIDEI_CUDA_FOLD_JOIN ? "tide_acc" : "td_",
              cls == TIDEI_CUDA_FOLD_JOIN ? "" : tide_dtype_name(p->input_dtype[i]), i);
-    say(t, "};\ntemplate <int N> TD_FN void tide_load(const tide_p &p, const tide_at &at, "
-           "tide_x<N> &x, bool flat) "
-           "{\n");
+    say(t, "};\ntemplate <int FLAT, int N>\n"
+           "TD_FN void tide_load(const tide_p &p, const tide_at &at, tide_x<N> &x) {\n");
     for (unsigned i = 0; i < nin; i++) {
         if (flat)
             sayf(t, "    x.i%u = tide_array_get<N>(p.i%u + at.all);\n", i, i);
         else if (!splats)
             sayf(t, "    x.i%u = tide_array_get<N>(p.i%u + at.i%u);\n", i, i, i);
         else
-            sayf(t, "    x.i%u = tide_array_get<N>(p.i%u + at.i%u, flat && (p.flat >> %u & 1));\n",
+            sayf(t, "    x.i%u = tide_array_get<N>(p.i%u + at.i%u, tide_is_flat<FLAT>(p, %u));\n",
                  i, i, i, i);
     }
     say(t, "}\n");
