@@ -484,12 +484,14 @@ static void divide(fold_shape *f, unsigned unroll, unsigned sm_count, bool may_s
         f->cshift = 8 - shift_up(quotient_up(f->groups, unroll), 8);
     while (f->cshift < 8 && quotient_up(f->outs, (int64_t)1 << f->cshift) > INT32_MAX) f->cshift++;
     int64_t tiles = quotient_up(f->outs, (int64_t)1 << f->cshift),
-            least = FOLD_ROUNDS * (256 >> f->cshift) * unroll;
+            round = (int64_t)(256 >> f->cshift) * unroll, least = FOLD_ROUNDS * round;
     int64_t wanted = (int64_t)sm_count * FOLD_BLOCKS / tiles, possible = f->groups / least;
     int64_t splits = may_split && wanted > 1 ? (wanted < possible ? wanted : possible) : 1;
     if (splits < 1) splits = 1;
     if (f->groups / splits >= (int64_t)1 << 30) splits = quotient_up(f->groups, (int64_t)1 << 30);
     f->chunk = quotient_up(f->groups, splits);
+    /* a block takes as long for a part of a round as for the whole */
+    if (splits > 1) f->chunk = quotient_up(f->chunk, round) * round;
     f->splits = quotient_up(f->groups, f->chunk);
 }
 
