@@ -147,6 +147,7 @@ tide_status __wrap_tidei_gemm_cuda(tidei_stream *s, tidei_gemm *g, const tidei_u
     if (!test_on_host()) return __real_tidei_gemm_cuda(s, g, uses, op);
     if (g->nbatch) parts = g->batch[0];
     terms += g->k * (g->nbatch ? g->batch[0] : 1);
+    if (g->dtype == TIDE_F16) return TIDE_OK; /* which the host's BLAS has not */
     return tidei_gemm_host(s, g, uses, op);
 }
 
@@ -215,6 +216,39 @@ static void try_vector(tide_runtime *rt, tide_dtype t, bool left, bool beside) {
     }
     drop(&x), drop(&y), drop(&got);
     assert_ok(tide_scope_end(rt));
+}
+/* Whether ones, m x k from column `first` of more of them on, times a vector go to a BLAS. */
+static bool ones_go_to_blas(tide_runtime *rt, int64_t k, int64_t first, bool left) {
+    enum { M = 3 };
+    char columns[32];
+    tide_arg v;
+    assert_ok(tide_scope_begin(rt));
+    snprintf(columns, sizeof columns, ":, %d:%d", (int)first, (int)(first + k));
+    tide_array *rows = tide_slice(tide_ones(rt, TIDE_F16, SHAPE(M, k + first)), columns),
+               *ones = tide_ones(rt, TIDE_F16, SHAPE(k)), *z;
+    terms = 0;
+    assert_array(z = left ? tide_matmul(ones, tide_transpose(rows, NULL))
+                          : tide_matmul(rows, ones));
+    const bool by_blas = terms != 0;
+    if (!by_blas) {
+        assert_ok(tide_item(tide_sum(tide_cast(z, TIDE_F32), NULL, 0, 0), &v));
+        assert_true(v.value.f == M * (double)k);
+    }
+    assert_ok(tide_scope_end(rt));
+    return by_blas;
+}
+static void long_uneven_rows_of_halves_go_to_blas(void **state) {
+    (void)state;
+    if (!can_emulate()) skip();
+    tide_runtime *rt = emulated_open(&(tide_config){.collector = "refcount"});
+    for (int left = 0; left < 2; left++) {
+        assert_true(ones_go_to_blas(rt, 1094, 0, left));
+        assert_true(ones_go_to_blas(rt, 1024, 4, left));
+        assert_false(ones_go_to_blas(rt, 1024, 0, left));
+        assert_false(ones_go_to_blas(rt, 1024, 8, left));
+        assert_false(ones_go_to_blas(rt, 511, 0, left));
+    }
+    tide_close(rt);
 }
 static void a_vector_is_folded_on_a_gpu(void **state) {
     static const tide_dtype types[] = {TIDE_F16, TIDE_BF16, TIDE_F32, TIDE_F64};
@@ -722,6 +756,7 @@ int main(void) {
         cmocka_unit_test(long_sums_agree_with_the_naive_product),
         cmocka_unit_test(long_sums_go_in_parts_on_a_gpu),
         cmocka_unit_test(a_vector_is_folded_on_a_gpu),
+        cmocka_unit_test(long_uneven_rows_of_halves_go_to_blas),
         cmocka_unit_test(a_vector_is_a_row_or_a_column),
         cmocka_unit_test(empty_products_are_zeros),
         cmocka_unit_test(mixed_types_are_promoted),
