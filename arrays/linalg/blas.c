@@ -5,12 +5,16 @@
 ** they lie, or of another type, are copied first; an updated one that it cannot write as it lies is
 ** computed in a copy and stored back; columns without gaps are the rows of its transpose. The
 ** expression engine does what BLAS has no call for: an axpy of vectors that are not one line each,
-** and the norms of many vectors.
+** and the norms of many vectors. A GPU's kernels of our own find the norm of a long one (norm.h).
 ** What must stay true: nothing is written while an operand may still be refused. */
 #include "arrays/expr/copy.h"
 #include "arrays/expr/front.h"
+#include "arrays/kernels/launch.h"
 #include "arrays/linalg/matrices.h"
+#include "arrays/linalg/norm.h"
 #include "libs/blas.h"
+
+extern const char tidei_norm_text[];
 
 /* ---- operands ---- */
 
@@ -534,6 +538,49 @@ static bool is_folded(const call *c, int64_t count, int64_t n) {
     return (count > NORM_CALLS && n > 0) || (by_text && count > 0 && n >= NORM_LONG);
 }
 
+/* As many blocks as a GPU has at once: f64 and c128. */
+#define NORM_BLOCKS_AN_SM 8
+
+/* Whether the kernels of norm.h take it. */
+static bool is_by_kernels(const call *c, int64_t count) {
+    const tidei_layout *l = &c->x[0].lay;
+    const tidei_device_info *d = &tidei_stream_here(c->rt)->dev->d->info;
+    return d->flags & TIDEI_DEV_RUNS_TEXT && (c->dtype == TIDE_F64 || c->dtype == TIDE_C128) &&
+           l->dtype == c->dtype && count == 1 && dim(c, 0, 0) >= NORM_LONG &&
+           l->strides[l->ndim - 1] == 1;
+}
+
+static tide_status norm_by_kernels(const call *c, const tidei_operand *out) {
+    static const tidei_own_kernel parts = {"norm_parts", tidei_norm_text, NULL, false},
+                                  join = {"norm_join", tidei_norm_text, NULL, false};
+    static const size_t at_parts[] = {offsetof(nm_call, parts), offsetof(nm_call, x)},
+                        at_join[] = {offsetof(nm_call, out), offsetof(nm_call, parts)};
+    const int64_t n = dim(c, 0, 0) * (c->dtype == TIDE_C128 ? 2 : 1),
+                  sms = tidei_stream_here(c->rt)->dev->d->info.sm_count,
+                  blocks = NORM_BLOCKS_AN_SM * (sms > 0 ? sms : 1), shape[] = {NM_SUMS * blocks};
+    tidei_operand sums;
+    tide_status s = tidei_operand_make(c->rt, TIDE_F64, 1, shape, c->op, &sums);
+    if (s != TIDE_OK) return s;
+    const tidei_use of_parts[] = {tidei_operand_use(&sums, TIDEI_WRITE),
+                                  tidei_operand_use(&c->x[0], TIDEI_READ)},
+                    of_join[] = {tidei_operand_use(out, TIDEI_WRITE),
+                                 tidei_operand_use(&sums, TIDEI_READ)};
+    nm_call x = {.n = n, .blocks = blocks}, y = x;
+    s = tidei_run_own_blocks(c->rt, &parts, of_parts, 2, &x, sizeof x, at_parts, NM_THREADS,
+                             (unsigned)blocks, c->op);
+    if (s == TIDE_OK)
+        s = tidei_run_own_blocks(c->rt, &join, of_join, 2, &y, sizeof y, at_join, NM_THREADS, 1,
+                                 c->op);
+    tidei_operand_put(&sums);
+    return s;
+}
+
+static tide_array *norm_of_long(const call *c) {
+    tidei_operand out;
+    tide_array *made = tidei_array_make(c->rt, TIDE_F64, c->nbatch, c->batch, c->op, &out);
+    return made ? tidei_array_done(made, &out, norm_by_kernels(c, &out)) : NULL;
+}
+
 /* Squares of f32 neither overflow nor underflow in f64. Elements of f64 are divided by the largest
 ** before they are squared, unless that is 0, infinite or NaN: then the plain sum gives the right
 ** result. */
@@ -570,8 +617,10 @@ tide_array *tide_nrm2(tide_array *x) {
     if (join_batches(&c, 0) == TIDE_OK) {
         int64_t count = 1;
         for (int i = 0; i < c.nbatch; i++) count *= c.batch[i];
-        made = is_folded(&c, count, dim(&c, 0, 0)) ? norms(&c, x)
-                                                   : summed(&c, TIDEI_NRM2, tidei_real_of(c.dtype));
+        made = is_by_kernels(&c, count) ? norm_of_long(&c)
+               : is_folded(&c, count, dim(&c, 0, 0))
+                   ? norms(&c, x)
+                   : summed(&c, TIDEI_NRM2, tidei_real_of(c.dtype));
     }
     let_go(&c);
     return made;

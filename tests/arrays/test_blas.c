@@ -90,6 +90,57 @@ static void a_long_norm_is_folded_on_a_gpu(void **state) {
     tide_close(rt);
 }
 
+/* A long vector of zeros but for some elements, alternately the real and the imaginary part of
+** complex ones, from the second of its storage on. */
+static double norm_of_few(tide_runtime *rt, tide_dtype t, int n, const double *few) {
+    enum { LONG = (1 << 20) + 77 };
+    assert_ok(tide_scope_begin(rt));
+    tide_array *x = tide_slice(tide_zeros(rt, t, SHAPE(LONG + 1)), "1:");
+    for (int i = 0; i < n; i++) {
+        char at[32];
+        snprintf(at, sizeof at, "%d", i ? LONG / i - 1 : 0);
+        assert_ok(tide_fill(tide_slice(x, at), t == TIDE_C128 && i % 2 ? tide_arg_complex(0, few[i])
+                                                                       : tide_arg_float(few[i])));
+    }
+    const double norm = tide_item_f64(tide_nrm2(x));
+    assert_string_equal(atomic_load(&emulated_last), "norm_join");
+    assert_ok(tide_scope_end(rt));
+    return norm;
+}
+/* What is large and what is small, alone and beside each other, is neither lost nor too much. */
+static void a_long_norm_of_doubles_has_three_sums(void **state) {
+    static const struct {
+        double few[3], norm;
+    } cases[] = {{{0, 0, 0}, 0},
+                 {{3, -4, 0}, 5},
+                 {{3e300, 4e300, 0}, 5e300},
+                 {{-3e-300, 4e-300, 0}, 5e-300},
+                 {{3 * 0x1p-1074, 4 * 0x1p-1074, 0}, 5 * 0x1p-1074},
+                 {{3e300, 1e-300, 4e300}, 5e300},
+                 {{3 * 0x1p485, 4 * 0x1p485, 0}, 5 * 0x1p485},
+                 {{3 * 0x1p-512, 4 * 0x1p-512, 12 * 0x1p-512}, 13 * 0x1p-512},
+                 {{1, 1e-300, 0}, 1},
+                 {{INFINITY, 1, 1e-300}, INFINITY},
+                 {{INFINITY, NAN, 0}, NAN},
+                 {{1e-300, NAN, 0}, NAN},
+                 {{1, NAN, 2}, NAN}};
+    (void)state;
+    if (!can_emulate()) skip();
+    tide_runtime *rt = emulated_open(&(tide_config){.collector = "refcount"});
+    for (size_t i = 0; i < TIDEI_COUNT(cases); i++)
+        for (int t = 0; t < 2; t++) {
+            const double want = cases[i].norm,
+                         got = norm_of_few(rt, t ? TIDE_C128 : TIDE_F64, 3, cases[i].few);
+            if (isnan(want) ? !isnan(got) : !(got == want || fabs(got - want) <= 4e-16 * want))
+                fail_msg("case %zu: %g, wanted %g", i, got, want);
+        }
+    assert_ok(tide_scope_begin(rt));
+    one_nrm2(rt, TIDE_F64, V_PLAIN, 1, (1 << 20) + 5, 1);
+    one_nrm2(rt, TIDE_C128, V_PLAIN, 1, 1 << 20, 1e300);
+    assert_ok(tide_scope_end(rt));
+    tide_close(rt);
+}
+
 static void nrm2_agrees_with_plain_loops(void **state) {
     static const int64_t counts[] = {1, 3, 4, 5, 40};
     (void)state;
@@ -571,6 +622,7 @@ int main(void) {
         cmocka_unit_test(dot_agrees_with_plain_loops),
         cmocka_unit_test(nrm2_agrees_with_plain_loops),
         cmocka_unit_test(a_long_norm_is_folded_on_a_gpu),
+        cmocka_unit_test(a_long_norm_of_doubles_has_three_sums),
         cmocka_unit_test(nrm2_passes_infinity_and_nan),
         cmocka_unit_test(triangular_systems_are_solved),
         cmocka_unit_test(a_singular_triangle_gives_infinities),
