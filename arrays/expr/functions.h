@@ -76,10 +76,11 @@ TD_FN R FR(norm_cdf)(R x) {
 
 /* Polynomials, the highest power's factor first. */
 TD_FN R FR(poly5)(R x, R a, R b, R c, R d, R e, R f) {
-    return ((((a * x + b) * x + c) * x + d) * x + e) * x + f;
+    R p = td_fused(td_fused(a, x, b), x, c);
+    return td_fused(td_fused(td_fused(p, x, d), x, e), x, f);
 }
 TD_FN R FR(poly7)(R x, R a, R b, R c, R d, R e, R f, R g, R h) {
-    return (FR(poly5)(x, a, b, c, d, e, f) * x + g) * x + h;
+    return td_fused(td_fused(FR(poly5)(x, a, b, c, d, e, f), x, g), x, h);
 }
 
 #ifndef td_erfinv /* the host */
@@ -154,15 +155,21 @@ TD_FN R FR(erfinv)(R x) {
 /* Of x >= 1, which is `lost` more: around its zero by a rational function with the zero as a factor
 ** (Boost.Math's, by John Maddock), from 10 on by the asymptotic series. */
 TD_FN R FR(digamma_of_1)(R x, R lost) {
-    R sum = 0, z = 1 / (x * x), p;
+    R over = 0, under = 1, z, p;
     if (x >= 10) {
+        const R inverse = 1 / x;
+        z = inverse * inverse;
         p = FR(poly7)(z, (R)-0.44325980392156862745, (R)0.083333333333333333333,
                       (R)-0.021092796092796092796, (R)0.0075757575757575757576,
                       (R)-0.0041666666666666666667, (R)0.0039682539682539682540,
                       (R)-0.0083333333333333333333, (R)0.083333333333333333333);
-        return MATH(log)(x) - 1 / (2 * x) - z * p;
+        return MATH(log)(x) - inverse / 2 - z * p;
     }
-    for (; x > 2; sum += 1 / x) x -= 1;
+    while (x > 2) { /* over/under grows by 1/x */
+        x -= 1;
+        over = td_fused(over, x, under);
+        under *= x;
+    }
     z = x - 1;
     p = FR(poly5)(z, (R)-0.0020713321167745952, (R)-0.045251321448739056, (R)-0.28919126444774784,
                   (R)-0.65031853770896507, (R)-0.32555031186804491, (R)0.25479851061131551);
@@ -173,18 +180,23 @@ TD_FN R FR(digamma_of_1)(R x, R lost) {
     x -= (R)1.46163214496836234126; /* the zero, in two parts */
     x += lost;
     x -= WIDE ? (R)9.5499954299656977e-17 : (R)1.243814993891891e-8;
-    return sum + (x * (R)0.99558162689208984 + x * p);
+    return over / under + (x * (R)0.99558162689208984 + x * p);
 }
 TD_FN R FR(digamma)(R x) {
-    R r = x - MATH(rint)(x), y = 1 - x; /* r: exact */
+    R r = x - MATH(rint)(x), y = x, lost = 0, more = 0; /* r: exact */
     if (x == 0) return -1 / x;
-    if (x >= 1 || x != x) return FR(digamma_of_1)(x, 0);
-    if (x > 0) return FR(digamma_of_1)(x + 1, 0) - 1 / x;
-    if (r == 0 || r != r) return (x - x) / (x - x);
-    r = MATH(fabs)(r) < (R)0.25
-            ? -PI / MATH(tan)(PI * r) /* beside it the cotangent is at its zero */
-            : MATH(copysign)(PI, -r) * MATH(tan)(PI * ((R)0.5 - MATH(fabs)(r)));
-    return FR(digamma_of_1)(y, (1 - y) - x) + r;
+    if (x < 0) {
+        if (r == 0 || r != r) return (x - x) / (x - x);
+        y = 1 - x;
+        lost = (1 - y) - x;
+        more = MATH(fabs)(r) < (R)0.25
+                   ? -PI / MATH(tan)(PI * r) /* beside it the cotangent is at its zero */
+                   : MATH(copysign)(PI, -r) * MATH(tan)(PI * ((R)0.5 - MATH(fabs)(r)));
+    } else if (x < 1) {
+        y = x + 1;
+        more = -1 / x;
+    }
+    return FR(digamma_of_1)(y, lost) + more;
 }
 
 #ifdef TD_COMPLEX

@@ -34,6 +34,7 @@ typedef unsigned long long td_u64;
 #define td_lgamma(x)        lgamma(x)
 #define td_erfinv(x)        erfinv(x) /* these two: functions.h has the host's */
 #define td_norm_ppf(x)      normcdfinv(x)
+#define td_fused(a, b, c)   fma(a, b, c) /* a*b + c, where the bits are not promised */
 #define F(f)                td_##f
 #define M(f)                f
 #define td_apart_f32(x)     (x)
@@ -49,10 +50,11 @@ typedef uint8_t td_u8;
 typedef uint16_t td_u16;
 typedef uint32_t td_u32;
 typedef uint64_t td_u64;
-#define TD_FN          static inline
-#define TD_NAME(f, S)  td_##f##_##S
-#define TD_MATH_f32(g) g##f
-#define TD_MATH_f64(g) g
+#define TD_FN             static inline
+#define TD_NAME(f, S)     td_##f##_##S
+#define TD_MATH_f32(g)    g##f
+#define TD_MATH_f64(g)    g
+#define td_fused(a, b, c) ((a) * (b) + (c))
 static inline td_u32 td_bits_f32(float x) {
     union {
         float f;
