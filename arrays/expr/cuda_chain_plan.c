@@ -35,7 +35,8 @@
 /* more bytes than any device's caches hold */
 #define CHAIN_CACHE ((int64_t)64 << 20)
 /* a thread's unrolled body, in instructions: beyond, compilers take long */
-#define CHAIN_COST 2048u
+#define CHAIN_COST  2048u
+#define CHAIN_BRIEF 16u /* instructions of an element: sums and squares, without functions */
 /* Rows of a thread beside each other: each has accumulators and values of its own. Where results
 ** have all elements more threads do better than more rows (softmax of rows of 7 on an H200: 2707,
 ** 2543, 2251 GB/s with 1, 2, 4; of 33 it is 2 that is best). */
@@ -261,12 +262,16 @@ static void make_uneven(const layout *l, tidei_chain_form *f, uint32_t v) {
 /* Vectors of a row that a thread keeps, at most; by what values take too where these have 8 or 16
 ** bytes. Integers of one or two bytes along a row lie in words until they are used, of which an
 ** H200 adds up 64 a thread in 64 bits faster than 16 (GB/s, rows of 1000 i8: 2092, 804; of 1000
-** u16: 3847, 1604; of 65536: 3969, 1571). */
+** u16: 3847, 1604; of 65536: 3969, 1571). Across memory a thread joins accumulators for each
+** element of a vector in each stage, which takes longer than all else where it has few vectors: of
+** elements of 4 bytes it keeps twice as many beside values of 8, if little is done with these. */
 static uint32_t room_of(const layout *l, const tidei_chain_traits *k, uint32_t v) {
-    const bool words = l->words && l->widest && l->widest <= 2 && !l->columns;
+    const bool words = l->words && l->widest && l->widest <= 2 && !l->columns,
+               brief = l->columns && l->widest == 4 && k->stages > 1 && k->cost <= CHAIN_BRIEF;
     const uint32_t wide = k->value_bytes == 16  ? 16
                           : k->value_bytes != 8 ? 1
                           : words               ? 2
+                          : brief               ? 4
                                                 : 8,
                    each = l->early    ? l->early
                           : l->widest ? l->widest

@@ -463,6 +463,33 @@ static void columns_of_one_result(void **state) {
     }
 }
 
+/* A variance whose mean is found in f64: threads have as many f32 of a column as in f32, unless
+** functions are computed in f64. */
+static void columns_folded_in_twice_the_digits(void **state) {
+    (void)state;
+    for (int function = 0; function < 2; function++) {
+        tidei_program p;
+        tidei_chain_plan plan;
+        tidei_chain_traits k;
+        memset(&p, 0, sizeof p);
+        const uint16_t x = input(&p, TIDE_F32), wide = cast(&p, TIDE_F64, x),
+                       y = function ? node(&p, TIDEI_OP_EXP, TIDE_F64, wide, 0, 0) : wide,
+                       m = cast(&p, TIDE_F32, fold_node(&p, TIDEI_FOLD_MEAN, y, TIDE_F64)),
+                       d = node(&p, TIDEI_OP_SUB, TIDE_F32, x, m, 0);
+        result(&p,
+               fold_node(&p, TIDEI_FOLD_SUM, node(&p, TIDEI_OP_MUL, TIDE_F32, d, d, 0), TIDE_F32));
+        tidei_program_seal(&p);
+        tidei_call c = {.prog = &p, .ndim = 3, .nred = 1, .shape = {3, 38304, 292}};
+        tidei_chain_traits_of(&p, &k);
+        c.in[0].strides[0] = (int64_t)292 * 38304;
+        c.in[0].strides[2] = c.out[0].strides[0] = 38304;
+        c.in[0].strides[1] = c.out[0].strides[1] = 1;
+        assert_true(tidei_chain_choose(&c, &k, false, 132, 16, &plan));
+        assert_int_equal(plan.form.kind, TIDEI_CHAIN_COLUMNS);
+        assert_int_equal(plan.threads >> plan.shift, function ? 128 : 64);
+    }
+}
+
 /* Several folds of a stage have so large accumulators that only narrow pieces of columns fit shared
 ** memory: these are chosen. */
 static void columns_of_several_folds(void **state) {
@@ -562,6 +589,7 @@ int main(void) {
         cmocka_unit_test(rows_are_shared_evenly),
         cmocka_unit_test(columns_of_threads_alone),
         cmocka_unit_test(columns_of_one_result),
+        cmocka_unit_test(columns_folded_in_twice_the_digits),
         cmocka_unit_test(columns_of_several_folds),
         cmocka_unit_test(few_columns_of_many_folds),
         cmocka_unit_test(forms_compile),
