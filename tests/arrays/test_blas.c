@@ -141,6 +141,25 @@ static void a_long_norm_of_doubles_has_three_sums(void **state) {
     tide_close(rt);
 }
 
+static void a_long_norm(tide_runtime *rt, tide_status *status) {
+    *status = tide_scope_begin(rt);
+    if (*status != TIDE_OK) return;
+    tide_array *x = tide_ones(rt, TIDE_F64, SHAPE(1 << 20));
+    if (!x || !tide_nrm2(x))
+        *status = tide_error_last()->status;
+    else
+        *status = tide_device_synchronize(rt);
+    tide_status end = tide_scope_end(rt);
+    if (*status == TIDE_OK) *status = end;
+}
+static void every_call_may_fail_for_a_long_norm(void **state) {
+    (void)state;
+    if (!can_emulate()) skip();
+    emulated_device = true;
+    each_call_fails(a_long_norm);
+    emulated_device = false;
+}
+
 static void nrm2_agrees_with_plain_loops(void **state) {
     static const int64_t counts[] = {1, 3, 4, 5, 40};
     (void)state;
@@ -623,6 +642,7 @@ int main(void) {
         cmocka_unit_test(nrm2_agrees_with_plain_loops),
         cmocka_unit_test(a_long_norm_is_folded_on_a_gpu),
         cmocka_unit_test(a_long_norm_of_doubles_has_three_sums),
+        cmocka_unit_test(every_call_may_fail_for_a_long_norm),
         cmocka_unit_test(nrm2_passes_infinity_and_nan),
         cmocka_unit_test(triangular_systems_are_solved),
         cmocka_unit_test(a_singular_triangle_gives_infinities),
