@@ -31,7 +31,12 @@ static const tidei_own_kernel take_kernels[] = BY_SIZE(places_take),
 static const tidei_own_kernel claim_kernel = KERNEL(places_claim),
                               few_kernels[] = BY_SIZE(places_put_few),
                               rows_kernels[] = BY_SIZE(places_put_rows),
-                              slots_kernels[] = BY_SIZE(places_put_slots);
+                              slots_kernels[] = BY_SIZE(places_put_slots),
+                              note_kernels[] = {KERNEL(places_note_1), KERNEL(places_note_2),
+                                                KERNEL(places_note_4)},
+                              noted_kernels[] = {KERNEL(places_put_noted_1),
+                                                 KERNEL(places_put_noted_2),
+                                                 KERNEL(places_put_noted_4)};
 
 /* ---- plans ---- */
 
@@ -106,16 +111,18 @@ static int insert_part(key_part *parts, int n, key_part part) {
     return n + 1;
 }
 
-/* Keys that are in the order of memory. */
-static void make_keys(const tidei_plan *p, pl_call *c) {
+/* Keys that are in the order of memory. They go along those dimensions that have a stride in them
+** before, whatever it is. */
+static void make_keys(pl_call *c) {
     key_part parts[2 * TIDE_MAX_RANK];
     int n = 0;
     ga_i64 key = 1;
-    for (int d = p->ndim - 1; d >= 0; d--)
-        if (p->kind[d] == TIDEI_PLAN_EACH)
+    c->key_ndim = 0;
+    for (int d = c->ndim - 1; d >= 0; d--)
+        if (c->key_strides[d])
             n = insert_part(parts, n,
                             (key_part){c->shape[d], c->far_strides[d], &c->key_strides[d]});
-    for (int l = 0; l < p->nlists; l++)
+    for (int l = 0; l < c->nlists; l++)
         n = insert_part(parts, n,
                         (key_part){c->lists[l].length, c->lists[l].step, &c->lists[l].key_step});
     for (int i = 0; i < n; i++) {
@@ -143,12 +150,13 @@ static void make_call(const tidei_plan *p, const int64_t *near_strides, pl_call 
         c->far_strides[d] = p->far_strides[d];
         c->near_strides[d] = near_strides[d];
         if (p->kind[d] == TIDEI_PLAN_WHOLE) continue;
+        c->key_strides[d] = p->kind[d] == TIDEI_PLAN_EACH;
         c->order_strides[d] = order;
         order *= p->shape[d];
     }
     c->claims = order;
     for (int l = 0; l < p->nlists; l++) make_list(&p->lists[l], p, &c->lists[l]);
-    make_keys(p, c);
+    make_keys(c);
 }
 
 /* Whether dimension d continues dimension `to` for one set of strides. */
@@ -414,33 +422,58 @@ static int64_t share_rows(pl_call *c, int64_t units) {
     return (rows + c->by_rows - 1) / c->by_rows * ((all + c->stretch - 1) / c->stretch);
 }
 
-#define KEYS_A_CLAIM 8 /* above it a table of all keys would be larger than a hash table */
+/* Above it a hash table is smaller than one of all keys; above the second one it pays, too, where
+** caches hold neither. */
+#define KEYS_A_CLAIM      8
+#define KEYS_A_CLAIM_MOST 16
 /* Of claims and of keys, that words of 32 bits have numbers for. */
 #ifndef TIDEI_STRESS
 #define NARROW_MOST ((int64_t)UINT32_MAX - 1)
 #else
 #define NARROW_MOST 3000 /* so that wide words are tried, too */
 #endif
+#define CACHED_AN_SM ((int64_t)192 << 10) /* bytes of a table: half of what an H200's caches hold */
 
-/* Makes the table of winners. */
-static tide_status make_table(job *j, tidei_operand *table) {
+static int64_t multiprocessors(const job *j) {
+    const int n = tidei_stream_here(j->p->far->rt)->dev->d->info.sm_count;
+    return n > 0 ? n : 1;
+}
+
+/* Chooses the table's words and slots; of a hash table at most half of these are used. */
+static void choose_table(job *j) {
     pl_call *c = &j->call;
-    const uint64_t zero = 0;
     const int64_t keys = c->slots;
-    c->hashed = keys / KEYS_A_CLAIM > c->claims;
+    int64_t slots = 2;
+    while (slots / 2 < c->claims) slots *= 2;
+    c->hashed = keys / KEYS_A_CLAIM > c->claims &&
+                (slots <= multiprocessors(j) * CACHED_AN_SM / (int64_t)sizeof(uint64_t) ||
+                 keys / KEYS_A_CLAIM_MOST > c->claims);
     c->wide = c->claims > NARROW_MOST || (c->hashed && keys > NARROW_MOST);
-    if (c->hashed) {
-        c->slots = 2; /* and at most half full */
-        while (c->slots / 2 < c->claims) c->slots *= 2;
-    }
+    if (c->hashed) c->slots = slots;
+}
+
+static tide_status make_table(job *j, tidei_operand *table) {
+    const pl_call *c = &j->call;
     const int64_t words = c->slots * (c->hashed && c->wide ? 2 : 1);
     tide_status s = tidei_operand_make(j->p->far->rt, c->hashed || c->wide ? TIDE_U64 : TIDE_U32, 1,
                                        &words, j->p->op, table);
-    if (s != TIDE_OK) return s;
-    tidei_uses_add(&j->uses, table, 0, TIDEI_READ | TIDEI_WRITE, offsetof(pl_call, winners));
-    s = tidei_fill_elements(table, &zero, j->p->op);
-    if (s != TIDE_OK) tidei_operand_put(table);
+    if (s == TIDE_OK)
+        tidei_uses_add(&j->uses, table, 0, TIDEI_READ | TIDEI_WRITE, offsetof(pl_call, winners));
     return s;
+}
+
+/* Notes the claims of a call that is like `part`, in a table that is cleared before. */
+static tide_status note(const job *j, const tidei_operand *table, const pl_call *claims,
+                        const pl_call *part, const tidei_own_kernel *k) {
+    const uint64_t zero = 0;
+    pl_call c = *claims;
+    tide_status s = tidei_fill_elements(table, &zero, j->p->op);
+    c.winners = part->winners;
+    c.hashed = part->hashed;
+    c.wide = part->wide;
+    c.slots = part->slots;
+    c.first_key = part->first_key;
+    return s == TIDE_OK ? run(j, &c, k) : s;
 }
 
 /* Whether rows are put that lie together on both sides. */
@@ -450,21 +483,99 @@ static bool are_whole(const pl_call *c) {
            c->far_strides[last] == 1 && c->near_strides[last] == 1;
 }
 
-/* Claims in a table, and then puts what has won. The call is not collapsed yet. */
-static tide_status put_by_table(job *j) {
+/* Whether what a claim puts is one element, or a short row, the innermost dimension. */
+static bool are_short(const pl_call *c) {
+    const int last = c->ndim - 1;
+    return c->n == c->claims || (c->shape[last] < ROW_LEAST && c->order_strides[last] == 0 &&
+                                 c->n == c->claims * c->shape[last]);
+}
+
+/* ---- putting: slices ----
+**
+** What is claimed at random takes four times as long where the table is larger than the caches of a
+** device: it has as many slots as those hold, then, for a slice of the keys at a time. A slice is a
+** part of a dimension along which places differ; where none is long enough all claims are gone
+** through for each slice of keys. */
+#define CLAIMS_AN_SM 2048 /* for each slice, at least: its launches take a while */
+#define SLICES_MOST  12   /* that go through all claims: of more each would take too long */
+#define SLICE_LEAST  4    /* elements of a dimension, which share a sector */
+
+typedef struct slices {
+    int d;             /* dimension; -1: keys */
+    int64_t each, all; /* of that: elements */
+} slices;
+
+static slices choose_slices(const job *j) {
+    const pl_call *c = &j->call;
+    const int64_t most = multiprocessors(j) * CACHED_AN_SM / (c->wide ? 8 : 4),
+                  wanted = (c->slots + most - 1) / most,
+                  n = wanted < SLICES_MOST ? wanted : SLICES_MOST,
+                  enough = multiprocessors(j) * CLAIMS_AN_SM;
+    if (c->hashed || c->claims / n < enough) return (slices){-1, c->slots, c->slots};
+    for (int d = 0; d < c->ndim && c->n == c->claims; d++)
+        if (c->key_strides[d] && c->shape[d] / wanted >= SLICE_LEAST)
+            return (slices){d, c->shape[d] / wanted, c->shape[d]};
+    return (slices){-1, (c->slots + n - 1) / n, c->slots};
+}
+
+/* The call for elements [first, first + n) of a dimension along which places differ. */
+static void cut(pl_call *c, int d, int64_t first, int64_t n, int64_t size) {
+    c->far += (uint64_t)(first * c->far_strides[d] * size);
+    c->near += (uint64_t)(first * c->near_strides[d] * size);
+    for (int l = 0; l < c->nlists; l++)
+        c->lists[l].at += (uint64_t)(first * c->lists[l].strides[d] * c->lists[l].size);
+    c->n = c->n / c->shape[d] * n;
+    c->shape[d] = n;
+    make_keys(c);
+}
+
+/* Numbers claims, of one element each, and returns how many numbers there are. Where nothing is
+** found by them, they need not differ along dimensions that keys differ along. */
+static int64_t number_claims(pl_call *c, bool along_keys) {
+    int64_t order = 1;
+    for (int d = c->ndim - 1; d >= 0; d--) {
+        const bool same = c->key_strides[d] && !along_keys;
+        c->order_strides[d] = same ? 0 : order;
+        if (!same) order *= c->shape[d];
+    }
+    return order;
+}
+
+/* Puts what is short. `claims` is the call of these alone; units are of 2^unit bytes. */
+static tide_status put_by_slots(job *j, const pl_call *claims, int unit) {
+    pl_call *c = &j->call;
+    tidei_operand table;
+    c->units = c->n / c->claims;
+    const bool carried = !c->hashed && c->units == 1 && unit < (int)TIDEI_COUNT(note_kernels);
+    if (carried) c->wide = number_claims(c, false) > NARROW_MOST >> (8 << unit);
+    const slices by = choose_slices(j);
+    c->slots = c->slots / by.all * by.each;
+    tide_status s = make_table(j, &table);
+    if (s != TIDE_OK) return s;
+    for (int64_t first = 0; s == TIDE_OK && first < by.all; first += by.each) {
+        const int64_t n = by.all - first < by.each ? by.all - first : by.each;
+        pl_call part = *c;
+        if (by.d < 0)
+            part.first_key = first, part.slots = n;
+        else
+            cut(&part, by.d, first, n, (int64_t)1 << unit), number_claims(&part, !carried);
+        s = note(j, &table, c->units > 1 ? claims : &part, &part,
+                 carried ? &note_kernels[unit] : &claim_kernel);
+        if (s == TIDE_OK)
+            s = run_items(j, &part, carried ? &noted_kernels[unit] : &slots_kernels[unit],
+                          part.slots * part.units);
+    }
+    tidei_operand_put(&table);
+    return s;
+}
+
+/* Puts what is not, claim by claim. */
+static tide_status put_by_claims(job *j, const pl_call *claims, int unit) {
     tidei_operand table;
     tide_status s = make_table(j, &table);
     if (s != TIDE_OK) return s;
-    pl_call claims = j->call;
-    keep_claims(&claims);
-    collapse(&claims);
-    collapse(&j->call);
-    const int unit = use_units(j);
-    s = run(j, &claims, &claim_kernel);
-    collapse(&j->call); /* a unit may be a row */
-    if (s == TIDE_OK && j->call.n == j->call.claims)
-        s = run_items(j, &j->call, &slots_kernels[unit], j->call.slots);
-    else if (s == TIDE_OK && are_whole(&j->call))
+    s = note(j, &table, claims, &j->call, &claim_kernel);
+    if (s == TIDE_OK && are_whole(&j->call))
         s = run_items(j, &j->call, &put_kernels[unit],
                       share_rows(&j->call, j->call.shape[j->call.ndim - 1]) * 32);
     else if (s == TIDE_OK)
@@ -473,12 +584,19 @@ static tide_status put_by_table(job *j) {
     return s;
 }
 
-#define BLOCKS_AN_SM 6 /* of kernels whose blocks have room for claims */
-
-static int64_t multiprocessors(const job *j) {
-    const int n = tidei_stream_here(j->p->far->rt)->dev->d->info.sm_count;
-    return n > 0 ? n : 1;
+/* The call is not collapsed yet. */
+static tide_status put_by_table(job *j) {
+    pl_call claims = j->call;
+    keep_claims(&claims);
+    collapse(&claims);
+    collapse(&j->call);
+    const int unit = use_units(j);
+    collapse(&j->call); /* a unit may be a row */
+    choose_table(j);
+    return are_short(&j->call) ? put_by_slots(j, &claims, unit) : put_by_claims(j, &claims, unit);
 }
+
+#define BLOCKS_AN_SM 4 /* of kernels whose blocks have room for claims: their bounds say so */
 
 static tide_status put_few(job *j) {
     collapse(&j->call);

@@ -30,6 +30,7 @@ typedef struct pl_call {
     ga_u64 fault, report; /* where a bad index is reported, and the report's first word */
     ga_i64 n, claims;     /* of the iteration space; of these, that differ in their places */
     ga_i64 slots;         /* of the table: one for each key, or, hashed, a power of two */
+    ga_i64 first_key;     /* of a table that is not hashed: that of its first slot */
     int hashed, wide;     /* the table; wide: its words have 8 bytes for each number */
     int key_ndim;         /* what a key is made of, from the fastest dimension on: */
     ga_i64 key_shape[PL_RANK], key_far[PL_RANK];
@@ -38,10 +39,10 @@ typedef struct pl_call {
     int ndim, nlists;    /* ndim >= 1 */
     int op, type, parts; /* what a scatter does, to what (scatter.h) */
     int by_rows;         /* rows lie together on both sides, each with one index: a warp's; or 0 */
-    ga_i64 units;        /* of one of these rows: elements, or a sc_unit each */
-    ga_i64 stretch;      /* units that a warp goes through */
-    kt_div by_units;     /* divides a warp's units by a row's, where it has several rows */
-    int small;           /* n < 2^31: `by` divides by the shape */
+    ga_i64 units;    /* of one of these rows: elements, or a sc_unit each; of what a slot puts */
+    ga_i64 stretch;  /* units that a warp goes through */
+    kt_div by_units; /* divides a warp's units by a row's, where it has several rows */
+    int small;       /* n < 2^31: `by` divides by the shape */
     kt_div by[PL_RANK];
     ga_i64 shape[PL_RANK], far_strides[PL_RANK], near_strides[PL_RANK];
     ga_i64 key_strides[PL_RANK], order_strides[PL_RANK];
@@ -92,22 +93,27 @@ GA_FN pl_spot pl_place(const pl_call *p, ga_i64 i, ga_i64 *first) {
     return s;
 }
 
-/* Where element i lies. Of several index arrays each goes through the dimensions for itself: there
-** are seldom any but the first, and a device has no registers that can be counted through. */
-GA_FN pl_spot pl_find(const pl_call *p, ga_i64 i) {
-    ga_i64 at;
-    pl_spot s = pl_place(p, i, &at);
-    if (p->nlists > 0) pl_follow(p, 0, pl_given(&p->lists[0], at), &s);
+/* Goes where element i's indices of all index arrays but the first say. Each goes through the
+** dimensions for itself: there are seldom any but the first, and a device has no registers that can
+** be counted through. */
+GA_FN void pl_follow_others(const pl_call *p, ga_i64 i, pl_spot *s) {
     for (int l = 1; l < p->nlists; l++) {
-        ga_i64 left = i;
-        at = 0;
+        ga_i64 left = i, at = 0;
         for (int d = p->ndim - 1; d >= 0; d--) {
             ga_i64 rest = d > 0 ? pl_over(p, d, left) : 0;
             at += (left - rest * p->shape[d]) * p->lists[l].strides[d];
             left = rest;
         }
-        pl_follow(p, l, pl_given(&p->lists[l], at), &s);
+        pl_follow(p, l, pl_given(&p->lists[l], at), s);
     }
+}
+
+/* Where element i lies. */
+GA_FN pl_spot pl_find(const pl_call *p, ga_i64 i) {
+    ga_i64 at;
+    pl_spot s = pl_place(p, i, &at);
+    if (p->nlists > 0) pl_follow(p, 0, pl_given(&p->lists[0], at), &s);
+    pl_follow_others(p, i, &s);
     return s;
 }
 

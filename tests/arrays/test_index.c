@@ -474,6 +474,61 @@ static void many_claims_along_an_axis_end_with_the_last(void **state) {
                      cases[i / 5].turned);
 }
 
+/* A table of all keys would be larger than a GPU's caches: it goes in slices, of columns or, where
+** these are few, of keys. The emulator's three multiprocessors have room for 147456 words. */
+static void large_tables_end_with_the_last(void **state) {
+    static const struct {
+        int64_t n[3], k;
+        int axis;
+        bool turned;
+        unsigned slices;
+    } cases[] = {{{1, 9000, 40}, 2000, 1, false, 3},
+                 {{1, 9000, 40}, 2000, 1, true, 3},
+                 {{24, 14000, 1}, 2000, 1, false, 3},
+                 {{1, 100000, 3}, 30000, 1, false, 3},
+                 {{1, 400000, 1}, 60000, 1, true, 3}};
+    for (size_t i = 0; i < TIDEI_COUNT(cases) * 5; i++) {
+        const unsigned before = atomic_load(&emulated_launches);
+        if (test_quick() && i % 3) continue;
+        put_many(*state, sizes[i % 5], cases[i / 5].n, cases[i / 5].axis, cases[i / 5].k,
+                 cases[i / 5].turned);
+        if (is_emulated(*state))
+            assert_true(atomic_load(&emulated_launches) - before >= 2 * cases[i / 5].slices);
+    }
+}
+
+/* Rows of bytes at random places of one list, or of two: some move as one, some are short. */
+static void large_tables_of_rows_end_with_the_last(void **state) {
+    enum { N = 640, PLACES = N * N, CLAIMS = 65000 };
+    tide_runtime *rt = *state;
+    int64_t *at = malloc(CLAIMS * sizeof *at), *first = malloc(CLAIMS * sizeof *at);
+    for (int64_t width = 1; width < 9; width++)
+        for (int two = 0; two < 2; two++) {
+            unsigned char *data = malloc((size_t)(CLAIMS * width)),
+                          *want = calloc(PLACES, (size_t)width);
+            for (int64_t i = 0; i < CLAIMS * width; i++) data[i] = (unsigned char)random_below(256);
+            for (int64_t i = 0; i < CLAIMS; i++) {
+                const int64_t place = random_below(2) ? random_below(PLACES) : random_below(9);
+                memcpy(want + place * width, data + i * width, (size_t)width);
+                first[i] = place / N;
+                at[i] = two ? place % N - (random_below(2) ? N : 0) : place;
+            }
+            tide_array *list = tide_from_host(rt, TIDE_I64, SHAPE(CLAIMS), at),
+                       *rows = tide_from_host(rt, TIDE_I64, SHAPE(CLAIMS), first),
+                       *values = tide_from_host(rt, TIDE_U8, SHAPE(CLAIMS, width), data), *a;
+            if (two) {
+                a = tide_zeros(rt, TIDE_U8, SHAPE(N, N, width));
+                assert_ok(tide_index_put(a, PICK(LIST(rows), LIST(list)), values));
+            } else {
+                a = tide_zeros(rt, TIDE_U8, SHAPE(PLACES, width));
+                assert_ok(tide_index_put(a, PICK(LIST(list)), values));
+            }
+            has_bytes(a, want, (size_t)(PLACES * width));
+            free(data), free(want);
+        }
+    free(at), free(first);
+}
+
 static void nothing_is_taken_or_put_of_nothing(void **state) {
     tide_runtime *rt = *state;
     tide_array *a = counted(rt, SHAPE(3, 4)), *none = tide_zeros(rt, TIDE_I64, SHAPE(0)),
@@ -568,11 +623,12 @@ static void what_does_not_fit_is_refused(void **state) {
 }
 
 /* Which kernels have been compiled. */
-static bool few, slots, rows, claims;
+static bool few, slots, rows, claims, noted;
 static void note_kernel(char *text) {
     few |= strstr(text, "WANTS_places_put_few_") != NULL;
     rows |= strstr(text, "WANTS_places_put_rows_") != NULL;
     slots |= strstr(text, "WANTS_places_put_slots_") != NULL;
+    noted |= strstr(text, "WANTS_places_put_noted_") != NULL;
     claims |= strstr(text, "WANTS_places_claim") != NULL;
 }
 
@@ -591,8 +647,10 @@ static void a_gpus_kernels_do_the_same(void **state) {
     along_an_axis_agrees_with_the_model(state);
     many_claims_end_with_the_last(state);
     many_claims_along_an_axis_end_with_the_last(state);
+    large_tables_end_with_the_last(state);
+    large_tables_of_rows_end_with_the_last(state);
     emulated_edit = NULL;
-    assert_true(rows && slots && claims);
+    assert_true(rows && slots && claims && noted);
     nothing_is_taken_or_put_of_nothing(state);
     a_bad_index_is_told_and_left_out(state);
 }
@@ -617,6 +675,8 @@ int main(void) {
         CASE(along_an_axis_agrees_with_the_model),
         CASE(many_claims_end_with_the_last),
         CASE(many_claims_along_an_axis_end_with_the_last),
+        CASE(large_tables_end_with_the_last),
+        CASE(large_tables_of_rows_end_with_the_last),
         CASE(nothing_is_taken_or_put_of_nothing),
         CASE(a_bad_index_is_told_and_left_out),
         CASE(what_does_not_fit_is_refused),
