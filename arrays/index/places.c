@@ -30,7 +30,7 @@ static const tidei_own_kernel take_kernels[] = BY_SIZE(places_take),
     { #name, tidei_places_text, NULL, .tells = true }
 static const tidei_own_kernel claim_kernel = KERNEL(places_claim),
                               few_kernels[] = BY_SIZE(places_put_few),
-                              rows_kernels[] = BY_SIZE(places_put_rows),
+                              lines_kernels[] = BY_SIZE(places_put_lines),
                               slots_kernels[] = BY_SIZE(places_put_slots),
                               note_kernels[] = {KERNEL(places_note_1), KERNEL(places_note_2),
                                                 KERNEL(places_note_4)},
@@ -171,13 +171,15 @@ static bool joins(const pl_call *c, int to, int d) {
            goes_on(c, c->key_strides, to, d) && goes_on(c, c->order_strides, to, d);
 }
 
-static void move_dimension(pl_call *c, int to, int from) {
-    c->far_strides[to] = c->far_strides[from];
-    c->near_strides[to] = c->near_strides[from];
-    c->key_strides[to] = c->key_strides[from];
-    c->order_strides[to] = c->order_strides[from];
-    for (int l = 0; l < c->nlists; l++) c->lists[l].strides[to] = c->lists[l].strides[from];
+static void copy_dimension(pl_call *c, int to, const pl_call *source, int from) {
+    c->far_strides[to] = source->far_strides[from];
+    c->near_strides[to] = source->near_strides[from];
+    c->key_strides[to] = source->key_strides[from];
+    c->order_strides[to] = source->order_strides[from];
+    for (int l = 0; l < c->nlists; l++) c->lists[l].strides[to] = source->lists[l].strides[from];
 }
+
+static void move_dimension(pl_call *c, int to, int from) { copy_dimension(c, to, c, from); }
 
 /* Joins neighbouring dimensions where all strides allow it, drops those of length 1, and leaves at
 ** least one. */
@@ -606,36 +608,56 @@ static tide_status put_few(job *j) {
     return run_blocks(j, &j->call, &few_kernels[unit], blocks < most ? blocks : most);
 }
 
-#define ROOM_A_CLAIM 16    /* places of a row, at most: a block looks at each */
-#define ROW_MOST     65536 /* claims: those of a block's rows have numbers of 32 bits */
+#define ROOM_A_CLAIM 16    /* places of a line, at most: a block looks at each */
+#define LINE_MOST    65536 /* claims: those of a block's lines have numbers of 31 bits */
+_Static_assert((int64_t)LINE_MOST *PL_LINES <= INT32_MAX, "claims of a block's lines");
 
-/* Whether blocks have room for the places of rows, which are the collapsed call's innermost
-** dimension, and there are rows for them all. */
-static bool rows_have_room(const job *j, const pl_call *c) {
+/* Makes the dimension that the index array alone says of the innermost one, where the call has one
+** such and no rows: lines. */
+static bool make_lines(pl_call *c) {
     const int last = c->ndim - 1;
-    if (c->nlists != 1 || c->n != c->claims || c->key_strides[last] != 0) return false;
-    for (int d = 0; d < last; d++)
-        if (c->key_strides[d] == 0) return false;
-    return c->lists[0].length <= PL_ROOM && c->shape[last] <= ROW_MOST &&
-           c->lists[0].length / ROOM_A_CLAIM <= c->shape[last] &&
-           c->n / c->shape[last] >= multiprocessors(j) / 2;
+    int d = last;
+    if (c->nlists != 1 || c->n != c->claims) return false;
+    while (d > 0 && c->key_strides[d]) d--;
+    for (int e = 0; e < d; e++)
+        if (!c->key_strides[e]) return false;
+    if (c->key_strides[d]) return false;
+    c->by_columns = d < last;
+    const ga_i64 shape = c->shape[d];
+    const pl_call from = *c;
+    for (int e = d; e < last; e++) {
+        c->shape[e] = c->shape[e + 1];
+        move_dimension(c, e, e + 1);
+    }
+    c->shape[last] = shape;
+    copy_dimension(c, last, &from, d);
+    return true;
 }
 
-static tide_status put_rows(const job *j, pl_call *c) {
-    const int last = c->ndim - 1;
-    const int64_t rows = c->n / c->shape[last], most = 2 * multiprocessors(j) * BLOCKS_AN_SM;
-    int64_t key = c->lists[0].length;
-    c->tile = PL_ROOM / key;
-    if (c->tile > (rows + most - 1) / most) c->tile = (rows + most - 1) / most;
-    c->by_room = kt_div_by((unsigned)key);
+/* Lines side by side that fill a sector of 32 bytes with elements, and one with indices. */
+static int64_t lines_least(const pl_call *c, int64_t size) {
+    return !c->by_columns ? 1 : size < 4 ? 32 / size : 8;
+}
+
+/* Whether blocks have room for the places of lines, and there are lines for them all. */
+static bool lines_have_room(const job *j, const pl_call *c, int64_t least) {
+    const int64_t claims = c->shape[c->ndim - 1], places = c->lists[0].length;
+    return places <= PL_ROOM / least && claims <= LINE_MOST && places / ROOM_A_CLAIM <= claims &&
+           c->n / claims / least >= multiprocessors(j) / 2;
+}
+
+static tide_status put_lines(const job *j, pl_call *c, int64_t least) {
+    const int64_t claims = c->shape[c->ndim - 1], lines = c->n / claims,
+                  places = c->lists[0].length, most = 2 * multiprocessors(j) * BLOCKS_AN_SM;
+    c->tile = PL_ROOM / places < PL_LINES ? PL_ROOM / places : PL_LINES;
+    if (c->tile > (lines + most - 1) / most) c->tile = (lines + most - 1) / most;
+    c->tile = c->tile < least ? least : c->tile / least * least;
+    c->by_room = kt_div_by((unsigned)(c->by_columns ? c->tile : places));
+    c->by_claims = kt_div_by((unsigned)(c->by_columns ? c->tile : claims));
     c->lists[0].key_step = 1;
-    for (int d = last - 1; d >= 0; d--) {
-        c->key_strides[d] = key;
-        key *= c->shape[d];
-    }
-    const int64_t tiles = (rows + c->tile - 1) / c->tile;
+    const int64_t tiles = (lines + c->tile - 1) / c->tile;
     const int size = __builtin_ctzll(tide_dtype_size(j->p->far->lay.dtype));
-    return run_blocks(j, c, &rows_kernels[size], tiles < most ? tiles : most);
+    return run_blocks(j, c, &lines_kernels[size], tiles < most ? tiles : most);
 }
 
 /* What each block learns of all claims takes a while: of 1410 rows of 5948 i32 on an H200 77 us, by
@@ -651,7 +673,11 @@ static tide_status put_winners(job *j) {
     if (are_few(j)) return put_few(j);
     pl_call c = j->call;
     collapse(&c);
-    return rows_have_room(j, &c) ? put_rows(j, &c) : put_by_table(j);
+    if (make_lines(&c)) {
+        const int64_t least = lines_least(&c, (int64_t)tide_dtype_size(j->p->far->lay.dtype));
+        if (lines_have_room(j, &c, least)) return put_lines(j, &c, least);
+    }
+    return put_by_table(j);
 }
 
 static tide_status put_from(const tidei_plan *p, const tidei_operand *near, void *none) {

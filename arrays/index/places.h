@@ -11,8 +11,8 @@
 ** There are three ways:
 ** - of a few claims each block notes all, in a hash table of its own, and puts elements where a
 **   claim has won (places_put_few);
-** - where there is one index array, along the innermost dimension, over rows of few places, a block
-**   notes those of some rows, and goes through their places (places_put_rows);
+** - where there is one index array, along one dimension, over lines of few places, a block notes
+**   those of some lines, and goes through their places (places_put_lines);
 ** - else places_claim notes all in a table in memory: a word for each key or, hashed, for each
 **   slot. Single elements, and short rows, are put slot by slot: in the order of memory, where the
 **   table is not hashed (places_put_slots); longer rows claim by claim (places_put). Of small
@@ -28,8 +28,8 @@
 #endif
 
 /* Claims of which a block notes all, and slots to note them in; places whose last claims a block
-** has room for, so that several blocks run on a multiprocessor. */
-enum { PL_FEW = 1024, PL_FEW_SLOTS = 2048, PL_ROOM = 8192 };
+** has room for, and lines that these are of, so that several blocks run on a multiprocessor. */
+enum { PL_FEW = 1024, PL_FEW_SLOTS = 2048, PL_ROOM = 8192, PL_LINES = 512 };
 
 #ifdef __CUDACC_RTC__
 struct alignas(16) pl_16 { /* moves as one */
@@ -294,34 +294,48 @@ template <class T> GA_FN void pl_put_few(const pl_call *p, pl_few &s) {
 }
 
 struct pl_room {
-    unsigned last[PL_ROOM]; /* of each place of the rows: 0, or its last claim's number + 1 */
+    unsigned last[PL_ROOM]; /* of each place of the lines: 0, or its last claim's number + 1 */
+    ga_i64 list[PL_LINES], near[PL_LINES], far[PL_LINES]; /* where a line begins */
 };
 
-/* Puts p->tile rows at a time; called by the whole block. Keys go through rows' places. */
-template <class T> GA_FN void pl_put_rows(const pl_call *p, pl_room &s) {
-    const ga_i64 claims = p->shape[p->ndim - 1], rows = p->n / claims;
-    const int places = (int)p->lists[0].length;
-    for (ga_i64 row = blockIdx.x * p->tile; row < rows; row += gridDim.x * p->tile) {
-        const ga_i64 here = rows - row < p->tile ? rows - row : p->tile, begin = row * claims;
-        const int room = (int)here * places, all = (int)(here * claims);
+/* Puts p->tile lines at a time, which the iteration has as rows; called by the whole block. Threads
+** side by side have claims or places of one line that do so or, by columns, the same ones of lines
+** that do. */
+template <class T> GA_FN void pl_put_lines(const pl_call *p, pl_room &s) {
+    const int last = p->ndim - 1, places = (int)p->lists[0].length, tile = (int)p->tile;
+    const ga_i64 lines = p->n / p->shape[last];
+    const int claims = (int)p->shape[last];
+    for (ga_i64 line = (ga_i64)blockIdx.x * tile; line < lines; line += (ga_i64)gridDim.x * tile) {
+        const int here = lines - line < tile ? (int)(lines - line) : tile;
+        const int room = (p->by_columns ? tile : here) * places,
+                  all = (p->by_columns ? tile : here) * claims;
         for (int i = (int)threadIdx.x; i < room; i += (int)blockDim.x) s.last[i] = 0;
+        for (int r = (int)threadIdx.x; r < here; r += (int)blockDim.x) {
+            const pl_spot at = pl_place(p, (line + r) * claims, &s.list[r]);
+            s.near[r] = at.near;
+            s.far[r] = at.far;
+        }
         __syncthreads();
         for (int base = (int)threadIdx.x; base < all; base += (int)blockDim.x * PL_AT_ONCE) {
             ga_i64 given[PL_AT_ONCE];
-            int slot[PL_AT_ONCE]; /* of the row's first place */
+            int claim[PL_AT_ONCE], r[PL_AT_ONCE];
             _Pragma("unroll") for (int j = 0; j < PL_AT_ONCE; j++) {
-                const int e = base + j * (int)blockDim.x;
-                const pl_spot at = pl_place(p, begin + (e < all ? e : base), &given[j]);
-                slot[j] = (int)(at.key - row * places);
+                const int e = base + j * (int)blockDim.x < all ? base + j * (int)blockDim.x : base;
+                const int q = (int)kt_divided(&p->by_claims, (unsigned)e),
+                          rest = e - q * (int)p->by_claims.d;
+                claim[j] = p->by_columns ? q : rest;
+                r[j] = p->by_columns ? rest : q;
+                given[j] = pl_given(&p->lists[0], s.list[r[j] < here ? r[j] : 0] +
+                                                      claim[j] * p->lists[0].strides[last]);
             }
-            _Pragma("unroll") for (int j = 0; j < PL_AT_ONCE; j++) given[j] =
-                pl_given(&p->lists[0], given[j]);
             _Pragma("unroll") for (int j = 0; j < PL_AT_ONCE; j++) {
-                const int e = base + j * (int)blockDim.x;
-                if (e >= all) break;
-                pl_spot at = {0, 0, slot[j], 0, 0};
+                if (base + j * (int)blockDim.x >= all) break;
+                if (r[j] >= here) continue;
+                pl_spot at = {0, 0, 0, 0, 0};
                 pl_follow(p, 0, given[j], &at);
-                if (!at.bad) atomicMax(&s.last[at.key], (unsigned)e + 1);
+                const int place = (int)at.key,
+                          slot = p->by_columns ? place * tile + r[j] : r[j] * places + place;
+                if (!at.bad) atomicMax(&s.last[slot], (unsigned)claim[j] + 1);
             }
         }
         __syncthreads();
@@ -329,14 +343,14 @@ template <class T> GA_FN void pl_put_rows(const pl_call *p, pl_room &s) {
             T value[PL_AT_ONCE], *to[PL_AT_ONCE];
             _Pragma("unroll") for (int j = 0; j < PL_AT_ONCE; j++) {
                 const int i = base + j * (int)blockDim.x;
-                const unsigned last = i < room ? s.last[i] : 0;
+                const unsigned won = i < room ? s.last[i] : 0;
                 to[j] = (T *)0;
-                if (!last) continue;
-                const int r = (int)kt_divided(&p->by_room, (unsigned)i);
-                ga_i64 first;
-                const pl_spot at = pl_place(p, begin + last - 1, &first);
-                to[j] = (T *)p->far + at.far + (i - r * places) * p->lists[0].step;
-                value[j] = ((const T *)p->near)[at.near];
+                if (!won) continue;
+                const int q = (int)kt_divided(&p->by_room, (unsigned)i),
+                          rest = i - q * (int)p->by_room.d;
+                const int r = p->by_columns ? rest : q, place = p->by_columns ? q : rest;
+                to[j] = (T *)p->far + s.far[r] + place * p->lists[0].step;
+                value[j] = ((const T *)p->near)[s.near[r] + (won - 1) * p->near_strides[last]];
             }
             _Pragma("unroll") for (int j = 0; j < PL_AT_ONCE; j++) if (to[j]) * to[j] = value[j];
         }
@@ -389,8 +403,8 @@ extern "C" __global__ void places_claim(const __grid_constant__ pl_call p) {
              __shared__ struct s;                                                                  \
              put<type>(&p, s);                                                                     \
          })
-#define PL_PUT_FEW(name, type)  PL_PUT_BLOCKS(name, type, pl_few, pl_put_few)
-#define PL_PUT_ROWS(name, type) PL_PUT_BLOCKS(name, type, pl_room, pl_put_rows)
+#define PL_PUT_FEW(name, type)   PL_PUT_BLOCKS(name, type, pl_few, pl_put_few)
+#define PL_PUT_LINES(name, type) PL_PUT_BLOCKS(name, type, pl_room, pl_put_lines)
 #else
 typedef struct pl_16 {
     ga_u64 part[2];
@@ -464,7 +478,7 @@ PL_PUT(places_put_16, pl_16)
         kernel(name##_8, ga_u64) kernel(name##_16, pl_16)
 PL_OF_ANY_SIZE(PL_PUT_SLOTS, places_put_slots)
 PL_OF_ANY_SIZE(PL_PUT_FEW, places_put_few)
-PL_OF_ANY_SIZE(PL_PUT_ROWS, places_put_rows)
+PL_OF_ANY_SIZE(PL_PUT_LINES, places_put_lines)
 #define PL_OF_SMALL_SIZE(name, work)                                                               \
     PL_TABLE(name##_1, unsigned char, work)                                                        \
     PL_TABLE(name##_2, unsigned short, work) PL_TABLE(name##_4, unsigned, work)

@@ -34,8 +34,10 @@ typedef struct pl_call {
     int hashed, wide;     /* the table; wide: its words have 8 bytes for each number */
     int key_ndim;         /* what a key is made of, from the fastest dimension on: */
     ga_i64 key_shape[PL_RANK], key_far[PL_RANK];
-    ga_i64 tile;         /* rows that a block puts at once */
-    kt_div by_room;      /* divides by the places of a row of these */
+    ga_i64 tile;    /* lines that a block puts at once */
+    int by_columns; /* lines lie side by side, not their elements */
+    /* divide by the places of a line, and by its claims; by columns, by the lines of a tile */
+    kt_div by_room, by_claims;
     int ndim, nlists;    /* ndim >= 1 */
     int op, type, parts; /* what a scatter does, to what (scatter.h) */
     int by_rows;         /* rows lie together on both sides, each with one index: a warp's; or 0 */

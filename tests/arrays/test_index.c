@@ -454,9 +454,9 @@ static void put_many(tide_runtime *rt, tide_dtype t, const int64_t *n, int axis,
     free(at), free(data), free(want);
 }
 
-/* On a GPU few claims are noted by each block, those of short rows by blocks of a few rows, others
-** in tables: of all keys or hashed, whose slots are gone through, or the claims where rows are
-** put. */
+/* On a GPU few claims are noted by each block, those of short lines by blocks of a few, others in
+** tables: of all keys or hashed, whose slots are gone through, or the claims where rows are put.
+** Lines lie one behind the other, or side by side. */
 static void many_claims_along_an_axis_end_with_the_last(void **state) {
     static const struct {
         int64_t n[3], k;
@@ -467,7 +467,9 @@ static void many_claims_along_an_axis_end_with_the_last(void **state) {
                  {{1, 1, 900}, 1700, 2, false},  {{40, 17, 3}, 20, 1, false},
                  {{40, 17, 3}, 20, 1, true},     {{60, 5, 7}, 51, 0, false},
                  {{1, 9000, 3}, 700, 1, false},  {{2, 9000, 3}, 300, 1, true},
-                 {{9000, 1, 2}, 1000, 0, false}, {{3, 2, 8200}, 300, 2, false}};
+                 {{9000, 1, 2}, 1000, 0, false}, {{3, 2, 8200}, 300, 2, false},
+                 {{2, 60, 310}, 40, 1, false},   {{2, 60, 310}, 40, 1, true},
+                 {{30, 999, 1}, 45, 0, false},   {{4, 50, 300}, 10, 1, false}};
     for (size_t i = 0; i < TIDEI_COUNT(cases) * 5; i++)
         if (!is_emulated(*state) || i % 3 == 0)
             put_many(*state, sizes[i % 5], cases[i / 5].n, cases[i / 5].axis, cases[i / 5].k,
@@ -623,10 +625,10 @@ static void what_does_not_fit_is_refused(void **state) {
 }
 
 /* Which kernels have been compiled. */
-static bool few, slots, rows, claims, noted;
+static bool few, slots, lines, claims, noted;
 static void note_kernel(char *text) {
     few |= strstr(text, "WANTS_places_put_few_") != NULL;
-    rows |= strstr(text, "WANTS_places_put_rows_") != NULL;
+    lines |= strstr(text, "WANTS_places_put_lines_") != NULL;
     slots |= strstr(text, "WANTS_places_put_slots_") != NULL;
     noted |= strstr(text, "WANTS_places_put_noted_") != NULL;
     claims |= strstr(text, "WANTS_places_claim") != NULL;
@@ -650,7 +652,7 @@ static void a_gpus_kernels_do_the_same(void **state) {
     large_tables_end_with_the_last(state);
     large_tables_of_rows_end_with_the_last(state);
     emulated_edit = NULL;
-    assert_true(rows && slots && claims && noted);
+    assert_true(lines && slots && claims && noted);
     nothing_is_taken_or_put_of_nothing(state);
     a_bad_index_is_told_and_left_out(state);
 }
