@@ -317,11 +317,11 @@ static tide_status run(const job *j, const pl_call *call, const tidei_own_kernel
 }
 
 static tide_status run_blocks(const job *j, const pl_call *call, const tidei_own_kernel *k,
-                              int64_t blocks) {
+                              unsigned threads, int64_t blocks) {
     const pl_call c = ready(call);
     tidei_uses u = j->uses;
     u.params = (void *)&c;
-    return tidei_uses_run_blocks(&u, j->p->far->rt, k, TIDEI_OWN_BLOCK, (unsigned)blocks, j->p->op);
+    return tidei_uses_run_blocks(&u, j->p->far->rt, k, threads, (unsigned)blocks, j->p->op);
 }
 
 /* The collapsed call in the largest units; their size's logarithm, by which kernels stand. */
@@ -600,12 +600,18 @@ static tide_status put_by_table(job *j) {
 
 #define BLOCKS_AN_SM 4 /* of kernels whose blocks have room for claims: their bounds say so */
 
+/* Blocks of as many threads as have few claims each, and so many of them as run at once. */
 static tide_status put_few(job *j) {
-    collapse(&j->call);
+    pl_call *c = &j->call;
+    const bool large = c->claims > (int64_t)TIDEI_OWN_BLOCK * 4;
+    const unsigned threads = large ? PL_FEW_THREADS : TIDEI_OWN_BLOCK;
+    c->slots = large ? PL_FEW_SLOTS : TIDEI_OWN_BLOCK * 8;
+    tidei_check(c->claims <= c->slots / 2);
+    collapse(c);
     const int unit = use_units(j);
-    const int64_t blocks = (j->call.n + TIDEI_OWN_BLOCK - 1) / TIDEI_OWN_BLOCK,
-                  most = multiprocessors(j) * BLOCKS_AN_SM;
-    return run_blocks(j, &j->call, &few_kernels[unit], blocks < most ? blocks : most);
+    const int64_t blocks = (c->n + threads - 1) / threads,
+                  most = multiprocessors(j) * (large ? 1 : BLOCKS_AN_SM);
+    return run_blocks(j, c, &few_kernels[unit], threads, blocks < most ? blocks : most);
 }
 
 #define ROOM_A_CLAIM 16    /* places of a line, at most: a block looks at each */
@@ -657,7 +663,7 @@ static tide_status put_lines(const job *j, pl_call *c, int64_t least) {
     c->lists[0].key_step = 1;
     const int64_t tiles = (lines + c->tile - 1) / c->tile;
     const int size = __builtin_ctzll(tide_dtype_size(j->p->far->lay.dtype));
-    return run_blocks(j, c, &lines_kernels[size], tiles < most ? tiles : most);
+    return run_blocks(j, c, &lines_kernels[size], TIDEI_OWN_BLOCK, tiles < most ? tiles : most);
 }
 
 /* What each block learns of all claims takes a while: of 1410 rows of 5948 i32 on an H200 77 us, by
@@ -666,7 +672,7 @@ static tide_status put_lines(const job *j, pl_call *c, int64_t least) {
 
 static bool are_few(const job *j) {
     const int64_t size = (int64_t)tide_dtype_size(j->p->far->lay.dtype);
-    return j->call.claims <= PL_FEW && j->call.n <= FEW_BYTES / size;
+    return j->call.claims <= PL_FEW && j->call.slots < UINT32_MAX && j->call.n <= FEW_BYTES / size;
 }
 
 static tide_status put_winners(job *j) {

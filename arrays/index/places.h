@@ -29,7 +29,8 @@
 
 /* Claims of which a block notes all, and slots to note them in; places whose last claims a block
 ** has room for, and lines that these are of, so that several blocks run on a multiprocessor. */
-enum { PL_FEW = 1024, PL_FEW_SLOTS = 2048, PL_ROOM = 8192, PL_LINES = 512 };
+enum { PL_FEW = 3072, PL_FEW_SLOTS = 8192, PL_ROOM = 8192, PL_LINES = 512 };
+enum { PL_FEW_THREADS = 1024 }; /* of a block, at most */
 
 #ifdef __CUDACC_RTC__
 struct alignas(16) pl_16 { /* moves as one */
@@ -243,27 +244,25 @@ GA_FN ga_i64 pl_first_of(const pl_call *p, ga_i64 claim) {
 }
 
 struct pl_few {
-    ga_i64 key[PL_FEW];          /* of a claim; -1: its index is bad */
-    ga_i64 far[PL_FEW];          /* of its place, what the index arrays say */
-    unsigned char won[PL_FEW];   /* whether it is the last of its key */
+    unsigned key[PL_FEW];        /* of a claim; PL_NO_KEY: its index is bad */
     unsigned last[PL_FEW_SLOTS]; /* hashed by key: 0, or the last claim's number + 1 */
+    unsigned char won[PL_FEW];   /* whether it is the last of its key */
 };
+#define PL_NO_KEY 0xffffffffu
 
-/* Notes all claims; called by the whole block. */
+/* Notes all claims, in p->slots slots; called by the whole block. */
 GA_FN void pl_note_few(const pl_call *p, pl_few &s) {
-    for (int i = (int)threadIdx.x; i < PL_FEW_SLOTS; i += (int)blockDim.x) s.last[i] = 0;
-    for (int c = (int)threadIdx.x; c < (int)p->claims; c += (int)blockDim.x) {
-        const ga_i64 i = pl_first_of(p, c);
-        const pl_spot found = pl_find(p, i);
-        ga_i64 first;
-        s.key[c] = found.bad ? -1 : found.key;
-        s.far[c] = found.far - pl_place(p, i, &first).far;
+    const int threads = (int)blockDim.x, claims = (int)p->claims;
+    for (int i = (int)threadIdx.x; i < (int)p->slots; i += threads) s.last[i] = 0;
+    for (int c = (int)threadIdx.x; c < claims; c += threads) {
+        const pl_spot found = pl_find(p, pl_first_of(p, c));
+        s.key[c] = found.bad ? PL_NO_KEY : (unsigned)found.key;
     }
     __syncthreads();
-    for (int c = (int)threadIdx.x; c < (int)p->claims; c += (int)blockDim.x) {
-        if (s.key[c] < 0) continue;
-        ga_i64 at = pl_first_slot(s.key[c], PL_FEW_SLOTS);
-        for (;; at = (at + 1) & (PL_FEW_SLOTS - 1)) {
+    for (int c = (int)threadIdx.x; c < claims; c += threads) {
+        if (s.key[c] == PL_NO_KEY) continue;
+        ga_i64 at = pl_first_slot(s.key[c], p->slots);
+        for (;; at = (at + 1) & (p->slots - 1)) {
             const unsigned there = atomicCAS(&s.last[at], 0u, (unsigned)c + 1);
             if (there == 0) break;
             if (s.key[there - 1] != s.key[c]) continue;
@@ -272,11 +271,11 @@ GA_FN void pl_note_few(const pl_call *p, pl_few &s) {
         }
     }
     __syncthreads();
-    for (int c = (int)threadIdx.x; c < (int)p->claims; c += (int)blockDim.x) {
+    for (int c = (int)threadIdx.x; c < claims; c += threads) {
         s.won[c] = 0;
-        if (s.key[c] < 0) continue;
-        ga_i64 at = pl_first_slot(s.key[c], PL_FEW_SLOTS);
-        while (s.key[s.last[at] - 1] != s.key[c]) at = (at + 1) & (PL_FEW_SLOTS - 1);
+        if (s.key[c] == PL_NO_KEY) continue;
+        ga_i64 at = pl_first_slot(s.key[c], p->slots);
+        while (s.key[s.last[at] - 1] != s.key[c]) at = (at + 1) & (p->slots - 1);
         s.won[c] = s.last[at] == (unsigned)c + 1;
     }
     __syncthreads();
@@ -286,10 +285,8 @@ template <class T> GA_FN void pl_put_few(const pl_call *p, pl_few &s) {
     pl_note_few(p, s);
     const ga_i64 threads = (ga_i64)gridDim.x * blockDim.x;
     for (ga_i64 i = (ga_i64)blockIdx.x * blockDim.x + threadIdx.x; i < p->n; i += threads) {
-        ga_i64 first;
-        const pl_spot at = pl_place(p, i, &first);
-        if (s.won[at.order])
-            ((T *)p->far)[at.far + s.far[at.order]] = ((const T *)p->near)[at.near];
+        const pl_spot at = pl_find(p, i);
+        if (s.won[at.order]) ((T *)p->far)[at.far] = ((const T *)p->near)[at.near];
     }
 }
 
@@ -395,16 +392,16 @@ extern "C" __global__ void places_claim(const __grid_constant__ pl_call p) {
          })
 #define PL_PUT_SLOTS(name, type) PL_TABLE(name, type, pl_put_slots)
 /* Registers of so few threads leave room for several blocks, as their memory does. */
-#define PL_PUT_BLOCKS(name, type, struct, put)                                                     \
+#define PL_PUT_BLOCKS(name, type, struct, put, ...)                                                \
     WANTED(name)                                                                                   \
-    (extern "C" __global__ void __launch_bounds__(256, 4)                                          \
+    (extern "C" __global__ void __launch_bounds__(__VA_ARGS__)                                     \
          name(const __grid_constant__ pl_call p) {                                                 \
              kt_grid_wait();                                                                       \
              __shared__ struct s;                                                                  \
              put<type>(&p, s);                                                                     \
          })
-#define PL_PUT_FEW(name, type)   PL_PUT_BLOCKS(name, type, pl_few, pl_put_few)
-#define PL_PUT_LINES(name, type) PL_PUT_BLOCKS(name, type, pl_room, pl_put_lines)
+#define PL_PUT_FEW(name, type)   PL_PUT_BLOCKS(name, type, pl_few, pl_put_few, PL_FEW_THREADS)
+#define PL_PUT_LINES(name, type) PL_PUT_BLOCKS(name, type, pl_room, pl_put_lines, 256, 4)
 #else
 typedef struct pl_16 {
     ga_u64 part[2];

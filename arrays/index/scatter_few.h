@@ -50,7 +50,7 @@ GA_FN void sc_find_runs(const sc_few *p, sc_runs &s) {
             const int i = base + lane;
             const ga_i64 key = i < n ? (ga_i64)(s.entry[i] >> 32) : p->fold.length;
             const ga_i64 before = i > 0 && i <= n ? (ga_i64)(s.entry[i - 1] >> 32) : -1;
-            const bool begins = i <= n && before < p->fold.length && key != before;
+            const bool begins = i <= n && key != before;
             const unsigned who = __ballot_sync(~0u, begins);
             if (begins) s.begin[runs + __popc(who & ((1u << lane) - 1))] = (unsigned short)i;
             runs += __popc(who);

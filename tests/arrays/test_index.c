@@ -462,14 +462,14 @@ static void many_claims_along_an_axis_end_with_the_last(void **state) {
         int64_t n[3], k;
         int axis;
         bool turned;
-    } cases[] = {{{3, 7, 9}, 50, 1, false},      {{2, 60, 31}, 40, 2, false},
-                 {{2, 60, 31}, 40, 2, true},     {{1, 13, 500}, 250, 2, false},
-                 {{1, 1, 900}, 1700, 2, false},  {{40, 17, 3}, 20, 1, false},
-                 {{40, 17, 3}, 20, 1, true},     {{60, 5, 7}, 51, 0, false},
-                 {{1, 9000, 3}, 700, 1, false},  {{2, 9000, 3}, 300, 1, true},
-                 {{9000, 1, 2}, 1000, 0, false}, {{3, 2, 8200}, 300, 2, false},
-                 {{2, 60, 310}, 40, 1, false},   {{2, 60, 310}, 40, 1, true},
-                 {{30, 999, 1}, 45, 0, false},   {{4, 50, 300}, 10, 1, false}};
+    } cases[] = {{{3, 7, 9}, 50, 1, false},       {{2, 60, 31}, 40, 2, false},
+                 {{2, 60, 31}, 40, 2, true},      {{1, 13, 500}, 250, 2, false},
+                 {{1, 1, 900}, 3700, 2, false},   {{40, 17, 3}, 40, 1, false},
+                 {{40, 17, 3}, 40, 1, true},      {{60, 5, 7}, 151, 0, false},
+                 {{1, 9000, 3}, 1200, 1, false},  {{2, 9000, 3}, 700, 1, true},
+                 {{30000, 1, 2}, 1800, 0, false}, {{3, 2, 8200}, 600, 2, false},
+                 {{2, 60, 310}, 40, 1, false},    {{2, 60, 310}, 40, 1, true},
+                 {{30, 999, 1}, 45, 0, false},    {{4, 50, 300}, 10, 1, false}};
     for (size_t i = 0; i < TIDEI_COUNT(cases) * 5; i++)
         if (!is_emulated(*state) || i % 3 == 0)
             put_many(*state, sizes[i % 5], cases[i / 5].n, cases[i / 5].axis, cases[i / 5].k,

@@ -289,12 +289,12 @@ static void rows_of_any_width_agree_with_the_model(void **state) {
                 one_case(*state, op, types[k], (int64_t[]){1, 5, widths[w]},
                          widths[w] > 1000 ? 7 : 30 + random_below(40), false, 0);
     for (int64_t width = 1; width < 6; width++) /* more than a block notes, of one unit and more */
-        one_case(*state, PUT, TIDE_F32, (int64_t[]){1, 700, width}, 1700, width == 2, 0);
+        one_case(*state, PUT, TIDE_F32, (int64_t[]){1, 700, width}, 3700, width == 2, 0);
     static const int64_t put_widths[] = {8, 37, 130, 1100}; /* of rows that warps share */
     for (size_t w = 0; w < TIDEI_COUNT(put_widths); w++)
         one_case(*state, PUT, w % 2 ? TIDE_U8 : TIDE_F16, (int64_t[]){1, 300, put_widths[w] + 1},
-                 w < 3 ? 1700 : 1540, false, 0);
-    one_case(*state, PUT, TIDE_F16, (int64_t[]){2, 30000, 3}, 1600, false, 0); /* hashed */
+                 w < 3 ? 3700 : 3540, false, 0);
+    one_case(*state, PUT, TIDE_F16, (int64_t[]){2, 30000, 3}, 3600, false, 0); /* hashed */
     one_case(*state, ADD, TIDE_C64, (int64_t[]){2, 5, 700}, 9, false, TIDE_SCATTER_ANY_ORDER);
     /* carried out of the lower half of a word, and of the upper one, from a row that begins in
     ** the midst of a word */
@@ -336,9 +336,9 @@ static void bad_indices_are_left_out_of_all(void **state) {
         int64_t n[3], m;
         tide_dtype t;
         int op;
-    } cases[] = {{{2, 60, 9}, 70, TIDE_I32, PUT},      {{1, 700, 3}, 1700, TIDE_F32, PUT},
-                 {{2, 30000, 3}, 1600, TIDE_F16, PUT}, {{1, 300, 9}, 1700, TIDE_U8, PUT},
-                 {{1, 300, 513}, 1540, TIDE_F16, PUT}, {{1, 5, 33}, 60, TIDE_I16, ADD},
+    } cases[] = {{{2, 60, 9}, 70, TIDE_I32, PUT},      {{1, 700, 3}, 3700, TIDE_F32, PUT},
+                 {{2, 30000, 3}, 3600, TIDE_F16, PUT}, {{1, 300, 9}, 3700, TIDE_U8, PUT},
+                 {{1, 300, 513}, 3540, TIDE_F16, PUT}, {{1, 5, 33}, 60, TIDE_I16, ADD},
                  {{2, 5, 1100}, 9, TIDE_F16, MAX},     {{3, 5, 8}, 90, TIDE_F64, MIN},
                  {{3000, 67, 1}, 90, TIDE_I32, ADD},   {{1, 90, 1000}, 270, TIDE_F32, ADD}};
     for (size_t i = 0; i < TIDEI_COUNT(cases) * 2; i++) {
