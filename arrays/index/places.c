@@ -432,7 +432,7 @@ static int64_t share_rows(pl_call *c, int64_t units) {
 #ifndef TIDEI_STRESS
 #define NARROW_MOST ((int64_t)UINT32_MAX - 1)
 #else
-#define NARROW_MOST 3000 /* so that wide words are tried, too */
+#define NARROW_MOST ((int64_t)3000) /* so that wide words are tried, too */
 #endif
 #define CACHED_AN_SM ((int64_t)192 << 10) /* bytes of a table: half of what an H200's caches hold */
 
@@ -770,6 +770,7 @@ tide_status tidei_plan_combine(const tidei_plan *p, const tidei_operand *near,
     if (!by_rows(&j.call)) return run(&j, &j.call, k);
     const int64_t across = j.call.shape[j.call.ndim - 1] * parts,
                   size = (int64_t)tide_dtype_size(p->far->lay.dtype) / parts,
-                  warps = share_rows(&j.call, size == 2 ? across / 2 + 1 : across);
+                  share = size < 4 ? 4 / size : 1, /* the first and the last word may be cut */
+        warps = share_rows(&j.call, (across + 2 * (share - 1)) / share);
     return run_items(&j, &j.call, k, warps * 32);
 }

@@ -563,8 +563,8 @@ static tide_status combine_as_i32(const tidei_operand *a, const tidei_operand *i
     return s;
 }
 
-/* Where devices have no atomics of an element's size: of one byte. They are combined as i32, which
-** comes to the same in the byte that is kept. What is refused is refused before that. */
+/* Where devices have no atomics for bytes: they are combined as i32, which comes to the same in the
+** byte that is kept. What is refused is refused before that. */
 static tide_status combine_bytes(const tidei_operand *a, const tidei_operand *indices, int axis,
                                  const tidei_operand *values, struct tidei_scatter_how how,
                                  const char *op, unsigned by) {
@@ -581,12 +581,20 @@ static tide_status combine_bytes(const tidei_operand *a, const tidei_operand *in
     return s;
 }
 
+/* Whether bytes are combined in their places, by exchanges of words of four bytes. Where these keep
+** the least or the greatest most of them end with a look; sums are made sooner as i32. No word may
+** reach beyond the memory. */
+static bool are_exchanged(const tidei_operand *a, int op) {
+    return (op == SC_MIN || op == SC_MAX) && a->st->bytes % 4 == 0 && a->st->addr % 4 == 0;
+}
+
 tide_status tidei_scatter(const tidei_operand *a, const tidei_operand *indices, int axis,
                           const tidei_operand *values, struct tidei_scatter_how how, const char *op,
                           unsigned by) {
     tide_dtype t = a->lay.dtype;
     unsigned flags = tidei_stream_here(a->rt)->dev->d->info.flags;
-    bool bytes = flags & TIDEI_DEV_RUNS_TEXT && tide_dtype_size(t) == 1;
+    bool bytes =
+        flags & TIDEI_DEV_RUNS_TEXT && tide_dtype_size(t) == 1 && !are_exchanged(a, how.op);
     tide_status s = check_type(t, how.op, op);
     if (s != TIDE_OK) return s;
     return (bytes ? combine_bytes : combine_along)(a, indices, axis, values, how, op, by);

@@ -134,14 +134,30 @@ template <class W> GA_FN void sc_by_exchange(const pl_call *p, W *w, ga_u64 valu
     } while (becomes != was && (seen = atomicCAS(w, was, becomes)) != was);
 }
 
+/* A byte, by exchanges of the word of four bytes that it lies in: each keeps what its neighbours
+** have, whoever writes these meanwhile. */
+GA_FN void sc_byte_by_exchange(const pl_call *p, unsigned char *byte, ga_u64 value) {
+    unsigned *w = (unsigned *)((ga_u64)byte & ~3ULL);
+    const unsigned shift = (unsigned)((ga_u64)byte & 3) * 8;
+    unsigned was, becomes, seen = *w;
+    do {
+        was = seen;
+        const ga_u64 x =
+            sc_combine(p->type, p->op, sc_extended(p, (unsigned char)(was >> shift)), value);
+        becomes = (was & ~(255u << shift)) | (unsigned)(x & 255) << shift;
+    } while (becomes != was && (seen = atomicCAS(w, was, becomes)) != was);
+}
+
 GA_FN void sc_merge(const pl_call *p, ga_i64 at, ga_u64 value, int size) {
     if (sc_by_instruction(p, at, value, size)) return;
     if (size == 8)
         sc_by_exchange(p, (ga_u64 *)p->far + at, value, ((ga_u64 *)p->far)[at]);
     else if (size == 4)
         sc_by_exchange(p, (unsigned *)p->far + at, value, ((unsigned *)p->far)[at]);
-    else
+    else if (size == 2)
         sc_by_exchange(p, (unsigned short *)p->far + at, value, ((unsigned short *)p->far)[at]);
+    else
+        sc_byte_by_exchange(p, (unsigned char *)p->far + at, value);
 }
 #else
 static inline void sc_merge(const pl_call *p, ga_i64 at, ga_u64 value, int size) {
@@ -163,38 +179,45 @@ GA_FN void sc_one(const pl_call *p, ga_i64 far, ga_i64 near, int size) {
 }
 
 #ifdef __CUDACC_RTC__
-/* What a lane combines at once: a component, or the two of two bytes that share a word of four. */
+/* What a lane combines at once: a component, or those of one or two bytes that share a word. */
 struct sc_unit {
     ga_i64 far, near; /* of the first component */
-    int n;            /* components: 0, 1 or 2 */
+    int n;            /* components: SC_SHARE(their size) at most */
     ga_u64 value, seen;
 };
+#define SC_SHARE(size) ((size) < 4 ? 4 / (size) : 1)
 
-/* Unit u of the row whose first components are at far and near; of two bytes each, units are cut
-** where words are, so that the first and the last one may be half. */
+/* Unit u of the row whose first components are at far and near. Units are cut where words are, so
+** that the first and the last one may have fewer components than others. */
 template <int SIZE> GA_FN sc_unit sc_unit_of(const pl_call *p, ga_i64 far, ga_i64 near, ga_i64 u) {
     const ga_i64 across = p->shape[p->ndim - 1] * p->parts;
-    if (SIZE != 2) return {far + u, near + u, u < across};
-    const ga_i64 cut = ((ga_i64)(p->far / 2) + far) & 1, last = 2 * u - cut + 1;
-    const ga_i64 c = last > 0 ? last - 1 : 0;
-    return {far + c, near + c, (last > 0 && last - 1 < across) + (last < across)};
+    const ga_i64 cut = ((ga_i64)(p->far / SIZE) + far) & (SC_SHARE(SIZE) - 1);
+    const ga_i64 first = SC_SHARE(SIZE) * u - cut, c = first > 0 ? first : 0;
+    const ga_i64 end = first + SC_SHARE(SIZE) < across ? first + SC_SHARE(SIZE) : across;
+    return {far + c, near + c, end > c ? (int)(end - c) : 0};
 }
 
-/* Both components of a word. A sum that is carried out of the lower one is taken back from the
+template <int SIZE> struct sc_part { typedef td_u16 bits; }; /* that share a word */
+template <> struct sc_part<1> { typedef unsigned char bits; };
+
+/* All components of a word. A sum that is carried out of the lower half is taken back from the
 ** upper one, where sums come to the same in any order. */
-GA_FN void sc_merge_two(const pl_call *p, unsigned *w, unsigned values, unsigned seen) {
-    if (p->type <= SC_UINT && p->op == SC_ADD) {
+template <int SIZE>
+GA_FN void sc_merge_word(const pl_call *p, unsigned *w, unsigned values, unsigned seen) {
+    typedef typename sc_part<SIZE>::bits part;
+    if (SIZE == 2 && p->type <= SC_UINT && p->op == SC_ADD) {
         const unsigned was = atomicAdd(w, values);
         if ((was & 0xffffu) + (values & 0xffffu) > 0xffffu) atomicAdd(w, 0xffff0000u);
         return;
     }
-    unsigned was, becomes = 0;
+    unsigned was, becomes;
     do {
         was = seen;
-        for (int half = 0; half < 32; half += 16) {
-            const ga_u64 x = sc_combine(p->type, p->op, sc_extended(p, (td_u16)(was >> half)),
-                                        sc_extended(p, (td_u16)(values >> half)));
-            becomes = half ? becomes | (unsigned)x << 16 : (unsigned)x & 0xffffu;
+        becomes = 0;
+        SC_UNROLL for (int at = 0; at < 32; at += 8 * SIZE) {
+            const ga_u64 x = sc_combine(p->type, p->op, sc_extended(p, (part)(was >> at)),
+                                        sc_extended(p, (part)(values >> at)));
+            becomes |= (unsigned)(part)x << at;
         }
     } while (becomes != was && (seen = atomicCAS(w, was, becomes)) != was);
 }
@@ -202,27 +225,34 @@ GA_FN void sc_merge_two(const pl_call *p, unsigned *w, unsigned values, unsigned
 template <int SIZE> GA_FN void sc_read_unit(const pl_call *p, sc_unit &u) {
     u.value = u.seen = 0;
     if (!u.n) return;
-    const bool is_signed = p->type == SC_INT;
-    u.value = sc_bits(p->near, u.near, SIZE, is_signed);
-    if (u.n == 2) u.value = (u.value & 0xffff) | sc_bits(p->near, u.near + 1, SIZE, false) << 16;
-    if (p->op == SC_ADD || (SIZE != 2 && p->type <= SC_UINT && p->op != SC_MUL)) return;
-    if (SIZE == 8) u.seen = ((const ga_u64 *)p->far)[u.far];
-    if (SIZE == 4) u.seen = ((const unsigned *)p->far)[u.far];
-    if (u.n == 2) u.seen = *(const unsigned *)((const unsigned short *)p->far + u.far);
+    if (SC_SHARE(SIZE) == 1)
+        u.value = sc_bits(p->near, u.near, SIZE, p->type == SC_INT);
+    else
+        SC_UNROLL for (int k = 0; k < SC_SHARE(SIZE); k++) if (k < u.n) u.value |=
+            sc_bits(p->near, u.near + k, SIZE, false) << 8 * SIZE * k;
+    if (p->op == SC_ADD || (SIZE >= 4 && p->type <= SC_UINT && p->op != SC_MUL)) return;
+    if (SIZE == 8)
+        u.seen = ((const ga_u64 *)p->far)[u.far];
+    else if (u.n == SC_SHARE(SIZE))
+        u.seen = *(const unsigned *)(p->far + u.far * SIZE);
 }
 
 template <int SIZE> GA_FN void sc_merge_unit(const pl_call *p, const sc_unit &u) {
-    if (u.n == 2)
-        sc_merge_two(p, (unsigned *)((unsigned short *)p->far + u.far), (unsigned)u.value,
-                     (unsigned)u.seen);
-    else if (!u.n || (SIZE != 2 && sc_by_instruction(p, u.far, u.value, SIZE)))
+    if (SC_SHARE(SIZE) > 1) {
+        if (u.n == SC_SHARE(SIZE))
+            sc_merge_word<SIZE>(p, (unsigned *)(p->far + u.far * SIZE), (unsigned)u.value,
+                                (unsigned)u.seen);
+        else
+            for (int k = 0; k < u.n; k++)
+                sc_merge(p, u.far + k,
+                         sc_extended(p, (typename sc_part<SIZE>::bits)(u.value >> 8 * SIZE * k)),
+                         SIZE);
+    } else if (!u.n || sc_by_instruction(p, u.far, u.value, SIZE))
         return;
     else if (SIZE == 8)
         sc_by_exchange(p, (ga_u64 *)p->far + u.far, u.value, u.seen);
-    else if (SIZE == 4)
-        sc_by_exchange(p, (unsigned *)p->far + u.far, u.value, (unsigned)u.seen);
     else
-        sc_merge(p, u.far, u.value, SIZE);
+        sc_by_exchange(p, (unsigned *)p->far + u.far, u.value, (unsigned)u.seen);
 }
 
 /* Rows of components that lie together on both sides. A warp has a few rows, whose places its lanes
@@ -288,9 +318,7 @@ template <int SIZE> GA_FN void sc_rows(const pl_call *p) {
         PL_LOOP(0, p->n, 0, SC_ONE_##size)                                                         \
     }
 #endif
-#ifndef __CUDACC_RTC__ /* devices have no atomics of one byte (scatter.c) */
 SC_EACH(scatter_each_1, 1)
-#endif
 SC_EACH(scatter_each_2, 2)
 SC_EACH(scatter_each_4, 4)
 SC_EACH(scatter_each_8, 8)

@@ -277,6 +277,24 @@ static void a_failure_leaves_nothing(void **state) {
     emulated_device = false;
 }
 
+/* Bytes that a GPU combines in their places: words of four begin and end anywhere in a row. Where
+** the last word would reach beyond the memory they go another way. */
+static void bytes_keep_their_neighbours(void **state) {
+    static const tide_dtype types[] = {TIDE_U8, TIDE_I8, TIDE_BOOL};
+    static const int64_t widths[] = {1, 2, 3, 7, 8, 9, 10, 31, 129};
+    for (size_t k = 0; k < TIDEI_COUNT(types) * 2; k++)
+        for (size_t w = 0; w < TIDEI_COUNT(widths) * 2; w++) {
+            const int64_t n[3] = {1, w % 2 ? 5 : 4, widths[w / 2]};
+            if (is_emulated(*state) && k % 3 != w % 3) continue;
+            one_case(*state, k % 2 ? MIN : MAX, types[k / 2], n, 40, false, 0);
+            if (!is_emulated(*state)) continue;
+            if (n[1] * n[2] % 4 == 0)
+                assert_string_equal(last_kernel, "scatter_each_1");
+            else
+                assert_string_not_equal(last_kernel, "scatter_each_1");
+        }
+}
+
 /* Rows that a GPU's warps share: several of short ones, parts of long ones; words of two components
 ** that begin anywhere. */
 static void rows_of_any_width_agree_with_the_model(void **state) {
@@ -548,6 +566,7 @@ static void a_gpus_kernels_do_the_same(void **state) {
     every_value_counts(state);
     the_least_and_the_greatest_have_one_answer(state);
     halves_are_added_as_floats(state);
+    bytes_keep_their_neighbours(state);
     rows_of_any_width_agree_with_the_model(state);
     emulated_edit = note_kernel;
     few_entries_agree_with_the_model(state);
@@ -567,9 +586,9 @@ static void a_gpus_kernels_do_the_same(void **state) {
 
 static void kernels_compile(void **state) {
     static const char *const some[] = {
-        "scatter_keys",      "scatter_each_2",   "scatter_fold_f16", "scatter_fold_c128",
-        "scatter_tile_bf16", "scatter_here",     "scatter_rows",     "scatter_rows_f64",
-        "scatter_pairs_f64", "scatter_tile_c128"};
+        "scatter_keys",      "scatter_each_1",    "scatter_each_2",   "scatter_fold_f16",
+        "scatter_fold_c128", "scatter_tile_bf16", "scatter_here",     "scatter_rows",
+        "scatter_rows_f64",  "scatter_pairs_f64", "scatter_tile_c128"};
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(some); i++)
         compiles(tidei_scatter_text, "scatter.h", some[i], i % 2 ? 90 : 75);
@@ -589,6 +608,7 @@ int main(void) {
         CASE(other_sums_are_sorted),
         CASE(sums_by_buckets_lose_little),
         cmocka_unit_test(a_failure_leaves_nothing),
+        CASE(bytes_keep_their_neighbours),
         CASE(rows_of_any_width_agree_with_the_model),
         CASE(few_entries_agree_with_the_model),
         CASE(bad_indices_are_left_out_of_all),
