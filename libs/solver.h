@@ -76,6 +76,11 @@ typedef struct tidei_lapack {
 ** the routine cannot have. */
 tide_status tidei_lapack_run(tidei_stream *s, const tidei_lapack *x, const char *op);
 
+/* TIDE_OK, or why nobody may run the routine: the thread's work is being captured, or the
+** descriptor is not valid. tidei_lapack_run asks it itself; a caller that serves a routine in the
+** library's place asks before. */
+tide_status tidei_lapack_allowed(tidei_stream *s, const tidei_lapack *x, const char *op);
+
 /* Whether GETRF's pivots come as i32 in this library: a caller that can take them so saves the
 ** stream the widening. */
 bool tidei_lapack_narrow(tidei_stream *s, const tidei_lapack *x);

@@ -9,16 +9,16 @@
 ** (sorts, quantiles, scans; `tide-bench operations`) take the same by both. */
 #define ROUNDS 2
 
-tide_status tidei_run_own_blocks(tidei_runtime *rt, const tidei_own_kernel *k,
-                                 const tidei_use *uses, unsigned n, void *params,
-                                 size_t params_bytes, const size_t *at, unsigned threads,
-                                 unsigned blocks, const char *op) {
+tide_status tidei_run_own_room(tidei_runtime *rt, const tidei_own_kernel *k, const tidei_use *uses,
+                               unsigned n, void *params, size_t params_bytes, const size_t *at,
+                               unsigned threads, unsigned blocks, unsigned room, const char *op) {
     tidei_stream *s = tidei_stream_here(rt);
     tidei_launch l = {.name = k->name,
                       .host_fn = k->host_fn,
                       .params = params,
                       .params_bytes = params_bytes,
                       .tells = k->tells,
+                      .shared_bytes = room,
                       .grid = {blocks, 1, 1},
                       .block = {threads, 1, 1}};
     if (s->dev->d->info.flags & TIDEI_DEV_RUNS_TEXT) {
@@ -26,6 +26,13 @@ tide_status tidei_run_own_blocks(tidei_runtime *rt, const tidei_own_kernel *k,
         if (status != TIDE_OK) return status;
     }
     return tidei_submit_launch(s, uses, n, &l, params, at, op);
+}
+
+tide_status tidei_run_own_blocks(tidei_runtime *rt, const tidei_own_kernel *k,
+                                 const tidei_use *uses, unsigned n, void *params,
+                                 size_t params_bytes, const size_t *at, unsigned threads,
+                                 unsigned blocks, const char *op) {
+    return tidei_run_own_room(rt, k, uses, n, params, params_bytes, at, threads, blocks, 0, op);
 }
 
 tide_status tidei_run_own(tidei_runtime *rt, const tidei_own_kernel *k, const tidei_use *uses,

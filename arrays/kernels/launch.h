@@ -36,6 +36,10 @@ tide_status tidei_run_own_blocks(tidei_runtime *rt, const tidei_own_kernel *k,
                                  const tidei_use *uses, unsigned n, void *params,
                                  size_t params_bytes, const size_t *at, unsigned threads,
                                  unsigned blocks, const char *op);
+/* The same with `room` bytes of dynamic shared memory a block, 48 KiB at most. */
+tide_status tidei_run_own_room(tidei_runtime *rt, const tidei_own_kernel *k, const tidei_use *uses,
+                               unsigned n, void *params, size_t params_bytes, const size_t *at,
+                               unsigned threads, unsigned blocks, unsigned room, const char *op);
 
 /* k is run soon, and before it another kernel: where both have to be compiled, that happens side by
 ** side. */

@@ -365,7 +365,11 @@ tidei_lapack tidei_job_routine(const tidei_job *j, tidei_lapack_routine r, int64
 }
 
 void tidei_job_lapack(tidei_job *j, const tidei_lapack *x) {
-    if (goes_on(j)) j->status = tidei_lapack_run(j->stream, x, j->op);
+    if (!goes_on(j)) return;
+    if (tidei_small_takes(j->stream, x))
+        tidei_job_small(j, x);
+    else
+        j->status = tidei_lapack_run(j->stream, x, j->op);
 }
 
 /* ---- outcomes ---- */

@@ -93,6 +93,10 @@ void tidei_job_load(tidei_job *j, tidei_load *l, const tidei_input *x, const tid
 tide_status tidei_load_again(void *load); /* for tidei_lapack.again */
 
 void tidei_job_lapack(tidei_job *j, const tidei_lapack *x);
+/* (small.c) Whether kernels of our own serve a routine on this stream's device in the library's
+** place: a batch of small matrices on a GPU. */
+bool tidei_small_takes(tidei_stream *s, const tidei_lapack *x);
+void tidei_job_small(tidei_job *j, const tidei_lapack *x); /* queues it then */
 /* A descriptor of the job's type over the whole of `a`, without anything that the routine takes
 ** besides. */
 tidei_lapack tidei_job_routine(const tidei_job *j, tidei_lapack_routine r, int64_t m, int64_t n,

@@ -341,8 +341,29 @@ static void each_kernels_text_compiles(void **state) {
     free(text);
 }
 
+/* So are those of small batches, which are the device's alone (test_linalg.c has them run). */
+extern const char tidei_small_text[];
+static void each_small_kernel_compiles(void **state) {
+    static const char *const routines[] = {"getrf", "getrs", "potrf", "geqrf", "orgqr"},
+                             *const forms[] = {"f32", "f64", "c64", "c128"};
+    void *image;
+    size_t bytes;
+    (void)state;
+    if (tidei_nvrtc_open(0) != TIDE_OK) skip();
+    char *text = malloc(strlen(tidei_small_text) + 128), name[64];
+    for (size_t i = 0; i < TIDEI_COUNT(routines) * TIDEI_COUNT(forms); i++) {
+        (void)snprintf(name, sizeof name, "small_%s_%s", routines[i / 4], forms[i % 4]);
+        sprintf(text, "#define TIDE_WANTS_%s 1\n%s", name, tidei_small_text);
+        assert_ok(tidei_nvrtc_compile(text, name, 90, &image, &bytes));
+        assert_non_null(memmem(image, bytes, name, strlen(name)));
+        free(image);
+    }
+    free(text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(host_and_device_text_agree),
+                                       cmocka_unit_test(each_small_kernel_compiles),
                                        cmocka_unit_test(each_kernels_text_compiles)};
     return cmocka_run_group_tests_name("linalg_kernels", tests, NULL, NULL);
 }
