@@ -1,15 +1,17 @@
 /* small.cu: factorizations of many small matrices, after small.h. Embedded as text
 ** (tidei_small_text).
 **
-** Model. A block has a matrix in its shared memory (tide_room), and takes one after the other. Its
-** threads are groups of p.group threads in a row, within a warp. A column belongs to a group, the
+** Model. A block has a matrix in its shared memory (tide_room), and takes one after the other; a
+** block of a single warp may be p.teams teams, which have one each. A team's threads are groups of
+** p.group threads in a row, within a warp. A column belongs to a group, the
 ** j-th to group j modulo their number; in it a row belongs to a thread, the i-th to thread i modulo
 ** p.group. Each step of a factorization has one column that all groups read: every group computes
 ** what it needs of it (a pivot, a norm) for itself, in the same order and so with the same result,
 ** and applies it to its own columns. Behind the barrier that ends the step nobody reads that column
 ** any more but its owner, who then brings it into its last form.
 ** What must stay true: shuffles and barriers of a warp are met by all of its threads, so the loops
-** over columns have as many rounds for each group; a thread writes its own rows alone, and reads
+** over columns have as many rounds for each group, and a team without a matrix at the end goes
+** through the steps with whatever lies there; a thread writes its own rows alone, and reads
 ** others' in columns of its own group only before a barrier of the warp.
 ** The steps are those of LAPACK's unblocked routines (getf2, potf2, geqr2, org2r). */
 
@@ -123,14 +125,19 @@ template <class R> SM_FN sm_complex<R> sm_sum(sm_complex<R> x, int group) {
 /* ---- threads, and a matrix among them ---- */
 
 struct sm_place {
-    int group, groups, lane, lanes;
+    int team, thread; /* the latter counted within the team, */
+    int group, groups;
+    int lane, lanes; /* and within the group */
 };
 SM_FN sm_place sm_place_of(const sm_params &p) {
     sm_place at;
     at.lanes = p.group;
-    at.groups = blockDim.x / p.group;
-    at.group = threadIdx.x / p.group;
-    at.lane = threadIdx.x & (p.group - 1);
+    const int threads = blockDim.x / p.teams;
+    at.team = threadIdx.x / threads;
+    at.thread = threadIdx.x & (threads - 1);
+    at.groups = threads / p.group;
+    at.group = at.thread / p.group;
+    at.lane = at.thread & (p.group - 1);
     return at;
 }
 SM_FN bool sm_owns_row(const sm_place &t, int i) { return (i & (t.lanes - 1)) == t.lane; }
@@ -143,6 +150,14 @@ SM_FN int sm_round_of(const sm_place &t, int j) { return j & ~(t.groups - 1); }
 extern "C" {
 extern __shared__ __align__(16) char tide_room[];
 }
+template <class T> SM_FN T *sm_room(const sm_params &p, const sm_place &t) {
+    return (T *)(tide_room + t.team * p.room);
+}
+
+/* The loop over what the block's teams take at once, from number `first` on. */
+#define SM_EACH(first)                                                                             \
+    for (long long first = (long long)blockIdx.x * p.teams; first < p.items;                       \
+         first += (long long)gridDim.x * p.teams)
 
 template <class T>
 SM_FN void sm_load(T *s, int ld, const T *from, long long from_ld, int rows, int cols,
@@ -218,12 +233,14 @@ SM_FN void sm_eliminate(T *s, const sm_params &p, const sm_place &t, const sm_mu
 }
 
 template <class T> SM_FN void sm_getrf(const sm_params &p) {
-    T *const s = (T *)tide_room;
     const sm_place t = sm_place_of(p);
+    T *const s = sm_room<T>(p, t);
     const int least = p.m < p.n ? p.m : p.n;
-    for (long long w = blockIdx.x; w < p.items; w += gridDim.x) {
+    SM_EACH(first) {
+        const long long w = first + t.team;
+        const bool there = w < p.items;
         int info = 0;
-        sm_load(s, p.ld, (const T *)p.a + w * p.a_step, p.a_ld, p.m, p.n, t);
+        if (there) sm_load(s, p.ld, (const T *)p.a + w * p.a_step, p.a_ld, p.m, p.n, t);
         __syncthreads();
         for (int k = 0; k < least; k++) {
             T *const column = s + k * p.ld;
@@ -232,7 +249,7 @@ template <class T> SM_FN void sm_getrf(const sm_params &p) {
             const sm_multiplier<T> l = sm_multiplier_of(column, k, at);
             if (!info && sm_size(pivot) == 0) info = k + 1;
             sm_eliminate(s, p, t, l, k);
-            if (threadIdx.x == 0) {
+            if (there && t.thread == 0) {
                 if (p.narrow)
                     ((int *)p.b)[w * p.b_step + k] = at + 1;
                 else
@@ -247,13 +264,13 @@ template <class T> SM_FN void sm_getrf(const sm_params &p) {
             __syncwarp();
         }
         __syncthreads();
-        sm_store((T *)p.a + w * p.a_step, p.a_ld, s, p.ld, p.m, p.n, t);
-        if (threadIdx.x == 0) ((int *)p.info)[w] = info;
+        if (there) sm_store((T *)p.a + w * p.a_step, p.a_ld, s, p.ld, p.m, p.n, t);
+        if (there && t.thread == 0) ((int *)p.info)[w] = info;
         __syncthreads();
     }
 }
 
-/* ---- systems ---- Each of the first p.sides groups has a right side; the others only load. */
+/* ---- systems ---- A team's first p.sides groups have a right side each; the others only load. */
 
 /* x of L x = b, or of U x = b from the last row on: element (r, c) of the matrix is
 ** s[r * row + c * col]. */
@@ -282,31 +299,33 @@ template <class T> SM_FN void sm_exchange(T *x, const int *pivots, int n, bool b
 
 template <class T> SM_FN void sm_getrs(const sm_params &p) {
     const sm_place t = sm_place_of(p);
-    T *const s = (T *)tide_room, *const sides = s + p.ld * p.n, *const x = sides + t.group * p.ld;
+    T *const s = sm_room<T>(p, t), *const sides = s + p.ld * p.n, *const x = sides + t.group * p.ld;
     int *const pivots = (int *)(sides + p.sides * p.ld);
     const bool solves = t.group < p.sides; /* as all of its warp */
-    for (long long item = blockIdx.x; item < p.items; item += gridDim.x) {
+    SM_EACH(begin) {
+        const long long item = begin + t.team;
+        const bool there = item < p.items;
         const long long w = kt_quotient(item, p.parts);
         const int first = (int)(item - w * p.parts) * p.sides;
         const int cols = p.k - first < p.sides ? p.k - first : p.sides;
         T *const c = (T *)p.c + w * p.c_step + first * p.c_ld;
-        sm_load(s, p.ld, (const T *)p.a + w * p.a_step, p.a_ld, p.n, p.n, t);
-        sm_load(sides, p.ld, c, p.c_ld, p.n, cols, t);
-        for (int i = threadIdx.x; i < p.n; i += blockDim.x)
+        if (there) sm_load(s, p.ld, (const T *)p.a + w * p.a_step, p.a_ld, p.n, p.n, t);
+        if (there) sm_load(sides, p.ld, c, p.c_ld, p.n, cols, t);
+        for (int i = t.thread; there && i < p.n; i += t.groups * t.lanes)
             pivots[i] = (int)((const long long *)p.b)[w * p.b_step + i] - 1;
         __syncthreads();
-        if (!p.trans && (int)threadIdx.x < cols)
-            sm_exchange(sides + threadIdx.x * p.ld, pivots, p.n, false);
+        if (there && !p.trans && t.thread < cols)
+            sm_exchange(sides + t.thread * p.ld, pivots, p.n, false);
         __syncthreads();
         /* the last part has fewer; groups beyond them solve for whatever lies there */
         const int row = p.trans ? p.ld : 1, col = p.trans ? 1 : p.ld;
         if (solves) sm_substitute(s, row, col, p.n, false, !p.trans, x, t);
         if (solves) sm_substitute(s, row, col, p.n, true, p.trans, x, t);
         __syncthreads();
-        if (p.trans && (int)threadIdx.x < cols)
-            sm_exchange(sides + threadIdx.x * p.ld, pivots, p.n, true);
+        if (there && p.trans && t.thread < cols)
+            sm_exchange(sides + t.thread * p.ld, pivots, p.n, true);
         __syncthreads();
-        sm_store(c, p.c_ld, sides, p.ld, p.n, cols, t);
+        if (there) sm_store(c, p.c_ld, sides, p.ld, p.n, cols, t);
         __syncthreads();
     }
 }
@@ -315,10 +334,11 @@ template <class T> SM_FN void sm_getrs(const sm_params &p) {
 
 template <class T> SM_FN int sm_cholesky(T *s, const sm_params &p, const sm_place &t) {
     typedef typename sm_type<T>::real R;
+    int info = 0; /* the first minor that is not positive, behind which nothing is a number */
     for (int k = 0; k < p.n; k++) {
         T *const column = s + k * p.ld;
         const R square = sm_re(column[k]), root = sqrt(square), inverse = 1 / root;
-        if (!(square > 0)) return k + 1;
+        if (!info && !(square > 0)) info = k + 1;
         for (int j = sm_round_of(t, k + 1) + t.group; j < p.n; j += t.groups) {
             if (j <= k) continue;
             const T by = sm_minus(sm_conj(sm_times(column[j], inverse)));
@@ -331,15 +351,17 @@ template <class T> SM_FN int sm_cholesky(T *s, const sm_params &p, const sm_plac
         for (int i = sm_row_from(t, k); i < p.n; i += t.lanes)
             column[i] = i == k ? sm_number<T>(root, 0) : sm_times(column[i], inverse);
     }
-    return 0;
+    return info;
 }
 
 template <class T> SM_FN void sm_potrf(const sm_params &p) {
-    T *const s = (T *)tide_room;
     const sm_place t = sm_place_of(p);
-    for (long long w = blockIdx.x; w < p.items; w += gridDim.x) {
+    T *const s = sm_room<T>(p, t);
+    SM_EACH(first) {
+        const long long w = first + t.team;
+        const bool there = w < p.items;
         T *const a = (T *)p.a + w * p.a_step;
-        for (int j = t.group; j < p.n; j += t.groups)
+        for (int j = t.group; there && j < p.n; j += t.groups)
             for (int i = t.lane; i < p.n; i += t.lanes) {
                 const T x = a[i + j * p.a_ld];
                 s[p.upper ? j + i * p.ld : i + j * p.ld] = p.upper ? sm_conj(x) : x;
@@ -347,11 +369,11 @@ template <class T> SM_FN void sm_potrf(const sm_params &p) {
         __syncthreads();
         const int info = sm_cholesky(s, p, t);
         __syncthreads();
-        for (int j = t.group; j < p.n; j += t.groups)
+        for (int j = t.group; there && j < p.n; j += t.groups)
             for (int i = t.lane; i < p.n; i += t.lanes)
                 if (p.upper ? i <= j : i >= j)
                     a[i + j * p.a_ld] = p.upper ? sm_conj(s[j + i * p.ld]) : s[i + j * p.ld];
-        if (threadIdx.x == 0) ((int *)p.info)[w] = info;
+        if (there && t.thread == 0) ((int *)p.info)[w] = info;
         __syncthreads();
     }
 }
@@ -383,8 +405,9 @@ SM_FN sm_reflector<T> sm_reflect(const T *column, const sm_place &t, int k, int 
     T first = column[k];
     h.scale = 1;
     R below = sm_squares(column, t, k + 1, m, h.scale), all = below + sm_square(first);
-    if (!(all > sm_range<R>::least() && all < sm_range<R>::most())) {
-        h.scale = all < 1 ? sm_range<R>::far() : 1 / sm_range<R>::far();
+    const bool lost = !(all > sm_range<R>::least() && all < sm_range<R>::most());
+    if (__any_sync(SM_ALL, lost)) { /* another team's sum comes out as it was */
+        if (lost) h.scale = all < 1 ? sm_range<R>::far() : 1 / sm_range<R>::far();
         first = sm_times(first, h.scale);
         below = sm_squares(column, t, k + 1, m, h.scale), all = below + sm_square(first);
     }
@@ -419,41 +442,45 @@ SM_FN void sm_apply(T *s, const sm_params &p, const sm_place &t, const sm_reflec
 }
 
 template <class T> SM_FN void sm_geqrf(const sm_params &p) {
-    T *const s = (T *)tide_room;
     const sm_place t = sm_place_of(p);
+    T *const s = sm_room<T>(p, t);
     const int least = p.m < p.n ? p.m : p.n;
-    for (long long w = blockIdx.x; w < p.items; w += gridDim.x) {
-        sm_load(s, p.ld, (const T *)p.a + w * p.a_step, p.a_ld, p.m, p.n, t);
+    SM_EACH(first) {
+        const long long w = first + t.team;
+        const bool there = w < p.items;
+        if (there) sm_load(s, p.ld, (const T *)p.a + w * p.a_step, p.a_ld, p.m, p.n, t);
         __syncthreads();
         for (int k = 0; k < least; k++) {
             T *const column = s + k * p.ld;
             const sm_reflector<T> h = sm_reflect(column, t, k, p.m);
             sm_apply(s, p, t, h, sm_conj(h.tau), k, k + 1);
-            if (threadIdx.x == 0) ((T *)p.b)[w * p.b_step + k] = h.tau;
+            if (there && t.thread == 0) ((T *)p.b)[w * p.b_step + k] = h.tau;
             __syncthreads();
             if (!sm_owns_column(t, k)) continue;
             for (int i = sm_row_from(t, k); i < p.m; i += t.lanes)
                 column[i] = i == k ? sm_number<T>(h.beta, 0) : sm_vector(h, column[i]);
         }
         __syncthreads();
-        sm_store((T *)p.a + w * p.a_step, p.a_ld, s, p.ld, p.m, p.n, t);
+        if (there) sm_store((T *)p.a + w * p.a_step, p.a_ld, s, p.ld, p.m, p.n, t);
         __syncthreads();
     }
 }
 
 /* The columns without a reflector begin as the unit matrix's. */
 template <class T> SM_FN void sm_orgqr(const sm_params &p) {
-    T *const s = (T *)tide_room;
     const sm_place t = sm_place_of(p);
-    for (long long w = blockIdx.x; w < p.items; w += gridDim.x) {
-        sm_load(s, p.ld, (const T *)p.a + w * p.a_step, p.a_ld, p.m, p.k, t);
+    T *const s = sm_room<T>(p, t);
+    SM_EACH(first) {
+        const long long w = first + t.team;
+        const bool there = w < p.items;
+        if (there) sm_load(s, p.ld, (const T *)p.a + w * p.a_step, p.a_ld, p.m, p.k, t);
         for (int j = p.k + t.group; j < p.n; j += t.groups)
             for (int i = t.lane; i < p.m; i += t.lanes) s[i + j * p.ld] = sm_number<T>(i == j, 0);
         __syncthreads();
         for (int k = p.k - 1; k >= 0; k--) {
             T *const column = s + k * p.ld;
             sm_reflector<T> h; /* whose vector is what lies there */
-            h.tau = ((const T *)p.b)[w * p.b_step + k];
+            h.tau = there ? ((const T *)p.b)[w * p.b_step + k] : sm_zero<T>();
             h.inverse = sm_number<T>(1, 0);
             h.scale = 1;
             sm_apply(s, p, t, h, h.tau, k, k + 1);
@@ -465,7 +492,7 @@ template <class T> SM_FN void sm_orgqr(const sm_params &p) {
                                      : sm_minus(sm_product(h.tau, column[i]));
         }
         __syncthreads();
-        sm_store((T *)p.a + w * p.a_step, p.a_ld, s, p.ld, p.m, p.n, t);
+        if (there) sm_store((T *)p.a + w * p.a_step, p.a_ld, s, p.ld, p.m, p.n, t);
         __syncthreads();
     }
 }

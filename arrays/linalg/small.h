@@ -14,6 +14,8 @@ typedef struct sm_params {
     int m, n, k;
     int parts; /* GETRS: of the right sides of a matrix, `sides` in each: whole warps of groups */
     int sides;
+    int teams; /* of a block, each with a matrix of its own; a power of 2 */
+    int room;  /* bytes of shared memory that each has */
     int group; /* threads that share a column: a power of 2, 32 at most */
     int ld;    /* from a column to the next in shared memory */
     int trans, upper, narrow;

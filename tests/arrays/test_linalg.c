@@ -797,6 +797,17 @@ static void a_gpu_factors_small_batches(void **state) {
     tide_runtime *rt = emulated_open(&(tide_config){.collector = "refcount"});
     for (size_t i = 0; i < TIDEI_COUNT(all); i++)
         cases_of(rt, 1, all[i].kinds, all[i].nkinds, all[i].square, all[i].one);
+    /* so many that several share a warp */
+    static const int64_t few[] = {3, 7, 16};
+    for (size_t i = 0; i < TIDEI_COUNT(few); i++)
+        for (size_t k = 0; k < TIDEI_COUNT(all); k++) {
+            const int64_t many = (few[i] > 8 ? 2 : few[i] > 4 ? 4 : 8) * 97 + 1;
+            assert_ok(tide_scope_begin(rt));
+            tide_array *a = matrices(rt, types[(i + k) % 4], all[k].kinds[all[k].nkinds - 1], PLAIN,
+                                     1, &many, few[i], few[i]);
+            all[k].one(rt, a, types[(i + k) % 4], few[i], few[i]);
+            assert_ok(tide_scope_end(rt));
+        }
     /* so large that fewer right sides at once have room beside them; and long columns */
     const struct {
         int64_t m, n;
@@ -902,6 +913,30 @@ static void small_batches_keep_the_rules(void **state) {
     tide_close(rt);
 }
 
+/* How many there are decides how many share a warp, not what comes of them. */
+static void small_batches_do_not_depend_on_their_number(void **state) {
+    enum { N = 7, FEW = 3, MANY = 97 * 4 };
+    (void)state;
+    if (!can_emulate()) skip();
+    tide_runtime *rt = emulated_open(&(tide_config){.collector = "refcount"});
+    assert_ok(tide_scope_begin(rt));
+    tide_array *many = matrices(rt, TIDE_F64, RANDOM, PLAIN, 1, (int64_t[]){MANY}, N, N),
+               *got[2][3];
+    for (int i = 0; i < 2; i++) {
+        tide_array *a = i ? tide_slice(many, ":3") : many;
+        assert_ok(tide_qr(a, TIDE_REDUCED, &got[i][0], &got[i][1]));
+        assert_array(got[i][2] = tide_inv(a));
+    }
+    for (int which = 0; which < 3; which++) {
+        values x = read_back(got[0][which]), y = read_back(got[1][which]);
+        assert_int_equal(y.n, FEW * N * N);
+        for (int64_t i = 0; i < y.n; i++) assert_true(x.at[i] == y.at[i]);
+        drop(&x), drop(&y);
+    }
+    assert_ok(tide_scope_end(rt));
+    tide_close(rt);
+}
+
 /* ---- a GPU against the host ---- */
 
 static void compare(tide_array *mine, tide_array *theirs, double most) {
@@ -969,6 +1004,7 @@ int main(void) {
         cmocka_unit_test(a_gpu_factors_small_batches),
         cmocka_unit_test(small_batches_take_extreme_numbers),
         cmocka_unit_test(small_batches_keep_the_rules),
+        cmocka_unit_test(small_batches_do_not_depend_on_their_number),
         cmocka_unit_test(the_device_agrees_with_the_host),
     };
     return cmocka_run_group_tests_name("linalg", tests, NULL, NULL);
