@@ -117,6 +117,8 @@ GA_FN ga_i64 pl_near_of(const pl_call *p, ga_i64 i) {
     return pl_place(p, i, &first).near;
 }
 
+enum { PL_AT_ONCE = 4 }; /* elements that a thread reads before it writes one */
+
 /* The elements of a claim are the iteration's innermost dimension, of p->units, or there is one. */
 template <class T> GA_FN void pl_put_slots(const pl_call *p) {
     const ga_i64 threads = (ga_i64)gridDim.x * blockDim.x, all = p->slots * p->units;
@@ -188,27 +190,44 @@ template <class T> GA_FN void pl_put_noted(const pl_call *p) {
     p->wide ? pl_put_words<T, ga_u64>(p) : pl_put_words<T, unsigned>(p);
 }
 
-/* Rows of which those are put that have won. */
-template <class T> struct pl_putting {
-    struct unit {
-        T *to; /* NULL: nothing is put */
-        T value;
-    };
-    static __device__ __forceinline__ int is_out(const pl_call *p, const pl_spot *s) {
-        return !pl_wins(p, s);
+/* Rows whose elements lie together on both sides. A warp has a few, whose places and winners its
+** lanes find, and goes through a stretch of their elements: all of short rows, a part of a long
+** one. */
+template <class T> GA_FN void pl_put_spread(const pl_call *p) {
+    const ga_i64 rows = p->n / p->units, all = p->by_rows * p->units;
+    const ga_i64 stretches = kt_quotient(all + p->stretch - 1, p->stretch);
+    const ga_i64 items = (rows + p->by_rows - 1) / p->by_rows * stretches;
+    const int lane = (int)threadIdx.x % 32;
+    for (ga_i64 i = ((ga_i64)blockIdx.x * blockDim.x + threadIdx.x) / 32; i < items;
+         i += (ga_i64)gridDim.x * blockDim.x / 32) {
+        const ga_i64 group = kt_quotient(i, stretches),
+                     begin = (i - group * stretches) * p->stretch;
+        const ga_i64 end = begin + p->stretch < all ? begin + p->stretch : all;
+        const ga_i64 row = group * p->by_rows + lane % p->by_rows;
+        pl_spot s = {0, 0, 0, 0, 1};
+        if (row < rows) s = pl_find(p, row * p->units);
+        const int wins = pl_wins(p, &s);
+        for (ga_i64 base = begin; base < end; base += 32 * PL_AT_ONCE) {
+            T value[PL_AT_ONCE];
+            T *to[PL_AT_ONCE];
+            _Pragma("unroll") for (int j = 0; j < PL_AT_ONCE; j++) {
+                const ga_i64 e = base + j * 32 + lane;
+                ga_i64 near = s.near, far = s.far, c = e;
+                int here = wins;
+                if (p->by_rows > 1) {
+                    const int r = (int)kt_divided(&p->by_units, (unsigned)e);
+                    near = __shfl_sync(~0u, s.near, r % p->by_rows);
+                    far = __shfl_sync(~0u, s.far, r % p->by_rows);
+                    here = __shfl_sync(~0u, wins, r % p->by_rows);
+                    c = e - r * p->units;
+                }
+                to[j] = here && e < end ? (T *)p->far + far + c : (T *)0;
+                if (to[j]) value[j] = ((const T *)p->near)[near + c];
+            }
+            _Pragma("unroll") for (int j = 0; j < PL_AT_ONCE; j++) if (to[j]) * to[j] = value[j];
+        }
     }
-    static __device__ __forceinline__ unit unit_of(const pl_call *p, ga_i64 far, ga_i64 near,
-                                                   ga_i64 u, bool there) {
-        unit x;
-        x.to = there ? (T *)p->far + far + u : (T *)0;
-        if (there) x.value = ((const T *)p->near)[near + u];
-        return x;
-    }
-    static __device__ __forceinline__ void read(const pl_call *, unit &) {}
-    static __device__ __forceinline__ void write(const pl_call *, const unit &x) {
-        if (x.to) *x.to = x.value;
-    }
-};
+}
 
 /* The first element of a claim. */
 GA_FN ga_i64 pl_first_of(const pl_call *p, ga_i64 claim) {
@@ -357,7 +376,7 @@ extern "C" __global__ void places_claim(const __grid_constant__ pl_call p) {
          name(const __grid_constant__ pl_call p) {                                                 \
              kt_grid_wait();                                                                       \
              if (p.by_rows)                                                                        \
-                 pl_share_rows<pl_putting<type>>(&p);                                              \
+                 pl_put_spread<type>(&p);                                                          \
              else                                                                                  \
                  PL_EACH(i) {                                                                      \
                      pl_spot s = pl_find(&p, i);                                                   \

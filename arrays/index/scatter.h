@@ -255,25 +255,44 @@ template <int SIZE> GA_FN void sc_merge_unit(const pl_call *p, const sc_unit &u)
         sc_by_exchange(p, (unsigned *)p->far + u.far, u.value, (unsigned)u.seen);
 }
 
-/* Rows of components that lie together on both sides. */
-template <int SIZE> struct sc_rows {
-    typedef sc_unit unit;
-    static __device__ __forceinline__ int is_out(const pl_call *, const pl_spot *s) {
-        return s->bad;
+/* Rows of components that lie together on both sides. A warp has a few rows, whose places its lanes
+** find, and goes through a stretch of their units: all of short rows, a part of a long one. It
+** reads several units of each lane before it combines one. */
+enum { SC_AT_ONCE = 4 };
+template <int SIZE> GA_FN void sc_rows(const pl_call *p) {
+    const ga_i64 width = p->shape[p->ndim - 1], rows = p->n / width, all = p->by_rows * p->units;
+    const ga_i64 stretches = kt_quotient(all + p->stretch - 1, p->stretch);
+    const ga_i64 items = (rows + p->by_rows - 1) / p->by_rows * stretches;
+    const int lane = (int)threadIdx.x % 32;
+    for (ga_i64 i = ((ga_i64)blockIdx.x * blockDim.x + threadIdx.x) / 32; i < items;
+         i += (ga_i64)gridDim.x * blockDim.x / 32) {
+        const ga_i64 group = kt_quotient(i, stretches),
+                     begin = (i - group * stretches) * p->stretch;
+        const ga_i64 end = begin + p->stretch < all ? begin + p->stretch : all;
+        const ga_i64 row = group * p->by_rows + lane % p->by_rows;
+        pl_spot s = {0, 0, 0, 0, 1};
+        if (row < rows) s = pl_find(p, row * width);
+        for (ga_i64 base = begin; base < end; base += 32 * SC_AT_ONCE) {
+            sc_unit units[SC_AT_ONCE];
+            SC_UNROLL for (int j = 0; j < SC_AT_ONCE; j++) {
+                const ga_i64 u = base + j * 32 + lane;
+                pl_spot at = s;
+                int r = 0;
+                if (p->by_rows > 1) {
+                    r = (int)kt_divided(&p->by_units, (unsigned)u);
+                    at.far = __shfl_sync(~0u, s.far, r % p->by_rows);
+                    at.near = __shfl_sync(~0u, s.near, r % p->by_rows);
+                    at.bad = __shfl_sync(~0u, s.bad, r % p->by_rows);
+                }
+                units[j] =
+                    sc_unit_of<SIZE>(p, at.far * p->parts, at.near * p->parts, u - r * p->units);
+                if (u >= end || at.bad) units[j].n = 0;
+            }
+            SC_UNROLL for (int j = 0; j < SC_AT_ONCE; j++) sc_read_unit<SIZE>(p, units[j]);
+            SC_UNROLL for (int j = 0; j < SC_AT_ONCE; j++) sc_merge_unit<SIZE>(p, units[j]);
+        }
     }
-    static __device__ __forceinline__ unit unit_of(const pl_call *p, ga_i64 far, ga_i64 near,
-                                                   ga_i64 u, bool there) {
-        unit x = sc_unit_of<SIZE>(p, far * p->parts, near * p->parts, u);
-        if (!there) x.n = 0;
-        return x;
-    }
-    static __device__ __forceinline__ void read(const pl_call *p, unit &x) {
-        sc_read_unit<SIZE>(p, x);
-    }
-    static __device__ __forceinline__ void write(const pl_call *p, const unit &x) {
-        sc_merge_unit<SIZE>(p, x);
-    }
-};
+}
 
 #define SC_EACH(name, size)                                                                        \
     WANTED(name)                                                                                   \
@@ -281,7 +300,7 @@ template <int SIZE> struct sc_rows {
          name(const __grid_constant__ pl_call p) {                                                 \
              kt_grid_wait();                                                                       \
              if (p.by_rows)                                                                        \
-                 pl_share_rows<sc_rows<size>>(&p);                                                 \
+                 sc_rows<size>(&p);                                                                \
              else                                                                                  \
                  PL_EACH(i) {                                                                      \
                      pl_spot s = pl_find(&p, i);                                                   \

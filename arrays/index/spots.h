@@ -124,45 +124,6 @@ GA_FN pl_spot pl_find(const pl_call *p, ga_i64 i) {
     for (ga_i64 i = (ga_i64)blockIdx.x * blockDim.x + threadIdx.x; i < p.n;                        \
          i += (ga_i64)gridDim.x * blockDim.x)
 
-enum { PL_AT_ONCE = 4 }; /* elements that a thread reads before it writes one */
-
-/* Rows whose elements lie together on both sides. A warp has a few, whose places lanes find, and
-** goes through a stretch of their units: all of short rows, a part of a long one. WORK says which
-** rows are left out, what unit u of a row is, and how units are read and written. */
-template <class WORK> GA_FN void pl_share_rows(const pl_call *p) {
-    const ga_i64 width = p->shape[p->ndim - 1], rows = p->n / width, all = p->by_rows * p->units;
-    const ga_i64 stretches = kt_quotient(all + p->stretch - 1, p->stretch);
-    const ga_i64 items = (rows + p->by_rows - 1) / p->by_rows * stretches;
-    const int lane = (int)threadIdx.x % 32;
-    for (ga_i64 i = ((ga_i64)blockIdx.x * blockDim.x + threadIdx.x) / 32; i < items;
-         i += (ga_i64)gridDim.x * blockDim.x / 32) {
-        const ga_i64 group = kt_quotient(i, stretches),
-                     begin = (i - group * stretches) * p->stretch;
-        const ga_i64 end = begin + p->stretch < all ? begin + p->stretch : all;
-        const ga_i64 row = group * p->by_rows + lane % p->by_rows;
-        pl_spot s = {0, 0, 0, 0, 1};
-        if (row < rows) s = pl_find(p, row * width);
-        const int out = WORK::is_out(p, &s);
-        for (ga_i64 base = begin; base < end; base += 32 * PL_AT_ONCE) {
-            typename WORK::unit units[PL_AT_ONCE];
-            _Pragma("unroll") for (int j = 0; j < PL_AT_ONCE; j++) {
-                const ga_i64 u = base + j * 32 + lane;
-                ga_i64 near = s.near, far = s.far;
-                int none = out, r = 0;
-                if (p->by_rows > 1) {
-                    r = (int)kt_divided(&p->by_units, (unsigned)u);
-                    near = __shfl_sync(~0u, s.near, r % p->by_rows);
-                    far = __shfl_sync(~0u, s.far, r % p->by_rows);
-                    none = __shfl_sync(~0u, out, r % p->by_rows);
-                }
-                units[j] = WORK::unit_of(p, far, near, u - r * p->units, u < end && !none);
-            }
-            _Pragma("unroll") for (int j = 0; j < PL_AT_ONCE; j++) WORK::read(p, units[j]);
-            _Pragma("unroll") for (int j = 0; j < PL_AT_ONCE; j++) WORK::write(p, units[j]);
-        }
-    }
-}
-
 #else
 /* Whether an index is good for a whole row, the innermost dimension. */
 static inline int pl_rows(const pl_call *p) {
