@@ -12,11 +12,7 @@
 ** without waiting. */
 #include "libs/solver_cuda.h"
 
-#define SMALL 128 /* rows: larger matrices keep the device busier one by one, if they are few */
-/* LU of so many matrices at least takes as long as three to five one by one, up to so many rows (8
-** of 500 rows on an H200: 7.7 ms one by one, 3.1 at once; 32 of them 31, 4.4) */
-#define MANY       8
-#define LARGE_MANY 1024
+#define SMALL 128 /* rows: larger matrices keep the device busy one by one */
 /* rows: up to here LU of a single matrix is faster this way too; at 128 rows it takes 233 us, not
 ** 181 */
 #define SMALL_ONE 64
@@ -86,14 +82,10 @@ static size_t pivots_bytes(const tidei_lapack *x) {
     return part((size_t)(x->count * x->n) * sizeof(int));
 }
 
-/* Rows up to which LU goes at once. */
-static int64_t rows_at_once(const tidei_lapack *x) {
-    return x->count >= MANY ? LARGE_MANY : x->count > 1 ? SMALL : SMALL_ONE;
-}
-
 static bool getrf_takes(const tidei_lapack *x, const tidei_cusolver_table *t) {
     (void)t;
-    return small(x, rows_at_once(x)) && x->m == x->n && apart(x, &x->b, x->n) && x->info;
+    return small(x, x->count > 1 ? SMALL : SMALL_ONE) && x->m == x->n && apart(x, &x->b, x->n) &&
+           x->info;
 }
 static size_t getrf_scratch(const tidei_lapack *x) {
     return addresses_bytes(x) + (x->narrow ? 0 : pivots_bytes(x));
@@ -134,9 +126,8 @@ bool tidei_lapack_narrow_cuda(const tidei_lapack *x) {
 
 static bool getrs_takes(const tidei_lapack *x, const tidei_cusolver_table *t) {
     (void)t;
-    const int64_t rows = rows_at_once(x);
-    return x->count > 1 && x->n <= rows && x->k <= INT32_MAX && x->a.ld <= INT32_MAX &&
-           x->c.ld <= INT32_MAX && x->count <= INT32_MAX / (2 * rows) && x->b.step == x->n;
+    return x->count > 1 && x->n <= SMALL && x->k <= INT32_MAX && x->a.ld <= INT32_MAX &&
+           x->c.ld <= INT32_MAX && x->count <= INT32_MAX / (2 * SMALL) && x->b.step == x->n;
 }
 static size_t getrs_scratch(const tidei_lapack *x) {
     return 2 * addresses_bytes(x) + pivots_bytes(x);

@@ -6,7 +6,7 @@
 static const tide_dtype types[] = {TIDE_F32, TIDE_F64, TIDE_C64, TIDE_C128};
 #define EACH_TYPE(t) for (const tide_dtype *t = types; t < types + TIDEI_COUNT(types); t++)
 
-#define LARGE 130 /* rows: more than calls for batches of few take (libs/solver_batched.c) */
+#define LARGE 130 /* rows: more than calls for batches take (libs/solver_batched.c) */
 
 /* One matrix, several that lie close and several that do not, and whether calls for batches take
 ** them; others go one by one. */
@@ -37,31 +37,6 @@ static void lu_and_solving(void **state) {
                     false, false, false);
     }
     assert_true(fake.copies > 0);
-}
-
-/* Many large ones keep the device as busy at once as one by one. */
-static void many_are_taken_at_once(void **state) {
-    tidei_storage info = {0};
-    tidei_lapack shape = {.routine = TIDEI_GETRF, .dtype = TIDE_F32, .b.step = 1024, .info = &info};
-    (void)state;
-    EACH_TYPE(t) {
-        tidei_lapack x = {.routine = TIDEI_GETRF, .dtype = *t, .m = LARGE, .n = LARGE, .count = 8};
-        run_whole(x, 0, true);
-        x.count = 7;
-        run_whole(x, 0, false);
-        x = (tidei_lapack){.routine = TIDEI_GETRS, .dtype = *t, .n = LARGE, .k = 2, .count = 8};
-        run_whole(x, 0, true);
-        x.count = 7;
-        run_whole(x, 0, false);
-    }
-    shape.m = shape.n = 1024;
-    shape.count = 8;
-    assert_true(tidei_lapack_narrow_cuda(&shape));
-    shape.m = shape.n = shape.b.step = 1025;
-    assert_false(tidei_lapack_narrow_cuda(&shape));
-    shape.m = shape.n = shape.b.step = 1024;
-    shape.count = INT32_MAX / 2048 + 1; /* their rows are counted by ints */
-    assert_false(tidei_lapack_narrow_cuda(&shape));
 }
 
 /* Pivots as cuBLAS gives them, where it is the one that is asked. */
@@ -343,7 +318,6 @@ static void other_vectors_are_as_good(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(lu_and_solving, setup, teardown),
-        cmocka_unit_test_setup_teardown(many_are_taken_at_once, setup, teardown),
         cmocka_unit_test_setup_teardown(pivots_may_be_narrow, setup, teardown),
         cmocka_unit_test_setup_teardown(cholesky_and_qr, setup, teardown),
         cmocka_unit_test_setup_teardown(singular_and_eigenvalues, setup, teardown),
