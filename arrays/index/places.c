@@ -32,11 +32,9 @@ static const tidei_own_kernel claim_kernel = KERNEL(places_claim),
                               few_kernels[] = BY_SIZE(places_put_few),
                               lines_kernels[] = BY_SIZE(places_put_lines),
                               slots_kernels[] = BY_SIZE(places_put_slots),
-                              note_kernels[] = {KERNEL(places_note_1), KERNEL(places_note_2),
-                                                KERNEL(places_note_4)},
+                              note_kernels[] = {KERNEL(places_note_1), KERNEL(places_note_2)},
                               noted_kernels[] = {KERNEL(places_put_noted_1),
-                                                 KERNEL(places_put_noted_2),
-                                                 KERNEL(places_put_noted_4)};
+                                                 KERNEL(places_put_noted_2)};
 
 /* ---- plans ---- */
 
@@ -424,17 +422,13 @@ static int64_t share_rows(pl_call *c, int64_t units) {
     return (rows + c->by_rows - 1) / c->by_rows * ((all + c->stretch - 1) / c->stretch);
 }
 
-/* Above it a hash table is smaller than one of all keys; above the second one it pays, too, where
-** caches hold neither. */
-#define KEYS_A_CLAIM      8
-#define KEYS_A_CLAIM_MOST 16
+#define KEYS_A_CLAIM 8 /* above it a table of all keys would be larger than a hash table */
 /* Of claims and of keys, that words of 32 bits have numbers for. */
 #ifndef TIDEI_STRESS
 #define NARROW_MOST ((int64_t)UINT32_MAX - 1)
 #else
 #define NARROW_MOST ((int64_t)3000) /* so that wide words are tried, too */
 #endif
-#define CACHED_AN_SM ((int64_t)192 << 10) /* bytes of a table: half of what an H200's caches hold */
 
 static int64_t multiprocessors(const job *j) {
     const int n = tidei_stream_here(j->p->far->rt)->dev->d->info.sm_count;
@@ -442,18 +436,17 @@ static int64_t multiprocessors(const job *j) {
 }
 
 /* Chooses the table's words and slots; of a hash table at most half of these are used. */
-static void choose_table(job *j) {
-    pl_call *c = &j->call;
+static void choose_table(pl_call *c) {
     const int64_t keys = c->slots;
-    int64_t slots = 2;
-    while (slots / 2 < c->claims) slots *= 2;
-    c->hashed = keys / KEYS_A_CLAIM > c->claims &&
-                (slots <= multiprocessors(j) * CACHED_AN_SM / (int64_t)sizeof(uint64_t) ||
-                 keys / KEYS_A_CLAIM_MOST > c->claims);
+    c->hashed = keys / KEYS_A_CLAIM > c->claims;
     c->wide = c->claims > NARROW_MOST || (c->hashed && keys > NARROW_MOST);
-    if (c->hashed) c->slots = slots;
+    if (c->hashed) {
+        c->slots = 2;
+        while (c->slots / 2 < c->claims) c->slots *= 2;
+    }
 }
 
+/* Makes the table of winners. */
 static tide_status make_table(job *j, tidei_operand *table) {
     const pl_call *c = &j->call;
     const int64_t words = c->slots * (c->hashed && c->wide ? 2 : 1);
@@ -464,18 +457,12 @@ static tide_status make_table(job *j, tidei_operand *table) {
     return s;
 }
 
-/* Notes the claims of a call that is like `part`, in a table that is cleared before. */
-static tide_status note(const job *j, const tidei_operand *table, const pl_call *claims,
-                        const pl_call *part, const tidei_own_kernel *k) {
+/* Clears the table and notes a call's claims in it. */
+static tide_status note(const job *j, const tidei_operand *table, const pl_call *c,
+                        const tidei_own_kernel *k) {
     const uint64_t zero = 0;
-    pl_call c = *claims;
     tide_status s = tidei_fill_elements(table, &zero, j->p->op);
-    c.winners = part->winners;
-    c.hashed = part->hashed;
-    c.wide = part->wide;
-    c.slots = part->slots;
-    c.first_key = part->first_key;
-    return s == TIDE_OK ? run(j, &c, k) : s;
+    return s == TIDE_OK ? run(j, c, k) : s;
 }
 
 /* Whether rows are put that lie together on both sides. */
@@ -485,39 +472,48 @@ static bool are_whole(const pl_call *c) {
            c->far_strides[last] == 1 && c->near_strides[last] == 1;
 }
 
-/* Whether what a claim puts is one element, or a short row, the innermost dimension. */
-static bool are_short(const pl_call *c) {
-    const int last = c->ndim - 1;
-    return c->n == c->claims || (c->shape[last] < ROW_LEAST && c->order_strides[last] == 0 &&
-                                 c->n == c->claims * c->shape[last]);
-}
-
 /* ---- putting: slices ----
 **
 ** What is claimed at random takes four times as long where the table is larger than the caches of a
-** device: it has as many slots as those hold, then, for a slice of the keys at a time. A slice is a
-** part of a dimension along which places differ; where none is long enough all claims are gone
-** through for each slice of keys. */
-#define CLAIMS_AN_SM 2048 /* for each slice, at least: its launches take a while */
-#define SLICES_MOST  12   /* that go through all claims: of more each would take too long */
-#define SLICE_LEAST  4    /* elements of a dimension, which share a sector */
+** device: of small elements it has as many slots as those hold, for a slice of a dimension along
+** which places differ at a time, and a word has the value as well. Measured on an H200, us: 381300
+** x 88 u8 along axis 0 1980 -> 884, 15335 x 1094 f16 772 -> 402; but 1198372 x 14 i16, in slices of
+** four, 786 -> 1112, 2796202 x 3 i32 230 -> 341, and a slice of all keys at a time, for which all
+** claims are gone through, 1058 -> 2630. */
+#define CACHED_AN_SM ((int64_t)192 << 10) /* bytes of a table: half of what an H200's caches hold */
+#define CLAIMS_AN_SM 2048                 /* for each slice, at least: its launches take a while */
 
 typedef struct slices {
-    int d;             /* dimension; -1: keys */
-    int64_t each, all; /* of that: elements */
+    int d;        /* dimension */
+    int64_t each; /* of that: elements */
 } slices;
 
-static slices choose_slices(const job *j) {
-    const pl_call *c = &j->call;
-    const int64_t most = multiprocessors(j) * CACHED_AN_SM / (c->wide ? 8 : 4),
-                  wanted = (c->slots + most - 1) / most,
-                  n = wanted < SLICES_MOST ? wanted : SLICES_MOST,
-                  enough = multiprocessors(j) * CLAIMS_AN_SM;
-    if (c->hashed || c->claims / n < enough) return (slices){-1, c->slots, c->slots};
-    for (int d = 0; d < c->ndim && c->n == c->claims; d++)
-        if (c->key_strides[d] && c->shape[d] / wanted >= SLICE_LEAST)
-            return (slices){d, c->shape[d] / wanted, c->shape[d]};
-    return (slices){-1, (c->slots + n - 1) / n, c->slots};
+/* Numbers claims for a table whose words have values, too: numbers need not differ along dimensions
+** that keys differ along. Returns how many there are. */
+static int64_t number_claims(pl_call *c) {
+    int64_t order = 1;
+    for (int d = c->ndim - 1; d >= 0; d--) {
+        c->order_strides[d] = c->key_strides[d] ? 0 : order;
+        if (!c->key_strides[d]) order *= c->shape[d];
+    }
+    return order;
+}
+
+/* Whether the call is worth slices, and then which: of four bytes at least, or of sixteen elements
+** of two bytes, as those side by side share sectors of memory. */
+static bool choose_slices(const job *j, int unit, slices *out) {
+    pl_call c = j->call;
+    if (c.hashed || c.n != c.claims || unit >= (int)TIDEI_COUNT(note_kernels)) return false;
+    const int64_t least = unit == 0 ? 4 : 16,
+                  bytes = number_claims(&c) > NARROW_MOST >> (8 << unit) ? 8 : 4,
+                  wanted = (c.slots * bytes - 1) / (multiprocessors(j) * CACHED_AN_SM) + 1;
+    if (wanted == 1 || c.claims / wanted < multiprocessors(j) * CLAIMS_AN_SM) return false;
+    for (int d = 0; d < c.ndim; d++)
+        if (c.key_strides[d] && c.shape[d] / wanted >= least) {
+            *out = (slices){d, c.shape[d] / wanted};
+            return true;
+        }
+    return false;
 }
 
 /* The call for elements [first, first + n) of a dimension along which places differ. */
@@ -531,71 +527,50 @@ static void cut(pl_call *c, int d, int64_t first, int64_t n, int64_t size) {
     make_keys(c);
 }
 
-/* Numbers claims, of one element each, and returns how many numbers there are. Where nothing is
-** found by them, they need not differ along dimensions that keys differ along. */
-static int64_t number_claims(pl_call *c, bool along_keys) {
-    int64_t order = 1;
-    for (int d = c->ndim - 1; d >= 0; d--) {
-        const bool same = c->key_strides[d] && !along_keys;
-        c->order_strides[d] = same ? 0 : order;
-        if (!same) order *= c->shape[d];
-    }
-    return order;
-}
-
-/* Puts what is short. `claims` is the call of these alone; units are of 2^unit bytes. */
-static tide_status put_by_slots(job *j, const pl_call *claims, int unit) {
+static tide_status put_by_slices(job *j, const slices *by, int unit) {
     pl_call *c = &j->call;
+    const int64_t all = c->shape[by->d];
     tidei_operand table;
-    c->units = c->n / c->claims;
-    const bool carried = !c->hashed && c->units == 1 && unit < (int)TIDEI_COUNT(note_kernels);
-    if (carried) c->wide = number_claims(c, false) > NARROW_MOST >> (8 << unit);
-    const slices by = choose_slices(j);
-    c->slots = c->slots / by.all * by.each;
+    c->wide = number_claims(c) > NARROW_MOST >> (8 << unit);
+    c->slots = c->slots / all * by->each;
     tide_status s = make_table(j, &table);
     if (s != TIDE_OK) return s;
-    for (int64_t first = 0; s == TIDE_OK && first < by.all; first += by.each) {
-        const int64_t n = by.all - first < by.each ? by.all - first : by.each;
+    for (int64_t first = 0; s == TIDE_OK && first < all; first += by->each) {
         pl_call part = *c;
-        if (by.d < 0)
-            part.first_key = first, part.slots = n;
-        else
-            cut(&part, by.d, first, n, (int64_t)1 << unit), number_claims(&part, !carried);
-        s = note(j, &table, c->units > 1 ? claims : &part, &part,
-                 carried ? &note_kernels[unit] : &claim_kernel);
-        if (s == TIDE_OK)
-            s = run_items(j, &part, carried ? &noted_kernels[unit] : &slots_kernels[unit],
-                          part.slots * part.units);
+        cut(&part, by->d, first, all - first < by->each ? all - first : by->each,
+            (int64_t)1 << unit);
+        s = note(j, &table, &part, &note_kernels[unit]);
+        if (s == TIDE_OK) s = run_items(j, &part, &noted_kernels[unit], part.slots);
     }
-    tidei_operand_put(&table);
-    return s;
-}
-
-/* Puts what is not, claim by claim. */
-static tide_status put_by_claims(job *j, const pl_call *claims, int unit) {
-    tidei_operand table;
-    tide_status s = make_table(j, &table);
-    if (s != TIDE_OK) return s;
-    s = note(j, &table, claims, &j->call, &claim_kernel);
-    if (s == TIDE_OK && are_whole(&j->call))
-        s = run_items(j, &j->call, &put_kernels[unit],
-                      share_rows(&j->call, j->call.shape[j->call.ndim - 1]) * 32);
-    else if (s == TIDE_OK)
-        s = run(j, &j->call, &put_kernels[unit]);
     tidei_operand_put(&table);
     return s;
 }
 
 /* The call is not collapsed yet. */
 static tide_status put_by_table(job *j) {
+    slices by;
+    tidei_operand table;
+    choose_table(&j->call);
     pl_call claims = j->call;
     keep_claims(&claims);
     collapse(&claims);
     collapse(&j->call);
     const int unit = use_units(j);
     collapse(&j->call); /* a unit may be a row */
-    choose_table(j);
-    return are_short(&j->call) ? put_by_slots(j, &claims, unit) : put_by_claims(j, &claims, unit);
+    if (choose_slices(j, unit, &by)) return put_by_slices(j, &by, unit);
+    tide_status s = make_table(j, &table);
+    if (s != TIDE_OK) return s;
+    claims.winners = j->call.winners;
+    s = note(j, &table, &claims, &claim_kernel);
+    if (s == TIDE_OK && j->call.n == j->call.claims)
+        s = run_items(j, &j->call, &slots_kernels[unit], j->call.slots);
+    else if (s == TIDE_OK && are_whole(&j->call))
+        s = run_items(j, &j->call, &put_kernels[unit],
+                      share_rows(&j->call, j->call.shape[j->call.ndim - 1]) * 32);
+    else if (s == TIDE_OK)
+        s = run(j, &j->call, &put_kernels[unit]);
+    tidei_operand_put(&table);
+    return s;
 }
 
 #define BLOCKS_AN_SM 4 /* of kernels whose blocks have room for claims: their bounds say so */

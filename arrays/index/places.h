@@ -14,11 +14,11 @@
 ** - where there is one index array, along one dimension, over lines of few places, a block notes
 **   those of some lines, and goes through their places (places_put_lines);
 ** - else places_claim notes all in a table in memory: a word for each key or, hashed, for each
-**   slot. Single elements, and short rows, are put slot by slot: in the order of memory, where the
-**   table is not hashed (places_put_slots); longer rows claim by claim (places_put). Of small
-**   elements a word has the value, too, below the claim's number: that of one key's last claim is
-**   the greatest word (places_note, places_put_noted). A table of many keys has room for some of
-**   them at once, so that caches hold it (places.c).
+**   slot. Single elements, and rows that move as one, are put slot by slot: in the order of memory,
+**   where the table is not hashed (places_put_slots); longer rows claim by claim (places_put). Of
+**   many small elements a word has the value, too, below the claim's number: that of one key's last
+**   claim is the greatest word (places_note, places_put_noted), and the table has room for a slice
+**   of them at a time, so that caches hold it (places.c).
 */
 #ifndef TIDEI_PLACES_H
 #define TIDEI_PLACES_H
@@ -72,8 +72,6 @@ GA_FN void pl_claim_hashed(const pl_call *p, ga_i64 key, ga_i64 order) {
 GA_FN void pl_claim(const pl_call *p, ga_i64 i) {
     pl_spot s = pl_find(p, i);
     if (s.bad) return;
-    if (!p->hashed) s.key -= p->first_key;
-    if (!p->hashed && (s.key < 0 || s.key >= p->slots)) return;
     if (p->wide)
         pl_claim_wide(p, s.key, s.order);
     else if (p->hashed)
@@ -84,7 +82,7 @@ GA_FN void pl_claim(const pl_call *p, ga_i64 i) {
 
 /* Whose the slot is: the winner, or -1, and its key. */
 GA_FN ga_i64 pl_winner(const pl_call *p, ga_i64 slot, ga_i64 *key) {
-    *key = slot + p->first_key;
+    *key = slot;
     if (!p->hashed && !p->wide) return (ga_i64)((const unsigned *)p->winners)[slot] - 1;
     const ga_u64 word = ((const ga_u64 *)p->winners)[slot];
     if (p->hashed) *key = p->wide ? (ga_i64)pl_keys(p)[slot] - 1 : (ga_i64)(word >> 32) - 1;
@@ -119,25 +117,22 @@ GA_FN ga_i64 pl_near_of(const pl_call *p, ga_i64 i) {
 
 enum { PL_AT_ONCE = 4 }; /* elements that a thread reads before it writes one */
 
-/* The elements of a claim are the iteration's innermost dimension, of p->units, or there is one. */
+/* Every element is a claim, so that the winner is its number. */
 template <class T> GA_FN void pl_put_slots(const pl_call *p) {
-    const ga_i64 threads = (ga_i64)gridDim.x * blockDim.x, all = p->slots * p->units;
-    const ga_i64 step = p->units > 1 ? p->far_strides[p->ndim - 1] : 0;
-    for (ga_i64 base = (ga_i64)blockIdx.x * blockDim.x + threadIdx.x; base < all;
+    const ga_i64 threads = (ga_i64)gridDim.x * blockDim.x;
+    for (ga_i64 base = (ga_i64)blockIdx.x * blockDim.x + threadIdx.x; base < p->slots;
          base += threads * PL_AT_ONCE) {
-        ga_i64 winner[PL_AT_ONCE], key[PL_AT_ONCE], c[PL_AT_ONCE];
+        ga_i64 winner[PL_AT_ONCE], key[PL_AT_ONCE];
         T value[PL_AT_ONCE];
         _Pragma("unroll") for (int j = 0; j < PL_AT_ONCE; j++) {
-            const ga_i64 i = base + j * threads < all ? base + j * threads : base;
-            const ga_i64 slot = p->units > 1 ? kt_quotient(i, p->units) : i;
-            c[j] = i - slot * p->units;
-            winner[j] = pl_winner(p, slot, &key[j]);
-            if (base + j * threads >= all) winner[j] = -1;
+            const ga_i64 slot = base + j * threads;
+            winner[j] = pl_winner(p, slot < p->slots ? slot : base, &key[j]);
+            if (slot >= p->slots) winner[j] = -1;
         }
         _Pragma("unroll") for (int j = 0; j < PL_AT_ONCE; j++) if (winner[j] >= 0) value[j] =
-            ((const T *)p->near)[pl_near_of(p, winner[j] * p->units + c[j])];
+            ((const T *)p->near)[pl_near_of(p, winner[j])];
         _Pragma("unroll") for (int j = 0; j < PL_AT_ONCE; j++) if (winner[j] >= 0)(
-            (T *)p->far)[pl_far_of(p, key[j]) + c[j] * step] = value[j];
+            (T *)p->far)[pl_far_of(p, key[j])] = value[j];
     }
 }
 
@@ -161,9 +156,8 @@ template <class T, class W> GA_FN void pl_note_words(const pl_call *p) {
             if (i >= p->n) break;
             pl_follow(p, 0, given[j], &at[j]);
             if (p->nlists > 1) pl_follow_others(p, i, &at[j]);
-            const ga_i64 slot = at[j].key - p->first_key;
-            if (at[j].bad || slot < 0 || slot >= p->slots) continue;
-            atomicMax(&((W *)p->winners)[slot],
+            if (at[j].bad) continue;
+            atomicMax(&((W *)p->winners)[at[j].key],
                       (W)(at[j].order + 1) << 8 * (int)sizeof(T) | (W)value[j]);
         }
     }
@@ -183,7 +177,7 @@ template <class T, class W> GA_FN void pl_put_words(const pl_call *p) {
             word[j] = slot < p->slots ? ((const W *)p->winners)[slot] : 0;
         }
         _Pragma("unroll") for (int j = 0; j < PL_AT_ONCE; j++) if (word[j])(
-            (T *)p->far)[pl_far_of(p, base + j * threads + p->first_key)] = (T)word[j];
+            (T *)p->far)[pl_far_of(p, base + j * threads)] = (T)word[j];
     }
 }
 template <class T> GA_FN void pl_put_noted(const pl_call *p) {
@@ -477,8 +471,7 @@ PL_OF_ANY_SIZE(PL_PUT_SLOTS, places_put_slots)
 PL_OF_ANY_SIZE(PL_PUT_FEW, places_put_few)
 PL_OF_ANY_SIZE(PL_PUT_LINES, places_put_lines)
 #define PL_OF_SMALL_SIZE(name, work)                                                               \
-    PL_TABLE(name##_1, unsigned char, work)                                                        \
-    PL_TABLE(name##_2, unsigned short, work) PL_TABLE(name##_4, unsigned, work)
+    PL_TABLE(name##_1, unsigned char, work) PL_TABLE(name##_2, unsigned short, work)
 PL_OF_SMALL_SIZE(places_note, pl_note)
 PL_OF_SMALL_SIZE(places_put_noted, pl_put_noted)
 #endif

@@ -30,7 +30,6 @@ typedef struct pl_call {
     ga_u64 fault, report; /* where a bad index is reported, and the report's first word */
     ga_i64 n, claims;     /* of the iteration space; of these, that differ in their places */
     ga_i64 slots;         /* of the table: one for each key, or, hashed, a power of two */
-    ga_i64 first_key;     /* of a table that is not hashed: that of its first slot */
     int hashed, wide;     /* the table; wide: its words have 8 bytes for each number */
     int key_ndim;         /* what a key is made of, from the fastest dimension on: */
     ga_i64 key_shape[PL_RANK], key_far[PL_RANK];
@@ -41,10 +40,10 @@ typedef struct pl_call {
     int ndim, nlists;    /* ndim >= 1 */
     int op, type, parts; /* what a scatter does, to what (scatter.h) */
     int by_rows;         /* rows lie together on both sides, each with one index: a warp's; or 0 */
-    ga_i64 units;    /* of one of these rows: elements, or a sc_unit each; of what a slot puts */
-    ga_i64 stretch;  /* units that a warp goes through */
-    kt_div by_units; /* divides a warp's units by a row's, where it has several rows */
-    int small;       /* n < 2^31: `by` divides by the shape */
+    ga_i64 units;        /* of one of these rows: elements, or a sc_unit each */
+    ga_i64 stretch;      /* units that a warp goes through */
+    kt_div by_units;     /* divides a warp's units by a row's, where it has several rows */
+    int small;           /* n < 2^31: `by` divides by the shape */
     kt_div by[PL_RANK];
     ga_i64 shape[PL_RANK], far_strides[PL_RANK], near_strides[PL_RANK];
     ga_i64 key_strides[PL_RANK], order_strides[PL_RANK];
