@@ -246,7 +246,7 @@ static void long_uneven_rows_of_halves_go_to_blas(void **state) {
         assert_true(ones_go_to_blas(rt, 1024, 4, left));
         assert_false(ones_go_to_blas(rt, 1024, 0, left));
         assert_false(ones_go_to_blas(rt, 1024, 8, left));
-        assert_false(ones_go_to_blas(rt, 511, 0, left));
+        assert_false(ones_go_to_blas(rt, 719, 0, left));
     }
     tide_close(rt);
 }
