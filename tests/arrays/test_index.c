@@ -476,8 +476,8 @@ static void many_claims_along_an_axis_end_with_the_last(void **state) {
                      cases[i / 5].turned);
 }
 
-/* A table of all keys would be larger than a GPU's caches: that of elements of one or two bytes goes
-** in slices, of columns or of what lies further apart, where these are not few. The emulator's
+/* A table of all keys would be larger than a GPU's caches: that of elements of one or two bytes
+** goes in slices, of columns or of what lies further apart, where these are not few. The emulator's
 ** three multiprocessors have room for 147456 words. */
 static void large_tables_end_with_the_last(void **state) {
     static const struct {
