@@ -169,7 +169,10 @@ static void a_million_temporaries_fit(void **state) {
                             strlen(tidei_policy_at(p)->name));
     EACH_KIND(k)
     for (unsigned p = 0; p < TIDEI_COUNT(policies); p++)
-        temporaries(k, policies[p], p >= 3 ? FEW : test_on_host() ? MANY : MANY / 10);
+        temporaries(k, policies[p],
+                    p >= 3                            ? FEW
+                    : test_on_host() && !test_quick() ? MANY
+                                                      : MANY / 10);
 }
 
 struct deaths {

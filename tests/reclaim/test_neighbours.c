@@ -95,7 +95,7 @@ static tide_runtime *open_shared(const char *pool, const char *limit) {
 /* An array of 1 GiB with something in it, between 7 GiB that are free. */
 static tide_array *hoard(tide_runtime *rt) {
     tide_array *before = tide_zeros(rt, TIDE_U8, SHAPE(SCALED(3))),
-               *data = tide_full(rt, TIDE_I32, SHAPE(SCALED(1) / 4), tide_arg_int(42)),
+               *data = tide_full(rt, TIDE_I64, SHAPE(SCALED(1) / 8), tide_arg_int(42)),
                *after = tide_zeros(rt, TIDE_U8, SHAPE(SCALED(4)));
     assert_array(data);
     tide_release(before);
@@ -106,7 +106,7 @@ static tide_array *hoard(tide_runtime *rt) {
 
 static void assert_intact(tide_runtime *rt, tide_array *data) {
     tide_array *s = tide_map(rt, "(a) -> sum(a == 42)", data);
-    assert_true(tide_item_f64(s) == (double)(SCALED(1) / 4));
+    assert_true(tide_item_f64(s) == (double)(SCALED(1) / 8));
     tide_release(s);
 }
 
@@ -511,10 +511,11 @@ static void a_neighbours_graphs_give_way(void **state) {
     (void)state;
     tide_runtime *one = open_shared("tide", NULL), *two = open_shared("tide", NULL);
     tide_graph *g[3];
-    tide_array *a = tide_zeros(one, TIDE_U8, SHAPE(SCALED(2)));
+    const int64_t n = SCALED(2) / 8;
+    tide_array *a = tide_zeros(one, TIDE_I64, SHAPE(n));
     for (int i = 0; i < 3; i++) {
         g[i] = tide_graph_new(one, add_twice, one);
-        for (int run = 0; run < 2; run++) run_graph(g[i], a, 2.0 * (double)SCALED(2));
+        for (int run = 0; run < 2; run++) run_graph(g[i], a, 2.0 * (double)n);
     }
     tide_array *want = tide_zeros(two, TIDE_U8, SHAPE(SCALED(5)));
     assert_array(want);
@@ -523,7 +524,7 @@ static void a_neighbours_graphs_give_way(void **state) {
     assert_int_equal(f.bytes, 0);
     tide_release(want);
     for (int i = 0; i < 3; i++) {
-        run_graph(g[i], a, 2.0 * (double)SCALED(2));
+        run_graph(g[i], a, 2.0 * (double)n);
         tide_graph_release(g[i]);
     }
     tide_release(a);
