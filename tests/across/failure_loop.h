@@ -240,7 +240,7 @@ static bool fail_once(const struct plan *p, const struct task *t) {
 
 /* Under sanitizers a loop does one of so many rounds. Where it begins differs between tasks,
 ** settings and modes, so that together they still come to every n. */
-#define STRIDE 3
+#define STRIDE (TEST_THREADS_ONLY ? 9 : 3)
 
 static void task_fails(void **state) {
     const struct task *t = *state;

@@ -118,7 +118,7 @@ static void with_all_spilled_between(void **state) {
 
 /* Small arrays fill what the limit leaves; every second one goes, and what is larger than any gap
 ** is wanted: so what lies between them moves. */
-enum { CRUMBS = 256, CRUMB = 32 << 10 };
+enum { CRUMBS = 128, CRUMB = 64 << 10 };
 static tide_array *crumbs[CRUMBS];
 static void crumble(world *w, tide_graph *g) {
     unsigned n = 0;
@@ -148,7 +148,8 @@ static void with_memory_moved_between(void **state) {
                       .disturbs = true};
     (void)state;
     tide_runtime *rt = test_open(&c.config);
-    for (size_t i = 0; i < TIDEI_COUNT(programs); i++)
+    /* under sanitizers, where a search for what may move takes long, half of them */
+    for (size_t i = 0; i < TIDEI_COUNT(programs); i += test_quick() ? 2 : 1)
         if (test_on_host() || !takes_much(&programs[i])) run_program(rt, &programs[i], &c, runs());
     tide_pool_figures f = {.struct_size = sizeof f};
     assert_ok(tide_pool_info(tide_pool_default(rt), &f));

@@ -92,10 +92,14 @@ static bool leave_at(int kind, unsigned at, int spill) {
     return left;
 }
 
+/* How much of n the next call is beyond it, unless each gets its turn. */
+static unsigned part_of(unsigned n) {
+    return TEST_THREADS_ONLY ? 2 * n : n / (test_quick() ? 2 : 12);
+}
+
 static void leave_each(int kind, int spill) {
     unsigned n = 1, most = 0;
-    for (; leave_at(kind, n, spill); n += test_long() ? 1 : 1 + n / (test_quick() ? 2 : 12))
-        most = n;
+    for (; leave_at(kind, n, spill); n += test_long() ? 1 : 1 + part_of(n)) most = n;
     if (!most) fail_msg("%s: never called", leave_texts[kind]);
     if (getenv("LEAVE_SAY")) print_message("%s: %u\n", leave_texts[kind], most);
 }

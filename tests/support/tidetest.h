@@ -42,6 +42,14 @@ const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void) { return "race:libopenblas.so\n"; }
 #endif
 
+/* Whether threads are looked at, which makes all else take ten times as long: loops over what one
+** thread does may leave out more rounds than TIDE_TEST_QUICK says. */
+#if defined(__SANITIZE_THREAD__)
+#define TEST_THREADS_ONLY 1
+#else
+#define TEST_THREADS_ONLY 0
+#endif
+
 static inline const char *test_device(void) {
     const char *d = getenv("TIDE_TEST_DEVICE");
     return d && *d ? d : "host";
