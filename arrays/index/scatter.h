@@ -191,6 +191,7 @@ struct sc_unit {
 ** that the first and the last one may have fewer components than others. */
 template <int SIZE> GA_FN sc_unit sc_unit_of(const pl_call *p, ga_i64 far, ga_i64 near, ga_i64 u) {
     const ga_i64 across = p->shape[p->ndim - 1] * p->parts;
+    if (SC_SHARE(SIZE) == 1) return {far + u, near + u, u < across};
     const ga_i64 cut = ((ga_i64)(p->far / SIZE) + far) & (SC_SHARE(SIZE) - 1);
     const ga_i64 first = SC_SHARE(SIZE) * u - cut, c = first > 0 ? first : 0;
     const ga_i64 end = first + SC_SHARE(SIZE) < across ? first + SC_SHARE(SIZE) : across;
