@@ -418,6 +418,27 @@ static void maps_compute_in_each_class(void **state) {
         if (!classes_seen[c]) fail_msg("no case of class %d", c);
 }
 
+/* Of two inputs either may stretch along the vectors, or both. */
+static void an_input_of_two_stretches(void **state) {
+    static const int64_t shape[] = {9, 400};
+    tidei_program p = {0};
+    (void)state;
+    need_emulation();
+    const uint16_t a = input(&p, TIDE_I32), b = input(&p, TIDE_I32);
+    result(&p, node(&p, TIDEI_OP_ADD, TIDE_I32, a, b, 0));
+    for (unsigned flat = 0; flat < 4; flat++) {
+        job *j = new_job(&p, 2, 0, shape);
+        for (unsigned i = 0; i < 3; i++) {
+            row_major(j, i, 0, 2, 1);
+            if (i < 2) view_of(j, i)->strides[0] = 404; /* so that none is flat */
+            if (flat >> i & 1) view_of(j, i)->strides[1] = 0;
+            furnish(j, i, 0);
+        }
+    }
+    run_jobs();
+    assert_int_equal(classes_seen[TIDEI_CUDA_ROWS], 4);
+}
+
 /* m x between x n elements, the outer dimensions exchanged, `many` of that one behind the other. */
 static tidei_cuda_class class_of_turned(int t, int64_t many, int64_t m, int64_t n,
                                         int64_t between) {
@@ -659,6 +680,30 @@ static void folds_compute_in_each_class(void **state) {
         if (c != TIDEI_CUDA_FOLD_PAIRS && !classes_seen[c]) fail_msg("no case of class %d", c);
 }
 
+/* A block takes as long for a part of a round as for the whole: where reduced elements are divided
+** among blocks, each but the last gets whole rounds. */
+static void blocks_of_a_fold_get_whole_rounds(void **state) {
+    tidei_program p;
+    tidei_cuda_traits k;
+    (void)state;
+    build_fold(&p, 0, false);
+    tidei_cuda_traits_of(&p, &k);
+    for (int64_t n = 100003; n < 10000000; n = 2 * n + 1) {
+        tidei_call c;
+        tidei_cuda_plan plan;
+        int64_t chunk;
+        job *j = new_job(&p, 1, 1, &n);
+        row_major(j, 0, 0, 1, 1);
+        plan_job(j, &c, &plan);
+        /* the stretch of a block comes two numbers before the count (struct tide_p) */
+        memcpy(&chunk, plan.params.bytes + plan.count_at - 16, sizeof chunk);
+        assert_true(plan.splits > 1);
+        assert_int_equal(chunk % (256 * k.unroll[plan.cls]), 0);
+        assert_int_equal(plan.splits, (n / k.vec[plan.cls] + chunk - 1) / chunk);
+        finish_jobs();
+    }
+}
+
 /* Every row of one operand with every column of another: one input of each side, two of one, one
 ** that has neither; rows or reduced elements side by side in memory; batches, several reduced
 ** dimensions, tiles that are not whole, and so few results that the reduced elements are
@@ -856,11 +901,13 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(maps_compute_in_any_layout, fresh),
         cmocka_unit_test_setup(maps_compute_in_each_class, fresh),
+        cmocka_unit_test_setup(an_input_of_two_stretches, fresh),
         cmocka_unit_test_setup(tiles_are_taken_where_they_pay, fresh),
         cmocka_unit_test_setup(uneven_rows_compute, fresh),
         cmocka_unit_test_setup(a_result_may_be_a_view_of_its_input, fresh),
         cmocka_unit_test_setup(folds_compute_in_any_layout, fresh),
         cmocka_unit_test_setup(folds_compute_in_each_class, fresh),
+        cmocka_unit_test_setup(blocks_of_a_fold_get_whole_rounds, fresh),
         cmocka_unit_test_setup(folds_of_pairs_compute, fresh),
         cmocka_unit_test_setup(few_columns_of_many_rows, fresh),
         cmocka_unit_test_setup(joins_of_many_results, fresh),
