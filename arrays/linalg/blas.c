@@ -538,7 +538,7 @@ static bool is_folded(const call *c, int64_t count, int64_t n) {
     return (count > NORM_CALLS && n > 0) || (by_text && count > 0 && n >= NORM_LONG);
 }
 
-/* As many blocks as a GPU has at once: f64 and c128. */
+/* Blocks of NM_THREADS for each multiprocessor: as many as it has at once. */
 #define NORM_BLOCKS_AN_SM 8
 
 /* Whether the kernels of norm.h take it. */
@@ -566,6 +566,7 @@ static tide_status norm_by_kernels(const call *c, const tidei_operand *out) {
                     of_join[] = {tidei_operand_use(out, TIDEI_WRITE),
                                  tidei_operand_use(&sums, TIDEI_READ)};
     nm_call x = {.n = n, .blocks = blocks}, y = x;
+    tidei_own_ahead(c->rt, &join);
     s = tidei_run_own_blocks(c->rt, &parts, of_parts, 2, &x, sizeof x, at_parts, NM_THREADS,
                              (unsigned)blocks, c->op);
     if (s == TIDE_OK)
