@@ -6,9 +6,10 @@
 **                     else 1
 **   tide_mode         0: vectors along one reduced dimension; 1: along the innermost kept one; 2:
 **                     single elements
-**   tide_p, tide_at, tide_x, tide_step, tide_load as in cuda_map.cu, with 64-bit offsets;
-**                     tide_single: as tide_step along the reduced dimension of mode 0, counted in
-**                     elements; tide_hop: adds offsets; tide_linear: the linear index at an offset
+**   tide_p, tide_at, tide_x, tide_step, tide_load, tide_two, tide_flat as in cuda_map.cu, with
+**                     64-bit offsets; some input has no bit in tide_flat; tide_single: as tide_step
+**                     along the reduced dimension of mode 0, counted in elements; tide_hop: adds
+**                     offsets; tide_linear: the linear index at an offset
 **   tide_acc          an accumulator: tide_start, tide_take (the body's value at an element),
 **                     tide_join, tide_end
 ** A block has 2^p.cshift columns of threads; a column works on one group of results (blockIdx.x)

@@ -6,7 +6,8 @@
 ** An operand of another type is cast on the same way. A matrix times a vector is the expression
 ** engine's fold where that runs on the device: it moves the matrix as fast as memory does, takes
 ** any strides and no workspace, and costs less than a call of cuBLAS does; of f16 and bf16 where
-** the elements that are summed up lie side by side, many of them on boundaries of vectors. */
+** the elements that are summed up lie side by side, in rows that are short or begin on boundaries
+** of vectors. */
 #include "arrays/arrays.h"
 #include "arrays/expr/copy.h"
 #include "arrays/expr/ir.h"
