@@ -577,6 +577,51 @@ static void forms_compile(void **state) {
     compile_form(&p, &plan);
 }
 
+/* The room that plans have for what threads and blocks exchange is counted by what a stage's
+** accumulators take: a GPU's compiler lays them out so, and a thread's beside each other as well.
+** Folds of several widths, in both orders; with their numbers too. */
+static void accumulators_take_what_is_counted(void **state) {
+    static const uint8_t types[] = {TIDE_BOOL, TIDE_I8, TIDE_F32, TIDE_F64};
+    (void)state;
+    if (tidei_nvrtc_open(0) != TIDE_OK) skip();
+    for (int way = 0; way < (test_quick() ? 2 : 4); way++) {
+        tidei_program p;
+        tidei_chain_traits k;
+        tidei_chain_form f = {.kind = TIDEI_CHAIN_COLUMNS, .blocks = 2, .rows = 1, .lanes = 1};
+        char assertion[256];
+        void *image;
+        size_t bytes;
+        memset(&p, 0, sizeof p);
+        for (int i = 0; i < 4; i++) {
+            const int t = types[way % 2 ? 3 - i : i];
+            const uint16_t x = input(&p, t);
+            result(&p, way < 2 ? fold_node(&p, TIDEI_FOLD_MAX, x, t)
+                               : fold_node(&p, TIDEI_FOLD_ARGMAX, x, TIDE_I64));
+            f.single |= (uint8_t)(1u << i);
+        }
+        tidei_program_seal(&p);
+        assert_true(tidei_program_valid(&p));
+        tidei_chain_traits_of(&p, &k);
+        f.unroll = 1;
+        f.vec = (uint8_t)(1 << way);
+        char *text = tidei_chain_text(NULL, &p, &k, &f, NULL);
+        assert_non_null(text);
+        snprintf(assertion, sizeof assertion,
+                 "typedef tide_stage<0>::fold fold;\n"
+                 "static_assert(sizeof(fold) == %u && sizeof(tide_accs<fold>) <= %u, \"\");\n",
+                 k.acc_bytes, f.vec * ((k.acc_bytes + 3u) / 4 * 4));
+        const size_t n = strlen(text) + strlen(assertion) + 1;
+        char *asserted = malloc(n);
+        assert_non_null(asserted);
+        snprintf(asserted, n, "%s%s", text, assertion);
+        tidei_host_free(NULL, text);
+        tide_status s = tidei_nvrtc_compile(asserted, "tide_k", 90, &image, &bytes);
+        free(asserted);
+        if (s != TIDE_OK) fail_msg("way %d: %s", way, tide_error_last()->message);
+        free(image);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forms_follow_from_shapes),
@@ -593,6 +638,7 @@ int main(void) {
         cmocka_unit_test(columns_of_several_folds),
         cmocka_unit_test(few_columns_of_many_folds),
         cmocka_unit_test(forms_compile),
+        cmocka_unit_test(accumulators_take_what_is_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
