@@ -36,8 +36,8 @@ template <class R> struct sm_type<sm_complex<R>> {
 };
 
 /* Sums of squares within these bounds lost nothing to overflow or underflow; `far` times what is
-** too small for them is not, nor is what is too large by `far`. A number up to `tiny` may have no
-** reciprocal. */
+** too small for them is not, nor is what is too large by `far`. A number below `tiny` may have no
+** reciprocal, and that of one above 1 / tiny may have lost bits or, of a complex one, be 0. */
 template <class R> struct sm_range;
 template <> struct sm_range<float> {
     SM_FN float least() { return 0x1p-70f; }
@@ -203,7 +203,9 @@ template <class T> SM_FN sm_multiplier<T> sm_multiplier_of(const T *column, int 
     T pivot = column[at];
     l.was = column[k];
     l.at = at;
-    l.scale = sm_size(pivot) < sm_range<R>::tiny() ? 1 / sm_range<R>::tiny() : (R)1;
+    l.scale = sm_size(pivot) < sm_range<R>::tiny()       ? 1 / sm_range<R>::tiny()
+              : sm_size(pivot) > 1 / sm_range<R>::tiny() ? sm_range<R>::tiny()
+                                                         : (R)1;
     l.inverse = sm_size(pivot) == 0 ? sm_zero<T>() : sm_inverse(sm_times(pivot, l.scale));
     return l;
 }

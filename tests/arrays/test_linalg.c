@@ -906,6 +906,13 @@ static void small_batches_keep_the_rules(void **state) {
     assert_ok(tide_lu_factor(smallest, &lu, NULL));
     assert_ok(tide_to_host(lu, factors, 8 * sizeof *factors));
     for (int i = 0; i < 8; i++) assert_true(factors[i] == (i % 4 == 2 ? 1 : no_reciprocal[i]));
+    /* and that of the largest complex ones is lost on the way */
+    tide_array *largest =
+        tide_full(rt, TIDE_C128, SHAPE(2, 3, 2), tide_arg_complex(1.7e308, 1.7e308));
+    assert_ok(tide_lu_factor(largest, &lu, NULL));
+    assert_ok(tide_to_host(lu, factors, 24 * sizeof *factors));
+    for (int i = 0; i < 24; i++)
+        assert_true(factors[i] == (i % 12 < 4 ? 1.7e308 : i % 4 == 0 ? 1 : 0));
     /* what overflows on the way ends, whatever it gives */
     tide_array *huge = tide_full(rt, TIDE_F64, SHAPE(2, 3, 3), tide_arg_float(1e308));
     assert_ok(tide_qr(huge, TIDE_COMPLETE, &q, &r));
