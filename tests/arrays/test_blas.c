@@ -2,10 +2,9 @@
 ** stride and batch, within the bounds that rounding has; empty ones; what is refused, with which
 ** words; several devices; memory that runs out. */
 #include "tests/support/devices.h"
-#include "tests/arrays/every_failure.h"
 #include "tests/arrays/plain_blas.h"
 #include "tests/doubles/emulate.h"
-#include "tests/doubles/emulated_device.h"
+#include "tests/doubles/emulated_failures.h"
 
 /* ---- sums ---- */
 
@@ -82,8 +81,7 @@ static void one_nrm2(tide_runtime *rt, tide_dtype t, int pattern, int64_t count,
 /* What a GPU folds itself, emulated: no call of a library is there to give the result. */
 static void a_long_norm_is_folded_on_a_gpu(void **state) {
     (void)state;
-    if (!can_emulate()) skip();
-    tide_runtime *rt = emulated_open(&(tide_config){.collector = "refcount"});
+    tide_runtime *rt = emulated_or_skip();
     assert_ok(tide_scope_begin(rt));
     one_nrm2(rt, TIDE_F32, V_PLAIN, 1, (1 << 20) + 5, 1e35);
     assert_ok(tide_scope_end(rt));
@@ -127,8 +125,7 @@ static void a_long_norm_of_doubles_has_three_sums(void **state) {
                  {{1e-300, NAN, 0}, NAN},
                  {{1, NAN, 2}, NAN}};
     (void)state;
-    if (!can_emulate()) skip();
-    tide_runtime *rt = emulated_open(&(tide_config){.collector = "refcount"});
+    tide_runtime *rt = emulated_or_skip();
     for (size_t i = 0; i < TIDEI_COUNT(cases); i++)
         for (int t = 0; t < 2; t++) {
             const double want = cases[i].norm,
@@ -158,10 +155,7 @@ static void a_long_norm(tide_runtime *rt, tide_status *status) {
 }
 static void every_call_may_fail_for_a_long_norm(void **state) {
     (void)state;
-    if (!can_emulate()) skip();
-    emulated_device = true;
-    each_call_fails(a_long_norm);
-    emulated_device = false;
+    each_emulated_call_fails(a_long_norm);
 }
 
 static tide_status norm_of_argument(void *user, const tide_arg *args, size_t n, tide_array **outs,
@@ -173,8 +167,7 @@ static tide_status norm_of_argument(void *user, const tide_arg *args, size_t n, 
 /* Both kernels are captured, with what lies between them. */
 static void a_long_norm_is_captured(void **state) {
     (void)state;
-    if (!can_emulate()) skip();
-    tide_runtime *rt = emulated_open(&(tide_config){.collector = "refcount"});
+    tide_runtime *rt = emulated_or_skip();
     tide_graph *g = tide_graph_new(rt, norm_of_argument, NULL);
     tide_graph_figures f = {.struct_size = sizeof f};
     for (int run = 1; run <= 4; run++) {

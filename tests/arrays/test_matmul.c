@@ -5,8 +5,7 @@
 #include "runtime/device/cuda/nvrtc.h"
 #include "tests/arrays/checked.h"
 #include "tests/doubles/emulate.h"
-#include "tests/doubles/emulated_device.h"
-#include "tests/arrays/every_failure.h"
+#include "tests/doubles/emulated_failures.h"
 #include "tests/support/tidetest.h"
 #include "tests/support/views.h"
 #include <math.h>
@@ -190,8 +189,7 @@ static void long_sums_agree_with_the_naive_product(void **state) {
 }
 static void long_sums_go_in_parts_on_a_gpu(void **state) {
     (void)state;
-    if (!can_emulate()) skip();
-    tide_runtime *rt = emulated_open(&(tide_config){.collector = "refcount"});
+    tide_runtime *rt = emulated_or_skip();
     long_sums(rt, true);
     tide_close(rt);
 }
@@ -239,8 +237,7 @@ static bool ones_go_to_blas(tide_runtime *rt, int64_t k, int64_t first, bool lef
 }
 static void long_uneven_rows_of_halves_go_to_blas(void **state) {
     (void)state;
-    if (!can_emulate()) skip();
-    tide_runtime *rt = emulated_open(&(tide_config){.collector = "refcount"});
+    tide_runtime *rt = emulated_or_skip();
     for (int left = 0; left < 2; left++) {
         assert_true(ones_go_to_blas(rt, 1094, 0, left));
         assert_true(ones_go_to_blas(rt, 1024, 4, left));
@@ -253,8 +250,7 @@ static void long_uneven_rows_of_halves_go_to_blas(void **state) {
 static void a_vector_is_folded_on_a_gpu(void **state) {
     static const tide_dtype types[] = {TIDE_F16, TIDE_BF16, TIDE_F32, TIDE_F64};
     (void)state;
-    if (!can_emulate()) skip();
-    tide_runtime *rt = emulated_open(&(tide_config){.collector = "refcount"});
+    tide_runtime *rt = emulated_or_skip();
     for (size_t t = 0; t < TIDEI_COUNT(types); t++)
         for (int how = 0; how < 4; how++) /* others of f16 and bf16 are for cuBLAS */
             if (how & 2 || types[t] == TIDE_F32 || types[t] == TIDE_F64)
@@ -619,10 +615,7 @@ static void a_product_in_parts(tide_runtime *rt, tide_status *status) {
 }
 static void every_call_may_fail_for_parts(void **state) {
     (void)state;
-    if (!can_emulate()) skip();
-    emulated_device = true;
-    each_call_fails(a_product_in_parts);
-    emulated_device = false;
+    each_emulated_call_fails(a_product_in_parts);
 }
 
 static void no_room_for_the_result_is_told(void **state) {

@@ -1,9 +1,8 @@
 /* test_scan.c: running folds against a slow model, on the host and on a device that runs the GPU's
 ** kernels; their special values, refusals and failures; the kernels' CUDA text. */
 #include "tests/arrays/compiles.h"
-#include "tests/arrays/every_failure.h"
 #include "tests/arrays/scans.h"
-#include "tests/doubles/emulated_device.h"
+#include "tests/doubles/emulated_failures.h"
 
 extern const char tidei_scan_text[];
 
@@ -316,10 +315,7 @@ static void a_failure_leaves_nothing(void **state) {
 }
 static void a_gpus_failure_leaves_nothing(void **state) {
     (void)state;
-    if (!can_emulate()) skip();
-    emulated_device = true;
-    each_call_fails(scan_all);
-    emulated_device = false;
+    each_emulated_call_fails(scan_all);
 }
 
 static void kernels_compile(void **state) {

@@ -2,8 +2,8 @@
 ** are exact come to what they must in any order, those that are not to the same bits each time;
 ** special values; the same by a GPU's kernels, emulated. */
 #include <math.h>
-#include "tests/arrays/every_failure.h"
 #include "tests/arrays/indexed.h"
+#include "tests/doubles/emulated_failures.h"
 
 extern const char tidei_buckets_text[], tidei_scatter_text[], tidei_scatter_few_text[];
 
@@ -271,10 +271,7 @@ static void add_by_buckets(tide_runtime *rt, tide_status *status) {
 }
 static void a_failure_leaves_nothing(void **state) {
     (void)state;
-    if (!can_emulate()) skip();
-    emulated_device = true;
-    each_call_fails(add_by_buckets);
-    emulated_device = false;
+    each_emulated_call_fails(add_by_buckets);
 }
 
 /* Bytes that a GPU combines in their places: words of four begin and end anywhere in a row. Where

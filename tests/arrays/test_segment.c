@@ -1,8 +1,8 @@
 /* test_segment.c: folds of segments by ids and by offsets, and repeated elements, against slow
 ** models; the same by a GPU's kernels, emulated. */
 #include <math.h>
-#include "tests/arrays/every_failure.h"
 #include "tests/arrays/indexed.h"
+#include "tests/doubles/emulated_failures.h"
 
 extern const char tidei_repeat_text[], tidei_segment_text[];
 
@@ -392,10 +392,7 @@ static void a_failure_leaves_nothing(void **state) {
 }
 static void a_gpus_failure_leaves_nothing(void **state) {
     (void)state;
-    if (!can_emulate()) skip();
-    emulated_device = true;
-    each_call_fails(all_of_it);
-    emulated_device = false;
+    each_emulated_call_fails(all_of_it);
 }
 
 static void a_gpus_kernels_do_the_same(void **state) {

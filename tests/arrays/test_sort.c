@@ -1,8 +1,8 @@
 /* test_sort.c: sorts, partitions and the first k, against a slow model: every type, layout and
 ** axis, short rows and long ones, on the host and by a GPU's kernels, emulated. */
 #include "arrays/order/keys.h"
-#include "tests/arrays/every_failure.h"
 #include "tests/arrays/sorted.h"
+#include "tests/doubles/emulated_failures.h"
 
 extern const char tidei_order_sort_text[], tidei_order_select_text[], tidei_order_bytes_text[];
 
@@ -336,11 +336,8 @@ static void each_call_of_the_device_may_fail(void **state) {
 }
 static void each_call_may_fail_under_a_gpus_kernels(void **state) {
     (void)state;
-    if (!can_emulate()) skip();
-    emulated_device = true;
-    each_call_fails(sorting_in_a_scope);
-    each_call_fails(picking_in_a_scope);
-    emulated_device = false;
+    each_emulated_call_fails(sorting_in_a_scope);
+    each_emulated_call_fails(picking_in_a_scope);
 }
 
 static void kernels_compile(void **state) {

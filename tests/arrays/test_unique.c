@@ -1,7 +1,7 @@
 /* test_unique.c: places in sorted arrays, sets, and distinct elements, against slow models, on the
 ** host and by a GPU's kernels, emulated. */
-#include "tests/arrays/every_failure.h"
 #include "tests/arrays/ordered.h"
+#include "tests/doubles/emulated_failures.h"
 
 extern const char tidei_order_steps_text[], tidei_order_distinct_text[];
 
@@ -302,10 +302,7 @@ static void marking_in_a_scope(tide_runtime *rt, tide_status *status) {
 }
 static void each_call_may_fail_under_a_gpus_kernels(void **state) {
     (void)state;
-    if (!can_emulate()) skip();
-    emulated_device = true;
-    each_call_fails(marking_in_a_scope);
-    emulated_device = false;
+    each_emulated_call_fails(marking_in_a_scope);
 }
 
 static void kernels_compile(void **state) {

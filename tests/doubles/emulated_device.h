@@ -173,6 +173,11 @@ static inline tide_runtime *emulated_open(const tide_config *c) {
     emulated_device = false;
     return rt;
 }
+/* The same, collected by references; a case that cannot have one is skipped. */
+static inline tide_runtime *emulated_or_skip(void) {
+    if (!can_emulate()) skip();
+    return emulated_open(&(tide_config){.collector = "refcount"});
+}
 static inline bool is_emulated(tide_runtime *rt) {
     return test_rt(rt)->devs[0].d->ops == &emulated_ops;
 }

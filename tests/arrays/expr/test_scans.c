@@ -4,9 +4,8 @@
 #include "runtime/device/cuda/nvrtc.h"
 #include "arrays/expr/cuda_text.h"
 #include "arrays/expr/front.h"
-#include "tests/arrays/every_failure.h"
 #include "tests/arrays/scans.h"
-#include "tests/doubles/emulated_device.h"
+#include "tests/doubles/emulated_failures.h"
 #include "tests/arrays/expr/programs.h"
 #include "tests/arrays/expr/scoped.h"
 
@@ -334,10 +333,7 @@ static void a_failure_leaves_nothing(void **state) {
 }
 static void a_gpus_failure_leaves_nothing(void **state) {
     (void)state;
-    if (!can_emulate()) skip();
-    emulated_device = true;
-    each_call_fails(scan_all);
-    emulated_device = false;
+    each_emulated_call_fails(scan_all);
 }
 
 /* ---- text ---- */
