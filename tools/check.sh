@@ -216,10 +216,8 @@ types=$(core_types)
 for type in ${types:-here}; do
     [ "$type" = here ] && change=OPENBLAS_CORETYPE || change=OPENBLAS_CORETYPE=$type
     for threads in 1 2; do
-        # emulated kernels of a GPU, which need that compiler, do the same on any number of threads
-        [ $threads = 1 ] && emulated= || emulated=TIDE_TEST_CXX=
-        again "OpenBLAS as on $type, $threads threads" \
-            "$change OPENBLAS_NUM_THREADS=$threads TIDE_TEST_QUICK=1 $emulated" build --suite tidepool:openblas
+        again "OpenBLAS as on $type, $threads threads" "$change OPENBLAS_NUM_THREADS=$threads TIDE_TEST_QUICK=1" build \
+            --suite tidepool:openblas
     done
 done
 if sanitized "AddressSanitizer and UBSan" build-asan -Db_sanitize=address,undefined -Db_lundef=false; then
