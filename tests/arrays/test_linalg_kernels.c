@@ -341,7 +341,7 @@ static void each_kernels_text_compiles(void **state) {
     free(text);
 }
 
-/* So are those of small batches, which are the device's alone (test_linalg.c has them run). */
+/* So are those of small batches, the device's alone, which test_linalg_small.c has run. */
 extern const char tidei_small_text[];
 static void each_small_kernel_compiles(void **state) {
     static const char *const routines[] = {"getrf", "getrs", "potrf", "geqrf", "orgqr"},

@@ -1,7 +1,7 @@
 /* test_cuda_runtime.c: a whole runtime on the `cuda` device, over a double of the driver that runs
 ** kernels emulated: what an expression asks of the device, that its numbers are the host's, and
 ** what stays when memory is short, the driver refuses or the device is lost. The texts' own cases
-** are test_cuda_text.c's. */
+** are test_cuda_maps.c's and test_cuda_folds.c's. */
 #include "arrays/expr/front.h"
 #include "tests/doubles/cublas_double.h"
 #include "tests/doubles/cuda_double.h"

@@ -1,6 +1,6 @@
 /* test_cuda_compile.c: plans and generated CUDA text, where nothing runs: calls that are too large
 ** for any test are cut into launches that fit; every operation, cast and fold compiles for a GPU;
-** one program has one text. What the text computes is test_cuda_text.c's. */
+** one program has one text. What it computes is test_cuda_maps.c's and test_cuda_folds.c's. */
 #include "runtime/device/cuda/nvrtc.h"
 #include "tests/arrays/expr/cuda_programs.h"
 
